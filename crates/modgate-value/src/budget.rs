@@ -1,0 +1,244 @@
+//! What an evaluation may spend: steps, bytes and wall time.
+//!
+//! Every evaluator charges its [`Budget`] as it goes and stops with [`Exhausted`], an ordinary
+//! error value, when the limit is reached. One budget covers a whole request; [`Budget::child`]
+//! carves a smaller one out of it for a single policy, and what the child spends the parent has
+//! spent too.
+
+use std::{cell::Cell, time::Duration};
+
+/// A monotonic clock, handed in by the edge so that evaluation itself reads no time and tests can
+/// spend it.
+pub trait Clock {
+    /// Time passed since some fixed origin.
+    fn now(&self) -> Duration;
+}
+
+/// A clock that stands still: budgets over it limit steps and bytes only.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Frozen;
+
+impl Clock for Frozen {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// The ceilings of one [`Budget`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Elementary operations: a node visited, an instruction run, a character matched.
+    pub steps: u64,
+    /// Bytes of text or values that may be built, counted when built and not given back.
+    pub bytes: u64,
+    /// Wall time from the moment the budget is made.
+    pub time: Duration,
+}
+
+impl Limits {
+    /// No limit at all; for tests and for tools that run a person's own input.
+    pub const UNLIMITED: Self = Self { steps: u64::MAX, bytes: u64::MAX, time: Duration::MAX };
+}
+
+/// Which ceiling was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Exhausted {
+    /// More steps than [`Limits::steps`].
+    #[error("evaluation exceeded its budget of {limit} steps")]
+    Steps {
+        /// The ceiling.
+        limit: u64,
+    },
+    /// More bytes than [`Limits::bytes`].
+    #[error("evaluation exceeded its budget of {limit} bytes")]
+    Bytes {
+        /// The ceiling.
+        limit: u64,
+    },
+    /// Longer than [`Limits::time`].
+    #[error("evaluation exceeded its time budget of {} ms", limit.as_millis())]
+    Time {
+        /// The ceiling.
+        limit: Duration,
+    },
+}
+
+/// How many steps pass between two looks at the clock; a power of two.
+const STEPS_PER_TIME_CHECK: u64 = 1 << 12;
+
+/// A running account against [`Limits`], used by one thread.
+///
+/// Methods take `&self`, so that one budget can be lent to nested evaluations without threading a
+/// mutable borrow through them.
+pub struct Budget<'a> {
+    limits: Limits,
+    steps_left: Cell<u64>,
+    bytes_left: Cell<u64>,
+    clock: &'a dyn Clock,
+    deadline: Duration,
+    parent: Option<&'a Budget<'a>>,
+}
+
+impl<'a> Budget<'a> {
+    /// A fresh account; the time limit counts from now.
+    pub fn new(limits: Limits, clock: &'a dyn Clock) -> Self {
+        Self {
+            limits,
+            steps_left: Cell::new(limits.steps),
+            bytes_left: Cell::new(limits.bytes),
+            clock,
+            deadline: clock.now().saturating_add(limits.time),
+            parent: None,
+        }
+    }
+
+    /// An account without limits.
+    pub fn unlimited() -> Budget<'static> {
+        Budget::new(Limits::UNLIMITED, &Frozen)
+    }
+
+    /// A smaller account whose spending also counts here, once the child is dropped.
+    ///
+    /// The child can never spend more than its parent has left.
+    pub fn child(&'a self, limits: Limits) -> Budget<'a> {
+        let now = self.clock.now();
+        let granted = Limits {
+            steps: limits.steps.min(self.steps_left.get()),
+            bytes: limits.bytes.min(self.bytes_left.get()),
+            time: limits.time.min(self.deadline.saturating_sub(now)),
+        };
+        Budget {
+            limits: granted,
+            steps_left: Cell::new(granted.steps),
+            bytes_left: Cell::new(granted.bytes),
+            clock: self.clock,
+            deadline: now.saturating_add(granted.time),
+            parent: Some(self),
+        }
+    }
+
+    /// Charges `steps` elementary operations.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted::Steps`] when fewer are left, [`Exhausted::Time`] when the deadline has passed
+    /// (looked at every few thousand steps).
+    #[inline]
+    pub fn spend(&self, steps: u64) -> Result<(), Exhausted> {
+        let left = self.steps_left.get();
+        let Some(rest) = left.checked_sub(steps) else {
+            self.steps_left.set(0);
+            return Err(Exhausted::Steps { limit: self.limits.steps });
+        };
+        self.steps_left.set(rest);
+        if left / STEPS_PER_TIME_CHECK == rest / STEPS_PER_TIME_CHECK {
+            return Ok(());
+        }
+        self.check_time()
+    }
+
+    /// Charges `bytes` of text or values about to be built.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted::Bytes`] when fewer are left.
+    #[inline]
+    pub fn allocate(&self, bytes: usize) -> Result<(), Exhausted> {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let Some(rest) = self.bytes_left.get().checked_sub(bytes) else {
+            self.bytes_left.set(0);
+            return Err(Exhausted::Bytes { limit: self.limits.bytes });
+        };
+        self.bytes_left.set(rest);
+        Ok(())
+    }
+
+    /// Looks at the clock now, for work that takes long without taking steps.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted::Time`] when the deadline has passed.
+    pub fn check_time(&self) -> Result<(), Exhausted> {
+        if self.limits.time != Duration::MAX && self.clock.now() > self.deadline {
+            return Err(Exhausted::Time { limit: self.limits.time });
+        }
+        Ok(())
+    }
+
+    /// Steps charged so far.
+    pub fn steps_spent(&self) -> u64 {
+        self.limits.steps - self.steps_left.get()
+    }
+
+    /// Bytes charged so far.
+    pub fn bytes_spent(&self) -> u64 {
+        self.limits.bytes - self.bytes_left.get()
+    }
+}
+
+impl Drop for Budget<'_> {
+    fn drop(&mut self) {
+        if let Some(parent) = self.parent {
+            parent.steps_left.set(parent.steps_left.get().saturating_sub(self.steps_spent()));
+            parent.bytes_left.set(parent.bytes_left.get().saturating_sub(self.bytes_spent()));
+        }
+    }
+}
+
+impl std::fmt::Debug for Budget<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Budget")
+            .field("limits", &self.limits)
+            .field("steps_left", &self.steps_left.get())
+            .field("bytes_left", &self.bytes_left.get())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Hand(Cell<u64>);
+
+    impl Clock for Hand {
+        fn now(&self) -> Duration {
+            Duration::from_millis(self.0.get())
+        }
+    }
+
+    const LIMITS: Limits = Limits { steps: 10_000, bytes: 100, time: Duration::from_millis(5) };
+
+    #[test]
+    fn steps_and_bytes_run_out() {
+        let budget = Budget::new(LIMITS, &Frozen);
+        assert_eq!(budget.spend(9_999), Ok(()));
+        assert_eq!(budget.spend(1), Ok(()));
+        assert_eq!(budget.spend(1), Err(Exhausted::Steps { limit: 10_000 }));
+        assert_eq!(budget.allocate(100), Ok(()));
+        assert_eq!(budget.allocate(1), Err(Exhausted::Bytes { limit: 100 }));
+    }
+
+    #[test]
+    fn time_is_seen_between_steps() {
+        let clock = Hand(Cell::new(0));
+        let budget = Budget::new(LIMITS, &clock);
+        clock.0.set(6);
+        let first_error = (0..LIMITS.steps).find_map(|_| budget.spend(1).err());
+        assert_eq!(first_error, Some(Exhausted::Time { limit: LIMITS.time }));
+    }
+
+    #[test]
+    fn a_child_spends_for_its_parent() {
+        let parent = Budget::new(LIMITS, &Frozen);
+        {
+            let child = parent.child(Limits { steps: 50, ..Limits::UNLIMITED });
+            assert_eq!(child.spend(50), Ok(()));
+            assert_eq!(child.spend(1), Err(Exhausted::Steps { limit: 50 }));
+        }
+        assert_eq!(parent.steps_spent(), 50);
+        let greedy = parent.child(Limits::UNLIMITED);
+        assert_eq!(greedy.spend(9_951), Err(Exhausted::Steps { limit: 9_950 }));
+    }
+}

@@ -1,0 +1,290 @@
+//! Typed structs out of a [`Value`]: `T::deserialize(&value)`.
+
+use serde::{
+    Deserializer,
+    de::{
+        DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+        Unexpected, VariantAccess, Visitor, value::StrDeserializer,
+    },
+    forward_to_deserialize_any,
+};
+
+use crate::{Str, Value};
+
+/// Why a value does not have the shape of a type, with the path to the offending member.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}{message}", path, if path.is_empty() { "" } else { ": " })]
+pub struct DecodeError {
+    /// Where, as Kubernetes writes field paths: `spec.match[0].select`; empty at the root.
+    pub path: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl DecodeError {
+    fn under_key(mut self, key: &str) -> Self {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{key}{dot}{}", self.path);
+        self
+    }
+
+    fn under_index(mut self, index: usize) -> Self {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("[{index}]{dot}{}", self.path);
+        self
+    }
+}
+
+impl serde::de::Error for DecodeError {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self { path: String::new(), message: message.to_string() }
+    }
+}
+
+impl<'de> IntoDeserializer<'de, DecodeError> for &'de Value {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for &'de Value {
+    type Error = DecodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::Number(number) => match number.as_i64() {
+                Some(int) => visitor.visit_i64(int),
+                None => visitor.visit_f64(number.as_f64()),
+            },
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::Array(elements) => {
+                visitor.visit_seq(Elements { rest: elements.iter().enumerate() })
+            }
+            Value::Object(members) => {
+                visitor.visit_map(Members { rest: members.iter(), member: None })
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match self {
+            Value::String(variant) => visitor.visit_enum(Variant { name: variant, content: None }),
+            Value::Object(members) => match members.as_slice() {
+                [(name, content)] => visitor.visit_enum(Variant { name, content: Some(content) }),
+                _ => Err(DecodeError::invalid_type(Unexpected::Map, &"an object with one member")),
+            },
+            other => Err(DecodeError::invalid_type(unexpected(other), &"a string")),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+fn unexpected(value: &Value) -> Unexpected<'_> {
+    match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(int) => Unexpected::Signed(int),
+            None => Unexpected::Float(number.as_f64()),
+        },
+        Value::String(text) => Unexpected::Str(text),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
+    }
+}
+
+struct Elements<'de> {
+    rest: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'de> {
+    type Error = DecodeError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeError> {
+        self.rest
+            .next()
+            .map(|(index, element)| {
+                seed.deserialize(element).map_err(|error| error.under_index(index))
+            })
+            .transpose()
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.rest.len())
+    }
+}
+
+struct Members<'de> {
+    rest: std::slice::Iter<'de, (Str, Value)>,
+    member: Option<&'de (Str, Value)>,
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = DecodeError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, DecodeError> {
+        self.member = self.rest.next();
+        self.member
+            .map(|(key, _)| {
+                let key: StrDeserializer<'_, DecodeError> = key.as_str().into_deserializer();
+                seed.deserialize(key)
+            })
+            .transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, DecodeError> {
+        let Some((key, member)) = self.member else {
+            return Err(DecodeError::custom("a member's value was asked for before its key"));
+        };
+        seed.deserialize(member).map_err(|error| error.under_key(key))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.rest.len())
+    }
+}
+
+struct Variant<'de> {
+    name: &'de Str,
+    content: Option<&'de Value>,
+}
+
+impl<'de> EnumAccess<'de> for Variant<'de> {
+    type Error = DecodeError;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Self), DecodeError> {
+        let name: StrDeserializer<'_, DecodeError> = self.name.as_str().into_deserializer();
+        Ok((seed.deserialize(name)?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Variant<'de> {
+    type Error = DecodeError;
+
+    fn unit_variant(self) -> Result<(), DecodeError> {
+        match self.content {
+            None | Some(Value::Null) => Ok(()),
+            Some(other) => Err(DecodeError::invalid_type(unexpected(other), &"nothing")),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, DecodeError> {
+        seed.deserialize(self.content.unwrap_or(&Value::Null))
+            .map_err(|error| error.under_key(self.name))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        _len: usize,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        self.content.unwrap_or(&Value::Null).deserialize_any(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        self.content.unwrap_or(&Value::Null).deserialize_any(visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Spec {
+        name: String,
+        #[serde(default)]
+        ports: Vec<Port>,
+        mode: Option<Mode>,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Port {
+        number: u16,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    enum Mode {
+        Any,
+        All,
+    }
+
+    fn decode(text: &str) -> Result<Spec, DecodeError> {
+        Spec::deserialize(&Value::from_json(text.as_bytes()).expect(text))
+    }
+
+    #[test]
+    fn typed() {
+        assert_eq!(
+            decode(r#"{"name": "a", "ports": [{"number": 80}], "mode": "All", "other": 1}"#),
+            Ok(Spec { name: "a".into(), ports: vec![Port { number: 80 }], mode: Some(Mode::All) })
+        );
+        assert_eq!(
+            decode(r#"{"name": "a", "mode": null}"#),
+            Ok(Spec { name: "a".into(), ports: vec![], mode: None })
+        );
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (text, path) in [
+            (r#"{"name": 1}"#, "name"),
+            (r#"{"name": "a", "ports": [{"number": 80}, {"number": "x"}]}"#, "ports[1].number"),
+            (r#"{"name": "a", "ports": [{"number": 70000}]}"#, "ports[0].number"),
+            (r#"{"name": "a", "ports": [{}]}"#, "ports[0]"),
+            (r#"{"name": "a", "mode": "Some"}"#, "mode"),
+        ] {
+            assert_eq!(decode(text).expect_err(text).path, path);
+        }
+    }
+}

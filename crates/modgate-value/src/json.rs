@@ -1,0 +1,12 @@
+//! JSON text (RFC 8259) to [`Value`](crate::Value) and back.
+//!
+//! Reading is ours rather than `serde_json`'s because numbers must keep their text (`1.0`, `1e3`
+//! and integers beyond 64 bits reach Rego and the user unchanged), and because building the tree,
+//! not scanning, is what costs: this one allocates once per container and, for short text, not at
+//! all.
+
+mod read;
+mod write;
+
+pub use read::{ParseError, ParseErrorKind, parse};
+pub use write::{Escape, write, write_pretty, write_string};

@@ -1,0 +1,371 @@
+use std::{borrow::Cow, fmt};
+
+use crate::{
+    MAX_DEPTH, Number, Str, Value,
+    value::{Object, sort_last_wins},
+};
+
+/// Why a text is not one JSON document, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} at line {line}, column {column}")]
+pub struct ParseError {
+    /// What is wrong.
+    pub kind: ParseErrorKind,
+    /// Line of the offending byte, from 1.
+    pub line: usize,
+    /// Column of the offending byte in its line, in bytes from 1.
+    pub column: usize,
+    /// Offset of the offending byte from the start.
+    pub offset: usize,
+}
+
+/// What is wrong with a JSON text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParseErrorKind {
+    /// The text ends inside a value.
+    UnexpectedEnd,
+    /// A character that cannot stand here.
+    Unexpected(char),
+    /// A control character inside a string.
+    ControlCharacter,
+    /// A backslash followed by something JSON has no escape for.
+    InvalidEscape,
+    /// Digits that are not a JSON number.
+    InvalidNumber,
+    /// More than one value.
+    TrailingText,
+    /// Containers nested more than [`MAX_DEPTH`] levels deep.
+    TooDeep,
+}
+
+impl fmt::Display for ParseErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnexpectedEnd => f.write_str("unexpected end of JSON"),
+            Self::Unexpected(found) => write!(f, "unexpected {found:?}"),
+            Self::ControlCharacter => f.write_str("control character in a string"),
+            Self::InvalidEscape => f.write_str("invalid escape in a string"),
+            Self::InvalidNumber => f.write_str("invalid number"),
+            Self::TrailingText => f.write_str("text after the end of the document"),
+            Self::TooDeep => write!(f, "more than {MAX_DEPTH} nested levels"),
+        }
+    }
+}
+
+/// Reads exactly one JSON document.
+///
+/// As Go's `encoding/json` does, bytes that are not UTF-8 and unpaired surrogate escapes become
+/// U+FFFD, and of duplicate keys the last one counts.
+///
+/// # Errors
+///
+/// When the text is not JSON, holds more than one document, or nests deeper than [`MAX_DEPTH`].
+pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(text),
+    };
+    let mut reader = Reader { text: &text, at: 0, members: Vec::new(), elements: Vec::new() };
+    let result = reader.document();
+    result.map_err(|kind| {
+        let before = text.as_bytes().get(..reader.at).unwrap_or_default();
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        ParseError {
+            kind,
+            line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+            column: before.len() - line_start + 1,
+            offset: before.len(),
+        }
+    })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    /// Offset of the next byte; always on a character boundary when a slice is taken.
+    at: usize,
+    /// Members and elements of the containers being read, innermost last: each container takes its
+    /// own off the end in one allocation of the exact size.
+    members: Vec<(Str, Value)>,
+    elements: Vec<Value>,
+}
+
+impl Reader<'_> {
+    fn document(&mut self) -> Result<Value, ParseErrorKind> {
+        let value = self.value(0)?;
+        self.skip_space();
+        match self.peek() {
+            None => Ok(value),
+            Some(_) => Err(ParseErrorKind::TrailingText),
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, ParseErrorKind> {
+        self.skip_space();
+        match self.peek() {
+            Some(b'{') => self.object(depth + 1),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word("true", Value::Bool(true)),
+            Some(b'f') => self.word("false", Value::Bool(false)),
+            Some(b'n') => self.word("null", Value::Null),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value, ParseErrorKind> {
+        if depth > MAX_DEPTH {
+            return Err(ParseErrorKind::TooDeep);
+        }
+        self.at += 1;
+        let start = self.members.len();
+        self.skip_space();
+        if self.take(b'}') {
+            return Ok(Value::Object(Object::default()));
+        }
+        loop {
+            self.skip_space();
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected());
+            }
+            let key = self.string()?;
+            self.skip_space();
+            if !self.take(b':') {
+                return Err(self.unexpected());
+            }
+            let value = self.value(depth)?;
+            self.members.push((key, value));
+            self.skip_space();
+            if self.take(b'}') {
+                break;
+            }
+            if !self.take(b',') {
+                return Err(self.unexpected());
+            }
+        }
+        let own = self.members.get(start..).unwrap_or_default();
+        if own.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Ok(Value::Object(Object::from_sorted(self.members.drain(start..))));
+        }
+        let mut own = self.members.split_off(start);
+        sort_last_wins(&mut own);
+        Ok(Value::Object(Object::from_sorted(own.into_iter())))
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Value, ParseErrorKind> {
+        if depth > MAX_DEPTH {
+            return Err(ParseErrorKind::TooDeep);
+        }
+        self.at += 1;
+        let start = self.elements.len();
+        self.skip_space();
+        if self.take(b']') {
+            return Ok(Value::Array(Vec::new().into()));
+        }
+        loop {
+            let value = self.value(depth)?;
+            self.elements.push(value);
+            self.skip_space();
+            if self.take(b']') {
+                break;
+            }
+            if !self.take(b',') {
+                return Err(self.unexpected());
+            }
+        }
+        Ok(Value::Array(self.elements.drain(start..).collect()))
+    }
+
+    fn string(&mut self) -> Result<Str, ParseErrorKind> {
+        self.at += 1;
+        let start = self.at;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    let text = self.text.get(start..self.at).unwrap_or_default();
+                    self.at += 1;
+                    return Ok(Str::new(text));
+                }
+                Some(b'\\') => return self.string_with_escapes(start),
+                Some(0..0x20) => return Err(ParseErrorKind::ControlCharacter),
+                Some(_) => self.at += 1,
+                None => return Err(ParseErrorKind::UnexpectedEnd),
+            }
+        }
+    }
+
+    fn string_with_escapes(&mut self, start: usize) -> Result<Str, ParseErrorKind> {
+        let mut out = String::from(self.text.get(start..self.at).unwrap_or_default());
+        loop {
+            let plain = self.at;
+            while let Some(byte) = self.peek()
+                && byte != b'"'
+                && byte != b'\\'
+                && byte >= 0x20
+            {
+                self.at += 1;
+            }
+            out.push_str(self.text.get(plain..self.at).unwrap_or_default());
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out.into());
+                }
+                Some(b'\\') => out.push(self.escape()?),
+                Some(_) => return Err(ParseErrorKind::ControlCharacter),
+                None => return Err(ParseErrorKind::UnexpectedEnd),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, ParseErrorKind> {
+        self.at += 1;
+        let plain = match self.peek() {
+            Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                let first = self.hex4()?;
+                return Ok(self.character(first));
+            }
+            Some(_) => return Err(ParseErrorKind::InvalidEscape),
+            None => return Err(ParseErrorKind::UnexpectedEnd),
+        };
+        self.at += 1;
+        Ok(plain)
+    }
+
+    /// The character of a `\u` escape, which may be the first half of a surrogate pair.
+    fn character(&mut self, first: u32) -> char {
+        if (0xD800..0xDC00).contains(&first) {
+            let resume = self.at;
+            if self.text.get(self.at..).is_some_and(|rest| rest.starts_with("\\u")) {
+                self.at += 2;
+                if let Ok(second @ 0xDC00..0xE000) = self.hex4() {
+                    let code = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+                    return char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+                }
+            }
+            self.at = resume;
+        }
+        char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex4(&mut self) -> Result<u32, ParseErrorKind> {
+        let digits = self.text.get(self.at..self.at + 4).ok_or(ParseErrorKind::InvalidEscape)?;
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(ParseErrorKind::InvalidEscape);
+        }
+        self.at += 4;
+        u32::from_str_radix(digits, 16).map_err(|_| ParseErrorKind::InvalidEscape)
+    }
+
+    fn number(&mut self) -> Result<Value, ParseErrorKind> {
+        let start = self.at;
+        while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        let text = self.text.get(start..self.at).unwrap_or_default();
+        Number::from_json_text(text).map(Value::Number).ok_or_else(|| {
+            self.at = start;
+            ParseErrorKind::InvalidNumber
+        })
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value, ParseErrorKind> {
+        if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
+            self.at += word.len();
+            Ok(value)
+        } else {
+            Err(self.unexpected())
+        }
+    }
+
+    fn unexpected(&self) -> ParseErrorKind {
+        match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            Some(found) => ParseErrorKind::Unexpected(found),
+            None => ParseErrorKind::UnexpectedEnd,
+        }
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts() {
+        for (text, printed) in [
+            ("null", "null"),
+            (" [1 , 2.0,\t\"a\"]\n", r#"[1,2.0,"a"]"#),
+            ("{}", "{}"),
+            ("[]", "[]"),
+            (r#"{"b": {"z": 1, "a": []}, "a": true}"#, r#"{"a":true,"b":{"a":[],"z":1}}"#),
+            (r#""\u00e9\ud83d\ude00\n\/""#, "\"é😀\\n/\""),
+            (r#""\ud83d""#, "\"\u{FFFD}\""),
+            (r#""\ud83dA""#, "\"\u{FFFD}A\""),
+            (r#""\ude00x""#, "\"\u{FFFD}x\""),
+        ] {
+            assert_eq!(parse(text.as_bytes()).expect(text).to_json(), printed);
+        }
+    }
+
+    #[test]
+    fn invalid_utf8_is_replaced() {
+        assert_eq!(parse(b"\"a\xffb\"").expect("lossy").as_str(), Some("a\u{FFFD}b"));
+    }
+
+    #[test]
+    fn rejects_with_a_position() {
+        use ParseErrorKind as K;
+        for (text, kind, line, column) in [
+            ("", K::UnexpectedEnd, 1, 1),
+            ("{\n  \"a\" 1}", K::Unexpected('1'), 2, 7),
+            ("[1,]", K::Unexpected(']'), 1, 4),
+            ("{\"a\":1,}", K::Unexpected('}'), 1, 8),
+            ("nul", K::Unexpected('n'), 1, 1),
+            ("1 2", K::TrailingText, 1, 3),
+            ("\"a", K::UnexpectedEnd, 1, 3),
+            ("\"a\nb\"", K::ControlCharacter, 1, 3),
+            ("\"\\x\"", K::InvalidEscape, 1, 3),
+            ("\"\\u12g4\"", K::InvalidEscape, 1, 4),
+            ("[01]", K::InvalidNumber, 1, 2),
+            ("{a: 1}", K::Unexpected('a'), 1, 2),
+            ("\u{feff}{}", K::Unexpected('\u{feff}'), 1, 1),
+        ] {
+            let error = parse(text.as_bytes()).expect_err(text);
+            assert_eq!((error.kind, error.line, error.column), (kind, line, column), "{text}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(parse(nested(MAX_DEPTH).as_bytes()).is_ok());
+        let error = parse(nested(MAX_DEPTH + 1).as_bytes()).expect_err("too deep");
+        assert_eq!(error.kind, ParseErrorKind::TooDeep);
+        assert!(parse("[".repeat(1_000_000).as_bytes()).is_err());
+    }
+}

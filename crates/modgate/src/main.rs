@@ -1,0 +1,2 @@
+//! modgate
+fn main() {}
