@@ -23,11 +23,15 @@
 
 pub mod budget;
 mod de;
+pub mod diag;
 pub mod gofloat;
+pub mod gofmt;
 pub mod json;
 mod number;
+pub mod regex;
 mod ser;
 mod value;
+pub mod yaml;
 
 pub use budget::{Budget, Clock, Exhausted, Limits};
 pub use de::DecodeError;

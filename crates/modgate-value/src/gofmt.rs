@@ -1,0 +1,84 @@
+//! Go's `fmt` for values: `%v` texts and the whole of `Printf`.
+//!
+//! [`text`] is the form every ModRule message and value text uses (spec `kubemod.md`, appendix B).
+//! [`sprintf`], [`sprint`] and [`sprintln`] serve the template functions of the same names and
+//! Rego's `sprintf`; their arguments are an abstract [`Arg`], because the same JSON number is a
+//! `float64` to a template and an `int` or `*big.Int` to Rego.
+
+mod printf;
+
+use std::borrow::Cow;
+
+pub use printf::{Arg, sprint, sprintf, sprintln};
+
+use crate::{Value, gofloat};
+
+/// The `%v` text of a value as Go's `encoding/json` decodes it: every number is a `float64`, `null`
+/// is `<nil>`, lists are `[a b]` and maps `map[k:v]`.
+pub fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Null => Cow::Borrowed("<nil>"),
+        Value::Bool(true) => Cow::Borrowed("true"),
+        Value::Bool(false) => Cow::Borrowed("false"),
+        Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            let mut out = String::new();
+            append_text(value, &mut out);
+            Cow::Owned(out)
+        }
+    }
+}
+
+/// Appends [`text`] to `out`.
+pub fn append_text(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Number(number) => out.push_str(&gofloat::general(number.as_f64())),
+        Value::String(text) => out.push_str(text),
+        Value::Array(elements) => {
+            out.push('[');
+            for (index, element) in elements.iter().enumerate() {
+                if index > 0 {
+                    out.push(' ');
+                }
+                append_text(element, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            out.push_str("map[");
+            for (index, (key, member)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(' ');
+                }
+                out.push_str(key);
+                out.push(':');
+                append_text(member, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts() {
+        for (json, expected) in [
+            ("null", "<nil>"),
+            ("true", "true"),
+            ("1000000", "1e+06"),
+            ("9007199254740993", "9.007199254740992e+15"),
+            ("1.50", "1.5"),
+            (r#""a b""#, "a b"),
+            (r#"[1, "a", null, [], {}]"#, "[1 a <nil> [] map[]]"),
+            (r#"{"b": [true], "a": {"c": 0.00001}}"#, "map[a:map[c:1e-05] b:[true]]"),
+        ] {
+            assert_eq!(text(&Value::from_json(json.as_bytes()).expect(json)), expected);
+        }
+    }
+}
