@@ -1,1 +1,10 @@
-//! modgate-rego
+//! Rego, versions 0 and 1: parser, compiler and evaluator.
+//!
+//! A policy is compiled once into an immutable program that any number of threads evaluate at the
+//! same time. Behaviour follows OPA 1.19 exactly, up to the text of errors.
+//!
+//! This crate does no IO and reads no clock: what a policy may ask of the outside comes in through
+//! traits, and every evaluation spends a [`modgate_value::Budget`].
+
+pub mod ast;
+pub mod ir;

@@ -1,0 +1,415 @@
+//! What a compiled program is: resolved, ordered and flat enough to interpret directly.
+//!
+//! Names are gone. A variable is a [`Slot`] of its rule's frame, a constant an index into
+//! [`Program::constants`], a rule an index into [`Program::rules`]; nothing that evaluation reads
+//! is behind a reference count. Statements stand in an order in which every input of a statement
+//! is bound by the statements before it, so at each point it is known whether a variable is bound:
+//! [`Pattern::Bind`] is always its first occurrence, and an occurrence after that is a
+//! [`Term::Local`] that can be read without asking.
+//!
+//! # How to evaluate
+//!
+//! A [`Body`] is a conjunction. Each [`Stmt`] succeeds any number of times (a reference may yield
+//! several values) and the statements after it run once for every success; the body succeeds
+//! once for every way through all of them. A slot belongs to one variable for the whole rule, so
+//! backtracking needs no undo: whatever runs after a `Bind` sees the newest value.
+//!
+//! What can be undefined has been hoisted out: operands, arguments, members and keys are
+//! [`Term`]s, which always have a value. Only a [`Source`] can be undefined, and then its
+//! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
+//! front of the `not`, as OPA does, which makes the whole body undefined when they are.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_value::Str;
+
+use crate::ast::Span;
+
+/// The value of a constant.
+pub type Constant = modgate_value::Value;
+
+/// Index into [`Program::constants`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConstId(pub u32);
+
+/// Index of a variable in the frame of its rule or query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// Index into [`Program::rules`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(pub u32);
+
+/// Index into [`Program::groups`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+/// Index into [`Program::nodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// Index into [`Program::builtins`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BuiltinId(pub u32);
+
+/// A compiled set of modules. Immutable, shared between threads; cloning shares everything.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The modules, for locations: [`Span::module`] is an index here.
+    pub modules: Arc<[SourceText]>,
+    /// Every constant, each once.
+    pub constants: Arc<[Constant]>,
+    /// Every rule.
+    pub rules: Arc<[Rule]>,
+    /// Rules that define the same document, together.
+    pub groups: Arc<[Group]>,
+    /// The tree of documents that rules define; the first node is `data`.
+    pub nodes: Arc<[Node]>,
+    /// The built-ins that are called.
+    pub builtins: Arc<[Builtin]>,
+    /// Whether any `with` replaces a function or a built-in; when not, calls need not look.
+    pub replaces_functions: bool,
+    /// Whether any `with` replaces something under `data`; when not, references need not look.
+    pub replaces_data: bool,
+}
+
+/// The text of a module, for locations.
+#[derive(Debug, Clone)]
+pub struct SourceText {
+    /// The name errors mention.
+    pub name: Str,
+    /// The text.
+    pub text: Arc<str>,
+}
+
+/// A built-in or host function that the program calls.
+#[derive(Debug, Clone)]
+pub struct Builtin {
+    /// Its full name, such as `object.get`; infix operators have names too (`plus`).
+    pub name: Str,
+    /// How many arguments it takes.
+    pub arity: usize,
+}
+
+/// A node of the tree of documents.
+///
+/// What a reference into `data` yields at a node is the merge of what is below it here and what
+/// the base documents hold at the same path; rules win.
+#[derive(Debug, Clone, Default)]
+pub struct Node {
+    /// The keys from `data` down to here.
+    pub path: Vec<ConstId>,
+    /// The nodes below, by key (compared as constants: each constant has one id).
+    pub children: BTreeMap<ConstId, NodeId>,
+    /// The rules that define the document here. Descending stops at a node with a group: when the
+    /// group is [`GroupKind::Partial`], it holds the rules of the nodes below as well.
+    pub group: Option<GroupId>,
+}
+
+/// The rules that define one document or function.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The keys from `data` to the document.
+    pub path: Vec<ConstId>,
+    /// What kind of document.
+    pub kind: GroupKind,
+    /// The rules, in the order of their modules; without the default.
+    pub rules: Vec<RuleId>,
+    /// `default p := ...`.
+    pub default: Option<RuleId>,
+}
+
+/// What the rules of a group define.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupKind {
+    /// One value. All rules that succeed must agree.
+    Complete,
+    /// A set: every rule has [`Leaf::Member`] and no keys.
+    Set,
+    /// An object, possibly nested, possibly with sets at its leaves. Empty, not undefined, when
+    /// no rule succeeds.
+    Object,
+    /// A function. All rules that succeed for the same arguments must agree.
+    Function {
+        /// How many arguments it takes.
+        arity: usize,
+    },
+}
+
+/// One rule.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The group it belongs to.
+    pub group: GroupId,
+    /// How many slots a frame needs.
+    pub frame: u32,
+    /// A function's parameters, matched against the arguments first.
+    pub args: Vec<Pattern>,
+    /// The path from the group's document to what this rule produces: empty unless the group is
+    /// [`GroupKind::Object`]. Read after the body.
+    pub keys: Vec<Term>,
+    /// The rule's body, then those of its `else` branches: the first that succeeds counts.
+    /// Never empty.
+    pub branches: Vec<Branch>,
+    /// The same rule when its first keys are already known: element `n - 1` is for `n` known keys.
+    /// Keys are `keys` and then the member of a [`Leaf::Member`]. Empty for complete rules and
+    /// functions.
+    ///
+    /// OPA looks at a single key of a partial rule in this way, without evaluating the rest of
+    /// the document.
+    pub keyed: Vec<Keyed>,
+    /// The names of the slots, for traces. Generated variables have an empty name.
+    pub names: Vec<Str>,
+    /// The whole rule.
+    pub span: Span,
+}
+
+/// A body and what it produces.
+#[derive(Debug, Clone)]
+pub struct Branch {
+    /// What has to hold.
+    pub body: Body,
+    /// What is produced then.
+    pub leaf: Leaf,
+    /// The branch.
+    pub span: Span,
+}
+
+/// A body for when keys are known.
+#[derive(Debug, Clone)]
+pub struct Keyed {
+    /// Matched against the known keys, in order, before the body.
+    pub patterns: Vec<Pattern>,
+    /// The first branch's body, without the bindings that the patterns make.
+    pub body: Body,
+}
+
+/// What a rule produces at the end of its path.
+#[derive(Debug, Clone)]
+pub enum Leaf {
+    /// A value.
+    Value(Term),
+    /// A member of a set.
+    Member(Term),
+}
+
+/// A conjunction.
+pub type Body = Vec<Stmt>;
+
+/// One statement of a body.
+#[derive(Debug, Clone)]
+pub struct Stmt {
+    /// What it does.
+    pub kind: StmtKind,
+    /// The expression it came from.
+    pub span: Span,
+    /// Whether the compiler made it (a hoisted operand); a trace leaves such statements out.
+    pub generated: bool,
+}
+
+/// What a statement does.
+#[derive(Debug, Clone)]
+pub enum StmtKind {
+    /// Succeeds for each value of the source that is not `false`.
+    Test(Source),
+    /// Succeeds for each value of the source that the pattern matches. The source runs first: its
+    /// operands may bind variables that the pattern only reads.
+    Match(Source, Pattern),
+    /// Succeeds once when the body does not succeed. Binds nothing.
+    Not(Body),
+    /// Runs the body with parts of the world replaced; the statements after it see the world
+    /// unreplaced again. Succeeds as often as the body does.
+    With(Vec<With>, Body),
+    /// Succeeds once when the body succeeds for each member of the domain.
+    Every(Box<Every>),
+}
+
+/// `every k, v in domain { body }`.
+#[derive(Debug, Clone)]
+pub struct Every {
+    /// The collection.
+    pub domain: Term,
+    /// Bound to the key, index or (for a set) member.
+    pub key: Pattern,
+    /// Bound to the value.
+    pub value: Pattern,
+    /// What has to hold.
+    pub body: Body,
+}
+
+/// Something that may yield no value, one or several.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// Exactly one value.
+    Term(Term),
+    /// A look into a document: one value per way through its operands.
+    Ref(Ref),
+    /// A collection built from a body; always one value.
+    Comprehension(Box<Comprehension>),
+    /// At most one value, except relations (`walk`), which yield several.
+    Call(Call),
+}
+
+/// A reference.
+#[derive(Debug, Clone)]
+pub struct Ref {
+    /// Where it starts.
+    pub base: Base,
+    /// The steps from there.
+    pub path: Vec<Operand>,
+}
+
+/// Where a reference starts.
+#[derive(Debug, Clone)]
+pub enum Base {
+    /// A value at hand.
+    Term(Term),
+    /// The input document; undefined when there is none.
+    Input,
+    /// Under `data`.
+    Data {
+        /// The constant keys from `data` to where `at` is.
+        prefix: Vec<ConstId>,
+        /// What is there.
+        at: DataBase,
+    },
+}
+
+/// What the compiler knows about a place under `data`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataBase {
+    /// A node that has no rules itself, but has some below; base documents merge with them.
+    Node(NodeId),
+    /// The document that a group of rules defines.
+    Group(GroupId),
+    /// No rules here or below: base documents only.
+    Document,
+}
+
+/// One step of a reference.
+#[derive(Debug, Clone)]
+pub enum Operand {
+    /// Look this key up.
+    Key(Term),
+    /// Try every key that matches the pattern, which binds at least one variable.
+    Each(Pattern),
+}
+
+/// A call.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// What is called.
+    pub callee: Callee,
+    /// The arguments, as many as it takes.
+    pub args: Vec<Term>,
+}
+
+/// What is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Callee {
+    /// A built-in or host function.
+    Builtin(BuiltinId),
+    /// A function of the program.
+    Function(GroupId),
+}
+
+/// A comprehension. Its variables live in the frame of the rule around it.
+#[derive(Debug, Clone)]
+pub struct Comprehension {
+    /// What is collected for each success of the body.
+    pub head: Collect,
+    /// The body.
+    pub body: Body,
+    /// The slots bound outside that it reads; with equal values there (and the same `with`
+    /// modifiers) the result is equal.
+    pub captures: Vec<Slot>,
+}
+
+/// What a comprehension collects.
+#[derive(Debug, Clone)]
+pub enum Collect {
+    /// An array, in order of success.
+    Array(Term),
+    /// A set.
+    Set(Term),
+    /// An object; two different values for one key are a conflict.
+    Object(Term, Term),
+}
+
+/// Something that always has exactly one value.
+#[derive(Debug, Clone)]
+pub enum Term {
+    /// A constant.
+    Const(ConstId),
+    /// A variable that is bound.
+    Local(Slot),
+    /// An array.
+    Array(Vec<Term>),
+    /// A set.
+    Set(Vec<Term>),
+    /// An object; equal keys are a conflict.
+    Object(Vec<(Term, Term)>),
+}
+
+/// What a value is matched against.
+#[derive(Debug, Clone)]
+pub enum Pattern {
+    /// Anything.
+    Any,
+    /// Anything; the variable is bound to it.
+    Bind(Slot),
+    /// A value equal to this.
+    Equal(Term),
+    /// An array of exactly this length.
+    Array(Vec<Pattern>),
+    /// An object with exactly these keys.
+    Object(Vec<(Term, Pattern)>),
+}
+
+/// `with target as value`.
+#[derive(Debug, Clone)]
+pub struct With {
+    /// What is replaced.
+    pub target: WithTarget,
+    /// What it is replaced by.
+    pub value: WithValue,
+    /// The modifier.
+    pub span: Span,
+}
+
+/// What a `with` replaces.
+#[derive(Debug, Clone)]
+pub enum WithTarget {
+    /// The input document, or what is at a path of it.
+    Input(Vec<ConstId>),
+    /// What is at a path of `data`, rules included.
+    Data(Vec<ConstId>),
+    /// A function.
+    Callee(Callee),
+}
+
+/// What a `with` puts there.
+#[derive(Debug, Clone)]
+pub enum WithValue {
+    /// A value. In place of a function: what every call yields.
+    Term(Term),
+    /// Another function, called in its place. Calls made by that function itself reach the
+    /// original.
+    Callee(Callee),
+}
+
+/// A query: a body that runs against a program.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The program, with the query's own constants added.
+    pub program: Program,
+    /// What has to hold.
+    pub body: Body,
+    /// How many slots a frame needs.
+    pub frame: u32,
+    /// The variables of a result, by name.
+    pub outputs: Vec<(Str, Slot)>,
+    /// The text, as one more module for locations: its spans have the index after the last of
+    /// [`Program::modules`].
+    pub text: Arc<str>,
+}
