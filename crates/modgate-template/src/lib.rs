@@ -1,1 +1,14 @@
-//! modgate-template
+//! Go's `text/template` with Sprig's functions, as KubeMod offers them.
+//!
+//! [`Template::parse`] turns text into an immutable template; [`Template::render`] runs it over
+//! [`Data`] within an [`Env`].
+
+mod data;
+mod env;
+mod error;
+mod template;
+
+pub use data::{Data, KeyPart, PatchContext, RejectContext, preprocess};
+pub use env::{Env, Host, Isolated, Refused};
+pub use error::{ParseError, RenderError};
+pub use template::{Functions, Template};
