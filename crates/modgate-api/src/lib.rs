@@ -1,1 +1,13 @@
-//! modgate-api
+//! The Kubernetes nouns modgate speaks, without a client.
+//!
+//! One module per API group: [`admission`] holds what the API server sends to a webhook and what
+//! it expects back, [`modrule`] KubeMod's one resource. Everything decodes from a
+//! [`modgate_value::Value`], so that an error names the field it is about
+//! (`spec.match[0].select`), and the object under review is never turned into a typed struct: the
+//! engine must keep members it does not know.
+//!
+//! What this crate does not do: compile, evaluate, or talk to anyone.
+
+pub mod admission;
+pub mod meta;
+pub mod modrule;

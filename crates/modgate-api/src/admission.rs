@@ -1,0 +1,324 @@
+//! `admission.k8s.io`: the AdmissionReview a webhook receives and the one it answers with.
+
+use std::fmt::Write as _;
+
+use modgate_value::{DecodeError, Object, Str, Value, json};
+use serde::Deserialize;
+
+use crate::meta::{GroupVersionKind, GroupVersionResource, Operation, UnknownOperation};
+
+/// The API group of AdmissionReview.
+pub const GROUP: &str = "admission.k8s.io";
+
+/// The versions of AdmissionReview there are. A response must carry its request's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ReviewVersion {
+    /// `admission.k8s.io/v1`
+    #[default]
+    V1,
+    /// `admission.k8s.io/v1beta1`, the only one KubeMod speaks (Q-49).
+    V1Beta1,
+}
+
+impl ReviewVersion {
+    /// The `apiVersion` text.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "admission.k8s.io/v1",
+            Self::V1Beta1 => "admission.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// What the API server sends: one request, and the version it wants its answer in.
+#[derive(Debug, Clone)]
+pub struct AdmissionReview {
+    /// Version of the review, hence of the response.
+    pub version: ReviewVersion,
+    /// The request to decide.
+    pub request: AdmissionRequest,
+}
+
+/// One request for admission.
+#[derive(Debug, Clone)]
+pub struct AdmissionRequest {
+    /// Identifies the request; the response repeats it.
+    pub uid: Str,
+    /// Kind of the object.
+    pub kind: GroupVersionKind,
+    /// Resource the request addresses.
+    pub resource: GroupVersionResource,
+    /// Subresource such as `status` or `binding`; empty for none.
+    pub sub_resource: Str,
+    /// Name of the object; empty while the API server has yet to generate it.
+    pub name: Str,
+    /// Namespace of the object; empty for cluster-scoped objects. A Namespace object is reported
+    /// as living in itself.
+    pub namespace: Str,
+    /// What is done.
+    pub operation: Operation,
+    /// Who asks, as sent: `username`, `uid`, `groups`, `extra`.
+    pub user_info: Value,
+    /// The object as it will be stored; absent on DELETE.
+    pub object: Option<Value>,
+    /// The object as it is stored; present on UPDATE and DELETE.
+    pub old_object: Option<Value>,
+    /// Whether the request leaves no trace.
+    pub dry_run: bool,
+    /// The options of the operation (`CreateOptions` and so on), as sent.
+    pub options: Value,
+}
+
+/// Why a body is not an AdmissionReview request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReviewError {
+    /// Another kind of object.
+    #[error("expected an AdmissionReview, got `{found}`")]
+    Kind {
+        /// The `kind` it has; empty if none.
+        found: String,
+    },
+    /// A version of AdmissionReview that does not exist.
+    #[error(
+        "AdmissionReview has apiVersion `{found}`, \
+         expected `admission.k8s.io/v1` or `admission.k8s.io/v1beta1`"
+    )]
+    Version {
+        /// The `apiVersion` it has; empty if none.
+        found: String,
+    },
+    /// No `request` member.
+    #[error("AdmissionReview has no request")]
+    NoRequest,
+    /// A member of the request has the wrong type.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// An operation that does not exist.
+    #[error("request.operation: {0}")]
+    Operation(#[from] UnknownOperation),
+}
+
+impl AdmissionReview {
+    /// Whether a document says it is an AdmissionReview of any version.
+    pub fn is_review(document: &Value) -> bool {
+        let text = |key| document.get(key).and_then(Value::as_str).unwrap_or_default();
+        text("kind") == "AdmissionReview"
+            && text("apiVersion").split_once('/').is_some_and(|(group, _)| group == GROUP)
+    }
+
+    /// Reads a review from its document.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not a review of a known version or its request is malformed.
+    pub fn from_value(document: &Value) -> Result<Self, ReviewError> {
+        let text = |key| document.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("kind") != "AdmissionReview" {
+            return Err(ReviewError::Kind { found: text("kind").to_owned() });
+        }
+        let version = [ReviewVersion::V1, ReviewVersion::V1Beta1]
+            .into_iter()
+            .find(|version| version.api_version() == text("apiVersion"))
+            .ok_or_else(|| ReviewError::Version { found: text("apiVersion").to_owned() })?;
+        let request = document
+            .get("request")
+            .filter(|request| !request.is_null())
+            .ok_or(ReviewError::NoRequest)?;
+        Ok(Self { version, request: AdmissionRequest::from_value(request)? })
+    }
+}
+
+/// The small members of a request; the objects are taken as they are.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestHead {
+    #[serde(default)]
+    uid: Str,
+    #[serde(default)]
+    kind: GroupVersionKind,
+    #[serde(default)]
+    resource: GroupVersionResource,
+    sub_resource: Option<Str>,
+    name: Option<Str>,
+    namespace: Option<Str>,
+    #[serde(default)]
+    operation: String,
+    dry_run: Option<bool>,
+}
+
+impl AdmissionRequest {
+    /// Reads the `request` member of a review. The objects are shared with `request`, not copied.
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type or the operation does not exist.
+    pub fn from_value(request: &Value) -> Result<Self, ReviewError> {
+        let head = RequestHead::deserialize(request).map_err(|mut error| {
+            let dot = if error.path.is_empty() { "" } else { "." };
+            error.path = format!("request{dot}{}", error.path);
+            error
+        })?;
+        let present = |key| request.get(key).filter(|value| !value.is_null()).cloned();
+        Ok(Self {
+            uid: head.uid,
+            kind: head.kind,
+            resource: head.resource,
+            sub_resource: head.sub_resource.unwrap_or_default(),
+            name: head.name.unwrap_or_default(),
+            namespace: head.namespace.unwrap_or_default(),
+            operation: head.operation.parse()?,
+            user_info: present("userInfo").unwrap_or_default(),
+            object: present("object"),
+            old_object: present("oldObject"),
+            dry_run: head.dry_run.unwrap_or(false),
+            options: present("options").unwrap_or_default(),
+        })
+    }
+}
+
+/// What a webhook answers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AdmissionResponse {
+    /// The request's uid.
+    pub uid: Str,
+    /// Whether the request may go on.
+    pub allowed: bool,
+    /// `status.code`, an HTTP status.
+    pub code: u16,
+    /// `status.reason`; left out when empty.
+    pub reason: String,
+    /// `status.message`; left out when empty.
+    pub message: String,
+    /// An RFC 6902 document as JSON text.
+    pub patch: Option<String>,
+    /// Shown to the user by kubectl; left out when empty.
+    pub warnings: Vec<String>,
+}
+
+impl AdmissionResponse {
+    /// The whole AdmissionReview as JSON text, with `apiVersion` and `kind` as v1 requires.
+    ///
+    /// `base64` encodes the patch, which the API takes as bytes.
+    pub fn to_json(&self, version: ReviewVersion, base64: impl FnOnce(&[u8]) -> String) -> String {
+        let mut out = String::with_capacity(256);
+        let text = |out: &mut String, key: &str, value: &str| {
+            let _ = write!(out, ",\"{key}\":");
+            json::write_string(value, out, json::Escape::Minimal);
+        };
+        let _ = write!(
+            out,
+            "{{\"apiVersion\":\"{}\",\"kind\":\"AdmissionReview\",\"response\":{{\"uid\":",
+            version.api_version()
+        );
+        json::write_string(&self.uid, &mut out, json::Escape::Minimal);
+        let _ = write!(
+            out,
+            ",\"allowed\":{},\"status\":{{\"metadata\":{{}},\"code\":{}",
+            self.allowed, self.code
+        );
+        if !self.message.is_empty() {
+            text(&mut out, "message", &self.message);
+        }
+        if !self.reason.is_empty() {
+            text(&mut out, "reason", &self.reason);
+        }
+        out.push('}');
+        if let Some(patch) = &self.patch {
+            text(&mut out, "patch", &base64(patch.as_bytes()));
+            out.push_str(",\"patchType\":\"JSONPatch\"");
+        }
+        if !self.warnings.is_empty() {
+            let warnings: Value = self.warnings.iter().map(|w| Value::from(w.as_str())).collect();
+            out.push_str(",\"warnings\":");
+            json::write(&warnings, &mut out, json::Escape::Minimal);
+        }
+        out.push_str("}}");
+        out
+    }
+}
+
+/// A review as a client would send it; for the command line, tests and load generators.
+pub fn review_of(version: ReviewVersion, request: Object) -> Value {
+    [
+        ("apiVersion", Value::from(version.api_version())),
+        ("kind", Value::from("AdmissionReview")),
+        ("request", Value::from(request)),
+    ]
+    .into_iter()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<AdmissionReview, String> {
+        AdmissionReview::from_value(&Value::from_json(text.as_bytes()).expect(text))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_request() {
+        let review = parse(
+            r#"{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request":
+            {"uid": "u", "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+             "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+             "namespace": "ns", "name": "d", "operation": "UPDATE", "userInfo": {"username": "me"},
+             "object": {"a": 1}, "oldObject": null, "dryRun": true}}"#,
+        )
+        .expect("review");
+        assert_eq!(review.version, ReviewVersion::V1Beta1);
+        assert_eq!(review.request.operation, Operation::Update);
+        assert_eq!(review.request.kind.to_string(), "apps/v1 Deployment");
+        assert_eq!(review.request.object.expect("object").to_json(), r#"{"a":1}"#);
+        assert!(review.request.old_object.is_none());
+        assert!(review.request.dry_run);
+    }
+
+    #[test]
+    fn malformed_reviews() {
+        for (text, message) in [
+            (r#"{"kind": "Pod"}"#, "expected an AdmissionReview, got `Pod`"),
+            (
+                r#"{"kind": "AdmissionReview", "apiVersion": "v1"}"#,
+                "AdmissionReview has apiVersion `v1`, expected `admission.k8s.io/v1` or \
+                 `admission.k8s.io/v1beta1`",
+            ),
+            (
+                r#"{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}"#,
+                "AdmissionReview has no request",
+            ),
+            (
+                r#"{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
+                    "request": {"kind": {"kind": 3}}}"#,
+                "request.kind.kind: invalid type: integer `3`, expected a string",
+            ),
+            (
+                r#"{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
+                    "request": {"operation": "PATCH"}}"#,
+                "request.operation: unknown operation `PATCH`, expected `CREATE`, `UPDATE`, \
+                 `DELETE` or `CONNECT`",
+            ),
+        ] {
+            assert_eq!(parse(text).map(|_| ()), Err(message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn responses() {
+        let response = AdmissionResponse {
+            uid: "u".into(),
+            allowed: true,
+            code: 200,
+            reason: "patched ok".into(),
+            patch: Some("[]".into()),
+            warnings: vec!["careful".into()],
+            ..AdmissionResponse::default()
+        };
+        assert_eq!(
+            response.to_json(ReviewVersion::V1, |bytes| format!("<{} bytes>", bytes.len())),
+            r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u","allowed":true,"status":{"metadata":{},"code":200,"reason":"patched ok"},"patch":"<2 bytes>","patchType":"JSONPatch","warnings":["careful"]}}"#
+        );
+    }
+}
