@@ -1,1 +1,39 @@
-//! modgate-engine
+//! The policy engine: compile once, evaluate many.
+//!
+//! [`Snapshot`] holds compiled policies and never changes; [`Snapshot::apply`] makes the next one
+//! from a list of [`Change`]s. A [`Review`] goes in, a [`Decision`] comes out, or an
+//! [`Explanation`] of how it came about. Read those four first.
+//!
+//! What the engine deliberately does not do: IO, logging, reading clocks. What it needs from
+//! outside it asks of a [`Host`].
+//!
+//! # One request
+//!
+//! [`Snapshot::mutate`] → `modrule::run` (tiers) → `modrule::select_rules` (candidates) →
+//! `modrule::matching` (criteria) → `modrule::patch` (templates to operations) →
+//! [`jsonpatch`] (apply, diff).
+//!
+//! # Limits
+//!
+//! Every request has one budget and every rule a share of it ([`EngineConfig`]); what cannot be
+//! decided within it is refused if it is a Reject rule and dropped with a warning if it is a Patch
+//! rule.
+
+mod config;
+mod decision;
+pub mod explain;
+mod host;
+pub mod jsonpatch;
+pub mod modrule;
+mod policy;
+mod review;
+mod snapshot;
+
+pub use config::{EngineConfig, MissingReference};
+pub use decision::{Decision, FailureKind, RuleFailure};
+pub use explain::Explanation;
+pub use host::{Host, HostError};
+pub use modgate_api as api;
+pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
+pub use review::Review;
+pub use snapshot::{Snapshot, Update};

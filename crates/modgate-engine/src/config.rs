@@ -1,0 +1,49 @@
+//! What an operator may set.
+
+use std::time::Duration;
+
+use modgate_value::{Limits, Str};
+
+/// Settings of a snapshot; fixed for its life and that of the snapshots made from it.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// Namespaces whose ModRules may act cluster-wide: KubeMod's and modgate's own.
+    pub cluster_rules_namespaces: Vec<Str>,
+    /// What happens when the Namespace or Node of an object cannot be read.
+    pub missing_reference: MissingReference,
+    /// What one request may spend.
+    pub request_limits: Limits,
+    /// What one rule may spend of it.
+    pub rule_limits: Limits,
+}
+
+/// What to answer when the synthetic references of an object cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MissingReference {
+    /// Admit the object without looking at any rule, as KubeMod does.
+    #[default]
+    Allow,
+    /// Deny the request.
+    Deny,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            cluster_rules_namespaces: ["kubemod-system", "modgate-system"].map(Str::from).to_vec(),
+            missing_reference: MissingReference::default(),
+            // KubeMod's webhooks time out after 10 s (7.1); staying well below leaves room for
+            // the API server's other plugins.
+            request_limits: Limits {
+                steps: 50_000_000,
+                bytes: 64 << 20,
+                time: Duration::from_secs(5),
+            },
+            rule_limits: Limits {
+                steps: 10_000_000,
+                bytes: 16 << 20,
+                time: Duration::from_secs(2),
+            },
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How a decision came about, as data for the edge to render.
+
+use modgate_value::Value;
+use serde::Serialize;
+
+use crate::{Decision, PolicyId, Position};
+
+/// A decision, and what every rule had to do with it.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The decision.
+    pub decision: Decision,
+    /// Every loaded rule, in the order they are visited: Patch tiers, then Reject tiers, then
+    /// those that were no candidates.
+    pub rules: Vec<RuleTrace>,
+}
+
+/// What one rule did.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleTrace {
+    /// Which rule.
+    pub policy: PolicyId,
+    /// `Patch` or `Reject`.
+    pub rule_type: String,
+    /// File or object the rule came from.
+    pub origin: String,
+    /// Where it starts in its file.
+    pub position: Option<Position>,
+    /// Its tier.
+    pub tier: i16,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Its criteria items, as far as they were evaluated.
+    pub criteria: Vec<CriterionTrace>,
+    /// Its patch operations.
+    pub operations: Vec<OperationTrace>,
+}
+
+/// What became of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "result", content = "cause")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Not a candidate: why.
+    NotCandidate(String),
+    /// A criteria item was negative.
+    NoMatch,
+    /// A Patch rule that matched and was applied.
+    Patched,
+    /// A Reject rule that matched: the entry of the denial.
+    Rejected(String),
+    /// The rule matched but could not do its work: why.
+    Failed(String),
+}
+
+/// How one criteria item was decided.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CriterionTrace {
+    /// Index in `spec.match`.
+    pub index: usize,
+    /// The expression.
+    pub select: String,
+    /// What the result is compared with, in words: `matchValue "Pod"`.
+    pub test: String,
+    /// Where the item starts in its file.
+    pub position: Option<Position>,
+    /// The texts the expression yielded, in order.
+    pub values: Vec<String>,
+    /// Why the item came out as it did.
+    pub explanation: String,
+    /// Whether the item is positive.
+    pub positive: bool,
+}
+
+/// What one operation of a patch did to one selected item.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationTrace {
+    /// Index in `spec.patch`.
+    pub index: usize,
+    /// `add`, `replace` or `remove`.
+    pub op: String,
+    /// Where the operation starts in its file.
+    pub position: Option<Position>,
+    /// The path with its placeholders filled in.
+    pub path: String,
+    /// The value rendered, before it is read as YAML; absent where none was given.
+    pub rendered: Option<String>,
+    /// The value put in place.
+    pub value: Option<Value>,
+    /// What was there before.
+    pub before: Option<Value>,
+    /// What it did: `added`, `replaced`, `removed`, `nothing to remove`, or why it failed.
+    pub effect: String,
+}

@@ -1,0 +1,28 @@
+//! What the engine needs from outside.
+
+use modgate_value::{Clock, Value};
+
+/// The world as the engine may see it; implemented by the edge, and by tests.
+pub trait Host {
+    /// Measures budgets.
+    fn clock(&self) -> &dyn Clock;
+
+    /// The Namespace object called `name`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not exist or cannot be read.
+    fn namespace(&self, name: &str) -> Result<Value, HostError>;
+
+    /// The Node object called `name`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not exist or cannot be read.
+    fn node(&self, name: &str) -> Result<Value, HostError>;
+}
+
+/// Why the host could not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct HostError(pub String);

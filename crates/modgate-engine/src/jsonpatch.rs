@@ -1,0 +1,56 @@
+//! JSON Patch: RFC 6902 operations, KubeMod's extended way of applying them, and the difference
+//! between two documents.
+
+use modgate_value::{Object, Str, Value};
+
+/// One RFC 6902 operation of the kinds modgate makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatchOperation {
+    /// What to do.
+    pub op: Op,
+    /// RFC 6901 pointer.
+    pub path: String,
+    /// The value of `add` and `replace`.
+    pub value: Option<Value>,
+}
+
+/// The operations modgate makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Op {
+    /// `add`
+    Add,
+    /// `replace`
+    Replace,
+    /// `remove`
+    Remove,
+}
+
+impl Op {
+    /// The name in a patch document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Replace => "replace",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+impl PatchOperation {
+    /// The operation as a member of a patch document.
+    pub fn to_value(&self) -> Value {
+        let mut members: Vec<(Str, Value)> = vec![
+            ("op".into(), self.op.as_str().into()),
+            ("path".into(), self.path.as_str().into()),
+        ];
+        if let Some(value) = &self.value {
+            members.push(("value".into(), value.clone()));
+        }
+        Object::from_entries(members).into()
+    }
+}
+
+/// A patch document: the list of its operations.
+pub fn to_value(patch: &[PatchOperation]) -> Value {
+    patch.iter().map(PatchOperation::to_value).collect()
+}

@@ -1,0 +1,140 @@
+//! Policies on their way in: where they come from, how they change, what is wrong with them.
+
+use std::fmt;
+
+use modgate_value::{Str, Value};
+use serde::Serialize;
+
+/// Identifies a policy: its kind, namespace (empty for cluster-scoped kinds) and name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct PolicyId {
+    /// Such as `ModRule`.
+    pub kind: Str,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: Str,
+    /// Unique within kind and namespace.
+    pub name: Str,
+}
+
+impl PolicyId {
+    /// The id of a policy object, from its `kind` and `metadata`.
+    pub fn of_object(object: &Value) -> Self {
+        let text = |path: &[&str]| {
+            Str::from(object.path(path).and_then(Value::as_str).unwrap_or_default())
+        };
+        Self {
+            kind: text(&["kind"]),
+            namespace: text(&["metadata", "namespace"]),
+            name: text(&["metadata", "name"]),
+        }
+    }
+}
+
+impl fmt::Display for PolicyId {
+    /// `ModRule my-namespace/my-rule`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// A place in a text file; both count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Position {
+    /// Line.
+    pub line: u32,
+    /// Column.
+    pub column: u32,
+}
+
+/// Answers where a member of a document stands, by RFC 6901 pointer.
+pub trait Locate: Send + Sync {
+    /// The position of the value at `pointer`, if the document has it.
+    fn locate(&self, pointer: &str) -> Option<Position>;
+}
+
+/// A policy object and where it came from.
+#[derive(Clone)]
+pub struct PolicySource {
+    /// File name as the user gave it, or `ModRule ns/name` for one read from a cluster.
+    pub origin: Str,
+    /// The object.
+    pub object: Value,
+    /// Positions within the file, if it came from one.
+    pub positions: Option<std::sync::Arc<dyn Locate>>,
+}
+
+impl PolicySource {
+    /// An object that did not come from a file.
+    pub fn of_object(object: Value) -> Self {
+        Self { origin: PolicyId::of_object(&object).to_string().into(), object, positions: None }
+    }
+
+    /// Which policy it is.
+    pub fn id(&self) -> PolicyId {
+        PolicyId::of_object(&self.object)
+    }
+}
+
+impl fmt::Debug for PolicySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicySource")
+            .field("origin", &self.origin)
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One step from a snapshot to the next.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// A policy is new or has changed.
+    Upsert(PolicySource),
+    /// A policy is gone.
+    Remove(PolicyId),
+}
+
+/// What becomes of the loaded version of a policy whose new version does not compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// It is unloaded: what the cluster stores is what is enforced.
+    #[default]
+    Unload,
+    /// It stays: a half-edited file on disk must not open a gap.
+    Keep,
+}
+
+/// How bad a [`Problem`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The policy loads, but probably does not do what its author thinks.
+    Warning,
+    /// The policy does not load.
+    Error,
+}
+
+/// Something wrong with a policy, found when it is compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{policy}: {}{message}", if field.is_empty() { String::new() } else { format!("{field}: ") })]
+pub struct Problem {
+    /// Whether the policy still loads.
+    pub severity: Severity,
+    /// Which policy.
+    pub policy: PolicyId,
+    /// File or object it came from.
+    pub origin: Str,
+    /// The field, as Kubernetes writes paths: `spec.match[0].select`; empty for the whole.
+    pub field: String,
+    /// Where the field's value starts in the file.
+    pub position: Option<Position>,
+    /// Bytes of the field's own text the message is about, if narrower than the whole.
+    pub span: Option<std::ops::Range<usize>>,
+    /// What is wrong: a lower-case fragment.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
