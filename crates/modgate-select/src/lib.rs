@@ -1,1 +1,18 @@
-//! modgate-select
+//! KubeMod's `select` language: expressions over a JSON document.
+//!
+//! One language serves the criteria of a ModRule (`match[].select`, any expression: [`Expr`]) and
+//! its patches (`patch[].select`, a bare path whose captured keys fill the placeholders of `path`:
+//! [`PatchSelect`]). The law is section 2 of the specification `kubemod.md`; its 737 recorded
+//! expressions are this crate's corpus. Read [`Expr`] and [`Val`] first.
+
+mod error;
+mod expr;
+mod patch;
+mod time;
+mod val;
+
+pub use error::{EvalError, ParseError};
+pub use expr::{Expr, Lint, Observation, Options, Requirement, Shape};
+pub use patch::{Item, Key, KeyPart, PatchSelect};
+pub use time::{Time, Zone};
+pub use val::{List, Map, Val};
