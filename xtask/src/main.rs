@@ -1,2 +1,50 @@
-//! Project automation.
-fn main() {}
+//! Project automation: `cargo xtask <TASK>`.
+//!
+//! Every task is what a person runs and what `.ci/run` runs; there is no other way in.
+
+mod conformance;
+mod layers;
+mod tests;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// modgate's project tasks.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run every test of the workspace, then every corpus; print the totals.
+    Test(tests::Args),
+    /// Run the conformance corpora and print a table per file.
+    Conformance(conformance::Args),
+    /// Hold the crates to the layering of docs/architecture.md.
+    Layers(layers::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().task {
+        Task::Test(args) => tests::run(&args),
+        Task::Conformance(args) => conformance::run(&args),
+        Task::Layers(args) => layers::run(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            report(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a command line's errors go there")]
+fn report(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}

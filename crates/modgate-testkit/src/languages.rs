@@ -1,0 +1,4 @@
+//! Suites over `languages/`: one language each, against what its reference implementation gave.
+
+pub(crate) mod regexp;
+pub(crate) mod yaml;

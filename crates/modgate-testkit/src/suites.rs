@@ -1,0 +1,141 @@
+//! Which file of a corpus is run by what.
+
+use anyhow::Result;
+
+use crate::{
+    corpus::{self, CorpusFile, Roots},
+    languages,
+    report::{Case, FileReport, PendingReport, Report},
+};
+
+/// Runs one kind of corpus file.
+pub struct Suite {
+    /// The file's name below a corpus folder; `*` stands for anything but a slash.
+    pub name: &'static str,
+    run: fn(&CorpusFile, &Roots, &mut Vec<Case>) -> Result<()>,
+}
+
+/// Everything that can be run today.
+pub const SUITES: &[Suite] = &[
+    Suite { name: "languages/yaml.json", run: languages::yaml::run },
+    Suite { name: "languages/regexp.json", run: languages::regexp::run },
+];
+
+/// A corpus that waits for its engine part.
+#[derive(Debug)]
+pub struct Pending {
+    /// The files, as in [`Suite::name`]; a trailing `/` stands for everything below.
+    pub corpus: &'static str,
+    /// The issue whose engine part runs it.
+    pub issue: u32,
+}
+
+/// The corpora no engine part exists for yet. Moving one to [`SUITES`] is deleting its line here.
+pub const PENDING: &[Pending] = &[
+    Pending { corpus: "languages/rego.json", issue: 3 },
+    Pending { corpus: "languages/library-rego-results.json", issue: 3 },
+    Pending { corpus: "opa/", issue: 3 },
+    Pending { corpus: "languages/cel.json", issue: 4 },
+    Pending { corpus: "gatekeeper-library/", issue: 4 },
+    Pending { corpus: "gatekeeper/", issue: 5 },
+];
+
+/// Files that hold no cases themselves: documentation, and what cases refer to.
+const SUPPORT: &[&str] = &["kubemod/testdata/", "kubemod/samples/"];
+
+/// A run over all corpora, or a part of them.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Where to look.
+    pub roots: Roots,
+    /// Run only files whose name, or cases whose `file#id`, contains this.
+    pub filter: Option<String>,
+}
+
+impl Run {
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// When a corpus folder cannot be read at all; what goes wrong in one file is in the report.
+    pub fn execute(&self) -> Result<Report> {
+        let mut report = Report::default();
+        for file in corpus::files(&self.roots)? {
+            if let Some(suite) = SUITES.iter().find(|suite| matches(suite.name, &file.name)) {
+                report.files.extend(self.run_file(suite, &file));
+            } else if let Some(pending) = PENDING.iter().find(|it| matches(it.corpus, &file.name)) {
+                count_pending(&mut report.pending, pending, &file);
+            } else if !is_support(&file.name) {
+                report.unknown.push(file.name);
+            }
+        }
+        Ok(report)
+    }
+
+    fn run_file(&self, suite: &Suite, file: &CorpusFile) -> Option<FileReport> {
+        let whole_file = self.filter.as_deref().is_none_or(|filter| file.name.contains(filter));
+        let mut cases = Vec::new();
+        let error = (suite.run)(file, &self.roots, &mut cases).err();
+        if let Some(filter) = self.filter.as_deref().filter(|_| !whole_file) {
+            cases.retain(|case| format!("{}#{}", file.name, case.id).contains(filter));
+            if cases.is_empty() {
+                return None;
+            }
+        }
+        let mut error = error.map(|error| format!("{error:#}"));
+        if cases.is_empty() && error.is_none() {
+            error = Some("no cases".to_owned());
+        }
+        Some(FileReport { name: file.name.clone(), cases, error })
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    if pattern.ends_with('/') {
+        return name.starts_with(pattern);
+    }
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name
+            .strip_prefix(before)
+            .and_then(|rest| rest.strip_suffix(after))
+            .is_some_and(|middle| !middle.contains('/')),
+    }
+}
+
+fn is_support(name: &str) -> bool {
+    let file_name = name.rsplit('/').next().unwrap_or(name);
+    matches!(file_name, "README.md" | "LICENSE")
+        || SUPPORT.iter().any(|folder| name.starts_with(folder))
+}
+
+fn count_pending(reports: &mut Vec<PendingReport>, pending: &Pending, file: &CorpusFile) {
+    let report = match reports.iter_mut().position(|report| report.corpus == pending.corpus) {
+        Some(at) => reports.get_mut(at),
+        None => {
+            let Pending { corpus, issue } = *pending;
+            reports.push(PendingReport { corpus, issue, files: 0, cases: 0 });
+            reports.last_mut()
+        }
+    };
+    if let Some(report) = report {
+        report.files += 1;
+        report.cases += cases_in(file);
+    }
+}
+
+/// How many cases a file says it holds; files of other shapes count none.
+fn cases_in(file: &CorpusFile) -> usize {
+    if !file.name.ends_with(".json") {
+        return 0;
+    }
+    let Ok(document) = file.json() else { return 0 };
+    let lists = ["cases", "results", "scenarios"].into_iter().filter_map(|key| document.get(key));
+    lists
+        .map(|list| match (list.as_array(), list.as_object()) {
+            (Some(elements), _) => elements.len(),
+            (None, Some(members)) => members.len(),
+            (None, None) => 0,
+        })
+        .sum()
+}
