@@ -168,6 +168,9 @@ pub enum ExprKind {
         /// The collection.
         domain: Term,
     },
+    /// `not { ... }`, or `not x` after `import future.keywords.not`: what the operands need is
+    /// evaluated inside, so an undefined operand makes the negation true.
+    Not(Body),
     /// `every v in xs { ... }`, `every k, v in xs { ... }`.
     Every {
         /// The key variable.

@@ -7,4 +7,7 @@
 //! traits, and every evaluation spends a [`modgate_value::Budget`].
 
 pub mod ast;
+pub mod error;
 pub mod ir;
+mod lexer;
+pub mod parser;

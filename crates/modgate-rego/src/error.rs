@@ -1,0 +1,106 @@
+//! What can be wrong with a policy before it runs.
+
+use std::fmt;
+
+use modgate_value::Str;
+
+use crate::ast::Span;
+
+/// What kind of mistake an [`Error`] reports; the codes are OPA's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Code {
+    /// The text is not Rego.
+    Parse,
+    /// The rules contradict the language or one another.
+    Compile,
+    /// A call or reference cannot be well typed.
+    Type,
+    /// A variable is not bound by anything.
+    UnsafeVar,
+    /// A rule depends on itself.
+    Recursion,
+}
+
+impl Code {
+    /// The code as OPA spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Parse => "rego_parse_error",
+            Self::Compile => "rego_compile_error",
+            Self::Type => "rego_type_error",
+            Self::UnsafeVar => "rego_unsafe_var_error",
+            Self::Recursion => "rego_recursion_error",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A mistake in a policy, and where it is.
+///
+/// Displays as one line in OPA's form, `file:line: code: message`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub struct Error {
+    /// What kind of mistake.
+    pub code: Code,
+    /// What is wrong, in OPA's words.
+    pub message: String,
+    /// The module's name.
+    pub file: Str,
+    /// The line, from 1; 0 when the mistake has no place.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+    /// The bytes of the module's text that are at fault.
+    pub span: Span,
+    /// The text of the line, without its end.
+    pub excerpt: String,
+}
+
+impl Error {
+    /// An error at a place of `text`.
+    pub(crate) fn at(code: Code, file: &Str, text: &str, span: Span, message: String) -> Self {
+        let (line, column, excerpt) = locate(text, span.start as usize);
+        Self { code, message, file: file.clone(), line, column, span, excerpt: excerpt.to_owned() }
+    }
+
+    /// The message with the offending line and a caret below it, as `opa check` prints it.
+    pub fn with_excerpt(&self) -> String {
+        let line = self.excerpt.trim_start_matches('\t');
+        let tabs = self.excerpt.len() - line.len();
+        // OPA counts bytes here, not characters.
+        let before = (self.column as usize).saturating_sub(1);
+        let bytes: usize = self.excerpt.chars().take(before).map(char::len_utf8).sum();
+        let caret = bytes.saturating_sub(tabs);
+        format!("{self}\n\t{line}\n\t{:caret$}^", "")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.is_empty() {
+            write!(f, "{}:{}: ", self.file, self.line)?;
+        } else if self.line > 0 {
+            write!(f, "{}:{}: ", self.line, self.column)?;
+        }
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+/// Line and column (both from 1, the column in characters) of a byte offset, and the line's text.
+pub(crate) fn locate(text: &str, offset: usize) -> (u32, u32, &str) {
+    let offset = offset.min(text.len());
+    let before = text.get(..offset).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    let column = before.get(start..).map_or(0, |part| part.chars().count()) + 1;
+    let rest = text.get(start..).unwrap_or("");
+    let excerpt = rest.split(['\n', '\r']).next().unwrap_or("");
+    (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX), excerpt)
+}
