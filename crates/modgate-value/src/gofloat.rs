@@ -50,6 +50,13 @@ pub fn general(value: f64) -> String {
     if value != 0.0 && !(-4..6).contains(&exponent10) { exponent(value, 2) } else { plain(value) }
 }
 
+/// A 32-bit float as `strconv.FormatFloat(value, 'g', -1, 32)`: [`general`] with the shortest
+/// digits that read back as the same 32-bit float.
+pub fn general32(value: f32) -> String {
+    // Those digits, read as a 64-bit float, are its own shortest digits too: there are at most 9.
+    general(value.to_string().parse().unwrap_or(f64::from(value)))
+}
+
 /// Plain decimal notation with the shortest digits.
 pub fn plain(value: f64) -> String {
     let Shortest { negative, digits, point } = shortest(value);

@@ -6,10 +6,12 @@
 //! `float64` to a template and an `int` or `*big.Int` to Rego.
 
 mod printf;
+mod quote;
 
 use std::borrow::Cow;
 
 pub use printf::{Arg, sprint, sprintf, sprintln};
+pub(crate) use quote::{go_syntax, quote};
 
 use crate::{Value, gofloat};
 

@@ -35,7 +35,7 @@ pub mod yaml;
 
 pub use budget::{Budget, Clock, Exhausted, Limits};
 pub use de::DecodeError;
-pub use number::Number;
+pub use number::{Number, Spelling};
 pub use smol_str::{SmolStr as Str, format_smolstr};
 pub use value::{Array, Object, Value};
 

@@ -26,6 +26,17 @@ enum Repr {
     Literal(Arc<Literal>),
 }
 
+/// How a [`Number`] is held, for evaluators that compute with it.
+#[derive(Debug, Clone, Copy)]
+pub enum Spelling<'a> {
+    /// An integer in its canonical text.
+    Int(i64),
+    /// A finite float printed exactly as [`gofloat::json`] does.
+    Float(f64),
+    /// Any other JSON number, as written.
+    Literal(&'a str),
+}
+
 struct Literal {
     text: Box<str>,
     float: f64,
@@ -87,6 +98,15 @@ impl Number {
             Repr::Int(int) => *int as f64,
             Repr::Float(float) => *float,
             Repr::Literal(literal) => literal.float,
+        }
+    }
+
+    /// How the number is held.
+    pub fn spelling(&self) -> Spelling<'_> {
+        match &self.0 {
+            Repr::Int(int) => Spelling::Int(*int),
+            Repr::Float(float) => Spelling::Float(*float),
+            Repr::Literal(literal) => Spelling::Literal(&literal.text),
         }
     }
 

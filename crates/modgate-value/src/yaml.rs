@@ -4,9 +4,17 @@
 //! strings and libyaml's syntax errors (spec `kubemod.md`, section 4.4 and appendix C). JSON files
 //! are YAML too and go through here.
 
-use std::fmt;
+mod parse;
+mod scalar;
+mod scan;
 
-use crate::Value;
+use std::{fmt, sync::Arc};
+
+use self::{
+    parse::{Options, Parser},
+    scan::{Mark, Scanner},
+};
+use crate::{Str, Value};
 
 /// Why a text is not YAML that has a JSON form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,26 +54,106 @@ pub struct Document {
 }
 
 /// Where the parts of a [`Document`] stand in its text, addressed by JSON pointers.
+///
+/// What an alias or a merge key brought in stands where it was first written.
+#[derive(Debug, Clone)]
+pub struct Positions {
+    root: Place,
+}
+
+#[derive(Debug, Clone)]
+struct Place {
+    key: Option<Spot>,
+    value: Spot,
+    places: Places,
+}
+
+/// Shared, because an alias repeats them.
 #[derive(Debug, Clone, Default)]
-pub struct Positions {}
+enum Places {
+    #[default]
+    None,
+    List(Arc<[Place]>),
+    Map(Arc<[(Str, Place)]>),
+}
+
+/// A [`Position`] in half the space; texts beyond 4 GiB lose their positions, not their values.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    line: u32,
+    column: u32,
+    offset: u32,
+}
+
+impl From<Mark> for Spot {
+    fn from(mark: Mark) -> Self {
+        let Position { line, column, offset } = mark.position();
+        let narrow = |wide: usize| u32::try_from(wide).unwrap_or(u32::MAX);
+        Self { line: narrow(line), column: narrow(column), offset: narrow(offset) }
+    }
+}
+
+impl From<Spot> for Position {
+    fn from(spot: Spot) -> Self {
+        let wide = |narrow: u32| usize::try_from(narrow).unwrap_or(usize::MAX);
+        Self { line: wide(spot.line), column: wide(spot.column), offset: wide(spot.offset) }
+    }
+}
+
+impl Places {
+    fn member(&self, key: &str) -> Option<&Place> {
+        match self {
+            // The last of equal keys counts.
+            Self::Map(members) => {
+                members.iter().rev().find(|(name, _)| name == key).map(|(_, place)| place)
+            }
+            _ => None,
+        }
+    }
+
+    fn child(&self, segment: &str) -> Option<&Place> {
+        match self {
+            Self::None => None,
+            Self::List(places) => places.get(segment.parse::<usize>().ok()?),
+            Self::Map(_) if segment.contains('~') => {
+                self.member(&segment.replace("~1", "/").replace("~0", "~"))
+            }
+            Self::Map(_) => self.member(segment),
+        }
+    }
+}
 
 impl Positions {
-    /// Where the value at `pointer` starts; the empty pointer is the document itself.
+    /// Where the value at `pointer` (RFC 6901) starts; the empty pointer is the document itself.
     pub fn value(&self, pointer: &str) -> Option<Position> {
-        let _ = pointer;
-        None
+        let (place, exact) = self.find(pointer);
+        exact.then(|| place.value.into())
     }
 
     /// Where the key of the member at `pointer` starts; `None` for list elements.
     pub fn key(&self, pointer: &str) -> Option<Position> {
-        let _ = pointer;
-        None
+        let (place, exact) = self.find(pointer);
+        exact.then_some(place.key).flatten().map(Into::into)
     }
 
     /// Where the value at the longest existing prefix of `pointer` starts.
-    pub fn nearest(&self, pointer: &str) -> Option<Position> {
-        let _ = pointer;
-        None
+    pub fn nearest(&self, pointer: &str) -> Position {
+        self.find(pointer).0.value.into()
+    }
+
+    /// The place at `pointer`, or the last one on the way to it.
+    fn find(&self, pointer: &str) -> (&Place, bool) {
+        let Some(segments) = pointer.strip_prefix('/') else {
+            return (&self.root, pointer.is_empty());
+        };
+        let mut place = &self.root;
+        for segment in segments.split('/') {
+            match place.places.child(segment) {
+                Some(child) => place = child,
+                None => return (place, false),
+            }
+        }
+        (place, true)
     }
 }
 
@@ -84,25 +172,27 @@ pub fn load(text: &str) -> Result<Vec<Document>, Error> {
 ///
 /// When any of them is not YAML, has no JSON form, or repeats a key.
 pub fn load_strict(text: &str) -> Result<Vec<Document>, Error> {
-    let _ = text;
-    Err(Error { message: "not there yet".to_owned(), position: None })
+    documents_strict(text).collect()
 }
 
 /// The documents of `text` one by one, so that one bad document does not hide its neighbours:
-/// after an error reading goes on at the next `---`.
+/// after a syntax error reading goes on at the next line that starts with `---`.
 pub fn documents(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
-    let _ = text;
-    std::iter::once(Err(Error { message: "not there yet".to_owned(), position: None }))
+    Documents::new(text, Options { strict: false, positions: true })
+}
+
+/// As [`documents`]; a key that appears twice in a map is an error.
+pub fn documents_strict(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
+    Documents::new(text, Options { strict: true, positions: true })
 }
 
 /// The first document of `text`, as `yaml.YAMLToJSON` gives it; of equal keys the last one counts.
 ///
 /// # Errors
 ///
-/// When it is not YAML or has no JSON form.
+/// When it is not YAML or has no JSON form. What follows the first document is not looked at.
 pub fn value(text: &str) -> Result<Value, Error> {
-    let _ = text;
-    Err(Error { message: "not there yet".to_owned(), position: None })
+    first(text, Options { strict: false, positions: false })
 }
 
 /// As [`value`], as `yaml.YAMLToJSONStrict` gives it: a repeated key is an error.
@@ -111,5 +201,55 @@ pub fn value(text: &str) -> Result<Value, Error> {
 ///
 /// When it is not YAML, has no JSON form, or repeats a key.
 pub fn value_strict(text: &str) -> Result<Value, Error> {
-    value(text)
+    first(text, Options { strict: true, positions: false })
+}
+
+fn first(text: &str, options: Options) -> Result<Value, Error> {
+    match Documents::new(text, options).next() {
+        None => Ok(Value::Null),
+        Some(document) => document.map(|document| document.value),
+    }
+}
+
+struct Documents<'a> {
+    text: &'a str,
+    options: Options,
+    parser: Option<Parser<'a>>,
+}
+
+impl<'a> Documents<'a> {
+    fn new(text: &'a str, options: Options) -> Self {
+        Self { text, options, parser: Some(Parser::new(Scanner::new(text, 0, 0), options)) }
+    }
+}
+
+impl Iterator for Documents<'_> {
+    type Item = Result<Document, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let parser = self.parser.as_mut()?;
+        let result = parser.document();
+        let mark = parser.mark();
+        let Some(result) = result else {
+            self.parser = None;
+            return None;
+        };
+        Some(result.map_err(|(error, syntax)| {
+            if syntax {
+                let resume = next_document(self.text, mark);
+                self.parser = resume.map(|(offset, line)| {
+                    Parser::new(Scanner::new(self.text, offset, line), self.options)
+                });
+            }
+            error
+        }))
+    }
+}
+
+/// Offset and line (from 0) of the first line after `mark` that starts a document.
+fn next_document(text: &str, mark: Mark) -> Option<(usize, usize)> {
+    let rest = text.get(mark.offset..)?;
+    let at = rest.find("\n---")? + 1;
+    let line = text.get(..mark.offset + at)?.bytes().filter(|byte| *byte == b'\n').count();
+    Some((mark.offset + at, line))
 }

@@ -1,0 +1,1153 @@
+//! Text to tokens: YAML 1.1 as libyaml, and with it go-yaml v2, tokenises it.
+//!
+//! The algorithm is libyaml's, because its corner cases are what users' files depend on: a stack of
+//! indentations, and for each open level the place where a *simple key* (`key: value` without `?`)
+//! may have started, so that a `:` found later can put a key token in front of it. Differences from
+//! libyaml are go-yaml's: a version number has at most two digits, a tag ends only at white space,
+//! and `/` is not an escape. Nothing here can panic: all reading is bounds-checked, and every loop
+//! moves forward in the text.
+
+use std::{borrow::Cow, collections::VecDeque};
+
+use super::{Error, Position};
+
+/// A place while scanning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Byte offset.
+    pub(super) offset: usize,
+    /// Characters before it, for the bound on the length of simple keys.
+    index: usize,
+    /// Line from 0.
+    pub(super) line: usize,
+    /// Column in characters from 0.
+    pub(super) column: usize,
+}
+
+impl Mark {
+    pub(super) fn position(self) -> Position {
+        Position { line: self.line + 1, column: self.column + 1, offset: self.offset }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind<'a>,
+    pub(super) start: Mark,
+    pub(super) end: Mark,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind<'a> {
+    StreamEnd,
+    Version { major: u32, minor: u32 },
+    TagDirective { handle: &'a str, prefix: Cow<'a, str> },
+    DocumentStart,
+    DocumentEnd,
+    BlockSequenceStart,
+    BlockMappingStart,
+    BlockEnd,
+    FlowSequenceStart,
+    FlowSequenceEnd,
+    FlowMappingStart,
+    FlowMappingEnd,
+    BlockEntry,
+    FlowEntry,
+    Key,
+    Value,
+    Alias(&'a str),
+    Anchor(&'a str),
+    Tag { handle: &'a str, suffix: Cow<'a, str> },
+    Scalar { text: Cow<'a, str>, plain: bool },
+}
+
+/// A syntax error with the marks that decide the line Go prints.
+#[derive(Debug, Clone)]
+pub(super) struct Problem {
+    pub(super) message: Cow<'static, str>,
+    pub(super) at: Option<Mark>,
+    pub(super) context: Mark,
+    /// Whether the scanner found it: Go counts its lines differently.
+    pub(super) scanner: bool,
+}
+
+impl From<Problem> for Error {
+    /// go-yaml counts lines from zero, corrects that for scanner errors only, and leaves line 0 out.
+    fn from(problem: Problem) -> Self {
+        let at = problem.at.unwrap_or_default().line;
+        let line = if at != 0 { at + usize::from(problem.scanner) } else { problem.context.line };
+        let place = if line == 0 { String::new() } else { format!("line {line}: ") };
+        Self {
+            message: format!("yaml: {place}{}", problem.message),
+            position: problem.at.map(Mark::position),
+        }
+    }
+}
+
+/// A place where a simple key may have started.
+#[derive(Debug, Clone, Copy, Default)]
+struct SimpleKey {
+    possible: bool,
+    /// In block context at the current indentation nothing but a key can stand.
+    required: bool,
+    token: usize,
+    mark: Mark,
+}
+
+/// A simple key is at most this many characters long (YAML 1.1, section 9.2.1).
+const SIMPLE_KEY_LENGTH: usize = 1024;
+
+/// go-yaml reads its input in pieces of this many bytes, and finds unprintable characters then.
+const READ_SIZE: usize = 512;
+
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    mark: Mark,
+    /// Whether a character that YAML does not allow follows `text`.
+    cut: bool,
+    tokens: VecDeque<Token<'a>>,
+    /// Tokens handed out so far.
+    taken: usize,
+    indents: Vec<Option<usize>>,
+    /// The current block indentation; `None` outside of any block collection.
+    indent: Option<usize>,
+    flow_level: usize,
+    simple_key_allowed: bool,
+    /// One per flow level, and one for the block context below them.
+    simple_keys: Vec<SimpleKey>,
+    /// Token number and level of the simple keys that are still possible, in order of both.
+    pending_keys: VecDeque<(usize, usize)>,
+    ended: bool,
+}
+
+impl<'a> Scanner<'a> {
+    /// Scans `text` from byte `offset`, which is the start of a line, on; `line` counts from 0.
+    pub(super) fn new(text: &'a str, offset: usize, line: usize) -> Self {
+        let bad = first_unprintable(text.get(offset..).unwrap_or_default());
+        let readable = match bad {
+            None => text,
+            Some(at) => {
+                let mut end = offset + at / READ_SIZE * READ_SIZE;
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                text.get(..end).unwrap_or_default()
+            }
+        };
+        let mut scanner = Self {
+            text: readable,
+            mark: Mark { offset, index: 0, line, column: 0 },
+            cut: bad.is_some(),
+            tokens: VecDeque::new(),
+            taken: 0,
+            indents: Vec::new(),
+            indent: None,
+            flow_level: 0,
+            simple_key_allowed: true,
+            simple_keys: vec![SimpleKey::default()],
+            pending_keys: VecDeque::new(),
+            ended: false,
+        };
+        if scanner.rest().starts_with('\u{feff}') {
+            scanner.mark.offset += '\u{feff}'.len_utf8();
+        }
+        scanner
+    }
+
+    /// Where the scanner stands, for going on after an error.
+    pub(super) fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// The next token; at the end of the text `StreamEnd` again and again.
+    pub(super) fn peek(&mut self) -> Result<&Token<'a>, Problem> {
+        self.fill()?;
+        match self.tokens.front() {
+            Some(token) => Ok(token),
+            None => Err(self.reader_problem("unexpected end of the token queue")),
+        }
+    }
+
+    /// Takes the token that [`Scanner::peek`] showed.
+    pub(super) fn take(&mut self) -> Result<Token<'a>, Problem> {
+        self.fill()?;
+        let end = Token { kind: Kind::StreamEnd, start: self.mark, end: self.mark };
+        if self.tokens.len() == 1 && matches!(self.tokens.front(), Some(t) if t.kind == end.kind) {
+            return Ok(end);
+        }
+        self.taken += 1;
+        Ok(self.tokens.pop_front().unwrap_or(end))
+    }
+
+    /// Scans on until the first token in the queue is final: no key token can still be put in front
+    /// of it.
+    fn fill(&mut self) -> Result<(), Problem> {
+        loop {
+            if !self.tokens.is_empty() {
+                match self.pending_keys.front().copied() {
+                    Some((token, level)) if token == self.taken => {
+                        if !self.still_possible(level)? {
+                            return Ok(());
+                        }
+                    }
+                    _ => return Ok(()),
+                }
+            }
+            if self.ended {
+                return Ok(());
+            }
+            let fetched = self.fetch();
+            // Within a few bytes of the end everything the scanner needs to see next is missing.
+            if self.cut && self.mark.offset + 4 >= self.text.len() {
+                return Err(self.reader_problem("control characters are not allowed"));
+            }
+            fetched?;
+        }
+    }
+
+    fn fetch(&mut self) -> Result<(), Problem> {
+        self.skip_to_token();
+        self.unroll_indent(Some(self.mark.column));
+        let Some(byte) = self.byte(0) else {
+            return self.fetch_stream_end();
+        };
+        if self.mark.column == 0 {
+            if byte == b'%' {
+                return self.fetch_directive();
+            }
+            if self.at_document_indicator() {
+                let kind = if byte == b'-' { Kind::DocumentStart } else { Kind::DocumentEnd };
+                return self.fetch_document_indicator(kind);
+            }
+        }
+        let in_flow = self.flow_level > 0;
+        match byte {
+            b'[' => self.fetch_flow_start(Kind::FlowSequenceStart),
+            b'{' => self.fetch_flow_start(Kind::FlowMappingStart),
+            b']' => self.fetch_flow_end(Kind::FlowSequenceEnd),
+            b'}' => self.fetch_flow_end(Kind::FlowMappingEnd),
+            b',' => self.fetch_flow_entry(),
+            b'-' if self.blank_or_end(1) => self.fetch_block_entry(),
+            b'?' if in_flow || self.blank_or_end(1) => self.fetch_key(),
+            b':' if in_flow || self.blank_or_end(1) => self.fetch_value(),
+            b'*' => self.fetch_anchor(true),
+            b'&' => self.fetch_anchor(false),
+            b'!' => self.fetch_tag(),
+            b'|' if !in_flow => self.fetch_block_scalar(true),
+            b'>' if !in_flow => self.fetch_block_scalar(false),
+            b'\'' => self.fetch_quoted(true),
+            b'"' => self.fetch_quoted(false),
+            b'#' | b'|' | b'>' | b'%' | b'@' | b'`' | b'\t' => self.cannot_start(),
+            _ => self.fetch_plain(),
+        }
+    }
+
+    fn cannot_start(&self) -> Result<(), Problem> {
+        Err(self.problem(self.mark, "found character that cannot start any token"))
+    }
+
+    // What can stand between tokens, and the bookkeeping of indentation and keys.
+
+    fn skip_to_token(&mut self) {
+        loop {
+            if self.mark.column == 0 && self.rest().starts_with('\u{feff}') {
+                self.skip();
+            }
+            // In block context a tab cannot indent, so it is an error wherever a key may start.
+            while let Some(byte) = self.byte(0)
+                && (byte == b' '
+                    || (byte == b'\t' && (self.flow_level > 0 || !self.simple_key_allowed)))
+            {
+                self.skip();
+            }
+            if self.byte(0) == Some(b'#') {
+                while !self.break_or_end(0) {
+                    self.skip();
+                }
+            }
+            if self.break_length(0) == 0 {
+                return;
+            }
+            self.skip_line();
+            if self.flow_level == 0 {
+                self.simple_key_allowed = true;
+            }
+        }
+    }
+
+    /// Closes the block collections that are indented more than `column`; `None` closes all.
+    fn unroll_indent(&mut self, column: Option<usize>) {
+        if self.flow_level > 0 {
+            return;
+        }
+        while self.indent > column {
+            self.push(Kind::BlockEnd, self.mark, self.mark);
+            self.indent = self.indents.pop().flatten();
+        }
+    }
+
+    /// Opens a block collection at `column` if it is indented more than the current one; its token
+    /// goes in front of token number `before`, or at the end.
+    fn roll_indent(&mut self, column: usize, before: Option<usize>, kind: Kind<'a>, mark: Mark) {
+        if self.flow_level > 0 || self.indent >= Some(column) {
+            return;
+        }
+        self.indents.push(self.indent);
+        self.indent = Some(column);
+        self.insert(before, Token { kind, start: mark, end: mark });
+    }
+
+    fn insert(&mut self, before: Option<usize>, token: Token<'a>) {
+        match before.and_then(|number| number.checked_sub(self.taken)) {
+            Some(at) if at <= self.tokens.len() => self.tokens.insert(at, token),
+            _ => self.tokens.push_back(token),
+        }
+    }
+
+    fn push(&mut self, kind: Kind<'a>, start: Mark, end: Mark) {
+        self.tokens.push_back(Token { kind, start, end });
+    }
+
+    /// Notes that a simple key may start here.
+    fn save_simple_key(&mut self) -> Result<(), Problem> {
+        if !self.simple_key_allowed {
+            return Ok(());
+        }
+        self.remove_simple_key()?;
+        let required = self.flow_level == 0 && self.indent == Some(self.mark.column);
+        let token = self.taken + self.tokens.len();
+        let level = self.simple_keys.len().saturating_sub(1);
+        if let Some(key) = self.simple_keys.last_mut() {
+            *key = SimpleKey { possible: true, required, token, mark: self.mark };
+            self.pending_keys.push_back((token, level));
+        }
+        Ok(())
+    }
+
+    /// Gives up the simple key of the current level.
+    fn remove_simple_key(&mut self) -> Result<(), Problem> {
+        if let Some(key) = self.simple_keys.last_mut()
+            && key.possible
+        {
+            let SimpleKey { required, mark, .. } = *key;
+            key.possible = false;
+            self.pending_keys.pop_back();
+            if required {
+                return Err(self.problem(mark, "could not find expected ':'"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the key at `level` can still be one; it must end on its line and not be too long.
+    fn still_possible(&mut self, level: usize) -> Result<bool, Problem> {
+        let Some(key) = self.simple_keys.get_mut(level) else {
+            return Ok(false);
+        };
+        if !key.possible {
+            return Ok(false);
+        }
+        let SimpleKey { required, mark, token, .. } = *key;
+        if mark.line == self.mark.line && mark.index + SIMPLE_KEY_LENGTH >= self.mark.index {
+            return Ok(true);
+        }
+        key.possible = false;
+        self.pending_keys.retain(|pending| *pending != (token, level));
+        if required {
+            return Err(self.problem(mark, "could not find expected ':'"));
+        }
+        Ok(false)
+    }
+
+    // One function per kind of token.
+
+    fn fetch_stream_end(&mut self) -> Result<(), Problem> {
+        if self.mark.column != 0 {
+            self.mark.column = 0;
+            self.mark.line += 1;
+        }
+        self.unroll_indent(None);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = false;
+        self.push(Kind::StreamEnd, self.mark, self.mark);
+        self.ended = true;
+        Ok(())
+    }
+
+    fn fetch_directive(&mut self) -> Result<(), Problem> {
+        self.unroll_indent(None);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = false;
+        let start = self.mark;
+        self.skip();
+        let name = self.word();
+        if name.is_empty() {
+            return Err(self.problem(start, "could not find expected directive name"));
+        }
+        if !self.blank_or_end(0) {
+            return Err(self.problem(start, "found unexpected non-alphabetical character"));
+        }
+        let kind = match name {
+            "YAML" => {
+                self.skip_blanks();
+                let major = self.version_number(start)?;
+                if self.byte(0) != Some(b'.') {
+                    return Err(self.problem(start, "did not find expected digit or '.' character"));
+                }
+                self.skip();
+                Kind::Version { major, minor: self.version_number(start)? }
+            }
+            "TAG" => {
+                self.skip_blanks();
+                let handle = self.tag_handle(true, start)?;
+                if !self.blank(0) {
+                    return Err(self.problem(start, "did not find expected whitespace"));
+                }
+                self.skip_blanks();
+                let prefix = self.tag_uri("", start)?;
+                if !self.blank_or_end(0) {
+                    let message = "did not find expected whitespace or line break";
+                    return Err(self.problem(start, message));
+                }
+                Kind::TagDirective { handle, prefix }
+            }
+            _ => return Err(self.problem(start, "found unknown directive name")),
+        };
+        let end = self.mark;
+        self.end_of_line(start)?;
+        self.push(kind, start, end);
+        Ok(())
+    }
+
+    /// White space, a comment and the line break after a directive or a block scalar's header.
+    fn end_of_line(&mut self, start: Mark) -> Result<(), Problem> {
+        self.skip_blanks();
+        if self.byte(0) == Some(b'#') {
+            while !self.break_or_end(0) {
+                self.skip();
+            }
+        }
+        if !self.break_or_end(0) {
+            return Err(self.problem(start, "did not find expected comment or line break"));
+        }
+        self.skip_line();
+        Ok(())
+    }
+
+    fn version_number(&mut self, start: Mark) -> Result<u32, Problem> {
+        let mut value = 0;
+        let mut length = 0;
+        while let Some(digit @ b'0'..=b'9') = self.byte(0) {
+            length += 1;
+            if length > 2 {
+                return Err(self.problem(start, "found extremely long version number"));
+            }
+            value = value * 10 + u32::from(digit - b'0');
+            self.skip();
+        }
+        if length == 0 {
+            return Err(self.problem(start, "did not find expected version number"));
+        }
+        Ok(value)
+    }
+
+    fn fetch_document_indicator(&mut self, kind: Kind<'a>) -> Result<(), Problem> {
+        self.unroll_indent(None);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = false;
+        let start = self.mark;
+        self.skip_ascii(3);
+        self.push(kind, start, self.mark);
+        Ok(())
+    }
+
+    fn fetch_flow_start(&mut self, kind: Kind<'a>) -> Result<(), Problem> {
+        self.save_simple_key()?;
+        self.simple_keys.push(SimpleKey::default());
+        self.flow_level += 1;
+        self.simple_key_allowed = true;
+        self.push_indicator(kind);
+        Ok(())
+    }
+
+    fn fetch_flow_end(&mut self, kind: Kind<'a>) -> Result<(), Problem> {
+        self.remove_simple_key()?;
+        if self.flow_level > 0 {
+            self.flow_level -= 1;
+            self.simple_keys.pop();
+        }
+        self.simple_key_allowed = false;
+        self.push_indicator(kind);
+        Ok(())
+    }
+
+    fn fetch_flow_entry(&mut self) -> Result<(), Problem> {
+        self.remove_simple_key()?;
+        self.simple_key_allowed = true;
+        self.push_indicator(Kind::FlowEntry);
+        Ok(())
+    }
+
+    fn fetch_block_entry(&mut self) -> Result<(), Problem> {
+        if self.flow_level == 0 {
+            if !self.simple_key_allowed {
+                let message = "block sequence entries are not allowed in this context";
+                return Err(self.problem(self.mark, message));
+            }
+            self.roll_indent(self.mark.column, None, Kind::BlockSequenceStart, self.mark);
+        }
+        self.remove_simple_key()?;
+        self.simple_key_allowed = true;
+        self.push_indicator(Kind::BlockEntry);
+        Ok(())
+    }
+
+    fn fetch_key(&mut self) -> Result<(), Problem> {
+        if self.flow_level == 0 {
+            if !self.simple_key_allowed {
+                let message = "mapping keys are not allowed in this context";
+                return Err(self.problem(self.mark, message));
+            }
+            self.roll_indent(self.mark.column, None, Kind::BlockMappingStart, self.mark);
+        }
+        self.remove_simple_key()?;
+        self.simple_key_allowed = self.flow_level == 0;
+        self.push_indicator(Kind::Key);
+        Ok(())
+    }
+
+    fn fetch_value(&mut self) -> Result<(), Problem> {
+        let level = self.simple_keys.len().saturating_sub(1);
+        if self.still_possible(level)? {
+            let key = self.simple_keys.last().copied().unwrap_or_default();
+            let token = Token { kind: Kind::Key, start: key.mark, end: key.mark };
+            self.insert(Some(key.token), token);
+            let kind = Kind::BlockMappingStart;
+            self.roll_indent(key.mark.column, Some(key.token), kind, key.mark);
+            if let Some(key) = self.simple_keys.last_mut() {
+                key.possible = false;
+                self.pending_keys.pop_back();
+            }
+            self.simple_key_allowed = false;
+        } else {
+            if self.flow_level == 0 {
+                if !self.simple_key_allowed {
+                    let message = "mapping values are not allowed in this context";
+                    return Err(self.problem(self.mark, message));
+                }
+                self.roll_indent(self.mark.column, None, Kind::BlockMappingStart, self.mark);
+            }
+            self.simple_key_allowed = self.flow_level == 0;
+        }
+        self.push_indicator(Kind::Value);
+        Ok(())
+    }
+
+    fn push_indicator(&mut self, kind: Kind<'a>) {
+        let start = self.mark;
+        self.skip_ascii(1);
+        self.push(kind, start, self.mark);
+    }
+
+    fn fetch_anchor(&mut self, alias: bool) -> Result<(), Problem> {
+        self.save_simple_key()?;
+        self.simple_key_allowed = false;
+        let start = self.mark;
+        self.skip();
+        let name = self.word();
+        let ended = self.blank_or_end(0)
+            || matches!(self.byte(0), Some(b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`'));
+        if name.is_empty() || !ended {
+            let message = "did not find expected alphabetic or numeric character";
+            return Err(self.problem(start, message));
+        }
+        self.push(if alias { Kind::Alias(name) } else { Kind::Anchor(name) }, start, self.mark);
+        Ok(())
+    }
+
+    fn fetch_tag(&mut self) -> Result<(), Problem> {
+        self.save_simple_key()?;
+        self.simple_key_allowed = false;
+        let start = self.mark;
+        let (handle, suffix) = if self.byte(1) == Some(b'<') {
+            self.skip_ascii(2);
+            let suffix = self.tag_uri("", start)?;
+            if self.byte(0) != Some(b'>') {
+                return Err(self.problem(start, "did not find the expected '>'"));
+            }
+            self.skip();
+            ("", suffix)
+        } else {
+            let handle = self.tag_handle(false, start)?;
+            if handle.len() > 1 && handle.ends_with('!') {
+                (handle, self.tag_uri("", start)?)
+            } else {
+                // Not a handle after all but the beginning of a local tag.
+                match self.tag_uri(handle, start)? {
+                    suffix if suffix.is_empty() => ("", Cow::Borrowed("!")),
+                    suffix => ("!", suffix),
+                }
+            }
+        };
+        if !self.blank_or_end(0) {
+            return Err(self.problem(start, "did not find expected whitespace or line break"));
+        }
+        self.push(Kind::Tag { handle, suffix }, start, self.mark);
+        Ok(())
+    }
+
+    /// `!`, `!!` or `!name!`; without the final `!` only where no directive asks for a handle.
+    fn tag_handle(&mut self, directive: bool, start: Mark) -> Result<&'a str, Problem> {
+        let from = self.mark.offset;
+        if self.byte(0) != Some(b'!') {
+            return Err(self.problem(start, "did not find expected '!'"));
+        }
+        self.skip();
+        self.word();
+        if self.byte(0) == Some(b'!') {
+            self.skip();
+        } else if directive && self.since(from) != "!" {
+            return Err(self.problem(start, "did not find expected '!'"));
+        }
+        Ok(self.since(from))
+    }
+
+    /// The characters of a tag, `%` escapes decoded. `head` is what was read of it already, with
+    /// its `!`.
+    fn tag_uri(&mut self, head: &'a str, start: Mark) -> Result<Cow<'a, str>, Problem> {
+        let from = self.mark.offset - head.len().saturating_sub(1).min(self.mark.offset);
+        let mut decoded: Option<Vec<u8>> = None;
+        while let Some(byte) = self.byte(0)
+            && (is_word(byte) || b";/?:@&=+$,.%!~*'()[]".contains(&byte))
+        {
+            if byte == b'%' {
+                let mut bytes = decoded.unwrap_or_else(|| self.since(from).as_bytes().to_vec());
+                self.uri_escape(start, &mut bytes)?;
+                decoded = Some(bytes);
+            } else {
+                if let Some(bytes) = &mut decoded {
+                    bytes.push(byte);
+                }
+                self.skip();
+            }
+        }
+        let text = match decoded {
+            None => Cow::Borrowed(self.since(from)),
+            Some(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        };
+        if text.is_empty() && head.is_empty() {
+            return Err(self.problem(start, "did not find expected tag URI"));
+        }
+        Ok(text)
+    }
+
+    /// One character as a run of `%` escapes, each one byte of its UTF-8.
+    fn uri_escape(&mut self, start: Mark, out: &mut Vec<u8>) -> Result<(), Problem> {
+        let mut missing = 0;
+        loop {
+            let octet = match (self.byte(0), hex(self.byte(1)), hex(self.byte(2))) {
+                (Some(b'%'), Some(high), Some(low)) => high << 4 | low,
+                _ => return Err(self.problem(start, "did not find URI escaped octet")),
+            };
+            if missing == 0 {
+                missing = match octet {
+                    0..0x80 => 1,
+                    0xC0..0xE0 => 2,
+                    0xE0..0xF0 => 3,
+                    0xF0..0xF8 => 4,
+                    _ => {
+                        let message = "found an incorrect leading UTF-8 octet";
+                        return Err(self.problem(start, message));
+                    }
+                };
+            } else if octet & 0xC0 != 0x80 {
+                return Err(self.problem(start, "found an incorrect trailing UTF-8 octet"));
+            }
+            out.push(u8::try_from(octet).unwrap_or_default());
+            self.skip_ascii(3);
+            missing -= 1;
+            if missing == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn fetch_block_scalar(&mut self, literal: bool) -> Result<(), Problem> {
+        self.remove_simple_key()?;
+        self.simple_key_allowed = true;
+        let start = self.mark;
+        self.skip();
+        let mut chomping = None;
+        let mut increment = None;
+        for _ in 0..2 {
+            match self.byte(0) {
+                Some(sign @ (b'+' | b'-')) if chomping.is_none() => {
+                    chomping = Some(sign);
+                    self.skip();
+                }
+                Some(b'0') if increment.is_none() => {
+                    let message = "found an indentation indicator equal to 0";
+                    return Err(self.problem(start, message));
+                }
+                Some(digit @ b'1'..=b'9') if increment.is_none() => {
+                    increment = Some(usize::from(digit - b'0'));
+                    self.skip();
+                }
+                _ => break,
+            }
+        }
+        self.end_of_line(start)?;
+        let mut end = self.mark;
+        let mut indent = increment.map(|by| self.indent.unwrap_or(0) + by);
+        let mut text = String::new();
+        // The break that ends the last line of text, and those of the empty lines after it.
+        let mut last_break = String::new();
+        let mut breaks = String::new();
+        self.block_scalar_breaks(&mut indent, &mut breaks, start, &mut end)?;
+        let mut after_blank = false;
+        while Some(self.mark.column) == indent && self.byte(0).is_some() {
+            let blank = self.blank(0);
+            if !literal && !after_blank && !blank && last_break.starts_with('\n') {
+                if breaks.is_empty() {
+                    text.push(' ');
+                }
+            } else {
+                text.push_str(&last_break);
+            }
+            last_break.clear();
+            text.push_str(&breaks);
+            breaks.clear();
+            after_blank = blank;
+            let from = self.mark.offset;
+            while !self.break_or_end(0) {
+                self.skip();
+            }
+            text.push_str(self.since(from));
+            self.read_line(&mut last_break);
+            self.block_scalar_breaks(&mut indent, &mut breaks, start, &mut end)?;
+        }
+        if chomping != Some(b'-') {
+            text.push_str(&last_break);
+        }
+        if chomping == Some(b'+') {
+            text.push_str(&breaks);
+        }
+        self.push(Kind::Scalar { text: text.into(), plain: false }, start, end);
+        Ok(())
+    }
+
+    /// Skips indentation and empty lines; finds the indentation if the header does not give it.
+    fn block_scalar_breaks(
+        &mut self,
+        indent: &mut Option<usize>,
+        breaks: &mut String,
+        start: Mark,
+        end: &mut Mark,
+    ) -> Result<(), Problem> {
+        *end = self.mark;
+        let mut deepest = 0;
+        loop {
+            let inside = |column: usize| indent.is_none_or(|indent| column < indent);
+            while inside(self.mark.column) && self.byte(0) == Some(b' ') {
+                self.skip();
+            }
+            deepest = deepest.max(self.mark.column);
+            if inside(self.mark.column) && self.byte(0) == Some(b'\t') {
+                let message = "found a tab character where an indentation space is expected";
+                return Err(self.problem(start, message));
+            }
+            if self.break_length(0) == 0 {
+                break;
+            }
+            self.read_line(breaks);
+            *end = self.mark;
+        }
+        if indent.is_none() {
+            *indent = Some(deepest.max(self.indent.map_or(0, |indent| indent + 1)).max(1));
+        }
+        Ok(())
+    }
+
+    fn fetch_quoted(&mut self, single: bool) -> Result<(), Problem> {
+        self.save_simple_key()?;
+        self.simple_key_allowed = false;
+        let start = self.mark;
+        let quote = if single { b'\'' } else { b'"' };
+        self.skip();
+        // Most quoted scalars are one line without escapes and can be borrowed.
+        let from = self.mark.offset;
+        let plain = self.rest().bytes().position(|byte| {
+            byte == quote || byte < b' ' || byte >= 0x7F || (byte == b'\\' && !single)
+        });
+        if let Some(length) = plain
+            && self.byte(length) == Some(quote)
+            && !(single && self.byte(length + 1) == Some(quote))
+        {
+            self.skip_ascii(length);
+            let text = Cow::Borrowed(self.since(from));
+            self.skip();
+            self.push(Kind::Scalar { text, plain: false }, start, self.mark);
+            return Ok(());
+        }
+        let text = self.quoted(single, quote, start)?;
+        self.push(Kind::Scalar { text: text.into(), plain: false }, start, self.mark);
+        Ok(())
+    }
+
+    fn quoted(&mut self, single: bool, quote: u8, start: Mark) -> Result<String, Problem> {
+        let mut text = String::new();
+        let mut blanks = String::new();
+        let mut first_break = String::new();
+        let mut breaks = String::new();
+        loop {
+            if self.mark.column == 0 && self.at_document_indicator() {
+                return Err(self.problem(start, "found unexpected document indicator"));
+            }
+            if self.byte(0).is_none() {
+                return Err(self.problem(start, "found unexpected end of stream"));
+            }
+            let mut on_new_line = false;
+            while !self.blank_or_end(0) {
+                match self.byte(0) {
+                    Some(b'\'') if single && self.byte(1) == Some(b'\'') => {
+                        text.push('\'');
+                        self.skip_ascii(2);
+                    }
+                    Some(byte) if byte == quote => break,
+                    Some(b'\\') if !single && self.break_length(1) > 0 => {
+                        self.skip();
+                        self.skip_line();
+                        on_new_line = true;
+                        break;
+                    }
+                    Some(b'\\') if !single => text.push(self.escape(start)?),
+                    _ => self.read(&mut text),
+                }
+            }
+            if self.byte(0) == Some(quote) {
+                self.skip();
+                return Ok(text);
+            }
+            loop {
+                if self.blank(0) {
+                    if on_new_line {
+                        self.skip();
+                    } else {
+                        self.read(&mut blanks);
+                    }
+                } else if self.break_length(0) > 0 {
+                    if on_new_line {
+                        self.read_line(&mut breaks);
+                    } else {
+                        blanks.clear();
+                        self.read_line(&mut first_break);
+                        on_new_line = true;
+                    }
+                } else {
+                    break;
+                }
+            }
+            if on_new_line {
+                fold(&mut text, &mut first_break, &mut breaks);
+            } else {
+                text.push_str(&blanks);
+            }
+            blanks.clear();
+        }
+    }
+
+    fn escape(&mut self, start: Mark) -> Result<char, Problem> {
+        let digits = match self.byte(1) {
+            Some(b'x') => 2,
+            Some(b'u') => 4,
+            Some(b'U') => 8,
+            other => {
+                let character = match other {
+                    Some(b'0') => '\0',
+                    Some(b'a') => '\x07',
+                    Some(b'b') => '\x08',
+                    Some(b't' | b'\t') => '\t',
+                    Some(b'n') => '\n',
+                    Some(b'v') => '\x0b',
+                    Some(b'f') => '\x0c',
+                    Some(b'r') => '\r',
+                    Some(b'e') => '\x1b',
+                    Some(byte @ (b' ' | b'"' | b'\'' | b'\\')) => char::from(byte),
+                    Some(b'N') => '\u{85}',
+                    Some(b'_') => '\u{a0}',
+                    Some(b'L') => '\u{2028}',
+                    Some(b'P') => '\u{2029}',
+                    _ => return Err(self.problem(start, "found unknown escape character")),
+                };
+                self.skip_ascii(2);
+                return Ok(character);
+            }
+        };
+        self.skip_ascii(2);
+        let mut code = 0_u32;
+        for at in 0..digits {
+            let Some(digit) = hex(self.byte(at)) else {
+                return Err(self.problem(start, "did not find expected hexdecimal number"));
+            };
+            code = code << 4 | digit;
+        }
+        let Some(character) = char::from_u32(code) else {
+            return Err(self.problem(start, "found invalid Unicode character escape code"));
+        };
+        self.skip_ascii(digits);
+        Ok(character)
+    }
+
+    fn fetch_plain(&mut self) -> Result<(), Problem> {
+        self.save_simple_key()?;
+        self.simple_key_allowed = false;
+        let start = self.mark;
+        let indent = self.indent.map_or(0, |indent| indent + 1);
+        let mut text = Cow::Borrowed("");
+        let mut end = start;
+        let mut first_break = String::new();
+        let mut breaks = String::new();
+        let mut on_new_line = false;
+        // Offset of the blanks read since the last piece of text.
+        let mut blanks_from = self.mark.offset;
+        let mut blanks_to = blanks_from;
+        loop {
+            if self.mark.column == 0 && self.at_document_indicator() {
+                break;
+            }
+            if self.byte(0) == Some(b'#') {
+                break;
+            }
+            let from = self.mark.offset;
+            self.skip_plain();
+            if self.mark.offset > from {
+                let piece = self.since(from);
+                if on_new_line {
+                    on_new_line = false;
+                    fold(text.to_mut(), &mut first_break, &mut breaks);
+                    text.to_mut().push_str(piece);
+                } else if text.is_empty() {
+                    text = Cow::Borrowed(piece);
+                } else if let Cow::Borrowed(_) = text {
+                    // Pieces and the blanks between them lie side by side in the text.
+                    text = Cow::Borrowed(self.since(start.offset));
+                } else {
+                    let blanks = self.text.get(blanks_from..blanks_to).unwrap_or_default();
+                    text.to_mut().push_str(blanks);
+                    text.to_mut().push_str(piece);
+                }
+                end = self.mark;
+            }
+            if !self.blank(0) && self.break_length(0) == 0 {
+                break;
+            }
+            blanks_from = self.mark.offset;
+            blanks_to = blanks_from;
+            loop {
+                if self.blank(0) {
+                    if on_new_line && self.mark.column < indent && self.byte(0) == Some(b'\t') {
+                        let message = "found a tab character that violates indentation";
+                        return Err(self.problem(start, message));
+                    }
+                    self.skip();
+                    if !on_new_line {
+                        blanks_to = self.mark.offset;
+                    }
+                } else if self.break_length(0) > 0 {
+                    if on_new_line {
+                        self.read_line(&mut breaks);
+                    } else {
+                        self.read_line(&mut first_break);
+                        on_new_line = true;
+                    }
+                } else {
+                    break;
+                }
+            }
+            if self.flow_level == 0 && self.mark.column < indent {
+                break;
+            }
+        }
+        self.push(Kind::Scalar { text, plain: true }, start, end);
+        if on_new_line {
+            self.simple_key_allowed = true;
+        }
+        Ok(())
+    }
+
+    /// Moves to the end of a run of text within a plain scalar.
+    fn skip_plain(&mut self) {
+        while let Some(byte) = self.byte(0) {
+            match byte {
+                b' ' | b'\t' => return,
+                b':' if self.blank_or_end(1) => return,
+                b',' | b'?' | b'[' | b']' | b'{' | b'}' if self.flow_level > 0 => return,
+                b'\n' | b'\r' => return,
+                0x80.. if self.break_length(0) > 0 => return,
+                _ => self.skip(),
+            }
+        }
+    }
+
+    // The text under the scanner.
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.mark.offset..).unwrap_or_default()
+    }
+
+    fn since(&self, offset: usize) -> &'a str {
+        self.text.get(offset..self.mark.offset).unwrap_or_default()
+    }
+
+    #[inline]
+    fn byte(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.mark.offset + ahead).copied()
+    }
+
+    fn blank(&self, ahead: usize) -> bool {
+        matches!(self.byte(ahead), Some(b' ' | b'\t'))
+    }
+
+    /// How many bytes the line break at this place has; 0 if there is none.
+    #[inline]
+    fn break_length(&self, ahead: usize) -> usize {
+        match self.byte(ahead) {
+            Some(b'\r') if self.byte(ahead + 1) == Some(b'\n') => 2,
+            Some(b'\r' | b'\n') => 1,
+            Some(0xC2) if self.byte(ahead + 1) == Some(0x85) => 2,
+            Some(0xE2)
+                if self.byte(ahead + 1) == Some(0x80)
+                    && matches!(self.byte(ahead + 2), Some(0xA8 | 0xA9)) =>
+            {
+                3
+            }
+            _ => 0,
+        }
+    }
+
+    fn break_or_end(&self, ahead: usize) -> bool {
+        self.byte(ahead).is_none() || self.break_length(ahead) > 0
+    }
+
+    fn blank_or_end(&self, ahead: usize) -> bool {
+        self.blank(ahead) || self.break_or_end(ahead)
+    }
+
+    fn at_document_indicator(&self) -> bool {
+        self.mark.column == 0
+            && (self.rest().starts_with("---") || self.rest().starts_with("..."))
+            && self.blank_or_end(3)
+    }
+
+    /// One character on the same line.
+    #[inline]
+    fn skip(&mut self) {
+        let width = match self.byte(0) {
+            None => return,
+            Some(0..0x80) => 1,
+            Some(0x80..0xE0) => 2,
+            Some(0xE0..0xF0) => 3,
+            Some(0xF0..) => 4,
+        };
+        self.mark.offset += width;
+        self.mark.index += 1;
+        self.mark.column += 1;
+    }
+
+    /// `count` characters that are known to be ASCII.
+    fn skip_ascii(&mut self, count: usize) {
+        self.mark.offset += count;
+        self.mark.index += count;
+        self.mark.column += count;
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.blank(0) {
+            self.skip();
+        }
+    }
+
+    /// The line break here, if any.
+    fn skip_line(&mut self) {
+        let length = self.break_length(0);
+        if length > 0 {
+            self.mark.index += if self.byte(0) == Some(b'\r') { length } else { 1 };
+            self.mark.offset += length;
+            self.mark.column = 0;
+            self.mark.line += 1;
+        }
+    }
+
+    fn read(&mut self, out: &mut String) {
+        let from = self.mark.offset;
+        self.skip();
+        out.push_str(self.since(from));
+    }
+
+    /// The line break here, if any, as YAML normalises it.
+    fn read_line(&mut self, out: &mut String) {
+        let from = self.mark.offset;
+        self.skip_line();
+        match self.since(from) {
+            "" => {}
+            separator @ ("\u{2028}" | "\u{2029}") => out.push_str(separator),
+            _ => out.push('\n'),
+        }
+    }
+
+    /// A run of letters, digits, `_` and `-`.
+    fn word(&mut self) -> &'a str {
+        let from = self.mark.offset;
+        while self.byte(0).is_some_and(is_word) {
+            self.skip();
+        }
+        self.since(from)
+    }
+
+    fn problem(&self, context: Mark, message: &'static str) -> Problem {
+        Problem { message: message.into(), at: Some(self.mark), context, scanner: true }
+    }
+
+    fn reader_problem(&self, message: &'static str) -> Problem {
+        Problem { message: message.into(), at: None, context: Mark::default(), scanner: false }
+    }
+}
+
+/// Line breaks within a scalar: one becomes a space, of several the first one is dropped.
+fn fold(text: &mut String, first_break: &mut String, breaks: &mut String) {
+    if first_break.starts_with('\n') {
+        if breaks.is_empty() {
+            text.push(' ');
+        }
+    } else {
+        text.push_str(first_break);
+    }
+    text.push_str(breaks);
+    first_break.clear();
+    breaks.clear();
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+fn hex(byte: Option<u8>) -> Option<u32> {
+    char::from(byte?).to_digit(16)
+}
+
+/// Offset of the first character that YAML 1.1 does not allow (section 5.1).
+fn first_unprintable(text: &str) -> Option<usize> {
+    let suspicious = |byte: u8| {
+        (byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r'))
+            || matches!(byte, 0x7F | 0xC2 | 0xEF)
+    };
+    if !text.bytes().any(suspicious) {
+        return None;
+    }
+    text.char_indices().find_map(|(at, character)| {
+        let allowed = matches!(character,
+            '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}'
+            | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+        (!allowed).then_some(at)
+    })
+}
