@@ -29,11 +29,11 @@ mod policy;
 mod review;
 mod snapshot;
 
-pub use config::{EngineConfig, MissingReference};
+pub use config::{EngineConfig, Lookup, MissingReference};
 pub use decision::{Decision, FailureKind, RuleFailure};
 pub use explain::Explanation;
 pub use host::{Host, HostError};
 pub use modgate_api as api;
-pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
+pub use policy::{Change, Locate, OnError, PolicyId, PolicySource, Position, Problem, Severity};
 pub use review::Review;
 pub use snapshot::{Snapshot, Update};

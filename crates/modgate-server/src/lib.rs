@@ -1,1 +1,35 @@
-//! modgate-server
+//! The edge of modgate: everything that is asynchronous or talks to the outside.
+//!
+//! [`PolicyStore`] keeps policies current from files and publishes a [`World`] for each change;
+//! [`Server`] binds listeners, serves the webhooks on the world of the moment and stops gracefully.
+//! Read those two first. [`manifest`] is how files are read, also by the command line.
+//!
+//! What this crate deliberately does not do: decide. Every decision comes from
+//! [`modgate_engine::Snapshot`], which knows nothing of sockets, files or clocks.
+//!
+//! # One request
+//!
+//! `listen` (TLS, HTTP) → `webhook::admission` (decode, take a turn) → the engine →
+//! `webhook::record` (log, count) → response. A failure of ours becomes an ordinary answer: KubeMod's
+//! webhooks let the request through with a warning, the others answer HTTP 500, which leaves it to
+//! the API server's `failurePolicy`.
+//!
+//! # Limits
+//!
+//! Bodies up to [`RequestLimits::body_bytes`]; 512 connections per listener; handshake, request
+//! head and body each within a time. Evaluation is bounded by the engine's budgets.
+
+mod files;
+mod listen;
+pub mod manifest;
+mod policies;
+mod serve;
+pub mod telemetry;
+mod tls;
+mod webhook;
+
+pub use files::POLL_INTERVAL;
+pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
+pub use serve::{Addresses, ServeConfig, ServeError, Server, Stopped, runtime};
+pub use tls::{CertificateError, CertificateSource};
+pub use webhook::{App, Evaluators, RequestLimits, Routes, router};

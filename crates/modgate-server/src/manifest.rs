@@ -1,0 +1,417 @@
+//! Kubernetes objects in files: which files there are, which documents they hold, and where in the
+//! text each part stands.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use modgate_engine::{Locate, PolicySource, Position, Problem};
+use modgate_value::{
+    Object, Str, Value,
+    diag::{Diagnostic, Location, Source, Span},
+    yaml,
+};
+
+/// Files beyond this size are refused; the API server itself takes 3 MB at most.
+pub const MAX_FILE_BYTES: u64 = 32 << 20;
+/// Folders nested deeper are refused: a symbolic link points to its own parent.
+const MAX_FOLDER_DEPTH: usize = 32;
+/// What a policy or object file is called.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Why a file or folder cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The system refused.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Larger than [`MAX_FILE_BYTES`].
+    #[error("`{name}` is larger than {} MiB", MAX_FILE_BYTES >> 20)]
+    TooLarge {
+        /// The file.
+        name: String,
+    },
+    /// Not UTF-8.
+    #[error("`{name}` is not UTF-8 text")]
+    NotText {
+        /// The file.
+        name: String,
+    },
+    /// Folders nested deeper than any sane tree.
+    #[error("`{}` is nested more than {MAX_FOLDER_DEPTH} folders deep", path.display())]
+    TooDeep {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl From<FileError> for Diagnostic {
+    fn from(error: FileError) -> Self {
+        let found = Self::error(error.to_string());
+        match error {
+            FileError::TooDeep { .. } => found.help("a symbolic link may point to its own parent"),
+            _ => found,
+        }
+    }
+}
+
+/// One object of a file.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    /// The file's name, as the user gave it.
+    pub origin: Str,
+    /// The object.
+    pub object: Value,
+    /// Where it and its parts stand in the file.
+    pub place: Place,
+}
+
+/// Where an object's parts stand in its file.
+#[derive(Debug, Clone)]
+pub struct Place {
+    positions: Arc<yaml::Positions>,
+    /// The object's own pointer in its document, which may be a `List`.
+    prefix: Str,
+}
+
+impl Place {
+    /// The position of the value at `pointer`, or of its nearest existing ancestor.
+    pub fn nearest(&self, pointer: &str) -> yaml::Position {
+        self.positions.nearest(&format!("{}{pointer}", self.prefix))
+    }
+}
+
+impl Locate for Place {
+    fn locate(&self, pointer: &str) -> Option<Position> {
+        let found = self.positions.value(&format!("{}{pointer}", self.prefix))?;
+        let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Some(Position { line: small(found.line), column: small(found.column) })
+    }
+}
+
+impl Manifest {
+    /// The member `kind`; empty if there is none.
+    pub fn kind(&self) -> &str {
+        self.text(&["kind"])
+    }
+
+    /// The member `apiVersion`; empty if there is none.
+    pub fn api_version(&self) -> &str {
+        self.text(&["apiVersion"])
+    }
+
+    /// The name; empty if there is none.
+    pub fn name(&self) -> &str {
+        self.text(&["metadata", "name"])
+    }
+
+    /// The namespace; empty if there is none.
+    pub fn namespace(&self) -> &str {
+        self.text(&["metadata", "namespace"])
+    }
+
+    fn text(&self, path: &[&str]) -> &str {
+        self.object.path(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The object as a policy. One without a namespace is taken to live in `default_namespace`, as
+    /// `kubectl apply` would have it.
+    pub fn into_policy(self, default_namespace: &str) -> PolicySource {
+        let object = with_namespace(self.object, default_namespace);
+        PolicySource { origin: self.origin, object, positions: Some(Arc::new(self.place)) }
+    }
+
+    /// A finding about the object as a whole.
+    pub fn finding(&self, diagnostic: Diagnostic, source: &Source) -> Diagnostic {
+        let offset = self.place.nearest("").offset;
+        diagnostic.at(source.clone(), line_span(&source.text, offset))
+    }
+}
+
+fn with_namespace(object: Value, namespace: &str) -> Value {
+    let has_one = object
+        .path(&["metadata", "namespace"])
+        .and_then(Value::as_str)
+        .is_some_and(|namespace| !namespace.is_empty());
+    let Value::Object(mut members) = object else { return object };
+    if !has_one {
+        let mut metadata: Object =
+            members.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        metadata.insert("namespace", Value::from(namespace));
+        members.insert("metadata", Value::from(metadata));
+    }
+    Value::Object(members)
+}
+
+/// Every policy or object file under `path`, sorted: the file itself, or all `.yaml`, `.yml` and
+/// `.json` files of the folder and the folders in it.
+///
+/// Names that start with a dot are skipped, which also hides the folders behind a mounted
+/// ConfigMap's symbolic links.
+///
+/// # Errors
+///
+/// When `path` or a folder in it cannot be read.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let mut found = Vec::new();
+    let metadata = fs::metadata(path).map_err(unreadable(path))?;
+    if metadata.is_dir() {
+        walk(path, 0, &mut found)?;
+        found.sort();
+    } else {
+        found.push(path.to_owned());
+    }
+    Ok(found)
+}
+
+fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), FileError> {
+    if depth > MAX_FOLDER_DEPTH {
+        return Err(FileError::TooDeep { path: folder.to_owned() });
+    }
+    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
+        let path = entry.map_err(unreadable(folder))?.path();
+        let hidden =
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().first() == Some(&b'.'));
+        if hidden {
+            continue;
+        }
+        // Follows links. A dangling one is what a file being replaced looks like: the next look
+        // finds it.
+        let Ok(metadata) = fs::metadata(&path) else { continue };
+        let known = path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|extension| EXTENSIONS.contains(&extension));
+        if metadata.is_dir() {
+            walk(&path, depth + 1, found)?;
+        } else if known {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> FileError {
+    let path = path.to_owned();
+    move |source| FileError::Read { path: path.clone(), source }
+}
+
+/// Reads a file.
+///
+/// # Errors
+///
+/// When it cannot be read, is larger than [`MAX_FILE_BYTES`] or not UTF-8.
+pub fn read_file(path: &Path) -> Result<Source, FileError> {
+    let file = fs::File::open(path).map_err(unreadable(path))?;
+    read_stream(&path.display().to_string(), file)
+}
+
+/// Reads a stream under the name `name`.
+///
+/// # Errors
+///
+/// As [`read_file`].
+pub fn read_stream(name: &str, stream: impl io::Read) -> Result<Source, FileError> {
+    let mut bytes = Vec::new();
+    stream.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable(Path::new(name)))?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_FILE_BYTES) {
+        return Err(FileError::TooLarge { name: name.to_owned() });
+    }
+    let text =
+        String::from_utf8(bytes).map_err(|_| FileError::NotText { name: name.to_owned() })?;
+    Ok(Source::new(name, text))
+}
+
+/// The objects of a file: one per document, those of a `List` one by one, empty documents skipped.
+///
+/// Documents that cannot be read are findings; the others are still returned.
+pub fn parse(source: &Source) -> (Vec<Manifest>, Vec<Diagnostic>) {
+    let mut manifests = Vec::new();
+    let mut findings = Vec::new();
+    for document in yaml::documents(&source.text) {
+        match document {
+            Ok(document) => collect(document, source, &mut manifests, &mut findings),
+            Err(error) => {
+                let offset = error.position.map_or(0, |position| position.offset);
+                let span = line_span(&source.text, offset);
+                findings.push(Diagnostic::error(error.message).at(source.clone(), span));
+            }
+        }
+    }
+    (manifests, findings)
+}
+
+fn collect(
+    document: yaml::Document,
+    source: &Source,
+    manifests: &mut Vec<Manifest>,
+    findings: &mut Vec<Diagnostic>,
+) {
+    let positions = Arc::new(document.positions);
+    let origin = Str::from(&*source.name);
+    let manifest = |object: Value, prefix: Str| Manifest {
+        origin: origin.clone(),
+        object,
+        place: Place { positions: Arc::clone(&positions), prefix },
+    };
+    match &document.value {
+        Value::Null => {}
+        Value::Object(members) if is_list(&document.value) => {
+            let items = members.get("items").and_then(Value::as_array).cloned();
+            for (index, item) in items.iter().flat_map(|items| items.iter()).enumerate() {
+                manifests.push(manifest(item.clone(), format!("/items/{index}").into()));
+            }
+        }
+        Value::Object(_) => manifests.push(manifest(document.value, Str::default())),
+        other => {
+            let found = manifest(Value::Null, Str::default());
+            let message =
+                format!("expected an object, found a document of type {}", other.type_name());
+            findings.push(found.finding(Diagnostic::error(message), source));
+        }
+    }
+}
+
+/// What `kubectl get -o yaml` prints for several objects.
+fn is_list(document: &Value) -> bool {
+    let text = |key| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    text("kind").ends_with("List")
+        && document.get("items").is_some_and(|items| items.as_array().is_some())
+}
+
+/// What the engine found about a policy, as a finding about its file.
+///
+/// `source` is the file, where its text is still at hand.
+pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
+    let mut diagnostic = match problem.severity {
+        modgate_engine::Severity::Warning => Diagnostic::warning(problem.to_string()),
+        modgate_engine::Severity::Error => Diagnostic::error(problem.to_string()),
+    };
+    diagnostic.help.clone_from(&problem.help);
+    match (source, problem.position) {
+        (Some(source), Some(position)) => {
+            let span = field_span(&source.text, position, problem.span.clone());
+            diagnostic.at(source.clone(), span)
+        }
+        (Some(source), None) => diagnostic.at(source.clone(), line_span(&source.text, 0)),
+        (None, _) => {
+            if let Some(Position { line, column }) = problem.position {
+                diagnostic.message =
+                    format!("{}:{line}:{column}: {}", problem.origin, diagnostic.message);
+            }
+            diagnostic
+        }
+    }
+}
+
+/// The stretch of a file that bytes `part` of the scalar at `position` come from.
+///
+/// Exact where the scalar stands on one line without escapes; otherwise the rest of its first line.
+fn field_span(text: &str, position: Position, part: Option<std::ops::Range<usize>>) -> Span {
+    let start = offset_of(text, position);
+    let line = line_span(text, start);
+    let written = text.get(start..line.end).unwrap_or_default();
+    let Some(part) = part else { return line };
+    let (indent, body) = match written.chars().next() {
+        Some(quote @ ('"' | '\'')) => {
+            let body = written.get(1..).unwrap_or_default();
+            let body = body.split_once(quote).map_or(body, |(body, _)| body);
+            (1, if quote == '"' && body.contains('\\') { "" } else { body })
+        }
+        // The text of a block scalar starts on the next line, with its indentation cut.
+        Some('|' | '>') | None => (0, ""),
+        Some(_) => (0, written),
+    };
+    if part.start <= part.end && part.end <= body.len() && !body.is_empty() {
+        Span::new(start + indent + part.start, start + indent + part.end)
+    } else {
+        line
+    }
+}
+
+fn offset_of(text: &str, position: Position) -> usize {
+    let (line, column) = (position.line as usize, position.column as usize);
+    let start = modgate_value::diag::LineIndex::new(text).line_start(line).unwrap_or(0);
+    let rest = text.get(start..).unwrap_or_default();
+    let within = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at);
+    start + within
+}
+
+/// From `offset` to the end of its line.
+fn line_span(text: &str, offset: usize) -> Span {
+    let rest = text.get(offset..).unwrap_or_default();
+    let length = rest.find(['\n', '\r']).unwrap_or(rest.len());
+    Span::new(offset, offset + length)
+}
+
+/// `file:line:column` of an object, for messages about another one.
+pub(crate) fn location_of(manifest: &Manifest) -> String {
+    let yaml::Position { line, column, .. } = manifest.place.nearest("");
+    format!("{}:{}", manifest.origin, Location { line, column })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_fields() {
+        let text = "a: $.b[\nc: '$.d]'\ne: \"x\\n$\"\nf: |\n  $.g\n";
+        let slice = |line, column, part: Option<std::ops::Range<usize>>| {
+            let span = field_span(text, Position { line, column }, part);
+            text.get(span.start..span.end).unwrap_or("?")
+        };
+        assert_eq!(slice(1, 4, Some(3..4)), "[");
+        assert_eq!(slice(1, 4, None), "$.b[");
+        assert_eq!(slice(2, 4, Some(3..4)), "]");
+        assert_eq!(slice(3, 4, Some(0..1)), "\"x\\n$\"");
+        assert_eq!(slice(4, 4, Some(0..1)), "|");
+        assert_eq!(slice(9, 9, Some(0..1)), "");
+    }
+
+    #[test]
+    fn files_of_a_folder() {
+        let dir = tempfile::tempdir().expect("dir");
+        let write = |name: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            fs::write(path, "").expect("file");
+        };
+        for name in [
+            "b.yaml",
+            "a.yml",
+            "c.json",
+            "README.md",
+            ".hidden.yaml",
+            "..data/x.yaml",
+            "sub/d.yaml",
+        ] {
+            write(name);
+        }
+        let found: Vec<_> = files(dir.path())
+            .expect("files")
+            .iter()
+            .map(|path| path.strip_prefix(dir.path()).expect("inside").display().to_string())
+            .collect();
+        assert_eq!(found, ["a.yml", "b.yaml", "c.json", "sub/d.yaml"]);
+        assert_eq!(files(&dir.path().join("README.md")).expect("files").len(), 1);
+        assert!(files(&dir.path().join("none")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_its_own_parent_ends() {
+        let dir = tempfile::tempdir().expect("dir");
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("again")).expect("link");
+        assert!(files(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,356 @@
+//! Policies from files, kept current while the files change.
+//!
+//! A file that cannot be read any more keeps its last good documents, and a policy that does not
+//! compile any more its last good version ([`OnError::Keep`]): a half-edited file must not open a
+//! gap. Both are reported once per change.
+
+mod world;
+
+pub use world::{Objects, World};
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use modgate_engine::{
+    Change, EngineConfig, OnError, PolicyId, Snapshot, Update,
+    api::{admission::AdmissionReview, modrule::ModRule},
+};
+use modgate_value::{
+    Str,
+    diag::{Diagnostic, Severity, Source},
+};
+
+use crate::{
+    files::{FileWatch, Fingerprint},
+    manifest::{self, Manifest},
+    telemetry::metrics::Metrics,
+};
+
+/// Which files hold policies, and which hold the objects policies may refer to.
+#[derive(Debug, Clone)]
+pub struct PolicyFiles {
+    /// Files and folders with policies. Namespaces and Nodes in them count as objects, and
+    /// AdmissionReviews as examples.
+    pub policies: Vec<PathBuf>,
+    /// Files and folders with further Namespaces and Nodes.
+    pub objects: Vec<PathBuf>,
+    /// Where policies live that do not say so.
+    pub default_namespace: Str,
+}
+
+/// The files as they were last seen, and the world made from them.
+#[derive(Debug)]
+pub struct PolicyStore {
+    files: PolicyFiles,
+    seen: BTreeMap<PathBuf, SeenFile>,
+    /// What was last given to the engine, and from which reading of which file.
+    given: BTreeMap<PolicyId, Reading>,
+    broken: BTreeSet<PolicyId>,
+    readings: u64,
+    world: Arc<World>,
+}
+
+#[derive(Debug)]
+struct SeenFile {
+    fingerprint: Option<Fingerprint>,
+    reading: u64,
+    manifests: Vec<Manifest>,
+    holds_policies: bool,
+    /// Whether the newest content could not be read.
+    broken: bool,
+}
+
+/// The position of a policy in the readings so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    reading: u64,
+    index: usize,
+}
+
+/// What [`PolicyStore::refresh`] found.
+#[derive(Debug)]
+pub struct Refresh {
+    /// Whether any file appeared, changed or went.
+    pub changed: bool,
+    /// What is wrong with the files that changed, in the order of the files.
+    pub findings: Vec<Diagnostic>,
+}
+
+impl PolicyStore {
+    /// A store that has not looked at any file.
+    pub fn new(files: PolicyFiles, config: EngineConfig) -> Self {
+        Self {
+            files,
+            seen: BTreeMap::new(),
+            given: BTreeMap::new(),
+            broken: BTreeSet::new(),
+            readings: 0,
+            world: Arc::new(World { snapshot: Snapshot::new(config), objects: Objects::default() }),
+        }
+    }
+
+    /// The newest snapshot and objects.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// How many files and policies have a newest version that does not load.
+    pub fn broken(&self) -> usize {
+        self.broken.len() + self.seen.values().filter(|file| file.broken).count()
+    }
+
+    /// The file of the first AdmissionReview, an example to send.
+    pub fn example(&self) -> Option<&Path> {
+        self.seen
+            .iter()
+            .find(|(_, file)| file.manifests.iter().any(|m| AdmissionReview::is_review(&m.object)))
+            .map(|(path, _)| path.as_path())
+    }
+
+    /// Looks at all files, reads those that changed and makes the next world from them.
+    pub fn refresh(&mut self) -> Refresh {
+        let mut findings = Vec::new();
+        let mut sources = BTreeMap::new();
+        let changed = self.read_changed(&mut sources, &mut findings);
+        if changed {
+            self.apply(&sources, &mut findings);
+        }
+        Refresh { changed, findings }
+    }
+
+    /// Brings `seen` up to date; returns whether anything changed.
+    fn read_changed(
+        &mut self,
+        sources: &mut BTreeMap<Str, Source>,
+        findings: &mut Vec<Diagnostic>,
+    ) -> bool {
+        let mut present = BTreeMap::new();
+        let mut complete = true;
+        let roots = self.files.policies.iter().map(|root| (root, true));
+        for (root, holds_policies) in
+            roots.chain(self.files.objects.iter().map(|root| (root, false)))
+        {
+            match manifest::files(root) {
+                Ok(paths) => {
+                    for path in paths {
+                        *present.entry(path).or_insert(false) |= holds_policies;
+                    }
+                }
+                Err(finding) => {
+                    complete = false;
+                    findings.push(finding.into());
+                }
+            }
+        }
+        let mut changed = false;
+        // A folder that cannot be listed for a moment has not lost its files.
+        if complete {
+            let before = self.seen.len();
+            self.seen.retain(|path, _| present.contains_key(path));
+            changed |= self.seen.len() != before;
+        }
+        for (path, holds_policies) in present {
+            let fingerprint = Fingerprint::of(&path).ok();
+            let known = self.seen.get(&path);
+            if fingerprint.is_some() && known.is_some_and(|file| file.fingerprint == fingerprint) {
+                continue;
+            }
+            changed = true;
+            self.readings += 1;
+            let last_good = self.seen.remove(&path);
+            let Content { manifests, findings: mut found } = Content::read(&path, sources);
+            let broken = !found.is_empty();
+            let mut file =
+                SeenFile { fingerprint, reading: self.readings, manifests, holds_policies, broken };
+            if let Some(good) = last_good.filter(|_| broken) {
+                for finding in &mut found {
+                    finding.help = Some("the last good version stays in force".to_owned());
+                }
+                file = SeenFile { fingerprint, broken, ..good };
+            }
+            findings.append(&mut found);
+            self.seen.insert(path, file);
+        }
+        changed
+    }
+
+    fn apply(&mut self, sources: &BTreeMap<Str, Source>, findings: &mut Vec<Diagnostic>) {
+        let mut objects = Objects::default();
+        let mut wanted: BTreeMap<PolicyId, (Reading, &Manifest)> = BTreeMap::new();
+        let mut changes = Vec::new();
+        for file in self.seen.values() {
+            for (index, manifest) in file.manifests.iter().enumerate() {
+                let source = sources.get(&manifest.origin);
+                let report = |findings: &mut Vec<Diagnostic>, finding: Diagnostic| {
+                    // Only files that were just read are reported, so each finding comes once.
+                    if let Some(source) = source {
+                        findings.push(manifest.finding(finding, source));
+                    }
+                };
+                if objects.take(&manifest.object) || AdmissionReview::is_review(&manifest.object) {
+                    continue;
+                }
+                if !file.holds_policies {
+                    continue;
+                }
+                if !ModRule::is_modrule(&manifest.object) {
+                    report(findings, not_a_policy(manifest));
+                    continue;
+                }
+                let id = policy_id(manifest, &self.files.default_namespace);
+                let reading = Reading { reading: file.reading, index };
+                if let Some((_, first)) = wanted.get(&id) {
+                    let first = manifest::location_of(first);
+                    report(
+                        findings,
+                        Diagnostic::error(format!("{id} is already defined in `{first}`"))
+                            .help("the first definition in the order of file names counts"),
+                    );
+                    continue;
+                }
+                wanted.insert(id, (reading, manifest));
+            }
+        }
+        let gone = self.given.keys().filter(|id| !wanted.contains_key(*id));
+        changes.extend(gone.cloned().map(Change::Remove));
+        for (id, (reading, manifest)) in &wanted {
+            if self.given.get(id) != Some(reading) {
+                let namespace = &self.files.default_namespace;
+                changes.push(Change::Upsert((*manifest).clone().into_policy(namespace)));
+            }
+        }
+        self.given = wanted.into_iter().map(|(id, (reading, _))| (id, reading)).collect();
+        for change in &changes {
+            match change {
+                Change::Upsert(policy) => self.broken.remove(&policy.id()),
+                Change::Remove(id) => self.broken.remove(id),
+            };
+        }
+        let Update { snapshot, problems } = self.world.snapshot.apply(changes, OnError::Keep);
+        for problem in &problems {
+            if problem.severity == modgate_engine::Severity::Error {
+                self.broken.insert(problem.policy.clone());
+            }
+            findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
+        }
+        self.world = Arc::new(World { snapshot, objects });
+    }
+}
+
+/// What a file holds.
+struct Content {
+    manifests: Vec<Manifest>,
+    /// Why some of it, or all, cannot be read.
+    findings: Vec<Diagnostic>,
+}
+
+impl Content {
+    fn read(path: &Path, sources: &mut BTreeMap<Str, Source>) -> Self {
+        match manifest::read_file(path) {
+            Err(error) => Self { manifests: Vec::new(), findings: vec![error.into()] },
+            Ok(source) => {
+                let (manifests, findings) = manifest::parse(&source);
+                sources.insert(Str::from(&*source.name), source);
+                Self { manifests, findings }
+            }
+        }
+    }
+}
+
+fn policy_id(manifest: &Manifest, default_namespace: &str) -> PolicyId {
+    let mut id = PolicyId::of_object(&manifest.object);
+    if id.namespace.is_empty() {
+        id.namespace = default_namespace.into();
+    }
+    id
+}
+
+fn not_a_policy(manifest: &Manifest) -> Diagnostic {
+    match manifest.kind() {
+        "" => Diagnostic::warning("the document has no `kind`, skipped"),
+        kind => Diagnostic::warning(format!(
+            "`{kind}` of `{}` is not a policy, skipped",
+            manifest.api_version()
+        ))
+        .help("policies are of kind `ModRule` in `api.kubemod.io`"),
+    }
+}
+
+/// The world every request sees; none until the policies were read for the first time.
+#[derive(Debug, Default)]
+pub struct Current(ArcSwapOption<World>);
+
+impl Current {
+    /// The newest world.
+    pub fn load(&self) -> Option<Arc<World>> {
+        self.0.load_full()
+    }
+
+    /// Replaces the world for all requests that come from now on.
+    pub fn store(&self, world: Arc<World>) {
+        self.0.store(Some(world));
+    }
+}
+
+/// Follows the files until the process ends.
+pub(crate) async fn follow(
+    mut store: PolicyStore,
+    current: Arc<Current>,
+    metrics: Arc<Metrics>,
+    interval: Duration,
+    report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
+) {
+    let mut watch = FileWatch::every(interval);
+    let mut unlistable = BTreeSet::new();
+    loop {
+        watch.tick().await;
+        // Looking at files blocks, and a slow disk must not hold up reviews.
+        let looked = tokio::task::spawn_blocking(move || {
+            let refresh = store.refresh();
+            (store, refresh)
+        });
+        let refresh;
+        (store, refresh) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => {
+                tracing::error!(%error, "policy files are no longer followed");
+                return;
+            }
+        };
+        if !refresh.changed {
+            // A folder that cannot be listed changes nothing; say so once, not every second.
+            for finding in refresh.findings {
+                if unlistable.insert(finding.to_string()) {
+                    report(&finding);
+                }
+            }
+            continue;
+        }
+        unlistable.clear();
+        refresh.findings.iter().for_each(|finding| report(finding));
+        current.store(Arc::clone(store.world()));
+        announce(&store, &metrics, &refresh.findings);
+    }
+}
+
+/// Counts and logs a reload.
+pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagnostic]) {
+    let policies = store.world().snapshot.policies();
+    let mut kinds = BTreeMap::from([(modgate_engine::api::modrule::KIND.to_owned(), 0)]);
+    for policy in &policies {
+        *kinds.entry(policy.kind.to_string()).or_insert(0_usize) += 1;
+    }
+    metrics.reloaded(&kinds.into_iter().collect::<Vec<_>>(), store.broken());
+    let count = |severity| findings.iter().filter(|found| found.severity == severity).count();
+    tracing::info!(
+        policies = policies.len(),
+        errors = count(Severity::Error),
+        warnings = count(Severity::Warning),
+        "policies loaded"
+    );
+}

@@ -1,0 +1,284 @@
+//! Serving: bind, load, answer, stop.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use modgate_engine::EngineConfig;
+use modgate_value::diag::Diagnostic;
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Runtime},
+    signal,
+    sync::watch,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    files::{FileWatch, POLL_INTERVAL},
+    listen::{Listener, Transport},
+    policies::{self, Current, PolicyFiles, PolicyStore},
+    telemetry::metrics::Metrics,
+    tls::{CertificateError, CertificateSource, Certificates},
+    webhook::{App, Evaluators, RequestLimits, Routes, processors, router},
+};
+
+/// What to serve, and where.
+#[derive(Debug, Clone)]
+pub struct ServeConfig {
+    /// Where policies come from.
+    pub files: PolicyFiles,
+    /// Settings of the engine.
+    pub engine: EngineConfig,
+    /// The serving certificate.
+    pub certificate: CertificateSource,
+    /// Where to listen.
+    pub addresses: Addresses,
+    /// Bounds on requests.
+    pub limits: RequestLimits,
+    /// How often files are looked at.
+    pub poll: Duration,
+    /// How long requests may go on after a signal to stop.
+    pub grace: Duration,
+}
+
+impl ServeConfig {
+    /// The defaults for policies from these files.
+    pub fn new(files: PolicyFiles, certificate: CertificateSource) -> Self {
+        Self {
+            files,
+            certificate,
+            engine: EngineConfig::default(),
+            addresses: Addresses::default(),
+            limits: RequestLimits::default(),
+            poll: POLL_INTERVAL,
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where to listen: everything over HTTPS, and parts of it over plain HTTP as well where asked.
+#[derive(Debug, Clone, Default)]
+pub struct Addresses {
+    /// HTTPS, all routes.
+    pub webhooks: String,
+    /// Plain HTTP for `/healthz` and `/readyz`.
+    pub health: Option<String>,
+    /// Plain HTTP for `/metrics`.
+    pub metrics: Option<String>,
+    /// Plain HTTP for `/v1/dryrun`.
+    pub dry_run: Option<String>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The address is not one, or taken.
+    #[error("cannot listen on `{address}`")]
+    Bind {
+        /// The address as given.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no certificate to serve.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The runtime or its signal handlers could not be set up.
+    #[error("cannot start")]
+    Start(#[from] io::Error),
+}
+
+/// How serving came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Asked to, and every open request was answered or ran out of its grace.
+    Gracefully,
+    /// Asked twice.
+    AtOnce,
+}
+
+/// The runtime to serve on: two workers more than there are processors, so that accepting
+/// connections and answering probes go on while every turn to evaluate is taken ([`Evaluators`]).
+///
+/// # Errors
+///
+/// When the operating system refuses threads.
+pub fn runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(processors() + 2).enable_all().build()
+}
+
+/// Bound listeners, with policies loaded.
+pub struct Server {
+    listeners: Vec<Listener>,
+    certificates: Arc<Certificates>,
+    app: Arc<App>,
+    store: PolicyStore,
+    report: Report,
+    config: ServeConfig,
+}
+
+type Report = Arc<dyn Fn(&Diagnostic) + Send + Sync>;
+
+impl Server {
+    /// Binds every address, then reads all policies.
+    ///
+    /// `report` is called for everything that is wrong with a file, now and when files change.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be bound or there is no certificate. Bad policies are reported, not
+    /// errors.
+    pub async fn start(
+        config: ServeConfig,
+        report: impl Fn(&Diagnostic) + Send + Sync + 'static,
+    ) -> Result<Self, ServeError> {
+        let certificates = Certificates::load(&config.certificate)?;
+        let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
+        let app = Arc::new(App {
+            current: Arc::new(Current::default()),
+            metrics: Arc::new(Metrics::new()),
+            evaluators: Evaluators::per_processor(),
+            limits: config.limits.clone(),
+        });
+        let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
+        let plain =
+            [(health, Routes::Health), (metrics, Routes::Metrics), (dry_run, Routes::DryRun)];
+        let mut listeners = vec![Listener {
+            socket: bind(&webhooks).await?,
+            transport: Transport::Tls(tls),
+            routes: router(Arc::clone(&app), Routes::All),
+        }];
+        for (address, routes) in plain {
+            let Some(address) = address else { continue };
+            listeners.push(Listener {
+                socket: bind(&address).await?,
+                transport: Transport::Plain,
+                routes: router(Arc::clone(&app), routes),
+            });
+        }
+
+        let report: Report = Arc::new(report);
+        let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
+        let refresh = store.refresh();
+        refresh.findings.iter().for_each(|finding| report(finding));
+        app.current.store(Arc::clone(store.world()));
+        policies::announce(&store, &app.metrics, &refresh.findings);
+        Ok(Self { listeners, certificates, app, store, report, config })
+    }
+
+    /// The HTTPS address, with the port the system chose if the configured one was 0.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listeners.first().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// The policies as loaded.
+    pub fn store(&self) -> &PolicyStore {
+        &self.store
+    }
+
+    /// Serves until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    ///
+    /// When signal handlers cannot be installed.
+    pub async fn run(self) -> Result<Stopped, ServeError> {
+        let mut signals = Signals::install()?;
+        let first = async move {
+            signals.next().await;
+            signals
+        };
+        let (stop, stopping) = watch::channel(false);
+        let mut serving = self.serve(stopping);
+        let mut signals = first.await;
+        tracing::info!("stopping: open requests are finished");
+        stop.send_replace(true);
+        let finished = async { while serving.join_next().await.is_some() {} };
+        tokio::select! {
+            () = finished => Ok(Stopped::Gracefully),
+            () = signals.next() => Ok(Stopped::AtOnce),
+        }
+    }
+
+    /// Starts everything; the set is empty once every listener has stopped.
+    fn serve(self, stopping: watch::Receiver<bool>) -> JoinSet<()> {
+        let Self { listeners, certificates, app, store, report, config } = self;
+        tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
+        tokio::spawn(policies::follow(
+            store,
+            Arc::clone(&app.current),
+            Arc::clone(&app.metrics),
+            config.poll,
+            report,
+        ));
+        let mut serving = JoinSet::new();
+        for listener in listeners {
+            serving.spawn(listener.run(stopping.clone(), config.grace));
+        }
+        serving
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// `:9443` means every address, as in Go.
+async fn bind(address: &str) -> Result<TcpListener, ServeError> {
+    let error = |source| ServeError::Bind { address: address.to_owned(), source };
+    match address.strip_prefix(':').map(str::parse::<u16>) {
+        Some(Ok(port)) => {
+            let any = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port));
+            match TcpListener::bind(any).await {
+                Ok(listener) => Ok(listener),
+                // A machine without IPv6.
+                Err(_) => {
+                    TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, port)).await.map_err(error)
+                }
+            }
+        }
+        _ => TcpListener::bind(address).await.map_err(error),
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    #[cfg(unix)]
+    terminate: signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn install() -> io::Result<Self> {
+        use signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn install() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        // Without a handler there is nothing to wait for.
+        if signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The webhooks and everything else that is served over HTTP.
+
+mod admission;
+mod dry_run;
+mod evaluators;
+mod health;
+mod modrule;
+mod record;
+
+pub use evaluators::Evaluators;
+pub(crate) use evaluators::processors;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+    routing::{any, get, post, put},
+};
+
+use crate::{
+    policies::Current,
+    telemetry::metrics::{self, Metrics},
+};
+
+/// The admission webhooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Webhook {
+    /// KubeMod's webhook for all objects.
+    Dragnet,
+    /// KubeMod's webhook for pods being bound to nodes.
+    PodBinding,
+    /// The defaulting webhook for ModRules.
+    DefaultModRule,
+    /// The validating webhook for ModRules.
+    ValidateModRule,
+    /// modgate's own mutating webhook.
+    Mutate,
+    /// modgate's own validating webhook.
+    Validate,
+}
+
+impl Webhook {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Dragnet,
+        Self::PodBinding,
+        Self::DefaultModRule,
+        Self::ValidateModRule,
+        Self::Mutate,
+        Self::Validate,
+    ];
+
+    /// Where it is served; also its name in metrics.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Dragnet => "/dragnet-webhook",
+            Self::PodBinding => "/podbinding-webhook",
+            Self::DefaultModRule => "/mutate-api-kubemod-io-v1beta1-modrule",
+            Self::ValidateModRule => "/validate-api-kubemod-io-v1beta1-modrule",
+            Self::Mutate => "/mutate",
+            Self::Validate => "/validate",
+        }
+    }
+
+    /// Whether a failure of ours lets the request through. KubeMod's request path does (spec
+    /// `kubemod.md`, 7.1 and 7.2); elsewhere the API server's `failurePolicy` decides.
+    const fn fails_open(self) -> bool {
+        match self {
+            Self::Dragnet | Self::PodBinding => true,
+            Self::DefaultModRule | Self::ValidateModRule | Self::Mutate | Self::Validate => false,
+        }
+    }
+}
+
+/// Bounds on what one request may take.
+#[derive(Debug, Clone)]
+pub struct RequestLimits {
+    /// Bytes of a request body. An AdmissionReview carries the object up to twice, and the API
+    /// server takes objects of 3 MB.
+    pub body_bytes: usize,
+    /// Time to receive the body and wait for a turn, where the API server's own `?timeout=` is not
+    /// shorter. 10 s is what KubeMod's webhooks are configured with (spec `kubemod.md`, 7.1).
+    pub time: Duration,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self { body_bytes: 8 << 20, time: Duration::from_secs(10) }
+    }
+}
+
+/// What the handlers share.
+#[derive(Debug)]
+pub struct App {
+    /// The policies in force.
+    pub current: Arc<Current>,
+    /// Where everything is counted.
+    pub metrics: Arc<Metrics>,
+    /// Turns for evaluation.
+    pub evaluators: Evaluators,
+    /// Bounds on requests.
+    pub limits: RequestLimits,
+}
+
+/// Which routes a listener serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routes {
+    /// All of them.
+    All,
+    /// `/healthz` and `/readyz`.
+    Health,
+    /// `/metrics`.
+    Metrics,
+    /// `/v1/dryrun`.
+    DryRun,
+}
+
+/// The service for a listener.
+pub fn router(app: Arc<App>, routes: Routes) -> Router {
+    let mut router = Router::new();
+    if routes == Routes::All {
+        for webhook in Webhook::ALL {
+            let handler = move |State(app): State<Arc<App>>, request: Request| async move {
+                admission::answer(&app, webhook, request).await
+            };
+            router = router.route(webhook.path(), post(handler).fallback(not_allowed));
+        }
+    }
+    if matches!(routes, Routes::All | Routes::Health) {
+        router = health::routes(router);
+    }
+    if matches!(routes, Routes::All | Routes::Metrics) {
+        router = router.route("/metrics", get(scrape));
+    }
+    if matches!(routes, Routes::All | Routes::DryRun) {
+        router = router.route("/v1/dryrun", put(dry_run::answer).fallback(not_found));
+    }
+    router.fallback(any(not_found)).with_state(app)
+}
+
+async fn scrape(State(app): State<Arc<App>>) -> Response {
+    respond(StatusCode::OK, metrics::CONTENT_TYPE, app.metrics.encode())
+}
+
+/// As Go's HTTP servers answer.
+async fn not_found() -> Response {
+    respond(StatusCode::NOT_FOUND, "text/plain", "404 page not found")
+}
+
+async fn not_allowed() -> Response {
+    let mut response =
+        respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "post an AdmissionReview here\n");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Whether a request says its body is JSON, with or without parameters.
+fn is_json(request: &Request) -> bool {
+    content_type(request)
+        .split(';')
+        .next()
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn content_type(request: &Request) -> &str {
+    let value = request.headers().get(header::CONTENT_TYPE);
+    value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+}

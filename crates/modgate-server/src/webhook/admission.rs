@@ -1,0 +1,197 @@
+//! One AdmissionReview: decode, evaluate, answer.
+
+use std::time::{Duration, Instant};
+
+use axum::{body::to_bytes, extract::Request, http::StatusCode, response::Response};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use modgate_engine::{
+    Decision, Review,
+    api::admission::{AdmissionResponse, AdmissionReview, ReviewVersion},
+    jsonpatch,
+};
+use modgate_value::{Str, Value};
+
+use super::{App, RequestLimits, Webhook, content_type, is_json, modrule, record, respond};
+use crate::policies::World;
+
+/// Answers one request to `webhook`.
+pub(super) async fn answer(app: &App, webhook: Webhook, request: Request) -> Response {
+    let started = Instant::now();
+    let in_flight = app.metrics.start(webhook);
+    let answer = serve(app, webhook, request).await;
+    drop(in_flight);
+    app.metrics.answered(webhook, answer.status.as_u16(), started.elapsed());
+    respond(answer.status, "application/json", answer.body)
+}
+
+/// An HTTP status and a body.
+struct Answer {
+    status: StatusCode,
+    body: String,
+}
+
+impl Answer {
+    fn review(version: ReviewVersion, response: &AdmissionResponse) -> Self {
+        let body = response.to_json(version, |patch| STANDARD.encode(patch));
+        Self { status: StatusCode::OK, body }
+    }
+
+    /// A request that cannot be understood: an answer, not an HTTP error (spec `kubemod.md`, 7.2).
+    fn malformed(head: Head, code: StatusCode, message: String) -> Self {
+        Self::review(
+            head.version,
+            &AdmissionResponse {
+                uid: head.uid,
+                allowed: false,
+                code: code.as_u16(),
+                message,
+                ..AdmissionResponse::default()
+            },
+        )
+    }
+
+    /// A failure of ours.
+    fn failed(webhook: Webhook, head: Head, message: String) -> Self {
+        if webhook.fails_open() {
+            return Self::review(
+                head.version,
+                &AdmissionResponse {
+                    uid: head.uid,
+                    allowed: true,
+                    code: 200,
+                    warnings: vec![format!(
+                        "modgate let this request through unchecked: {message}"
+                    )],
+                    reason: message,
+                    ..AdmissionResponse::default()
+                },
+            );
+        }
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, body: message }
+    }
+}
+
+/// What an answer needs of its request, as far as it is known.
+#[derive(Debug, Clone, Default)]
+struct Head {
+    version: ReviewVersion,
+    uid: Str,
+}
+
+impl Head {
+    /// The uid of a document that is not a valid review may still be readable; with it the API
+    /// server shows our message instead of complaining about the uid.
+    fn of(document: &Value) -> Self {
+        let text = |path: &[&str]| document.path(path).and_then(Value::as_str).unwrap_or_default();
+        let v1beta1 = text(&["apiVersion"]) == ReviewVersion::V1Beta1.api_version();
+        Self {
+            version: if v1beta1 { ReviewVersion::V1Beta1 } else { ReviewVersion::V1 },
+            uid: text(&["request", "uid"]).into(),
+        }
+    }
+}
+
+async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
+    let Some(world) = app.current.load() else {
+        let body = "policies are not loaded yet".to_owned();
+        return Answer { status: StatusCode::SERVICE_UNAVAILABLE, body };
+    };
+    if !is_json(&request) {
+        let message = format!("contentType={}, expected application/json", content_type(&request));
+        return Answer::malformed(Head::default(), StatusCode::BAD_REQUEST, message);
+    }
+    let patience = patience(&request, &app.limits);
+    let limit = app.limits.body_bytes;
+    let body = match tokio::time::timeout(patience, to_bytes(request.into_body(), limit)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            let message = format!("request body cannot be read or is larger than {limit} bytes");
+            return Answer::malformed(Head::default(), StatusCode::PAYLOAD_TOO_LARGE, message);
+        }
+        Err(_) => {
+            let message = format!("request body not received within {} s", patience.as_secs());
+            return Answer::malformed(Head::default(), StatusCode::REQUEST_TIMEOUT, message);
+        }
+    };
+    let mut head = Head::default();
+    let outcome = app
+        .evaluators
+        .run(patience, || {
+            let started = Instant::now();
+            let answer = evaluate(app, webhook, &world, &body, &mut head);
+            app.metrics.evaluated(webhook, started.elapsed());
+            answer
+        })
+        .await;
+    outcome.unwrap_or_else(|error| {
+        tracing::error!(
+            target: "webhook",
+            webhook = webhook.path(),
+            "request uid" = %head.uid,
+            %error,
+            "review failed"
+        );
+        Answer::failed(webhook, head, error.to_string())
+    })
+}
+
+/// How long a request may wait: the API server's `?timeout=10s`, at most the configured time.
+fn patience(request: &Request, limits: &RequestLimits) -> Duration {
+    let pairs = request.uri().query().unwrap_or_default().split('&');
+    let seconds = pairs
+        .filter_map(|pair| pair.strip_prefix("timeout=")?.strip_suffix('s')?.parse().ok())
+        .map(Duration::from_secs)
+        .next();
+    seconds.unwrap_or(limits.time).min(limits.time)
+}
+
+fn evaluate(app: &App, webhook: Webhook, world: &World, body: &[u8], head: &mut Head) -> Answer {
+    let bad_request = |head: &Head, message: String| {
+        Answer::malformed(head.clone(), StatusCode::BAD_REQUEST, message)
+    };
+    let document = match Value::from_json(body) {
+        Ok(document) => document,
+        Err(error) => return bad_request(head, format!("request body is not JSON: {error}")),
+    };
+    *head = Head::of(&document);
+    let review = match AdmissionReview::from_value(&document) {
+        Ok(review) => review,
+        Err(error) => return bad_request(head, error.to_string()),
+    };
+    let review = Review::new(review.request);
+    let response = match webhook {
+        Webhook::DefaultModRule => modrule::default(&review),
+        Webhook::ValidateModRule => modrule::validate(&review, world),
+        Webhook::Dragnet | Webhook::Mutate => {
+            decided(app, webhook, &review, world.snapshot.mutate(&review, &world.objects))
+        }
+        Webhook::Validate => {
+            decided(app, webhook, &review, world.snapshot.validate(&review, &world.objects))
+        }
+        Webhook::PodBinding => decided(app, webhook, &review, modrule::bind_pod(&review)),
+    };
+    Answer::review(head.version, &AdmissionResponse { uid: head.uid.clone(), ..response })
+}
+
+/// Records a decision and turns it into a response.
+fn decided(app: &App, webhook: Webhook, review: &Review, decision: Decision) -> AdmissionResponse {
+    app.metrics.decided(webhook, &decision);
+    record::decision(webhook, review, &decision);
+    let patch = (decision.allowed && !decision.patch.is_empty())
+        .then(|| jsonpatch::to_value(&decision.patch).to_json());
+    let (reason, message) = match webhook {
+        // KubeMod puts its texts where Kubernetes has a keyword (spec `kubemod.md`, 5.6).
+        Webhook::Dragnet | Webhook::PodBinding => (decision.reason, String::new()),
+        _ if decision.allowed => (String::new(), String::new()),
+        _ => ("Forbidden".to_owned(), decision.reason),
+    };
+    AdmissionResponse {
+        uid: Str::default(),
+        allowed: decision.allowed,
+        code: decision.code,
+        reason,
+        message,
+        patch,
+        warnings: decision.warnings,
+    }
+}

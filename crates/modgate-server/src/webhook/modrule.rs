@@ -1,0 +1,85 @@
+//! The webhooks about ModRules themselves, and the one about pods being bound.
+
+use modgate_engine::{
+    Decision, FailureKind, Review, RuleFailure,
+    api::{admission::AdmissionResponse, meta::Operation},
+    jsonpatch,
+    modrule::{Denied, PodBinding, default_modrule, validate_modrule},
+};
+
+use crate::policies::World;
+
+/// Fills in defaults (spec `kubemod.md`, 1.4).
+pub(super) fn default(review: &Review) -> AdmissionResponse {
+    let Some(object) = review.request().object.as_ref() else { return allowed(Vec::new()) };
+    match default_modrule(object) {
+        Ok(patch) if patch.is_empty() => allowed(Vec::new()),
+        Ok(patch) => AdmissionResponse {
+            patch: Some(jsonpatch::to_value(&patch).to_json()),
+            ..allowed(Vec::new())
+        },
+        Err(error) => denied(error),
+    }
+}
+
+/// Accepts exactly what loads (spec `kubemod.md`, 1.5).
+pub(super) fn validate(review: &Review, world: &World) -> AdmissionResponse {
+    let request = review.request();
+    let object = match request.operation {
+        Operation::Create | Operation::Update => request.object.as_ref(),
+        Operation::Delete | Operation::Connect => None,
+    };
+    let Some(object) = object else { return allowed(Vec::new()) };
+    match validate_modrule(object, world.snapshot.config()) {
+        Ok(warnings) => allowed(warnings),
+        Err(error) => denied(error),
+    }
+}
+
+fn allowed(warnings: Vec<String>) -> AdmissionResponse {
+    AdmissionResponse { allowed: true, code: 200, warnings, ..AdmissionResponse::default() }
+}
+
+fn denied(error: Denied) -> AdmissionResponse {
+    // As controller-runtime: what cannot be decoded is an error with a message, what is not valid
+    // is denied for a reason.
+    let (message, reason) = if error.code == 400 {
+        (error.reason, String::new())
+    } else {
+        (String::new(), error.reason)
+    };
+    AdmissionResponse {
+        allowed: false,
+        code: error.code,
+        reason,
+        message,
+        ..AdmissionResponse::default()
+    }
+}
+
+/// The reason KubeMod gives when it cannot read the pod (spec `kubemod.md`, 6.2).
+const NO_POD: &str = "failed to obtain pod";
+
+/// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). Policies from files come
+/// without a cluster, so the pod can never be read and the binding goes on.
+pub(super) fn bind_pod(review: &Review) -> Decision {
+    let binding = match PodBinding::read(review) {
+        Ok(binding) => binding,
+        Err(decision) => return *decision,
+    };
+    let failure = RuleFailure {
+        kind: FailureKind::References,
+        rule: String::new(),
+        message: format!("{NO_POD} {}/{}: there is no cluster", binding.namespace, binding.name),
+    };
+    Decision {
+        allowed: true,
+        code: 200,
+        reason: NO_POD.to_owned(),
+        rejections: Vec::new(),
+        warnings: Vec::new(),
+        patch: Vec::new(),
+        object: review.object().cloned().unwrap_or_default(),
+        failures: vec![failure],
+    }
+}

@@ -1,0 +1,173 @@
+//! One log line per decision, under the messages KubeMod's users search for (spec `kubemod.md`,
+//! 7.8).
+//!
+//! Paths of patches and names of rules are logged at info, values at debug only. Nothing that may
+//! quote a Secret (values, reject messages, causes) is logged at all (Q-47).
+
+use std::fmt;
+
+use modgate_engine::{Decision, FailureKind, Review, jsonpatch::PatchOperation};
+use tracing::Level;
+
+use super::Webhook;
+
+/// KubeMod's logger names.
+mod logger {
+    pub(super) const DRAGNET: &str = "dragnet-webhook";
+    pub(super) const CORE: &str = "dragnet-webhook.core";
+}
+
+/// An event with the keys every line about a request has.
+macro_rules! event {
+    ($target:expr, $level:expr, $subject:expr, $($field:tt)*) => {
+        tracing::event!(
+            target: $target,
+            $level,
+            webhook = $subject.webhook.path(),
+            "request uid" = %$subject.review.request().uid,
+            namespace = %$subject.review.request().namespace,
+            resource = %$subject,
+            operation = %$subject.review.request().operation,
+            $($field)*
+        )
+    };
+}
+
+/// Logs a decision and the rules that could not do their work.
+pub(super) fn decision(webhook: Webhook, review: &Review, decision: &Decision) {
+    let subject = Subject { webhook, review };
+    let secret = subject.is_secret();
+    for failure in &decision.failures {
+        let rule = &failure.rule;
+        let error = if secret { "not shown for a Secret" } else { &failure.message };
+        let message = failure.kind.log_message();
+        if failure.kind == FailureKind::PatchOnDelete {
+            event!(logger::CORE, Level::WARN, subject, %rule, %error, "{message}");
+        } else {
+            event!(logger::CORE, Level::ERROR, subject, %rule, %error, "{message}");
+        }
+    }
+    if !decision.allowed {
+        let rejections = Rejections { entries: &decision.rejections, names_only: secret };
+        event!(logger::DRAGNET, Level::INFO, subject, %rejections, "Rejected");
+    } else if !decision.patch.is_empty() {
+        let patch = Patch { operations: &decision.patch, with_values: false };
+        event!(logger::DRAGNET, Level::INFO, subject, %patch, "Applying ModRule patch");
+        if !secret {
+            let patch = Patch { operations: &decision.patch, with_values: true };
+            event!(logger::CORE, Level::DEBUG, subject, %patch, "modrule patch");
+        }
+    } else {
+        event!(logger::DRAGNET, Level::DEBUG, subject, reason = %decision.reason, "Allowed");
+    }
+}
+
+/// What a line is about; displayed as `<plural>/<name>`, as KubeMod's `resource` key.
+struct Subject<'a> {
+    webhook: Webhook,
+    review: &'a Review,
+}
+
+impl Subject<'_> {
+    /// Whether texts about the object may quote a Secret.
+    fn is_secret(&self) -> bool {
+        let request = self.review.request();
+        let says = |object: Option<&modgate_value::Value>| {
+            object
+                .and_then(|object| object.get("kind")?.as_str())
+                .is_some_and(|kind| kind == "Secret")
+        };
+        // Any of the three: what an object claims to be is up to whoever sent it.
+        request.resource.resource == "secrets"
+            || request.kind.kind == "Secret"
+            || says(self.review.object())
+    }
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let request = self.review.request();
+        write!(f, "{}/{}", request.resource.resource, request.name)
+    }
+}
+
+/// The entries of a denial, or just the names of the rules in them.
+struct Rejections<'a> {
+    entries: &'a [String],
+    names_only: bool,
+}
+
+impl fmt::Display for Rejections<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, entry) in self.entries.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            // Neither namespaces nor names can hold a colon.
+            let name = entry.split_once(": ").map_or(entry.as_str(), |(name, _)| name);
+            f.write_str(if self.names_only { name } else { entry })?;
+        }
+        Ok(())
+    }
+}
+
+/// `add /metadata/labels/x, remove /spec/y`, with values if so asked.
+struct Patch<'a> {
+    operations: &'a [PatchOperation],
+    with_values: bool,
+}
+
+impl fmt::Display for Patch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, operation) in self.operations.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{} {}", operation.op.as_str(), operation.path)?;
+            if let Some(value) = operation.value.as_ref().filter(|_| self.with_values) {
+                write!(f, " {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_engine::{api::meta::Operation, jsonpatch::Op};
+    use modgate_value::Value;
+
+    use super::*;
+
+    #[test]
+    fn patches_without_values() {
+        let operations = [
+            PatchOperation { op: Op::Add, path: "/a".into(), value: Some("s3cret".into()) },
+            PatchOperation { op: Op::Remove, path: "/b".into(), value: None },
+        ];
+        let show = |with_values| Patch { operations: &operations, with_values }.to_string();
+        assert_eq!(show(false), "add /a, remove /b");
+        assert_eq!(show(true), "add /a \"s3cret\", remove /b");
+    }
+
+    #[test]
+    fn rejections_of_secrets_name_rules_only() {
+        let entries = ["ns/a: \"pass: s3cret\"".to_owned(), "ns/b".to_owned()];
+        let show = |names_only| Rejections { entries: &entries, names_only }.to_string();
+        assert_eq!(show(false), "ns/a: \"pass: s3cret\",ns/b");
+        assert_eq!(show(true), "ns/a,ns/b");
+    }
+
+    #[test]
+    fn secrets_are_recognised() {
+        for (object, expected) in [
+            (r#"{"apiVersion":"v1","kind":"Secret"}"#, true),
+            (r#"{"apiVersion":"v1","kind":"Pod"}"#, false),
+        ] {
+            let value = Value::from_json(object.as_bytes()).expect(object);
+            let review = Review::of_object(value, Operation::Create, "default");
+            let subject = Subject { webhook: Webhook::Dragnet, review: &review };
+            assert_eq!(subject.is_secret(), expected, "{object}");
+        }
+    }
+}
