@@ -4,6 +4,7 @@
 
 mod conformance;
 mod layers;
+mod load;
 mod tests;
 
 use std::process::ExitCode;
@@ -26,6 +27,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Hold the crates to the layering of docs/architecture.md.
     Layers(layers::Args),
+    /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
+    Load(load::Args),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Task::Test(args) => tests::run(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Layers(args) => layers::run(&args),
+        Task::Load(args) => load::run(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

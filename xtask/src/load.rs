@@ -1,0 +1,756 @@
+//! `cargo xtask load`: drives one webhook route over TLS and checks every single answer.
+//!
+//! The generator shares its machine with the server, so it is built to cost little: one blocking
+//! thread per connection, one TLS 1.3 session each, the request bytes prepared once. A request is
+//! never sent twice alike: its uid carries a counter, and an answer counts only if it carries the
+//! same uid and is otherwise byte for byte (or else field for field) the first answer. Nothing but
+//! loopback addresses is ever contacted.
+
+use std::{
+    fmt, fs,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream, ToSocketAddrs as _},
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::{Arc, OnceLock},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use modgate_value::{Object, Value};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+
+/// Options of `cargo xtask load`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write rules and a review to measure with into this folder, then stop.
+    #[arg(long, value_name = "DIR")]
+    fixture: Option<PathBuf>,
+    /// How many rules `--fixture` writes; one in five matches the review.
+    #[arg(long, default_value_t = 10, requires = "fixture")]
+    rules: usize,
+    /// Route to post to.
+    #[arg(long, default_value = "/dragnet-webhook")]
+    route: String,
+    /// Address of the server; loopback only.
+    #[arg(long, default_value = "127.0.0.1:9443")]
+    address: String,
+    /// Connections kept open, each with one request at a time.
+    #[arg(long, default_value_t = 8)]
+    connections: usize,
+    /// How long to measure, after one second of warming up.
+    #[arg(long, default_value_t = 15)]
+    seconds: u64,
+    /// AdmissionReview to send, as JSON.
+    #[arg(long, value_name = "FILE", required_unless_present = "fixture")]
+    body: Option<PathBuf>,
+    /// Fail unless the review is answered with this.
+    #[arg(long, value_name = "true|false")]
+    expect_allowed: Option<bool>,
+    /// Fail unless the answer does (or does not) carry a patch.
+    #[arg(long, value_name = "true|false")]
+    expect_patch: Option<bool>,
+    /// Fail below this many reviews per second.
+    #[arg(long, value_name = "N")]
+    expect_rate: Option<f64>,
+    /// Fail when the 99th percentile is above this many milliseconds.
+    #[arg(long, value_name = "MS")]
+    expect_p99: Option<f64>,
+    /// Report the peak memory and processor time of this process (Linux).
+    #[arg(long)]
+    pid: Option<u32>,
+}
+
+/// Runs the load or writes the fixture; false when an answer was wrong or a bar was missed.
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    if let Some(dir) = &args.fixture {
+        write_fixture(dir, args.rules)?;
+        return Ok(true);
+    }
+    let body = args.body.as_deref().context("`--body` is missing")?;
+    let target = Target::resolve(&args.address, &args.route)?;
+    let request =
+        Request::prepare(&target, &fs::read(body).with_context(|| body.display().to_string())?)?;
+    let reference = Reference::default();
+    let expected = Expected { allowed: args.expect_allowed, patch: args.expect_patch };
+
+    let cpu_before = args.pid.and_then(ProcessFigures::read);
+    let warm_up = Instant::now() + Duration::from_secs(1);
+    let end = warm_up + Duration::from_secs(args.seconds);
+    let outcomes = thread::scope(|scope| {
+        let workers: Vec<_> = (0..args.connections)
+            .map(|index| {
+                let (target, request, reference, expected) =
+                    (&target, request.clone(), &reference, &expected);
+                scope.spawn(move || {
+                    Worker { target, request, reference, expected, index }.run(warm_up, end)
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked")))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    let report = Report::of(args, outcomes, cpu_before);
+    let mut out = io::stdout().lock();
+    writeln!(out, "{report}")?;
+    if let Err(error) = report.judge(args) {
+        writeln!(out, "failed      {error:#}")?;
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// Where to send requests.
+struct Target {
+    address: SocketAddr,
+    route: String,
+    tls: Arc<ClientConfig>,
+}
+
+impl Target {
+    fn resolve(address: &str, route: &str) -> Result<Self> {
+        let address = address
+            .to_socket_addrs()
+            .with_context(|| format!("`{address}` is not an address with a port"))?
+            .next()
+            .context("the address has no address")?;
+        ensure!(address.ip().is_loopback(), "`{address}` is not a loopback address");
+        ensure!(route.starts_with('/'), "`{route}` is not a path");
+        let provider = Arc::new(ring::default_provider());
+        let mut tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { address, route: route.to_owned(), tls: Arc::new(tls) })
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let tcp = TcpStream::connect(self.address)?;
+        tcp.set_nodelay(true)?;
+        tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let name = ServerName::try_from("localhost")?;
+        let tls = ClientConnection::new(Arc::clone(&self.tls), name)?;
+        Ok(Connection { stream: StreamOwned::new(tls, tcp), buffer: Vec::new(), filled: 0 })
+    }
+}
+
+/// Takes any certificate: the server makes its own at start, and we only ever speak to loopback.
+/// The handshake signature is still checked, so the cost of a handshake is the real one.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("only TLS 1.3 is offered".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Length of the uid in every request, that of a UUID.
+const UID_LENGTH: usize = 36;
+
+/// The bytes of one request, with the place of the uid in them.
+#[derive(Clone)]
+struct Request {
+    bytes: Vec<u8>,
+    uid_at: usize,
+}
+
+impl Request {
+    fn prepare(target: &Target, body: &[u8]) -> Result<Self> {
+        let review = Value::from_json(body).context("the body is not JSON")?;
+        let Some(request) = review.get("request").and_then(Value::as_object) else {
+            bail!("the body has no `request`: it is not an AdmissionReview");
+        };
+        // A text that cannot occur elsewhere, so that its place can be found in the output.
+        let marker = "\u{1}".repeat(UID_LENGTH / 6);
+        let mut request = request.clone();
+        request.insert("uid", Value::from(marker.as_str()));
+        let mut review = review.as_object().cloned().unwrap_or_default();
+        review.insert("request", Value::from(request));
+        let escaped = "\\u0001".repeat(UID_LENGTH / 6);
+        let body = Value::from(review).to_json();
+        let marked = body.find(&escaped).context("the uid was not written")?;
+        let head = format!(
+            "POST {}?timeout=10s HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json\r\nContent-Length: {}\r\n\r\n",
+            target.route,
+            target.address,
+            body.len()
+        );
+        let uid_at = head.len() + marked;
+        Ok(Self { bytes: [head.as_bytes(), body.as_bytes()].concat(), uid_at })
+    }
+
+    /// Gives the request another uid and returns it.
+    fn renew(&mut self, connection: usize, counter: u64) -> String {
+        let uid = format!("{connection:08x}-0000-4000-8000-{:012x}", counter & 0xffff_ffff_ffff);
+        if let Some(place) = self.bytes.get_mut(self.uid_at..self.uid_at + UID_LENGTH) {
+            place.copy_from_slice(uid.as_bytes());
+        }
+        uid
+    }
+}
+
+struct Connection {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+/// More than any answer to an admission review.
+const MAX_RESPONSE: usize = 16 << 20;
+
+impl Connection {
+    /// Sends one request and returns the body of its answer.
+    fn exchange(&mut self, request: &[u8]) -> Result<&[u8]> {
+        self.stream.write_all(request)?;
+        self.stream.flush()?;
+        self.filled = 0;
+        let head_end = loop {
+            let received = self.buffer.get(..self.filled).unwrap_or_default();
+            if let Some(at) = received.windows(4).position(|window| window == b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.fill()?;
+        };
+        let head = str::from_utf8(self.buffer.get(..head_end).unwrap_or_default())?;
+        let status = head.split(' ').nth(1).unwrap_or_default();
+        ensure!(status == "200", "HTTP status `{status}`");
+        let length = head
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+            .context("the answer has no Content-Length")?
+            .1
+            .trim()
+            .parse::<usize>()?;
+        ensure!(length <= MAX_RESPONSE, "an answer of {length} bytes");
+        let end = head_end + length;
+        while self.filled < end {
+            self.fill()?;
+        }
+        ensure!(self.filled == end, "bytes follow the answer");
+        self.buffer.get(head_end..end).context("the answer is cut off")
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        if self.buffer.len() == self.filled {
+            self.buffer.resize((self.filled * 2).max(16 << 10), 0);
+        }
+        let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
+        let read = self.stream.read(room)?;
+        ensure!(read > 0, "the server closed the connection");
+        self.filled += read;
+        Ok(())
+    }
+}
+
+/// What `--expect-…` asks of the answer.
+struct Expected {
+    allowed: Option<bool>,
+    patch: Option<bool>,
+}
+
+/// The first answer, which all others must equal.
+#[derive(Default)]
+struct Reference(OnceLock<Answer>);
+
+struct Answer {
+    /// Text before and after the uid.
+    around_uid: (Vec<u8>, Vec<u8>),
+    fields: Fields,
+}
+
+/// The members of a response that decide something.
+#[derive(Debug, PartialEq, Eq)]
+struct Fields {
+    uid: String,
+    allowed: bool,
+    patch: Option<String>,
+    code: Option<i64>,
+}
+
+impl Fields {
+    fn parse(body: &[u8]) -> Result<Self> {
+        let review = Value::from_json(body)?;
+        let response = review.get("response").context("the answer has no `response`")?;
+        let text = |key| response.get(key).and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            uid: text("uid").context("the response has no `uid`")?,
+            allowed: response
+                .get("allowed")
+                .and_then(Value::as_bool)
+                .context("the response has no `allowed`")?,
+            patch: text("patch"),
+            code: response.path(&["status", "code"]).and_then(Value::as_i64),
+        })
+    }
+}
+
+impl Reference {
+    /// Checks one answer.
+    fn check(&self, uid: &str, body: &[u8], expected: &Expected) -> Result<()> {
+        let Some(first) = self.0.get() else {
+            let answer = Answer::first(uid, body, expected)?;
+            // Another worker may have been first: then this answer is compared like any other.
+            if self.0.set(answer).is_err() {
+                return self.check(uid, body, expected);
+            }
+            return Ok(());
+        };
+        let (before, after) = &first.around_uid;
+        let same = body
+            .strip_prefix(before.as_slice())
+            .and_then(|rest| rest.strip_prefix(uid.as_bytes()))
+            .is_some_and(|rest| rest == after.as_slice());
+        if same {
+            return Ok(());
+        }
+        let fields = Fields::parse(body)?;
+        ensure!(fields.uid == uid, "uid `{}` answers uid `{uid}`", fields.uid);
+        ensure!(
+            (fields.allowed, &fields.patch, fields.code)
+                == (first.fields.allowed, &first.fields.patch, first.fields.code),
+            "the answer differs from the first one"
+        );
+        Ok(())
+    }
+}
+
+impl Answer {
+    fn first(uid: &str, body: &[u8], expected: &Expected) -> Result<Self> {
+        let fields = Fields::parse(body)
+            .with_context(|| format!("first answer: {}", String::from_utf8_lossy(body)))?;
+        ensure!(fields.uid == uid, "uid `{}` answers uid `{uid}`", fields.uid);
+        if let Some(allowed) = expected.allowed {
+            ensure!(fields.allowed == allowed, "allowed is {}, expected {allowed}", fields.allowed);
+        }
+        if let Some(patch) = expected.patch {
+            let found = fields.patch.is_some();
+            ensure!(found == patch, "the answer has a patch: {found}, expected {patch}");
+        }
+        let at = body
+            .windows(uid.len())
+            .position(|window| window == uid.as_bytes())
+            .context("the uid is not spelled as sent")?;
+        let (before, rest) = body.split_at(at);
+        let after = rest.get(uid.len()..).unwrap_or_default();
+        Ok(Self { around_uid: (before.to_vec(), after.to_vec()), fields })
+    }
+}
+
+/// What one connection saw.
+#[derive(Default)]
+struct Outcome {
+    /// Nanoseconds of each answered review that was sent after warming up.
+    latencies: Vec<u64>,
+    errors: u64,
+    first_error: Option<String>,
+}
+
+struct Worker<'a> {
+    target: &'a Target,
+    request: Request,
+    reference: &'a Reference,
+    expected: &'a Expected,
+    index: usize,
+}
+
+/// After this many failures a connection gives up.
+const MAX_ERRORS: u64 = 100;
+
+impl Worker<'_> {
+    fn run(mut self, warm_up: Instant, end: Instant) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut connection = None;
+        for counter in 0_u64.. {
+            let start = Instant::now();
+            if start >= end || outcome.errors >= MAX_ERRORS {
+                break;
+            }
+            match self.review(&mut connection, counter) {
+                // Latency includes reconnecting, should the server hang up: a user waits for it.
+                Ok(()) if start >= warm_up => {
+                    let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                    outcome.latencies.push(nanos);
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    connection = None;
+                    outcome.errors += 1;
+                    outcome.first_error.get_or_insert_with(|| format!("{error:#}"));
+                }
+            }
+        }
+        outcome
+    }
+
+    fn review(&mut self, connection: &mut Option<Connection>, counter: u64) -> Result<()> {
+        let uid = self.request.renew(self.index, counter);
+        let open = match connection {
+            Some(open) => open,
+            None => connection.insert(self.target.connect()?),
+        };
+        let body = open.exchange(&self.request.bytes)?;
+        self.reference.check(&uid, body, self.expected)
+    }
+}
+
+/// The figures of a run.
+struct Report {
+    cpu: String,
+    route: String,
+    connections: usize,
+    seconds: u64,
+    reviews: usize,
+    errors: u64,
+    first_error: Option<String>,
+    /// Ascending, nanoseconds.
+    latencies: Vec<u64>,
+    process: Option<(ProcessFigures, Duration)>,
+}
+
+impl Report {
+    fn of(args: &Args, outcomes: Vec<Outcome>, before: Option<ProcessFigures>) -> Self {
+        let errors = outcomes.iter().map(|outcome| outcome.errors).sum();
+        let first_error = outcomes.iter().find_map(|outcome| outcome.first_error.clone());
+        let mut latencies: Vec<u64> =
+            outcomes.into_iter().flat_map(|outcome| outcome.latencies).collect();
+        latencies.sort_unstable();
+        let process = args.pid.and_then(ProcessFigures::read).zip(before).map(|(now, before)| {
+            let busy = now.cpu.saturating_sub(before.cpu);
+            (now, busy)
+        });
+        Self {
+            cpu: cpu_model(),
+            route: args.route.clone(),
+            connections: args.connections,
+            seconds: args.seconds,
+            reviews: latencies.len(),
+            errors,
+            first_error,
+            latencies,
+            process,
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        count(self.reviews) / Duration::from_secs(self.seconds).as_secs_f64()
+    }
+
+    /// The latency below which `share` of all reviews stayed, in milliseconds.
+    fn percentile(&self, share: f64) -> f64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a length is a small non-negative number"
+        )]
+        let rank = (count(self.reviews) * share).ceil() as usize;
+        let nanos = self.latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default();
+        Duration::from_nanos(nanos).as_secs_f64() * 1000.0
+    }
+
+    fn judge(&self, args: &Args) -> Result<()> {
+        ensure!(
+            self.errors == 0,
+            "{} failed: {}",
+            self.errors,
+            self.first_error.as_deref().unwrap_or_default()
+        );
+        ensure!(self.reviews > 0, "no review was answered");
+        if let Some(least) = args.expect_rate {
+            ensure!(self.rate() >= least, "{:.0} reviews/s, expected {least:.0}", self.rate());
+        }
+        if let Some(most) = args.expect_p99 {
+            let p99 = self.percentile(0.99);
+            ensure!(p99 <= most, "p99 {p99:.2} ms, expected at most {most} ms");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "route       {}", self.route)?;
+        writeln!(
+            f,
+            "load        {} connections, {} s, TLS 1.3, keep-alive, every answer checked",
+            self.connections, self.seconds
+        )?;
+        writeln!(f, "reviews     {} ({:.0}/s)", self.reviews, self.rate())?;
+        writeln!(
+            f,
+            "latency     p50 {:.3} ms, p90 {:.3} ms, p99 {:.3} ms, max {:.3} ms",
+            self.percentile(0.5),
+            self.percentile(0.9),
+            self.percentile(0.99),
+            self.percentile(1.0)
+        )?;
+        writeln!(f, "errors      {}", self.errors)?;
+        if let Some((process, busy)) = &self.process {
+            writeln!(
+                f,
+                "server      {:.1} MB peak resident, {:.1} s processor time",
+                count(process.peak_kib) / 1024.0,
+                busy.as_secs_f64()
+            )?;
+        }
+        write!(f, "processor   {}", self.cpu)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts for people, far below 2^52")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+/// What Linux says of a process.
+struct ProcessFigures {
+    /// `VmHWM`, the most memory it ever had resident.
+    peak_kib: usize,
+    /// User and system time.
+    cpu: Duration,
+}
+
+impl ProcessFigures {
+    fn read(pid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let peak_kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The second field is the command in parentheses and may hold anything.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next().and_then(|field| u64::from_str(field).ok());
+        // Linux counts in USER_HZ, which is 100 on every architecture it runs on today.
+        let cpu = Duration::from_millis((ticks()? + ticks()?) * 10);
+        Some(Self { peak_kib, cpu })
+    }
+}
+
+fn cpu_model() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find(|line| line.starts_with("model name"))
+        .and_then(|line| line.split_once(':'))
+        .map_or("unknown", |(_, model)| model.trim());
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {cores} cores")
+}
+
+/// Writes `policies/rules.yaml` and `review.json`: `rules` rules with four criteria and two
+/// operations each, and the review of a Deployment of four containers.
+fn write_fixture(dir: &Path, rules: usize) -> Result<()> {
+    let policies = dir.join("policies");
+    fs::create_dir_all(&policies).with_context(|| policies.display().to_string())?;
+    let documents: Vec<String> = (0..rules).map(fixture_rule).collect();
+    fs::write(policies.join("rules.yaml"), documents.join("---\n"))?;
+    let review = dir.join("review.json");
+    fs::write(&review, fixture_review().to_json())?;
+    writeln!(io::stdout(), "{}\n{}", policies.display(), review.display())?;
+    Ok(())
+}
+
+/// Rule `index`; every fifth one matches. The others differ in their last criterion only, so that
+/// they cost the most a rule can cost without matching.
+fn fixture_rule(index: usize) -> String {
+    let team = if index.is_multiple_of(5) { "shop" } else { "nobody" };
+    format!(
+        r#"apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata:
+  name: fixture-{index:04}
+  namespace: shop
+spec:
+  type: Patch
+  match:
+    - select: '$.kind'
+      matchValue: Deployment
+    - select: '$.spec.template.spec.containers[*].image'
+      matchRegex: '^registry\.example\.com/'
+    - select: '$.spec.replicas > 1'
+    - select: '$.metadata.labels.team'
+      matchValue: {team}
+  patch:
+    - op: add
+      path: /metadata/annotations/fixture-{index:04}
+      value: 'seen in {{{{ .Namespace }}}}'
+    - op: replace
+      select: '$.spec.template.spec.containers[? @.imagePullPolicy == "Always"].imagePullPolicy'
+      path: /spec/template/spec/containers/#0/imagePullPolicy
+      value: IfNotPresent
+"#
+    )
+}
+
+fn fixture_review() -> Value {
+    let container = |index: usize| -> Value {
+        let env: Value = (0..10)
+            .map(|number| {
+                object([
+                    ("name", Value::from(format!("SETTING_{number}"))),
+                    ("value", Value::from(format!("value {number} of container {index}"))),
+                ])
+            })
+            .collect();
+        let port = |name: &str, number: i64| {
+            object([("name", Value::from(name)), ("containerPort", Value::from(number))])
+        };
+        object([
+            ("name", Value::from(format!("part-{index}"))),
+            ("image", Value::from(format!("registry.example.com/shop/part-{index}:1.4.{index}"))),
+            ("imagePullPolicy", Value::from("Always")),
+            ("ports", [port("http", 8080), port("metrics", 9090)].into_iter().collect()),
+            ("env", env),
+        ])
+    };
+    let labels = || object([("app", Value::from("cart")), ("team", Value::from("shop"))]);
+    let pod = object([("containers", (0..4).map(container).collect())]);
+    let template = object([("metadata", object([("labels", labels())])), ("spec", pod)]);
+    let selector = object([("matchLabels", object([("app", Value::from("cart"))]))]);
+    let deployment = object([
+        ("apiVersion", Value::from("apps/v1")),
+        ("kind", Value::from("Deployment")),
+        (
+            "metadata",
+            object([
+                ("name", Value::from("cart")),
+                ("namespace", Value::from("shop")),
+                ("labels", labels()),
+                ("annotations", object([("owner", Value::from("shop team"))])),
+            ]),
+        ),
+        (
+            "spec",
+            object([("replicas", Value::from(3)), ("selector", selector), ("template", template)]),
+        ),
+    ]);
+    let names = |last: &'static str, value: &'static str| {
+        object([
+            ("group", Value::from("apps")),
+            ("version", Value::from("v1")),
+            (last, Value::from(value)),
+        ])
+    };
+    object([
+        ("apiVersion", Value::from("admission.k8s.io/v1")),
+        ("kind", Value::from("AdmissionReview")),
+        (
+            "request",
+            object([
+                ("uid", Value::from("00000000-0000-4000-8000-000000000000")),
+                ("kind", names("kind", "Deployment")),
+                ("resource", names("resource", "deployments")),
+                ("name", Value::from("cart")),
+                ("namespace", Value::from("shop")),
+                ("operation", Value::from("CREATE")),
+                ("userInfo", object([("username", Value::from("load"))])),
+                ("object", deployment),
+                ("oldObject", Value::Null),
+                ("dryRun", Value::from(false)),
+            ]),
+        ),
+    ])
+}
+
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    members.into_iter().collect::<Object>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: Expected = Expected { allowed: None, patch: None };
+
+    fn answer(uid: &str, allowed: bool, patch: &str) -> Vec<u8> {
+        format!(r#"{{"response":{{"uid":"{uid}","allowed":{allowed},"patch":"{patch}"}}}}"#)
+            .into_bytes()
+    }
+
+    #[test]
+    fn every_answer_is_compared_with_the_first() {
+        let reference = Reference::default();
+        assert!(reference.check("a", &answer("a", true, "p"), &ANY).is_ok());
+        assert!(reference.check("b", &answer("b", true, "p"), &ANY).is_ok());
+        for (uid, body) in [
+            ("c", answer("d", true, "p")),
+            ("c", answer("c", false, "p")),
+            ("c", answer("c", true, "q")),
+            ("c", b"{}".to_vec()),
+        ] {
+            assert!(reference.check(uid, &body, &ANY).is_err());
+        }
+    }
+
+    #[test]
+    fn the_first_answer_must_be_the_expected_one() {
+        let denied = Expected { allowed: Some(false), patch: None };
+        assert!(Reference::default().check("a", &answer("a", true, "p"), &denied).is_err());
+        let bare = Expected { allowed: Some(true), patch: Some(false) };
+        assert!(Reference::default().check("a", &answer("a", true, "p"), &bare).is_err());
+    }
+
+    #[test]
+    fn only_loopback() {
+        assert!(Target::resolve("127.0.0.1:1", "/x").is_ok());
+        assert!(Target::resolve("192.0.2.1:1", "/x").is_err());
+    }
+
+    #[test]
+    fn requests_differ_in_their_uid_only() {
+        let target = Target::resolve("127.0.0.1:1", "/x").expect("target");
+        let body = fixture_review().to_json();
+        let mut request = Request::prepare(&target, body.as_bytes()).expect("request");
+        let first = request.renew(1, 0);
+        let bytes = request.bytes.clone();
+        let second = request.renew(1, 1);
+        assert_ne!(first, second);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        assert_eq!(text(&bytes).replace(&first, &second), text(&request.bytes));
+    }
+}
