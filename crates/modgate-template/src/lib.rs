@@ -3,10 +3,21 @@
 //! [`Template::parse`] turns text into an immutable template; [`Template::render`] runs it over
 //! [`Data`] within an [`Env`].
 
+mod certs;
+mod cx;
 mod data;
 mod env;
 mod error;
+mod exec;
+mod funcs;
+mod print;
+mod semver;
+mod syntax;
 mod template;
+mod text;
+mod time;
+mod unicode;
+mod val;
 
 pub use data::{Data, KeyPart, PatchContext, RejectContext, preprocess};
 pub use env::{Env, Host, Isolated, Refused};

@@ -1,12 +1,26 @@
 //! The template itself.
 
-use crate::{Data, Env, ParseError, RenderError};
+use std::{collections::BTreeMap, sync::Arc};
 
-/// A parsed template: immutable and shared between threads freely.
+use modgate_value::regex::GoRegex;
+
+use crate::{
+    Data, Env, ParseError, RenderError, exec,
+    syntax::{self, Tree, Trees},
+};
+
+/// A parsed template: immutable, cheap to clone and to share between threads.
 #[derive(Debug, Clone)]
-pub struct Template {
+pub struct Template(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     name: String,
     text: String,
+    trees: Trees,
+    constant: Option<String>,
+    impure: Vec<&'static str>,
+    regexes: BTreeMap<Box<str>, GoRegex>,
 }
 
 /// Which functions a template may call.
@@ -35,28 +49,41 @@ impl Template {
     /// # Errors
     ///
     /// As [`Template::parse`].
-    pub fn parse_with(name: &str, text: &str, _functions: Functions) -> Result<Self, ParseError> {
-        if text.contains("{{") {
-            let message = "actions are not understood yet".to_owned();
-            return Err(ParseError { name: name.to_owned(), line: 1, message, span: 0..0 });
-        }
-        Ok(Self { name: name.to_owned(), text: text.to_owned() })
+    pub fn parse_with(name: &str, text: &str, functions: Functions) -> Result<Self, ParseError> {
+        let parsed = syntax::parse(name, text, functions)?;
+        let mut impure: Vec<&'static str> = parsed
+            .functions
+            .iter()
+            .filter(|function| function.impure)
+            .map(|function| function.name)
+            .collect();
+        impure.sort_unstable();
+        impure.dedup();
+        let constant = parsed.trees.get(name).and_then(Tree::constant);
+        Ok(Self(Arc::new(Inner {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            trees: parsed.trees,
+            constant,
+            impure,
+            regexes: parsed.regexes,
+        })))
     }
 
     /// The name given at parse time.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// The output, if the template has no actions and so always renders the same text.
     pub fn as_constant(&self) -> Option<&str> {
-        Some(&self.text)
+        self.0.constant.as_deref()
     }
 
     /// The functions called anywhere in the template whose result depends on more than the data
     /// (spec `kubemod.md` Q-74): clock, randomness, keys, network. Sorted, without repeats.
     pub fn impure_functions(&self) -> &[&'static str] {
-        &[]
+        &self.0.impure
     }
 
     /// Renders over `data`.
@@ -70,7 +97,7 @@ impl Template {
         env: &Env<'a>,
     ) -> Result<String, RenderError> {
         let bytes = self.render_bytes(data, env)?;
-        String::from_utf8(bytes).map_err(|_| RenderError::NotUtf8 { name: self.name.clone() })
+        String::from_utf8(bytes).map_err(|_| RenderError::NotUtf8 { name: self.name().to_owned() })
     }
 
     /// Renders over `data` into bytes, which a few functions can make invalid as UTF-8.
@@ -80,9 +107,28 @@ impl Template {
     /// When an action fails or the budget runs out.
     pub fn render_bytes<'a>(
         &'a self,
-        _data: impl Into<Data<'a>>,
-        _env: &Env<'a>,
+        data: impl Into<Data<'a>>,
+        env: &Env<'a>,
     ) -> Result<Vec<u8>, RenderError> {
-        Ok(self.text.clone().into_bytes())
+        exec::run(self, data.into(), env)
+    }
+
+    pub(crate) fn tree(&self, name: &str) -> Option<&Tree> {
+        self.0.trees.get(name)
+    }
+
+    pub(crate) fn constant_regexes(&self) -> &BTreeMap<Box<str>, GoRegex> {
+        &self.0.regexes
+    }
+
+    pub(crate) fn text_len(&self) -> usize {
+        self.0.text.len()
+    }
+
+    /// Line from 1 and column in bytes from 0, as Go counts them.
+    pub(crate) fn line_column(&self, pos: usize) -> (usize, usize) {
+        let before = self.0.text.get(..pos).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.bytes().filter(|byte| *byte == b'\n').count() + 1, before.len() - line_start)
     }
 }

@@ -1,0 +1,180 @@
+//! `%v`: the text of any value, as Go's `fmt` prints it.
+
+use std::borrow::Cow;
+
+use modgate_value::{gofloat, gofmt::Arg};
+
+use crate::{
+    Data, KeyPart,
+    cx::{Cx, Result, check_depth},
+    text::Text,
+    val::{List, Map, Val},
+};
+
+/// The `%v` text, charged for.
+pub(crate) fn text<'a>(cx: &Cx<'a>, value: &Val<'a>) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    append(cx, value, &mut out)?;
+    Ok(out)
+}
+
+/// Appends the `%v` text, charging for it on the way.
+pub(crate) fn append<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>) -> Result<()> {
+    append_at(cx, value, out, 0)
+}
+
+fn append_at<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
+    cx.spend(1)?;
+    check_depth(depth)?;
+    let start = out.len();
+    match value {
+        Val::Missing | Val::Nil => out.extend(b"<nil>"),
+        Val::Bool(value) => out.extend(if *value { &b"true"[..] } else { b"false" }),
+        Val::Int(value) | Val::Int64(value) => out.extend(value.to_string().bytes()),
+        Val::Uint64(value) => out.extend(value.to_string().bytes()),
+        Val::Uint32(value) => out.extend(value.to_string().bytes()),
+        Val::Uint8(value) => out.extend(value.to_string().bytes()),
+        Val::Float(value) => out.extend(gofloat::general(*value).bytes()),
+        Val::Complex(real, imaginary) => out.extend(complex(*real, *imaginary).bytes()),
+        Val::Text(text) => {
+            cx.allocate(text.len())?;
+            out.extend(text.as_bytes());
+            return Ok(());
+        }
+        Val::Time(time) => out.extend(time.to_string().bytes()),
+        Val::Duration(duration) => out.extend(duration.to_string().bytes()),
+        Val::Month(month) => out.extend(month.name().bytes()),
+        Val::Weekday(day) => out.extend(day.name().bytes()),
+        Val::Version(version) => out.extend(version.to_string().bytes()),
+        Val::Certificate(pair) => {
+            out.extend(format!("{{{} {}}}", pair.certificate, pair.key).bytes());
+        }
+        Val::List(list) => return append_list(cx, list, out, depth),
+        Val::Map(map) => return append_map(cx, *map, out, depth),
+        Val::Pointer(value) => return append_at(cx, &Val::of_json(value), out, depth + 1),
+        Val::Context => return append_context(cx, out, depth),
+    }
+    cx.allocate(out.len() - start)
+}
+
+fn append_list<'a>(cx: &Cx<'a>, list: &List<'a>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
+    cx.allocate(list.len() + 1)?;
+    out.push(b'[');
+    for (index, item) in list.iter().enumerate() {
+        if index > 0 {
+            out.push(b' ');
+        }
+        append_at(cx, &item, out, depth + 1)?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn append_map<'a>(cx: &Cx<'a>, map: Map<'a>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
+    out.extend(b"map[");
+    for (index, (key, value)) in cx.entries(map)?.into_iter().enumerate() {
+        cx.allocate(key.len() + 2)?;
+        if index > 0 {
+            out.push(b' ');
+        }
+        out.extend(key.bytes());
+        out.push(b':');
+        append_at(cx, &value, out, depth + 1)?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+/// The whole context; Go prints the address behind `.Target`, we print what is there.
+fn append_context(cx: &Cx<'_>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
+    let (namespace, target) = match cx.data {
+        Data::Value(value) => return append_at(cx, &Val::of_json(value), out, depth + 1),
+        Data::Patch(context) => (context.namespace, context.target),
+        Data::Reject(context) => (context.namespace, context.target),
+    };
+    cx.allocate(namespace.len() + 3)?;
+    out.push(b'{');
+    out.extend(namespace.bytes());
+    out.push(b' ');
+    append_at(cx, &Val::of_json(target), out, depth + 1)?;
+    if let Data::Patch(context) = cx.data {
+        out.extend(b" [");
+        for (index, part) in context.select_key_parts.iter().enumerate() {
+            let part = match part {
+                KeyPart::Index(index) => index.to_string(),
+                KeyPart::Key(key) => (*key).to_owned(),
+            };
+            cx.allocate(part.len() + 1)?;
+            if index > 0 {
+                out.push(b' ');
+            }
+            out.extend(part.bytes());
+        }
+        out.extend(b"] ");
+        append_at(cx, &context.selected_item.map_or(Val::Nil, Val::of_json), out, depth + 1)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// `%v` of a complex128.
+fn complex(real: f64, imaginary: f64) -> String {
+    let sign = if imaginary.is_sign_negative() && !imaginary.is_nan() { "" } else { "+" };
+    let imaginary = gofloat::general(imaginary);
+    let sign = if imaginary.starts_with(['+', '-']) { "" } else { sign };
+    format!("({}{sign}{imaginary}i)", gofloat::general(real))
+}
+
+/// Values as arguments of [`modgate_value::gofmt::sprintf`]; charged for what is copied.
+pub(crate) fn args<'a>(cx: &Cx<'a>, values: &[Val<'a>]) -> Result<Vec<Arg<'a>>> {
+    values.iter().map(|value| arg(cx, value, 0)).collect()
+}
+
+fn arg<'a>(cx: &Cx<'a>, value: &Val<'a>, depth: usize) -> Result<Arg<'a>> {
+    cx.spend(1)?;
+    cx.allocate(size_of::<Arg<'_>>())?;
+    check_depth(depth)?;
+    let type_name = value.type_name();
+    Ok(match value {
+        Val::Missing | Val::Nil => Arg::Nil,
+        Val::Bool(value) => Arg::Bool(*value),
+        Val::Int(value) | Val::Int64(value) => Arg::Int(*value, type_name),
+        Val::Uint64(value) => Arg::Uint(*value, type_name),
+        Val::Uint32(value) => Arg::Uint((*value).into(), type_name),
+        Val::Uint8(value) => Arg::Uint((*value).into(), type_name),
+        Val::Float(value) => Arg::Float(*value),
+        Val::Text(Text::Ref(text)) => Arg::String(Cow::Borrowed(text)),
+        Val::Text(text) => {
+            cx.allocate(text.len())?;
+            Arg::String(text.lossy().into_owned().into())
+        }
+        Val::List(List::Json(elements)) if cx.is_pristine() => Arg::List {
+            type_name: type_name.into(),
+            elements: elements.iter().map(Arg::Value).collect(),
+        },
+        Val::List(list) => Arg::List {
+            type_name: type_name.into(),
+            elements: list.iter().map(|item| arg(cx, &item, depth + 1)).collect::<Result<_>>()?,
+        },
+        Val::Map(map) => {
+            let mut entries = Vec::new();
+            for (key, value) in cx.entries(*map)? {
+                entries.push((Arg::String(String::from(key).into()), arg(cx, &value, depth + 1)?));
+            }
+            Arg::Map { type_name: type_name.into(), entries }
+        }
+        Val::Pointer(value) if cx.is_pristine() => Arg::Value(value),
+        Val::Pointer(value) => arg(cx, &Val::of_json(value), depth + 1)?,
+        Val::Complex(..)
+        | Val::Context
+        | Val::Time(_)
+        | Val::Duration(_)
+        | Val::Month(_)
+        | Val::Weekday(_)
+        | Val::Version(_)
+        | Val::Certificate(_) => {
+            let printed = String::from_utf8_lossy(&text(cx, value)?).into_owned();
+            Arg::Stringer { type_name: type_name.into(), text: printed.into() }
+        }
+    })
+}

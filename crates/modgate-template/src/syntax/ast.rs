@@ -1,0 +1,126 @@
+//! The syntax tree. Plain data: shared between threads, walked by reference.
+
+use std::collections::BTreeMap;
+
+use modgate_value::Str;
+
+use super::Number;
+use crate::funcs::Function;
+
+/// Byte offset into the template text.
+pub(crate) type Pos = usize;
+
+/// Every template of one text by name, the main one included.
+pub(crate) type Trees = BTreeMap<Str, Tree>;
+
+/// A variable's name, interned per text: `$` is 0.
+pub(crate) type VarId = u32;
+
+/// One named template.
+#[derive(Debug, Clone)]
+pub(crate) struct Tree {
+    pub(crate) root: Vec<Node>,
+}
+
+impl Tree {
+    /// Whether there is nothing but space, comments and definitions.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.root.iter().all(|node| match node {
+            Node::Text(text) => text.trim().is_empty(),
+            _ => false,
+        })
+    }
+
+    /// The output, if there is nothing but text.
+    pub(crate) fn constant(&self) -> Option<String> {
+        let texts = self.root.iter().map(|node| match node {
+            Node::Text(text) => Some(&**text),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Node {
+    Text(Box<str>),
+    Action(Pipeline),
+    Branch(Box<Branch>),
+    Template { pos: Pos, name: Str, pipe: Option<Pipeline> },
+    Break,
+    Continue,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BranchKind {
+    If,
+    With,
+    Range,
+}
+
+/// `if`, `with` and `range`.
+#[derive(Debug, Clone)]
+pub(crate) struct Branch {
+    pub(crate) kind: BranchKind,
+    pub(crate) pos: Pos,
+    pub(crate) pipe: Pipeline,
+    pub(crate) list: Vec<Node>,
+    pub(crate) otherwise: Option<Vec<Node>>,
+}
+
+/// `$a, $b := command | command`
+#[derive(Debug, Clone)]
+pub(crate) struct Pipeline {
+    pub(crate) pos: Pos,
+    pub(crate) declared: Vec<(VarId, Str)>,
+    /// `=` rather than `:=`.
+    pub(crate) assigns: bool,
+    pub(crate) commands: Vec<Command>,
+}
+
+/// An operand and its arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    pub(crate) pos: Pos,
+    pub(crate) first: Expr,
+    pub(crate) args: Vec<Expr>,
+}
+
+/// `.a.b.c` without the leading receiver.
+pub(crate) type Fields = Vec<Str>;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Expr {
+    pub(crate) pos: Pos,
+    pub(crate) kind: ExprKind,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum ExprKind {
+    Dot,
+    Nil,
+    Bool(bool),
+    Number(Box<Number>),
+    Text(Box<Literal>),
+    /// `.a.b`
+    Field(Fields),
+    /// `$x.a.b`
+    Variable {
+        id: VarId,
+        name: Str,
+        fields: Fields,
+    },
+    Function(&'static Function),
+    /// `( … )`
+    Pipeline(Box<Pipeline>),
+    /// `( … ).a.b` or `function.a.b`
+    Chain(Box<Expr>, Fields),
+}
+
+/// A string constant; Go strings may hold any bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Literal {
+    /// As written, quotes included.
+    pub(crate) quoted: Box<str>,
+    pub(crate) value: Result<Box<str>, Box<[u8]>>,
+}
