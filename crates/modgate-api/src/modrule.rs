@@ -91,8 +91,10 @@ pub struct PatchOperation {
     /// Bare path selecting the items the operation is repeated for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub select: Option<String>,
-    /// RFC 6901 pointer; with `select`, `#N` stands for a captured key.
-    pub path: String,
+    /// RFC 6901 pointer; with `select`, `#N` stands for a captured key. Required, though it may
+    /// be empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Go template producing YAML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,

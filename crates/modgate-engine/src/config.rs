@@ -9,12 +9,26 @@ use modgate_value::{Limits, Str};
 pub struct EngineConfig {
     /// Namespaces whose ModRules may act cluster-wide: KubeMod's and modgate's own.
     pub cluster_rules_namespaces: Vec<Str>,
+    /// Namespace of a namespaced policy that names none.
+    pub default_namespace: Str,
     /// What happens when the Namespace or Node of an object cannot be read.
     pub missing_reference: MissingReference,
     /// What one request may spend.
     pub request_limits: Limits,
     /// What one rule may spend of it.
     pub rule_limits: Limits,
+    /// How rules are found.
+    pub lookup: Lookup,
+}
+
+/// How the rules that concern a request are found. Both ways give the same decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lookup {
+    /// By what their criteria require, so that rules for other objects cost nothing.
+    #[default]
+    Index,
+    /// By asking each of them: the oracle the index is tested against.
+    Scan,
 }
 
 /// What to answer when the synthetic references of an object cannot be made.
@@ -31,6 +45,7 @@ impl Default for EngineConfig {
     fn default() -> Self {
         Self {
             cluster_rules_namespaces: ["kubemod-system", "modgate-system"].map(Str::from).to_vec(),
+            default_namespace: "default".into(),
             missing_reference: MissingReference::default(),
             // KubeMod's webhooks time out after 10 s (7.1); staying well below leaves room for
             // the API server's other plugins.
@@ -44,6 +59,7 @@ impl Default for EngineConfig {
                 bytes: 16 << 20,
                 time: Duration::from_secs(2),
             },
+            lookup: Lookup::default(),
         }
     }
 }

@@ -54,6 +54,8 @@ pub enum FailureKind {
     PatchOnDelete,
     /// A rule could not be decided within its budget.
     Budget,
+    /// The pod of a binding could not be given its node's name.
+    PodBinding,
 }
 
 impl FailureKind {
@@ -69,6 +71,7 @@ impl FailureKind {
             Self::RejectMessage => "invalid rejectMessage template",
             Self::PatchOnDelete => "dropped patch of ModRule on DELETE",
             Self::Budget => "ModRule exceeded its budget",
+            Self::PodBinding => "failed to inject the node's name into a pod",
         }
     }
 }

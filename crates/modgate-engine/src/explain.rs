@@ -46,6 +46,8 @@ pub enum Outcome {
     NotCandidate(String),
     /// A criteria item was negative.
     NoMatch,
+    /// Every criteria item was positive.
+    Matched,
     /// A Patch rule that matched and was applied.
     Patched,
     /// A Reject rule that matched: the entry of the denial.

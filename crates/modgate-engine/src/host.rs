@@ -1,5 +1,6 @@
 //! What the engine needs from outside.
 
+use modgate_template as template;
 use modgate_value::{Clock, Value};
 
 /// The world as the engine may see it; implemented by the edge, and by tests.
@@ -20,6 +21,12 @@ pub trait Host {
     ///
     /// When it does not exist or cannot be read.
     fn node(&self, name: &str) -> Result<Value, HostError>;
+
+    /// The clock, randomness and names that templates may ask for; by default they get
+    /// none, and the functions that need them fail.
+    fn templates(&self) -> &dyn template::Host {
+        &template::Isolated
+    }
 }
 
 /// Why the host could not answer.

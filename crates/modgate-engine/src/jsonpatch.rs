@@ -1,7 +1,23 @@
 //! JSON Patch: RFC 6902 operations, KubeMod's extended way of applying them, and the difference
 //! between two documents.
+//!
+//! [`apply`] works on a [`Tree`], which opens a document only where an operation touches it: the
+//! rest stays shared with the original, so that [`diff`] can skip it without looking, and a text
+//! such as the last-applied annotation keeps the bytes nobody changed.
+
+mod apply;
+mod diff;
+mod find;
+mod pointer;
+mod tree;
 
 use modgate_value::{Object, Str, Value};
+
+pub use apply::{ApplyError, MAX_PADDING, apply};
+pub use diff::diff;
+pub(crate) use find::{find, parent_len};
+pub use pointer::escape;
+pub use tree::Tree;
 
 /// One RFC 6902 operation of the kinds modgate makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +42,9 @@ pub enum Op {
 }
 
 impl Op {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Add, Self::Replace, Self::Remove];
+
     /// The name in a patch document.
     pub fn as_str(self) -> &'static str {
         match self {

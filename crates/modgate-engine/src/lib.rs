@@ -34,6 +34,7 @@ pub use decision::{Decision, FailureKind, RuleFailure};
 pub use explain::Explanation;
 pub use host::{Host, HostError};
 pub use modgate_api as api;
-pub use policy::{Change, Locate, OnError, PolicyId, PolicySource, Position, Problem, Severity};
+pub use modgate_template as template;
+pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
 pub use review::Review;
 pub use snapshot::{Snapshot, Update};

@@ -1,4 +1,22 @@
-//! ModRules: KubeMod's rules, as its specification has them.
+//! ModRules: KubeMod's rules, as its specification has them (spec `kubemod.md`; section numbers in
+//! this module are its).
+//!
+//! In reading order: [`check`](compile) turns a rule into a compiled one or says what is wrong with
+//! it; the store finds the rules a request concerns; `run` visits them tier by tier; `matching`
+//! decides criteria; `patch` calculates operations.
+
+mod compile;
+mod lint;
+mod path;
+
+mod store;
+
+mod last_applied;
+mod matching;
+mod patch;
+mod references;
+mod run;
+mod trace;
 
 mod admission;
 mod binding;
@@ -6,4 +24,11 @@ mod dry_run;
 
 pub use admission::{Denied, default_modrule, validate_modrule};
 pub use binding::PodBinding;
+pub use compile::{FieldError, FieldErrorKind};
 pub use dry_run::{DryRunError, dry_run};
+pub use path::{PathError, PathTemplate};
+
+pub(crate) use compile::{CompiledModRule, compile};
+pub(crate) use run::{mutate, validate};
+pub(crate) use store::Store;
+pub(crate) use trace::explain;

@@ -1,8 +1,8 @@
 //! Policies on their way in: where they come from, how they change, what is wrong with them.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use modgate_value::{Str, Value};
+use modgate_value::{Str, Value, diag::Span, yaml};
 use serde::Serialize;
 
 /// Identifies a policy: its kind, namespace (empty for cluster-scoped kinds) and name.
@@ -50,10 +50,18 @@ pub struct Position {
     pub column: u32,
 }
 
-/// Answers where a member of a document stands, by RFC 6901 pointer.
-pub trait Locate: Send + Sync {
-    /// The position of the value at `pointer`, if the document has it.
-    fn locate(&self, pointer: &str) -> Option<Position>;
+impl From<yaml::Position> for Position {
+    fn from(position: yaml::Position) -> Self {
+        let clamp = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        Self { line: clamp(position.line), column: clamp(position.column) }
+    }
+}
+
+impl fmt::Display for Position {
+    /// `line:column`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
 }
 
 /// A policy object and where it came from.
@@ -64,7 +72,7 @@ pub struct PolicySource {
     /// The object.
     pub object: Value,
     /// Positions within the file, if it came from one.
-    pub positions: Option<std::sync::Arc<dyn Locate>>,
+    pub positions: Option<Arc<yaml::Positions>>,
 }
 
 impl PolicySource {
@@ -77,6 +85,23 @@ impl PolicySource {
     pub fn id(&self) -> PolicyId {
         PolicyId::of_object(&self.object)
     }
+
+    /// Where a field stands, or the innermost part of its path that exists. Paths are Kubernetes'
+    /// (`spec.match[0].select`).
+    pub fn position(&self, field: &str) -> Option<Position> {
+        let positions = self.positions.as_ref()?;
+        Some(positions.nearest(&pointer(field)).into())
+    }
+}
+
+/// `spec.match[0].select` as `/spec/match/0/select`.
+fn pointer(field: &str) -> String {
+    let mut out = String::with_capacity(field.len() + 1);
+    for segment in field.split(['.', '[']).filter(|segment| !segment.is_empty()) {
+        out.push('/');
+        out.push_str(segment.trim_end_matches(']'));
+    }
+    out
 }
 
 impl fmt::Debug for PolicySource {
@@ -131,10 +156,32 @@ pub struct Problem {
     pub field: String,
     /// Where the field's value starts in the file.
     pub position: Option<Position>,
-    /// Bytes of the field's own text the message is about, if narrower than the whole.
-    pub span: Option<std::ops::Range<usize>>,
+    /// The field's own text, if the message is about a part of it.
+    pub text: Option<Str>,
+    /// That part of `text`.
+    #[serde(serialize_with = "span_as_list")]
+    pub span: Option<Span>,
     /// What is wrong: a lower-case fragment.
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+}
+
+fn span_as_list<S: serde::Serializer>(
+    span: &Option<Span>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    span.map(|span| [span.start, span.end]).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_to_pointers() {
+        assert_eq!(pointer("spec.match[0].select"), "/spec/match/0/select");
+        assert_eq!(pointer("spec.patch"), "/spec/patch");
+        assert_eq!(pointer(""), "");
+    }
 }

@@ -1,13 +1,18 @@
-//! The pod-binding webhook's logic (spec `kubemod.md`, 6.2).
+//! The pod-binding webhook's logic (6.2).
 
-use modgate_value::{Str, Value};
+use modgate_value::{Object, Str, Value};
 
-use crate::{Decision, Review};
+use super::references::NODE_NAME;
+use crate::{Decision, FailureKind, Review, RuleFailure};
+
+/// Annotation with which a pod asks for the name of its node.
+const INJECT: &str = "ref.kubemod.io/inject-node-ref";
 
 /// A pod about to be bound to a node.
 ///
-/// [`PodBinding::read`], then GET the pod, then [`PodBinding::update`], then UPDATE the pod if
-/// there is something to update, then [`PodBinding::ok`]; any failure is [`PodBinding::failed`].
+/// The edge reads it with [`PodBinding::read`], gets the pod, stores what [`PodBinding::update`]
+/// returns, and answers [`PodBinding::ok`], or [`PodBinding::failed`] if it could not. The answer
+/// never denies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodBinding {
     /// Namespace of the pod.
@@ -19,19 +24,70 @@ pub struct PodBinding {
 }
 
 impl PodBinding {
-    /// What to look up, or the answer where there is nothing to do.
+    /// What to look up.
     ///
     /// # Errors
     ///
-    /// The decision to answer with: for other resources, incomplete bindings, and dry runs, which
-    /// must not write.
+    /// The decision to answer with where there is nothing to do: for other resources, bindings
+    /// without a target, and dry runs, which must not write.
     pub fn read(review: &Review) -> Result<Self, Box<Decision>> {
-        Err(Box::new(Decision::unchanged(review.object().cloned().unwrap_or_default())))
+        let request = review.request();
+        if request.resource.resource != "pods" || request.sub_resource != "binding" {
+            return Err(Box::new(Self::ok()));
+        }
+        let text = |path: &[&str]| {
+            let value = review.object()?.path(path)?.as_str()?;
+            (!value.is_empty()).then(|| Str::from(value))
+        };
+        let (Some(namespace), Some(name), Some(node)) = (
+            text(&["metadata", "namespace"]),
+            text(&["metadata", "name"]),
+            text(&["target", "name"]),
+        ) else {
+            return Err(Box::new(Self::failed(
+                "failed to obtain target data from pod binding",
+                "the binding lacks metadata.namespace, metadata.name or target.name",
+            )));
+        };
+        if request.dry_run {
+            return Err(Box::new(Self::ok()));
+        }
+        Ok(Self { namespace, name, node })
     }
 
-    /// The pod to store, if it asks for its node to be injected and does not have it already.
+    /// The pod to store, if it asks for its node's name and does not carry it already.
     pub fn update(&self, pod: &Value) -> Option<Value> {
-        let _ = pod;
-        None
+        let annotations = pod.path(&["metadata", "annotations"])?.as_object()?;
+        let wanted = annotations.get(INJECT).and_then(Value::as_str) == Some("true");
+        let current = annotations.get(NODE_NAME).and_then(Value::as_str);
+        if !wanted || current == Some(self.node.as_str()) {
+            return None;
+        }
+        let mut annotations: Object = annotations.clone();
+        annotations.insert(NODE_NAME, self.node.clone().into());
+        let mut root = pod.as_object()?.clone();
+        let mut metadata = root.get("metadata")?.as_object()?.clone();
+        metadata.insert("annotations", annotations.into());
+        root.insert("metadata", metadata.into());
+        Some(root.into())
+    }
+
+    /// The answer when all is done.
+    pub fn ok() -> Decision {
+        Decision { reason: "ok".to_owned(), ..Decision::unchanged(Value::Null) }
+    }
+
+    /// The answer when the pod could not be read or stored; the cause goes to the log.
+    pub fn failed(reason: &str, cause: &str) -> Decision {
+        let failure = RuleFailure {
+            kind: FailureKind::PodBinding,
+            rule: String::new(),
+            message: format!("{reason}: {cause}"),
+        };
+        Decision {
+            reason: reason.to_owned(),
+            failures: vec![failure],
+            ..Decision::unchanged(Value::Null)
+        }
     }
 }

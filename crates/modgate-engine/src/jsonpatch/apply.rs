@@ -1,0 +1,500 @@
+//! Applying operations with KubeMod's extensions (spec `kubemod.md`, 4.5 to 4.7).
+//!
+//! They are those of its fork of evanphx/json-patch: removing what is not there is ignored,
+//! negative indexes count from the end, `add` creates missing parents. Where the original crashes
+//! or produces nonsense the specification's fixes apply: Q-28, Q-29, Q-31, Q-77.
+
+use modgate_value::{Budget, Exhausted, MAX_DEPTH, Value};
+
+use super::{
+    Op, PatchOperation, Tree, pointer,
+    tree::{Opened, Shape},
+};
+
+/// How many nulls one `add` may put in front of the index it names (Q-77).
+pub const MAX_PADDING: usize = 1000;
+
+/// Why an operation does not apply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// The path has no `/` and so addresses nothing.
+    #[error("{op} at `{path}`: a path must start with `/`")]
+    NoPath {
+        /// Operation.
+        op: &'static str,
+        /// Its path.
+        path: String,
+    },
+    /// The target of a `replace`, or its parent, is missing.
+    #[error("{op} at `{path}`: there is nothing at `{missing}`")]
+    Missing {
+        /// Operation.
+        op: &'static str,
+        /// Its path.
+        path: String,
+        /// How far there is nothing.
+        missing: String,
+    },
+    /// The path leads through a string, number or boolean.
+    #[error("{op} at `{path}`: `{scalar}` is neither an object nor a list")]
+    Scalar {
+        /// Operation.
+        op: &'static str,
+        /// Its path.
+        path: String,
+        /// Where the scalar is.
+        scalar: String,
+    },
+    /// A list was addressed by something that is not an index.
+    #[error("{op} at `{path}`: `{segment}` is not an index of a list")]
+    NotAnIndex {
+        /// Operation.
+        op: &'static str,
+        /// Its path.
+        path: String,
+        /// The offending segment.
+        segment: String,
+    },
+    /// An index beyond the end of a list, or too far from its end.
+    #[error("{op} at `{path}`: index {index} is out of range in a list of {len}")]
+    OutOfRange {
+        /// Operation.
+        op: &'static str,
+        /// Its path.
+        path: String,
+        /// The index as written.
+        index: i64,
+        /// Length of the list.
+        len: usize,
+    },
+    /// A list would have to be filled with too many nulls.
+    #[error("{op} at `{path}`: index {index} would fill a list with more than {MAX_PADDING} nulls")]
+    Padding {
+        /// Operation.
+        op: &'static str,
+        /// Its path.
+        path: String,
+        /// The index as written.
+        index: i64,
+    },
+    /// The result would nest too deeply.
+    #[error("{op} at `{path}`: the result would nest deeper than {MAX_DEPTH} levels")]
+    Depth {
+        /// Operation.
+        op: &'static str,
+        /// Its path.
+        path: String,
+    },
+    /// The budget ran out.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+}
+
+/// Applies one operation. A failing operation may leave parents it created behind: discard the
+/// tree.
+///
+/// # Errors
+///
+/// When the operation does not apply.
+pub fn apply(
+    tree: &mut Tree<'_>,
+    operation: &PatchOperation,
+    budget: &Budget<'_>,
+) -> Result<(), ApplyError> {
+    budget.spend(1)?;
+    budget.allocate(operation.path.len())?;
+    let at = At { op: operation.op, path: &operation.path };
+    let Some(segments) = pointer::segments(&operation.path) else {
+        return match operation.op {
+            Op::Remove => Ok(()),
+            Op::Add | Op::Replace => {
+                Err(ApplyError::NoPath { op: at.name(), path: at.path.to_owned() })
+            }
+        };
+    };
+    let segments: Vec<&str> = segments.collect();
+    let Some((last, parents)) = segments.split_last() else { return Ok(()) };
+    let value = operation.value.clone().unwrap_or_default();
+    if operation.op != Op::Remove && segments.len() + depth(&value) > MAX_DEPTH {
+        return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
+    }
+    match operation.op {
+        Op::Add => {
+            let mut node = tree;
+            for (level, segment) in parents.iter().enumerate() {
+                let next = segments.get(level + 1).copied().unwrap_or_default();
+                node = at.walk_or_create(node, level, segment, next, budget)?;
+            }
+            at.add(node, parents.len(), last, value, budget)
+        }
+        Op::Replace => {
+            let mut node = tree;
+            for (level, segment) in parents.iter().enumerate() {
+                node = at.walk(node, segment, budget)?.ok_or_else(|| at.missing(level))?;
+            }
+            let slot = at.walk(node, last, budget)?.ok_or_else(|| at.missing(parents.len()))?;
+            *slot = value.into();
+            Ok(())
+        }
+        Op::Remove => {
+            let mut node = tree;
+            for segment in parents {
+                match at.walk(node, segment, budget)? {
+                    Some(next) => node = next,
+                    None => return Ok(()),
+                }
+            }
+            at.remove(node, last, budget)
+        }
+    }
+}
+
+/// How deeply a value nests; a scalar counts as one level.
+fn depth(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(elements) => elements.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => members.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// The operation being applied, for its error messages.
+struct At<'p> {
+    op: Op,
+    path: &'p str,
+}
+
+impl At<'_> {
+    fn name(&self) -> &'static str {
+        self.op.as_str()
+    }
+
+    /// The pointer of the node `level` segments deep.
+    fn prefix(&self, level: usize) -> String {
+        let segments = self.path.split('/').skip(1).take(level);
+        segments.flat_map(|segment| ["/", segment]).collect()
+    }
+
+    fn missing(&self, level: usize) -> ApplyError {
+        ApplyError::Missing {
+            op: self.name(),
+            path: self.path.to_owned(),
+            missing: self.prefix(level + 1),
+        }
+    }
+
+    fn scalar(&self, level: usize) -> ApplyError {
+        ApplyError::Scalar {
+            op: self.name(),
+            path: self.path.to_owned(),
+            scalar: self.prefix(level),
+        }
+    }
+
+    fn not_an_index(&self, segment: &str) -> ApplyError {
+        ApplyError::NotAnIndex {
+            op: self.name(),
+            path: self.path.to_owned(),
+            segment: segment.to_owned(),
+        }
+    }
+
+    fn out_of_range(&self, index: i64, len: usize) -> ApplyError {
+        ApplyError::OutOfRange { op: self.name(), path: self.path.to_owned(), index, len }
+    }
+
+    /// The member a segment names, where there is one. Below a scalar there is none.
+    fn walk<'n, 't>(
+        &self,
+        node: &'n mut Tree<'t>,
+        segment: &str,
+        budget: &Budget<'_>,
+    ) -> Result<Option<&'n mut Tree<'t>>, ApplyError> {
+        budget.spend(1)?;
+        Ok(match node.open(budget)? {
+            None => None,
+            Some(Opened::Object(members)) => {
+                let key = pointer::unescape(segment);
+                match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                    Ok(at) => members.get_mut(at).map(|(_, member)| member),
+                    Err(_) => None,
+                }
+            }
+            Some(Opened::Array(elements)) => pointer::index(segment)
+                .and_then(|index| pointer::resolve(index, elements.len()))
+                .and_then(|index| elements.get_mut(index)),
+        })
+    }
+
+    /// The member a segment names, made where it is missing or null: a list if the next segment is
+    /// an index, else an object.
+    fn walk_or_create<'n, 't>(
+        &self,
+        node: &'n mut Tree<'t>,
+        level: usize,
+        segment: &str,
+        next: &str,
+        budget: &Budget<'_>,
+    ) -> Result<&'n mut Tree<'t>, ApplyError> {
+        budget.spend(1)?;
+        let created = || -> Result<Tree<'t>, ApplyError> {
+            match pointer::index(next) {
+                None => Ok(Tree::Object(Vec::new())),
+                Some(index) if index < -1 => Err(self.out_of_range(index, 0)),
+                Some(index) => {
+                    Ok(Tree::Array(self.padding(index, index.max(0).unsigned_abs(), budget)?))
+                }
+            }
+        };
+        match node.open(budget)? {
+            None => Err(self.scalar(level)),
+            Some(Opened::Object(members)) => {
+                let key = pointer::unescape(segment);
+                let at = match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                    Ok(at) => {
+                        if let Some((_, member)) = members.get_mut(at)
+                            && member.shape() == Shape::Null
+                        {
+                            *member = created()?;
+                        }
+                        at
+                    }
+                    Err(at) => {
+                        members.insert(at, (key.into(), created()?));
+                        at
+                    }
+                };
+                members.get_mut(at).map(|(_, member)| member).ok_or_else(|| self.missing(level))
+            }
+            Some(Opened::Array(elements)) => {
+                let index = pointer::index(segment).ok_or_else(|| self.not_an_index(segment))?;
+                let len = elements.len();
+                let at = match pointer::resolve(index, len) {
+                    Some(at) => {
+                        // A null element counts as missing, and the new container goes next to
+                        // it: `add` on a list inserts (Q-32).
+                        if elements.get(at).is_some_and(|element| element.shape() == Shape::Null) {
+                            let at = insertion(index, len).unwrap_or(at);
+                            elements.insert(at, created()?);
+                            at
+                        } else {
+                            at
+                        }
+                    }
+                    None => {
+                        let wanted = index.max(0).unsigned_abs();
+                        let gap = wanted.saturating_sub(len as u64);
+                        elements.extend(self.padding(index, gap, budget)?);
+                        let at = insertion(index, elements.len())
+                            .ok_or_else(|| self.out_of_range(index, len))?;
+                        elements.insert(at, created()?);
+                        at
+                    }
+                };
+                elements.get_mut(at).ok_or_else(|| self.missing(level))
+            }
+        }
+    }
+
+    fn padding<'t>(
+        &self,
+        index: i64,
+        count: u64,
+        budget: &Budget<'_>,
+    ) -> Result<Vec<Tree<'t>>, ApplyError> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if count > MAX_PADDING {
+            let path = self.path.to_owned();
+            return Err(ApplyError::Padding { op: self.name(), path, index });
+        }
+        budget.allocate(count * size_of::<Value>())?;
+        Ok(vec![Tree::Value(Value::Null); count])
+    }
+
+    fn add(
+        &self,
+        node: &mut Tree<'_>,
+        level: usize,
+        segment: &str,
+        value: Value,
+        budget: &Budget<'_>,
+    ) -> Result<(), ApplyError> {
+        match node.open(budget)? {
+            None => return Err(self.scalar(level)),
+            Some(Opened::Object(members)) => {
+                let key = pointer::unescape(segment);
+                match members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                    Ok(at) => {
+                        if let Some((_, member)) = members.get_mut(at) {
+                            *member = value.into();
+                        }
+                    }
+                    Err(at) => members.insert(at, (key.into(), value.into())),
+                }
+            }
+            Some(Opened::Array(elements)) if segment == "-" => elements.push(value.into()),
+            Some(Opened::Array(elements)) => {
+                let index = pointer::index(segment).ok_or_else(|| self.not_an_index(segment))?;
+                let at = insertion(index, elements.len())
+                    .ok_or_else(|| self.out_of_range(index, elements.len()))?;
+                elements.insert(at, value.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(
+        &self,
+        node: &mut Tree<'_>,
+        segment: &str,
+        budget: &Budget<'_>,
+    ) -> Result<(), ApplyError> {
+        match node.open(budget)? {
+            None => {}
+            Some(Opened::Object(members)) => {
+                let key = pointer::unescape(segment);
+                if let Ok(at) = members.binary_search_by(|(name, _)| name.as_str().cmp(&key)) {
+                    members.remove(at);
+                }
+            }
+            Some(Opened::Array(elements)) => {
+                let index = pointer::index(segment).ok_or_else(|| self.not_an_index(segment))?;
+                if let Some(at) = pointer::resolve(index, elements.len()) {
+                    elements.remove(at);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where `add` inserts: the element will stand at that index of the longer list.
+fn insertion(index: i64, len: usize) -> Option<usize> {
+    pointer::resolve(index, len + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOC: &str =
+        r#"{"o": {"k": "v", "n": null}, "l": ["a", "b", "c"], "c": [{"x": 1}, null], "s": "text"}"#;
+
+    /// `ops` are `op path value`, separated by `;`.
+    fn patched(ops: &str) -> Result<String, String> {
+        let mut tree = Tree::from(Value::from_json(DOC.as_bytes()).expect(DOC));
+        let budget = Budget::unlimited();
+        for op in ops.split(';') {
+            let mut words = op.trim().splitn(3, ' ');
+            let name = words.next().expect(op);
+            let operation = PatchOperation {
+                op: *Op::ALL.iter().find(|op| op.as_str() == name).expect(op),
+                path: words.next().unwrap_or_default().to_owned(),
+                value: words.next().map(|json| Value::from_json(json.as_bytes()).expect(json)),
+            };
+            apply(&mut tree, &operation, &budget).map_err(|error| error.to_string())?;
+        }
+        Ok(tree.into_value().to_json())
+    }
+
+    fn check(ops: &str, pointer: &str, expected: &str) {
+        let after = patched(ops).unwrap_or_else(|error| panic!("{ops}: {error}"));
+        let after = Value::from_json(after.as_bytes()).expect("json");
+        let at = after.pointer(pointer).map(Value::to_json);
+        assert_eq!(at.as_deref().unwrap_or("missing"), expected, "{ops}");
+    }
+
+    fn fails(ops: &str, message: &str) {
+        assert_eq!(patched(ops), Err(message.to_owned()));
+    }
+
+    #[test]
+    fn add_creates_parents() {
+        check("add /a/b/c 1", "/a", r#"{"b":{"c":1}}"#);
+        check("add /a/0 1", "/a", "[1]");
+        check("add /a/-1 1", "/a", "[1]");
+        check("add /a/2 1", "/a", "[null,null,1]");
+        check("add /a/2/name 1", "/a", r#"[null,null,{"name":1}]"#);
+        check("add /a/- 1", "/a", r#"{"-":1}"#);
+        check("add /a/1/1 1", "/a", "[null,[null,1]]");
+        check("add /x~1y/z 1", "/x~1y", r#"{"z":1}"#);
+        check("add /o/n/x 1", "/o/n", r#"{"x":1}"#);
+        check("add o/x 1", "/x", "1");
+        check("add / 1", "/", "1");
+    }
+
+    #[test]
+    fn null_counts_as_missing() {
+        check("add /q null; add /q/x 1", "/q", r#"{"x":1}"#);
+        check("add /a/2 1; add /a/0/x 2", "/a", r#"[{"x":2},null,null,1]"#);
+        check("add /c/1/y 2", "/c", r#"[{"x":1},{"y":2},null]"#);
+    }
+
+    #[test]
+    fn add_in_lists() {
+        check("add /l/0 1", "/l", r#"[1,"a","b","c"]"#);
+        check("add /l/3 1", "/l", r#"["a","b","c",1]"#);
+        check("add /l/-1 1", "/l", r#"["a","b","c",1]"#);
+        check("add /l/- 1", "/l", r#"["a","b","c",1]"#);
+        check("add /l/-2 1", "/l", r#"["a","b",1,"c"]"#);
+        check("add /l/-4 1", "/l", r#"[1,"a","b","c"]"#);
+        check("add /l/01 1", "/l", r#"["a",1,"b","c"]"#);
+        check("add /c/-2/x 2", "/c", r#"[{"x":2},null]"#);
+        check("add /c/-3/x 2", "/c", r#"[{"x":2},{"x":1},null]"#);
+        check("add /c/2/x 2", "/c", r#"[{"x":1},null,{"x":2}]"#);
+        check("add /c/3/x 2", "/c", r#"[{"x":1},null,null,{"x":2}]"#);
+        fails("add /l/4 1", "add at `/l/4`: index 4 is out of range in a list of 3");
+        fails("add /l/-5 1", "add at `/l/-5`: index -5 is out of range in a list of 3");
+        fails("add /c/-4/x 1", "add at `/c/-4/x`: index -4 is out of range in a list of 2");
+        fails("add /l/foo 1", "add at `/l/foo`: `foo` is not an index of a list");
+        fails("add /l/-/x 1", "add at `/l/-/x`: `-` is not an index of a list");
+        fails("add /a/-2 1", "add at `/a/-2`: index -2 is out of range in a list of 0");
+    }
+
+    #[test]
+    fn replace() {
+        check("replace /o/k 1", "/o/k", "1");
+        check("replace /o/n 1", "/o/n", "1");
+        check("replace /l/-1 1", "/l", r#"["a","b",1]"#);
+        check("replace /l/-3 1", "/l", r#"[1,"b","c"]"#);
+        fails("replace /o/z 1", "replace at `/o/z`: there is nothing at `/o/z`");
+        fails("replace /z/y/x 1", "replace at `/z/y/x`: there is nothing at `/z`");
+        fails("replace /l/3 1", "replace at `/l/3`: there is nothing at `/l/3`");
+        fails("replace /l/- 1", "replace at `/l/-`: there is nothing at `/l/-`");
+        fails("replace /s/x 1", "replace at `/s/x`: there is nothing at `/s/x`");
+        fails("replace foo 1", "replace at `foo`: a path must start with `/`");
+    }
+
+    #[test]
+    fn remove() {
+        check("remove /o/k", "/o", r#"{"n":null}"#);
+        check("remove /l/1", "/l", r#"["a","c"]"#);
+        check("remove /l/-1", "/l", r#"["a","b"]"#);
+        check("remove /l/0; remove /l/1", "/l", r#"["b"]"#);
+        for nothing in ["/o/z", "/z/y/x", "/l/3", "/l/-4", "/s/x", "/o/n/x", "/c/9/x", "/c/-/x", ""]
+        {
+            check(&format!("remove {nothing}"), "/l", r#"["a","b","c"]"#);
+        }
+        fails("remove /l/foo", "remove at `/l/foo`: `foo` is not an index of a list");
+        fails("remove /l/-", "remove at `/l/-`: `-` is not an index of a list");
+    }
+
+    #[test]
+    fn bounds() {
+        fails("add /s/x 1", "add at `/s/x`: `/s` is neither an object nor a list");
+        fails("add foo 1", "add at `foo`: a path must start with `/`");
+        fails(
+            "add /a/1001 1",
+            "add at `/a/1001`: index 1001 would fill a list with more than 1000 nulls",
+        );
+        fails(
+            "add /l/1004/x 1",
+            "add at `/l/1004/x`: index 1004 would fill a list with more than 1000 nulls",
+        );
+        assert!(patched("add /a/1000 1").is_ok());
+        let deep = format!("add {} 1", "/a".repeat(MAX_DEPTH));
+        assert!(patched(&deep).is_err_and(|error| error.ends_with("deeper than 512 levels")));
+        assert!(patched(&format!("add {} 1", "/a".repeat(MAX_DEPTH - 1))).is_ok());
+    }
+}

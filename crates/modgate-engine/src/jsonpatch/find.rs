@@ -1,0 +1,33 @@
+//! Looking at what a path addresses, with the same rules as [`apply`](super::apply).
+
+use modgate_value::Value;
+
+use super::pointer;
+
+/// The value a path addresses, where there is one.
+pub(crate) fn find<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
+    pointer::segments(path)?.try_fold(document, step)
+}
+
+/// How many members the container of what a path addresses has.
+pub(crate) fn parent_len(document: &Value, path: &str) -> Option<usize> {
+    let (parent, _) = path.rsplit_once('/')?;
+    match pointer::segments(parent)
+        .map_or(Some(document), |mut rest| rest.try_fold(document, step))?
+    {
+        Value::Object(members) => Some(members.len()),
+        Value::Array(elements) => Some(elements.len()),
+        _ => None,
+    }
+}
+
+fn step<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
+    match value {
+        Value::Object(members) => members.get(&pointer::unescape(segment)),
+        Value::Array(elements) => {
+            let at = pointer::resolve(pointer::index(segment)?, elements.len())?;
+            elements.get(at)
+        }
+        _ => None,
+    }
+}

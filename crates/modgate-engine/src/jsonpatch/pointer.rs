@@ -1,0 +1,79 @@
+//! RFC 6901 pointers as KubeMod reads them (spec `kubemod.md`, 4.5 and 4.6).
+
+use std::borrow::Cow;
+
+/// A segment as it must be written in a pointer: `~` as `~0`, `/` as `~1`.
+pub fn escape(key: &str) -> Cow<'_, str> {
+    if key.contains(['~', '/']) {
+        key.replace('~', "~0").replace('/', "~1").into()
+    } else {
+        key.into()
+    }
+}
+
+/// The key a segment stands for: `~1` is `/`, `~0` is `~`.
+pub(super) fn unescape(segment: &str) -> Cow<'_, str> {
+    if segment.contains('~') {
+        segment.replace("~1", "/").replace("~0", "~").into()
+    } else {
+        segment.into()
+    }
+}
+
+/// The segments of a pointer, still escaped; whatever stands before the first `/` is dropped
+/// . `None` without any `/`: such a path addresses nothing.
+pub(super) fn segments(path: &str) -> Option<std::str::Split<'_, char>> {
+    path.split_once('/').map(|(_, rest)| rest.split('/'))
+}
+
+/// An array index as Go's `strconv.Atoi` reads it: sign and leading zeros allowed.
+pub(super) fn index(segment: &str) -> Option<i64> {
+    let digits = segment.strip_prefix(['+', '-']).unwrap_or(segment);
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { segment.parse().ok() } else { None }
+}
+
+/// The element an index names in a list of `len`; negative ones count from the end.
+pub(super) fn resolve(index: i64, len: usize) -> Option<usize> {
+    let from_start = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
+    usize::try_from(from_start).ok().filter(|at| *at < len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes() {
+        for (segment, expected) in [
+            ("0", Some(0)),
+            ("01", Some(1)),
+            ("+1", Some(1)),
+            ("-1", Some(-1)),
+            ("-", None),
+            ("+-1", None),
+            ("", None),
+            ("1a", None),
+            ("1_0", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(index(segment), expected, "{segment}");
+        }
+    }
+
+    #[test]
+    fn keys_round_trip() {
+        for key in ["", "a", "a/b", "~", "~1", "~0", "a~/b/~01"] {
+            assert_eq!(unescape(&escape(key)), key);
+        }
+    }
+
+    #[test]
+    fn what_stands_before_the_first_slash_is_dropped() {
+        let all = |path| segments(path).map(|rest| rest.collect::<Vec<_>>());
+        assert_eq!(all("metadata/labels/x"), Some(vec!["labels", "x"]));
+        assert_eq!(all("/"), Some(vec![""]));
+        assert_eq!(all(""), None);
+        assert_eq!(all("foo"), None);
+    }
+}

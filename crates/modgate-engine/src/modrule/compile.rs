@@ -1,0 +1,546 @@
+//! A ModRule as the engine evaluates it, and what keeps one from becoming that (1.5, 1.7).
+//!
+//! Validation and loading are one function, so that what the webhook accepts is exactly what loads
+//! (Q-16, Q-17).
+
+use std::{collections::BTreeSet, fmt};
+
+use modgate_api::{
+    meta::Operation,
+    modrule::{MatchItem, ModRule, PatchOperation},
+};
+use modgate_select::{Expr, PatchSelect};
+use modgate_template::{Template, preprocess};
+use modgate_value::{
+    Budget, Str, Value,
+    diag::Span,
+    gofmt::{self, Arg},
+    regex::GoRegex,
+    yaml,
+};
+
+use super::{lint, path::PathTemplate};
+use crate::{EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, jsonpatch::Op};
+
+/// A rule that is known to be valid.
+#[derive(Debug)]
+pub(crate) struct CompiledModRule {
+    pub(crate) id: PolicyId,
+    /// `namespace/name`, as rejections and logs have it.
+    pub(crate) label: Str,
+    pub(crate) tier: i16,
+    pub(crate) operations: Operations,
+    /// `targetNamespaceRegex`, if there is one and it is not empty.
+    pub(crate) target: Option<GoRegex>,
+    pub(crate) criteria: Vec<Criterion>,
+    pub(crate) action: Action,
+    /// File or object it came from.
+    pub(crate) origin: Str,
+    /// Where it starts in its file.
+    pub(crate) position: Option<Position>,
+}
+
+/// The operations a rule reacts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Operations(u8);
+
+impl Operations {
+    fn insert(&mut self, operation: Operation) {
+        self.0 |= 1 << operation as u8;
+    }
+
+    pub(crate) fn contains(self, operation: Operation) -> bool {
+        self.0 & (1 << operation as u8) != 0
+    }
+}
+
+/// What a rule does when it matches.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Patch(Vec<PatchStep>),
+    Reject(Option<Template>),
+}
+
+impl Action {
+    /// `spec.type`
+    pub(crate) fn rule_type(&self) -> &'static str {
+        match self {
+            Self::Patch(_) => "Patch",
+            Self::Reject(_) => "Reject",
+        }
+    }
+}
+
+/// One entry of `spec.match`.
+#[derive(Debug)]
+pub(crate) struct Criterion {
+    /// Index in `spec.match`.
+    pub(crate) index: usize,
+    pub(crate) select: Expr,
+    pub(crate) quantifier: Quantifier,
+    pub(crate) test: Test,
+    pub(crate) negate: bool,
+    /// The kinds of object the item can be positive for, where that follows from its text.
+    pub(crate) kinds: Option<BTreeSet<Str>>,
+    pub(crate) position: Option<Position>,
+}
+
+/// `matchFor`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantifier {
+    Any,
+    All,
+}
+
+/// What each value of a criteria item is compared with (3.4): only the first one given counts.
+#[derive(Debug)]
+pub(crate) enum Test {
+    Value(String),
+    OneOf(BTreeSet<String>),
+    Regex(GoRegex),
+    None,
+}
+
+impl fmt::Display for Test {
+    /// `matchValue "Pod"`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(text) => write!(f, "matchValue {}", quote(text)),
+            Self::OneOf(texts) => {
+                f.write_str("matchValues [")?;
+                for (index, text) in texts.iter().enumerate() {
+                    let comma = if index > 0 { ", " } else { "" };
+                    write!(f, "{comma}{}", quote(text))?;
+                }
+                f.write_str("]")
+            }
+            Self::Regex(regex) => write!(f, "matchRegex {}", quote(regex.as_str())),
+            Self::None => f.write_str("any value"),
+        }
+    }
+}
+
+/// One entry of `spec.patch`.
+#[derive(Debug)]
+pub(crate) struct PatchStep {
+    /// Index in `spec.patch`.
+    pub(crate) index: usize,
+    pub(crate) op: Op,
+    pub(crate) select: Option<PatchSelect>,
+    pub(crate) path: PathTemplate,
+    pub(crate) value: PatchValue,
+    pub(crate) position: Option<Position>,
+}
+
+/// The value of a patch operation.
+#[derive(Debug)]
+pub(crate) enum PatchValue {
+    /// The same for every object; with the text it was read from, if any.
+    Constant(Value, Option<String>),
+    /// Not YAML, whatever the object: the rule's patch cannot be calculated.
+    Broken(String),
+    /// Rendered for each item.
+    Template(Template),
+}
+
+/// Something wrong with one field of a policy, as the API server words it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path of the field: `spec.match[0].select`.
+    pub field: String,
+    /// Which sentence it makes.
+    pub kind: FieldErrorKind,
+    /// What is wrong.
+    pub detail: String,
+    /// The field's text and the part of it that is wrong, where only a part is.
+    pub span: Option<(Str, Span)>,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// The sentences Kubernetes has for invalid fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldErrorKind {
+    /// The value, as shown: texts quoted as Go does.
+    Invalid(String),
+    /// There is no value.
+    Required,
+    /// The value, quoted, is not one of an enumeration.
+    Unsupported(String),
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { field, kind, detail, .. } = self;
+        match kind {
+            FieldErrorKind::Invalid(value) => {
+                write!(f, "{field}: Invalid value: {value}: {detail}")
+            }
+            FieldErrorKind::Required => write!(f, "{field}: Required value: {detail}"),
+            FieldErrorKind::Unsupported(value) => {
+                write!(f, "{field}: Unsupported value: {value}: {detail}")
+            }
+        }
+    }
+}
+
+impl FieldError {
+    fn invalid(field: impl Into<String>, value: &str, detail: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            kind: FieldErrorKind::Invalid(quote(value)),
+            detail: detail.into(),
+            span: None,
+            help: None,
+        }
+    }
+
+    fn required(field: impl Into<String>, detail: &str) -> Self {
+        Self {
+            field: field.into(),
+            kind: FieldErrorKind::Required,
+            detail: detail.to_owned(),
+            span: None,
+            help: None,
+        }
+    }
+
+    fn unsupported(field: impl Into<String>, value: &str, supported: &str) -> Self {
+        Self {
+            field: field.into(),
+            kind: FieldErrorKind::Unsupported(quote(value)),
+            detail: format!("supported values: {supported}"),
+            span: None,
+            help: None,
+        }
+    }
+
+    fn at(mut self, text: &str, span: impl Into<Span>) -> Self {
+        self.span = Some((text.into(), span.into()));
+        self
+    }
+
+    fn help(mut self, help: Option<impl Into<String>>) -> Self {
+        self.help = help.map(Into::into);
+        self
+    }
+
+    /// The error as a problem of the policy it was found in.
+    pub(crate) fn into_problem(self, id: &PolicyId, source: &PolicySource) -> Problem {
+        let (text, span) = self.span.unzip();
+        let message = match self.kind {
+            FieldErrorKind::Invalid(_) => self.detail,
+            FieldErrorKind::Required => format!("required: {}", self.detail),
+            FieldErrorKind::Unsupported(value) => {
+                format!("unsupported value {value}: {}", self.detail)
+            }
+        };
+        Problem {
+            severity: Severity::Error,
+            policy: id.clone(),
+            origin: source.origin.clone(),
+            position: source.position(&self.field),
+            field: self.field,
+            text,
+            span,
+            message,
+            help: self.help,
+        }
+    }
+}
+
+/// A text quoted as Go's `%q` does.
+pub(crate) fn quote(text: &str) -> String {
+    gofmt::sprintf("%q", &[Arg::String(text.into())], &Budget::unlimited()).unwrap_or_default()
+}
+
+/// Compiles a rule; also returns what its author may not have meant (verdicts W).
+///
+/// # Errors
+///
+/// Everything that is wrong with it: first what KubeMod's webhook reports, in its order and words
+/// (V1 to V12), then what it fails to report (Q-16, Q-17) and what the CRD's schema would.
+pub(crate) fn compile(
+    rule: &ModRule,
+    id: &PolicyId,
+    source: &PolicySource,
+    config: &EngineConfig,
+) -> Result<(CompiledModRule, Vec<Problem>), Vec<FieldError>> {
+    let mut errors = Vec::new();
+    check_spec(rule, &mut errors);
+    let criteria: Vec<Option<Criterion>> = rule
+        .spec
+        .criteria
+        .iter()
+        .enumerate()
+        .map(|(index, item)| criterion(index, item, source, &mut errors))
+        .collect();
+    let steps: Vec<Option<PatchStep>> = rule
+        .spec
+        .patch
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| patch_step(index, operation, source, &mut errors))
+        .collect();
+    let message =
+        rule.spec.reject_message.as_ref().and_then(|text| {
+            template("spec.rejectMessage", "rejectMessage", text, text, &mut errors)
+        });
+    let target = rule.spec.target_namespace_regex.as_ref().filter(|regex| !regex.is_empty());
+    let target =
+        target.and_then(|pattern| regex("spec.targetNamespaceRegex", pattern, &mut errors));
+    let operations = check_schema(rule, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let compiled = CompiledModRule {
+        id: id.clone(),
+        label: format!("{}/{}", id.namespace, id.name).into(),
+        tier: rule.spec.execution_tier,
+        operations,
+        target,
+        criteria: criteria.into_iter().flatten().collect(),
+        action: if rule.spec.rule_type == "Patch" {
+            Action::Patch(steps.into_iter().flatten().collect())
+        } else {
+            Action::Reject(message)
+        },
+        origin: source.origin.clone(),
+        position: source.position(""),
+    };
+    let warnings = lint::lint(rule, &compiled, source, config);
+    Ok((compiled, warnings))
+}
+
+/// V1 to V5.
+fn check_spec(rule: &ModRule, errors: &mut Vec<FieldError>) {
+    let spec = &rule.spec;
+    let is = |name: &str| spec.rule_type == name;
+    if !is("Patch") && !is("Reject") {
+        errors.push(FieldError::invalid("spec.type", &spec.rule_type, "unrecognized ModRule type"));
+    }
+    if !is("Patch") && !spec.patch.is_empty() {
+        let mut error = FieldError::invalid(
+            "spec.patch",
+            "",
+            "field 'patch' should be present only for ModRules of type Patch",
+        );
+        // KubeMod prints a Go dump with memory addresses here (Q-60).
+        error.kind = FieldErrorKind::Invalid(format!("{} operations", spec.patch.len()));
+        errors.push(error);
+    }
+    if is("Patch") && spec.patch.is_empty() {
+        errors.push(FieldError::required(
+            "spec.patch",
+            "field 'patch' cannot be empty for ModRules of type Patch",
+        ));
+    }
+    if let Some(message) = spec.reject_message.as_ref().filter(|_| !is("Reject")) {
+        errors.push(FieldError::invalid(
+            "spec.rejectMessage",
+            message,
+            "field 'rejectMessage' should be present only for ModRules of type Reject",
+        ));
+    }
+    if matches!(spec.execution_tier, i16::MIN | i16::MAX) {
+        let mut error = FieldError::invalid(
+            "spec.executionTier",
+            "",
+            "field 'executionTier' should be an integer value between -32767 and 32766",
+        );
+        error.kind = FieldErrorKind::Invalid(spec.execution_tier.to_string());
+        errors.push(error);
+    }
+}
+
+/// V6 to V9.
+fn criterion(
+    index: usize,
+    item: &MatchItem,
+    source: &PolicySource,
+    errors: &mut Vec<FieldError>,
+) -> Option<Criterion> {
+    let field = |name: &str| format!("spec.match[{index}].{name}");
+    let before = errors.len();
+    let select = if item.select.is_empty() {
+        errors.push(FieldError::invalid(
+            field("select"),
+            "",
+            "spec.match[].select in body must be non-empty string",
+        ));
+        None
+    } else {
+        expression(&field("select"), &item.select, errors)
+    };
+    let match_regex =
+        item.match_regex.as_ref().and_then(|pattern| regex(&field("matchRegex"), pattern, errors));
+    let quantifier = match item.match_for.as_str() {
+        "Any" => Quantifier::Any,
+        "All" => Quantifier::All,
+        other => {
+            errors.push(FieldError::invalid(
+                field("matchFor"),
+                other,
+                "unrecognized matchFor value",
+            ));
+            Quantifier::Any
+        }
+    };
+    let select = select.filter(|_| errors.len() == before)?;
+    let test = match (&item.match_value, match_regex) {
+        (Some(value), _) => Test::Value(value.clone()),
+        (None, _) if !item.match_values.is_empty() => {
+            Test::OneOf(item.match_values.iter().cloned().collect())
+        }
+        (None, Some(regex)) => Test::Regex(regex),
+        (None, None) => Test::None,
+    };
+    let kinds = if item.negate { None } else { required_kinds(&select, &test) };
+    let position = source.position(&format!("spec.match[{index}]"));
+    Some(Criterion { index, select, quantifier, test, negate: item.negate, kinds, position })
+}
+
+/// The values of `$.kind` an item can be positive for: `$.kind` itself compared with texts, or a
+/// condition that is true of those kinds only.
+fn required_kinds(select: &Expr, test: &Test) -> Option<BTreeSet<Str>> {
+    if select.plain_path().is_some_and(|path| matches!(path, [key] if key == "kind")) {
+        return match test {
+            Test::Value(kind) => Some(BTreeSet::from([Str::from(kind.as_str())])),
+            Test::OneOf(kinds) => Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
+            Test::Regex(_) | Test::None => None,
+        };
+    }
+    select
+        .requirements()
+        .into_iter()
+        .find(|requirement| matches!(requirement.path.as_slice(), [key] if key == "kind"))
+        .map(|requirement| requirement.texts)
+}
+
+/// V10 and V11, and bare paths (Q-16).
+fn patch_step(
+    index: usize,
+    operation: &PatchOperation,
+    source: &PolicySource,
+    errors: &mut Vec<FieldError>,
+) -> Option<PatchStep> {
+    let field = |name: &str| format!("spec.patch[{index}].{name}");
+    let before = errors.len();
+    let path = operation.path.as_deref().unwrap_or_default();
+    let value = operation.value.as_ref().and_then(|text| {
+        let rewritten = preprocess(text);
+        template(&field("value"), path, text, &rewritten, errors)
+    });
+    let select = operation.select.as_ref().and_then(|text| {
+        // KubeMod parses the text by itself first, but only beside a `value`.
+        let alone = operation.value.is_some() && !text.is_empty();
+        if alone && expression(&field("select"), text, errors).is_none() {
+            return None;
+        }
+        PatchSelect::parse(text)
+            .map_err(|error| {
+                errors.push(
+                    FieldError::invalid(field("select"), text, error.message)
+                        .at(text, error.span)
+                        .help(error.help),
+                );
+            })
+            .ok()
+    });
+    if errors.len() > before {
+        return None;
+    }
+    // Reported by `check_schema`.
+    let op = Op::ALL.into_iter().find(|op| op.as_str() == operation.op)?;
+    Some(PatchStep {
+        index,
+        op,
+        path: if select.is_some() {
+            PathTemplate::parse(path)
+        } else {
+            PathTemplate::literal(path)
+        },
+        select,
+        value: match value {
+            None => PatchValue::Constant(Value::Null, None),
+            Some(template) => match template.as_constant() {
+                Some(text) => match yaml::value(text) {
+                    Ok(value) => PatchValue::Constant(value, Some(text.to_owned())),
+                    Err(error) => PatchValue::Broken(error.to_string()),
+                },
+                None => PatchValue::Template(template),
+            },
+        },
+        position: source.position(&format!("spec.patch[{index}]")),
+    })
+}
+
+/// What the CRD's schema asks for beyond V1 to V12 (1.2), so that rules that did not pass through
+/// an API server are held to it too.
+fn check_schema(rule: &ModRule, errors: &mut Vec<FieldError>) -> Operations {
+    if rule.spec.criteria.is_empty() {
+        // A misspelled `match` would otherwise match every object (AS-02).
+        errors.push(FieldError::required("spec.match", "a rule must have at least one item"));
+    }
+    for (index, operation) in rule.spec.patch.iter().enumerate() {
+        if !Op::ALL.iter().any(|op| op.as_str() == operation.op) {
+            errors.push(FieldError::unsupported(
+                format!("spec.patch[{index}].op"),
+                &operation.op,
+                r#""add", "replace", "remove""#,
+            ));
+        }
+        if operation.path.is_none() {
+            let field = format!("spec.patch[{index}].path");
+            errors.push(FieldError::required(field, "an operation must have a path"));
+        }
+    }
+    let mut operations = Operations::default();
+    for (index, name) in rule.spec.admission_operations.iter().enumerate() {
+        match name.parse() {
+            Ok(operation) if operation != Operation::Connect => operations.insert(operation),
+            _ => errors.push(FieldError::unsupported(
+                format!("spec.admissionOperations[{index}]"),
+                name,
+                r#""CREATE", "UPDATE", "DELETE""#,
+            )),
+        }
+    }
+    operations
+}
+
+fn expression(field: &str, text: &str, errors: &mut Vec<FieldError>) -> Option<Expr> {
+    Expr::parse(text)
+        .map_err(|error| {
+            errors.push(
+                FieldError::invalid(field, text, error.message)
+                    .at(text, error.span)
+                    .help(error.help),
+            );
+        })
+        .ok()
+}
+
+fn regex(field: &str, pattern: &str, errors: &mut Vec<FieldError>) -> Option<GoRegex> {
+    GoRegex::new(pattern)
+        .map_err(|error| errors.push(FieldError::invalid(field, pattern, error.message)))
+        .ok()
+}
+
+/// `shown` is the text as the author wrote it, `text` what is parsed.
+fn template(
+    field: &str,
+    name: &str,
+    shown: &str,
+    text: &str,
+    errors: &mut Vec<FieldError>,
+) -> Option<Template> {
+    Template::parse(name, text)
+        .map_err(|error| {
+            let found = FieldError::invalid(field, shown, error.to_string());
+            // A span in a rewritten text would point beside the mark.
+            errors.push(if shown == text { found.at(shown, error.span) } else { found });
+        })
+        .ok()
+}

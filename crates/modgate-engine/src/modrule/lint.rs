@@ -1,0 +1,159 @@
+//! What loads but probably does not do what its author thinks: the verdicts W of section 9.
+
+use modgate_api::{meta::Operation, modrule::ModRule};
+
+use super::compile::{Action, CompiledModRule, PatchValue, Test, quote};
+use crate::{EngineConfig, PolicySource, Problem, Severity};
+
+/// The warnings about a rule, in the order of its fields.
+pub(super) fn lint(
+    rule: &ModRule,
+    compiled: &CompiledModRule,
+    source: &PolicySource,
+    config: &EngineConfig,
+) -> Vec<Problem> {
+    let mut lints = Lints { compiled, source, found: Vec::new() };
+    if compiled.target.is_some()
+        && !config.cluster_rules_namespaces.contains(&compiled.id.namespace)
+    {
+        let clusters: Vec<String> = config
+            .cluster_rules_namespaces
+            .iter()
+            .map(|namespace| format!("`{namespace}`"))
+            .collect();
+        lints.push(
+            "spec.targetNamespaceRegex".to_owned(),
+            format!(
+                "has no effect in namespace `{}`, only in {}",
+                compiled.id.namespace,
+                clusters.join(" and ")
+            ),
+            None,
+        );
+    }
+    for criterion in &compiled.criteria {
+        let field = |name: &str| format!("spec.match[{}].{name}", criterion.index);
+        for lint in criterion.select.lints() {
+            lints.push(field("select"), format!("{} ({})", lint.message, lint.id), lint.help);
+            if let Some(problem) = lints.found.last_mut() {
+                problem.text = Some(criterion.select.text().into());
+                problem.span = Some(lint.span);
+            }
+        }
+        let texts: Vec<&String> = match &criterion.test {
+            Test::Value(text) => vec![text],
+            Test::OneOf(texts) => texts.iter().collect(),
+            Test::Regex(_) | Test::None => Vec::new(),
+        };
+        for text in texts.into_iter().filter(|text| is_big_integer(text)) {
+            lints.push(
+                field("matchValue"),
+                format!(
+                    "a number from 1000000 on has exponent form as text, so {} never equals one \
+                     (Q-08)",
+                    quote(text)
+                ),
+                Some(format!("compare numbers: `{} == {text}`", criterion.select.text())),
+            );
+        }
+    }
+    if let Action::Patch(steps) = &compiled.action {
+        if compiled.operations.contains(Operation::Delete) {
+            lints.push(
+                "spec.admissionOperations".to_owned(),
+                "a patch cannot change an object that is being deleted; it is dropped (Q-34)"
+                    .to_owned(),
+                None,
+            );
+        }
+        for step in steps {
+            let field = |name: &str| format!("spec.patch[{}].{name}", step.index);
+            let operation = rule.spec.patch.get(step.index);
+            let path =
+                operation.and_then(|operation| operation.path.as_deref()).unwrap_or_default();
+            if !path.starts_with('/') {
+                lints.push(
+                    field("path"),
+                    match path.split_once('/') {
+                        Some((before, _)) => {
+                            format!("`{before}` before the first `/` is dropped (Q-24)")
+                        }
+                        None => "a path without `/` addresses nothing (Q-24)".to_owned(),
+                    },
+                    Some("start the path with `/`".to_owned()),
+                );
+            }
+            match &step.value {
+                PatchValue::Constant(value, Some(text)) => {
+                    let text = text.trim();
+                    if value.is_null() && (text.is_empty() || text.starts_with('#')) {
+                        lints.push(
+                            field("value"),
+                            "an empty value and one that starts with `#` are null (Q-22)"
+                                .to_owned(),
+                            Some("quote it within the value: `'\"\"'`".to_owned()),
+                        );
+                    }
+                }
+                PatchValue::Constant(_, None) => {}
+                PatchValue::Broken(cause) => lints.push(
+                    field("value"),
+                    format!("the value is not YAML, so the patch is always dropped: {cause}"),
+                    Some("quote it within the value".to_owned()),
+                ),
+                PatchValue::Template(template) => {
+                    lints.impure(field("value"), template.impure_functions());
+                }
+            }
+        }
+    }
+    if let Action::Reject(Some(message)) = &compiled.action {
+        lints.impure("spec.rejectMessage".to_owned(), message.impure_functions());
+    }
+    lints.found
+}
+
+/// Decimal digits of an integer that prints in exponent form.
+fn is_big_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.len() >= 7
+        && !digits.starts_with('0')
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+struct Lints<'a> {
+    compiled: &'a CompiledModRule,
+    source: &'a PolicySource,
+    found: Vec<Problem>,
+}
+
+impl Lints<'_> {
+    fn push(&mut self, field: String, message: String, help: Option<String>) {
+        self.found.push(Problem {
+            severity: Severity::Warning,
+            policy: self.compiled.id.clone(),
+            origin: self.source.origin.clone(),
+            position: self.source.position(&field),
+            field,
+            text: None,
+            span: None,
+            message,
+            help,
+        });
+    }
+
+    fn impure(&mut self, field: String, functions: &[&'static str]) {
+        if !functions.is_empty() {
+            let names: Vec<String> = functions.iter().map(|name| format!("`{name}`")).collect();
+            self.push(
+                field,
+                format!(
+                    "the result depends on more than the object and differs from one review to \
+                     the next: {} (Q-74)",
+                    names.join(", ")
+                ),
+                None,
+            );
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! One review: tier by tier, first Patch rules, then Reject rules (5.3, 5.4).
+
+use modgate_api::meta::Operation;
+use modgate_template::{Env, RejectContext, RenderError};
+use modgate_value::{Budget, Exhausted, Value};
+
+use super::{
+    compile::{Action, CompiledModRule, PatchStep},
+    last_applied::{self, LastApplied},
+    matching,
+    patch::{self, Calculated},
+    references::{self, SYNTHETIC_REFS},
+    store::{Query, RuleType, Store},
+};
+use crate::{
+    Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, Review, RuleFailure,
+    decision::reason,
+    jsonpatch::{self, ApplyError, PatchOperation, Tree},
+};
+
+/// Watches a run; [`Silent`] for those nobody wants explained.
+pub(super) trait Observer {
+    /// A candidate of a tier was asked whether it matches `document`.
+    fn considered(
+        &mut self,
+        rule: &CompiledModRule,
+        document: &Value,
+        matched: &Result<bool, Exhausted>,
+    );
+
+    /// A matching Patch rule did, or failed to do, its work on `before`.
+    fn patched(
+        &mut self,
+        rule: &CompiledModRule,
+        before: &Value,
+        calculated: &[Calculated],
+        failure: Option<&RuleFailure>,
+    );
+
+    /// A matching Reject rule put `entry` into the denial.
+    fn rejected(&mut self, rule: &CompiledModRule, entry: &str);
+}
+
+pub(super) struct Silent;
+
+impl Observer for Silent {
+    fn considered(&mut self, _: &CompiledModRule, _: &Value, _: &Result<bool, Exhausted>) {}
+    fn patched(
+        &mut self,
+        _: &CompiledModRule,
+        _: &Value,
+        _: &[Calculated],
+        _: Option<&RuleFailure>,
+    ) {
+    }
+    fn rejected(&mut self, _: &CompiledModRule, _: &str) {}
+}
+
+/// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.
+pub(crate) fn mutate(
+    store: &Store,
+    config: &EngineConfig,
+    review: &Review,
+    host: &dyn Host,
+) -> Decision {
+    let document = references::working_document(review, host);
+    mutate_observed(store, config, review, host, document, &mut Silent)
+}
+
+/// Asks the Reject rules about the object as it is.
+pub(crate) fn validate(
+    store: &Store,
+    config: &EngineConfig,
+    review: &Review,
+    host: &dyn Host,
+) -> Decision {
+    let document = match references::working_document(review, host) {
+        Ok(document) => document,
+        Err(error) => return unreferenced(config, review, &error),
+    };
+    let budget = Budget::new(config.request_limits, host.clock());
+    let mut run = Run::new(store, config, review, host, &budget, document);
+    run.reject(&mut Silent);
+    run.decide()
+}
+
+/// [`mutate`] on a given working document.
+pub(super) fn mutate_observed<O: Observer>(
+    store: &Store,
+    config: &EngineConfig,
+    review: &Review,
+    host: &dyn Host,
+    document: Result<Value, references::ReferenceError>,
+    observer: &mut O,
+) -> Decision {
+    let document = match document {
+        Ok(document) => document,
+        Err(error) => return unreferenced(config, review, &error),
+    };
+    let budget = Budget::new(config.request_limits, host.clock());
+    let mut run = Run::new(store, config, review, host, &budget, document);
+    run.patch(observer);
+    run.reject(observer);
+    run.decide()
+}
+
+/// The answer when there is no working document: no rule is looked at (6.3, Q-36).
+fn unreferenced(
+    config: &EngineConfig,
+    review: &Review,
+    error: &references::ReferenceError,
+) -> Decision {
+    let mut decision = Decision::unchanged(review.object().cloned().unwrap_or_default());
+    decision.reason = reason::NO_REFERENCES.to_owned();
+    if config.missing_reference == MissingReference::Deny {
+        decision.allowed = false;
+        decision.code = 403;
+        decision.reason = format!("{}: {error}", reason::NO_REFERENCES);
+    }
+    decision.failures.push(RuleFailure {
+        kind: FailureKind::References,
+        rule: String::new(),
+        message: error.to_string(),
+    });
+    decision
+}
+
+struct Run<'a> {
+    store: &'a Store,
+    config: &'a EngineConfig,
+    review: &'a Review,
+    host: &'a dyn Host,
+    budget: &'a Budget<'a>,
+    /// The working document before any rule.
+    before: Value,
+    /// The working document now.
+    document: Value,
+    rejections: Vec<String>,
+    warnings: Vec<String>,
+    failures: Vec<RuleFailure>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        store: &'a Store,
+        config: &'a EngineConfig,
+        review: &'a Review,
+        host: &'a dyn Host,
+        budget: &'a Budget<'a>,
+        document: Value,
+    ) -> Self {
+        Self {
+            store,
+            config,
+            review,
+            host,
+            budget,
+            before: document.clone(),
+            document,
+            rejections: Vec::new(),
+            warnings: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    fn patch<O: Observer>(&mut self, observer: &mut O) {
+        let text = last_applied::text_of(&self.document);
+        let mut last_applied = LastApplied::new(text.as_deref());
+        let mut tiers = Tiers::new(RuleType::Patch, self);
+        while let Some(tier) = tiers.next(self) {
+            // All criteria of a tier are decided before any of its patches is applied (Q-42).
+            let mut matching = Vec::new();
+            for rule in tier {
+                let matched = self.matches(rule);
+                observer.considered(rule, &self.document, &matched);
+                match matched {
+                    Ok(true) => matching.push(rule),
+                    Ok(false) => {}
+                    Err(exhausted) => {
+                        self.drop_patch(rule, FailureKind::Budget, exhausted.to_string());
+                    }
+                }
+            }
+            for rule in matching {
+                if let Action::Patch(steps) = &rule.action {
+                    self.apply(rule, steps, &mut last_applied, observer);
+                }
+            }
+        }
+        let document = std::mem::take(&mut self.document);
+        self.document = last_applied.finish(document);
+    }
+
+    /// Applies one rule as a unit: all of its operations or, when anything fails, none (4.8; Q-01).
+    fn apply<O: Observer>(
+        &mut self,
+        rule: &CompiledModRule,
+        steps: &[PatchStep],
+        last_applied: &mut LastApplied<'_>,
+        observer: &mut O,
+    ) {
+        let budget = self.budget.child(self.config.rule_limits);
+        let context = patch::Context {
+            document: &self.document,
+            namespace: self.review.store_namespace(),
+            budget: &budget,
+            host: self.host,
+        };
+        let calculated = match patch::calculate(steps, &context) {
+            Ok(calculated) => calculated,
+            Err(error) => {
+                let kind = if error.is_exhausted() {
+                    FailureKind::Budget
+                } else {
+                    FailureKind::CalculatePatch
+                };
+                self.drop_patch(rule, kind, error.to_string());
+                observer.patched(rule, &self.document, &[], self.failures.last());
+                return;
+            }
+        };
+        let operations = || calculated.iter().map(|calculated| &calculated.operation);
+        match apply_all(&self.document, operations(), &budget) {
+            Ok(document) => {
+                let before = std::mem::replace(&mut self.document, document);
+                observer.patched(rule, &before, &calculated, None);
+            }
+            Err(error) => {
+                let kind = match error {
+                    ApplyError::Exhausted(_) => FailureKind::Budget,
+                    _ => FailureKind::ApplyPatch,
+                };
+                self.drop_patch(rule, kind, error.to_string());
+                observer.patched(rule, &self.document, &calculated, self.failures.last());
+                return;
+            }
+        }
+        for missing in calculated.iter().filter(|calculated| calculated.has_no_value()) {
+            self.warnings.push(format!(
+                "ModRule {}: spec.patch[{}].value: `<no value>` was written to {} (Q-23)",
+                rule.label, missing.step, missing.operation.path
+            ));
+        }
+        if let Err(message) = last_applied.apply(operations(), &budget) {
+            self.failures.push(RuleFailure {
+                kind: FailureKind::LastApplied,
+                rule: rule.label.to_string(),
+                message,
+            });
+        }
+    }
+
+    fn drop_patch(&mut self, rule: &CompiledModRule, kind: FailureKind, message: String) {
+        self.warnings.push(format!("ModRule {}: patch dropped: {message}", rule.label));
+        self.failures.push(RuleFailure { kind, rule: rule.label.to_string(), message });
+    }
+
+    fn reject<O: Observer>(&mut self, observer: &mut O) {
+        let mut tiers = Tiers::new(RuleType::Reject, self);
+        while let Some(tier) = tiers.next(self) {
+            for rule in tier {
+                let matched = self.matches(rule);
+                observer.considered(rule, &self.document, &matched);
+                let entry = match matched {
+                    Ok(false) => continue,
+                    Ok(true) => self.rejection(rule),
+                    Err(exhausted) => {
+                        let message = format!("the rule could not be decided: {exhausted}");
+                        let entry = format!("{}: \"{message}\"", rule.label);
+                        self.failures.push(RuleFailure {
+                            kind: FailureKind::Budget,
+                            rule: rule.label.to_string(),
+                            message,
+                        });
+                        entry
+                    }
+                };
+                observer.rejected(rule, &entry);
+                self.rejections.push(entry);
+            }
+        }
+    }
+
+    /// The entry of a matching Reject rule; it stands even if its message cannot be rendered
+    /// (5.6).
+    fn rejection(&mut self, rule: &CompiledModRule) -> String {
+        let Action::Reject(Some(message)) = &rule.action else { return rule.label.to_string() };
+        let budget = self.budget.child(self.config.rule_limits);
+        let env = Env { budget: &budget, host: self.host.templates() };
+        let context =
+            RejectContext { target: &self.document, namespace: self.review.store_namespace() };
+        match message.render(context, &env) {
+            Ok(text) => format!("{}: \"{text}\"", rule.label),
+            Err(error) => {
+                let kind = match error {
+                    RenderError::Exhausted { .. } => FailureKind::Budget,
+                    _ => FailureKind::RejectMessage,
+                };
+                let rule = rule.label.to_string();
+                self.failures.push(RuleFailure {
+                    kind,
+                    rule: rule.clone(),
+                    message: error.to_string(),
+                });
+                rule
+            }
+        }
+    }
+
+    fn matches(&self, rule: &CompiledModRule) -> Result<bool, Exhausted> {
+        let budget = self.budget.child(self.config.rule_limits);
+        matching::matches(rule, &self.document, &budget)
+    }
+
+    fn decide(mut self) -> Decision {
+        let object = self.review.object().cloned().unwrap_or_default();
+        // Changes to the references concern nobody but later rules (Q-35).
+        let mut patch =
+            jsonpatch::diff(&without_references(&self.before), &without_references(&self.document));
+        if self.review.request().operation == Operation::Delete && !patch.is_empty() {
+            patch.clear();
+            self.warnings.push(
+                "the patch of the ModRules for this object is dropped: an object that is being \
+                 deleted cannot be changed (Q-34)"
+                    .to_owned(),
+            );
+            self.failures.push(RuleFailure {
+                kind: FailureKind::PatchOnDelete,
+                rule: String::new(),
+                message: "an object that is being deleted cannot be changed".to_owned(),
+            });
+        }
+        let object = patched(&object, &patch).unwrap_or(object);
+        let allowed = self.rejections.is_empty();
+        Decision {
+            allowed,
+            code: if allowed { 200 } else { 403 },
+            reason: if !allowed {
+                format!("{}{}", reason::REJECTED, self.rejections.join(","))
+            } else if patch.is_empty() {
+                reason::UNCHANGED.to_owned()
+            } else {
+                reason::PATCHED.to_owned()
+            },
+            patch: if allowed { patch } else { Vec::new() },
+            rejections: self.rejections,
+            warnings: self.warnings,
+            object,
+            failures: self.failures,
+        }
+    }
+}
+
+fn apply_all<'o>(
+    document: &Value,
+    operations: impl Iterator<Item = &'o PatchOperation>,
+    budget: &Budget<'_>,
+) -> Result<Value, ApplyError> {
+    let mut tree = Tree::from(document.clone());
+    for operation in operations {
+        jsonpatch::apply(&mut tree, operation, budget)?;
+    }
+    Ok(tree.into_value())
+}
+
+/// What the API server will make of the patch; it only has operations that apply.
+fn patched(object: &Value, patch: &[PatchOperation]) -> Option<Value> {
+    if patch.is_empty() {
+        return None;
+    }
+    apply_all(object, patch.iter(), &Budget::unlimited()).ok()
+}
+
+fn without_references(document: &Value) -> Value {
+    match document {
+        Value::Object(members) => {
+            let mut members = members.clone();
+            members.remove(SYNTHETIC_REFS);
+            members.into()
+        }
+        other => other.clone(),
+    }
+}
+
+/// The candidates of a pass, tier by tier.
+struct Tiers<'s> {
+    rule_type: RuleType,
+    candidates: std::iter::Peekable<std::vec::IntoIter<&'s CompiledModRule>>,
+    /// The kind the candidates were looked up for.
+    kind: Option<Value>,
+    last: Option<i16>,
+}
+
+impl<'s> Tiers<'s> {
+    fn new(rule_type: RuleType, run: &Run<'s>) -> Self {
+        let mut tiers = Self {
+            rule_type,
+            candidates: Vec::new().into_iter().peekable(),
+            kind: None,
+            last: None,
+        };
+        tiers.look_up(run);
+        tiers
+    }
+
+    fn look_up(&mut self, run: &Run<'s>) {
+        let kind = run.document.get("kind");
+        let query = Query {
+            rule_type: self.rule_type,
+            operation: run.review.request().operation,
+            namespace: run.review.store_namespace(),
+            kind: kind.and_then(Value::as_str),
+        };
+        let found: Vec<&CompiledModRule> = match run.config.lookup {
+            Lookup::Index => run.store.candidates(&query),
+            Lookup::Scan => scan(run, &query),
+        };
+        let last = self.last;
+        let rest: Vec<_> =
+            found.into_iter().filter(|rule| last.is_none_or(|last| rule.tier > last)).collect();
+        self.kind = kind.cloned();
+        self.candidates = rest.into_iter().peekable();
+    }
+
+    /// The candidates of the next tier that has any.
+    fn next(&mut self, run: &Run<'s>) -> Option<Vec<&'s CompiledModRule>> {
+        // A rule may have changed the kind, which the index goes by.
+        if self.last.is_some() && self.kind.as_ref() != run.document.get("kind") {
+            self.look_up(run);
+        }
+        let tier = self.candidates.peek()?.tier;
+        self.last = Some(tier);
+        let mut rules = Vec::new();
+        while let Some(rule) = self.candidates.next_if(|rule| rule.tier == tier) {
+            rules.push(rule);
+        }
+        Some(rules)
+    }
+}
+
+fn scan<'s>(run: &Run<'s>, query: &Query<'_>) -> Vec<&'s CompiledModRule> {
+    let cluster = &run.config.cluster_rules_namespaces;
+    run.store
+        .rules()
+        .iter()
+        .map(|rule| &**rule)
+        .filter(|rule| RuleType::of(rule) == query.rule_type)
+        .filter(|rule| Store::excluded(rule, query.operation, query.namespace, cluster).is_none())
+        .collect()
+}
