@@ -1,10 +1,15 @@
 //! The public face of a parsed expression.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use modgate_value::{Budget, Str, Value, diag::Span};
 
-use crate::{EvalError, ParseError, Val, Zone};
+use crate::{
+    EvalError, Lint, List, ParseError, Requirement, Val, Zone, analysis,
+    ast::Node,
+    lint, parse,
+    plain::{Plain, Scope},
+};
 
 /// What a parsed expression depends on besides its text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +22,9 @@ pub struct Options {
 #[derive(Debug, Clone)]
 pub struct Expr {
     text: Box<str>,
+    root: Node,
+    zone: Zone,
+    plain_path: Option<Box<[Str]>>,
 }
 
 /// What kind of result a criteria item sees (spec `kubemod.md`, 3.2).
@@ -33,28 +41,6 @@ pub enum Shape {
         /// Whether an undefined element was left out.
         dropped_undefined: bool,
     },
-}
-
-/// A text that one place of the document must have for an expression to be true.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requirement {
-    /// Keys from the root, each applied to an object.
-    pub path: Vec<Str>,
-    /// The place must be a string and one of these.
-    pub texts: BTreeSet<Str>,
-}
-
-/// Something legal that is probably not what the author meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lint {
-    /// The quirk it is about, such as `Q-04` (spec `kubemod.md`, section 9).
-    pub id: &'static str,
-    /// What happens.
-    pub message: String,
-    /// The part of the expression it is about.
-    pub span: Span,
-    /// What to write instead.
-    pub help: Option<String>,
 }
 
 /// The value one part of an expression had during an evaluation.
@@ -83,8 +69,10 @@ impl Expr {
     /// # Errors
     ///
     /// As [`Expr::parse`].
-    pub fn parse_with(text: &str, _options: &Options) -> Result<Self, ParseError> {
-        Ok(Self { text: text.into() })
+    pub fn parse_with(text: &str, options: &Options) -> Result<Self, ParseError> {
+        let root = parse::expression(text)?;
+        let plain_path = analysis::plain_path(&root);
+        Ok(Self { text: text.into(), root, zone: options.zone.clone(), plain_path })
     }
 
     /// The text it was parsed from.
@@ -100,10 +88,24 @@ impl Expr {
     /// runs out.
     pub fn eval<'a>(
         &'a self,
-        _document: &'a Value,
-        _budget: &Budget<'_>,
+        document: &'a Value,
+        budget: &Budget<'_>,
     ) -> Result<Val<'a>, EvalError> {
-        Ok(Val::Undefined)
+        self.eval_plain(document, budget)
+    }
+
+    /// As [`Expr::eval`] by the plain evaluator, which everything faster is measured against.
+    ///
+    /// # Errors
+    ///
+    /// As [`Expr::eval`].
+    pub fn eval_plain<'a>(
+        &'a self,
+        document: &'a Value,
+        budget: &Budget<'_>,
+    ) -> Result<Val<'a>, EvalError> {
+        let scope = Scope::new(document, budget, &self.zone);
+        Ok(Plain::new(None).eval(&self.root, &scope)?)
     }
 
     /// Visits the values a criteria item tests, without building lists: the elements of a list
@@ -114,14 +116,15 @@ impl Expr {
     /// As [`Expr::eval`].
     pub fn for_each_value<'a>(
         &'a self,
-        _document: &'a Value,
-        _budget: &Budget<'_>,
-        _visit: &mut dyn FnMut(&Val<'a>) -> ControlFlow<()>,
+        document: &'a Value,
+        budget: &Budget<'_>,
+        visit: &mut dyn FnMut(&Val<'a>) -> ControlFlow<()>,
     ) -> Result<Shape, EvalError> {
-        Ok(Shape::Absent)
+        Ok(visit_values(&self.eval(document, budget)?, visit))
     }
 
-    /// Evaluates and reports the value of every part on the way, innermost first.
+    /// Evaluates and reports the value of every part on the way, innermost first. Literals are
+    /// left out; parts that were not needed are not evaluated.
     ///
     /// # Errors
     ///
@@ -130,23 +133,56 @@ impl Expr {
         &'a self,
         document: &'a Value,
         budget: &Budget<'_>,
-        _observe: &mut dyn FnMut(Observation<'a>),
+        observe: &mut dyn FnMut(Observation<'a>),
     ) -> Result<Val<'a>, EvalError> {
-        self.eval(document, budget)
+        let scope = Scope::new(document, budget, &self.zone);
+        Ok(Plain::new(Some(observe)).eval(&self.root, &scope)?)
     }
 
     /// What is legal but probably not meant (verdicts W of the specification's section 9).
     pub fn lints(&self) -> Vec<Lint> {
-        Vec::new()
+        lint::lints(&self.root)
     }
 
     /// The keys, if the expression is just `$.a.b`: plain constant keys from the root.
     pub fn plain_path(&self) -> Option<&[Str]> {
-        None
+        self.plain_path.as_deref()
     }
 
     /// Conditions that all must hold for the expression to be `true`; empty when none is known.
     pub fn requirements(&self) -> Vec<Requirement> {
-        Vec::new()
+        analysis::requirements(&self.root)
     }
+}
+
+/// The tree in one canonical spelling, which parses back to the same tree.
+impl std::fmt::Display for Expr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.root.fmt(f)
+    }
+}
+
+/// Steps 2 to 5 of a criteria item (spec `kubemod.md`, 3.2).
+fn visit_values<'a>(value: &Val<'a>, visit: &mut dyn FnMut(&Val<'a>) -> ControlFlow<()>) -> Shape {
+    match value {
+        Val::Undefined | Val::Null => Shape::Absent,
+        Val::Bool(value) => Shape::Bool(*value),
+        Val::Array(list) => visit_list(list, visit),
+        single => {
+            let _ = visit(single);
+            Shape::Single
+        }
+    }
+}
+
+fn visit_list<'a>(list: &List<'a>, visit: &mut dyn FnMut(&Val<'a>) -> ControlFlow<()>) -> Shape {
+    let mut dropped_undefined = false;
+    for element in list.iter() {
+        if element.is_undefined() {
+            dropped_undefined = true;
+        } else if visit(&element).is_break() {
+            break;
+        }
+    }
+    Shape::List { dropped_undefined }
 }

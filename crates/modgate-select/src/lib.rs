@@ -5,14 +5,25 @@
 //! [`PatchSelect`]). The law is section 2 of the specification `kubemod.md`; its 737 recorded
 //! expressions are this crate's corpus. Read [`Expr`] and [`Val`] first.
 
+mod analysis;
+mod ast;
 mod error;
 mod expr;
+mod lex;
+mod lint;
+mod num;
+mod ops;
+mod parse;
 mod patch;
+mod plain;
+mod print;
 mod time;
 mod val;
 
+pub use analysis::Requirement;
 pub use error::{EvalError, ParseError};
-pub use expr::{Expr, Lint, Observation, Options, Requirement, Shape};
+pub use expr::{Expr, Observation, Options, Shape};
+pub use lint::Lint;
 pub use patch::{Item, Key, KeyPart, PatchSelect};
 pub use time::{Time, Zone};
 pub use val::{List, Map, Val};

@@ -1,13 +1,22 @@
 //! Patch selects: bare paths and the keys they capture.
 
-use modgate_value::{Budget, Str, Value};
+use std::collections::BTreeMap;
 
-use crate::{EvalError, Options, ParseError, Val};
+use modgate_value::{Budget, Str, Value, format_smolstr};
+
+use crate::{
+    EvalError, Options, ParseError, Val, Zone,
+    ast::Path,
+    parse,
+    plain::{self, Plain, Scope},
+};
 
 /// A parsed `patch[].select`: nothing but a path (spec `kubemod.md`, 2.9, strict ).
 #[derive(Debug, Clone)]
 pub struct PatchSelect {
     text: Box<str>,
+    path: Path,
+    zone: Zone,
 }
 
 /// One selected place.
@@ -38,6 +47,14 @@ pub enum KeyPart<'k> {
 }
 
 impl Key {
+    /// The key as a text, as it stands in the document.
+    pub fn text(&self) -> Str {
+        match self {
+            Self::Index(index) => format_smolstr!("{index}"),
+            Self::Name(name) => name.clone(),
+        }
+    }
+
     /// The key as `.SelectKeyParts` shows it.
     pub fn part(&self) -> KeyPart<'_> {
         match self {
@@ -66,8 +83,9 @@ impl PatchSelect {
     /// # Errors
     ///
     /// As [`PatchSelect::parse`].
-    pub fn parse_with(text: &str, _options: &Options) -> Result<Self, ParseError> {
-        Ok(Self { text: text.into() })
+    pub fn parse_with(text: &str, options: &Options) -> Result<Self, ParseError> {
+        let path = parse::bare_path(text)?;
+        Ok(Self { text: text.into(), path, zone: options.zone.clone() })
     }
 
     /// The text it was parsed from.
@@ -75,16 +93,31 @@ impl PatchSelect {
         &self.text
     }
 
-    /// The selected places in document order; places with equal keys count once.
+    /// The selected places in document order. Places with equal keys count once, where the first
+    /// and as the last of them.
     ///
     /// # Errors
     ///
     /// Only [`EvalError::Exhausted`]: a path that fails selects nothing.
     pub fn items<'a>(
         &'a self,
-        _root: &'a Value,
-        _budget: &Budget<'_>,
+        root: &'a Value,
+        budget: &Budget<'_>,
     ) -> Result<Vec<Item<'a>>, EvalError> {
-        Ok(Vec::new())
+        let scope = Scope::new(root, budget, &self.zone);
+        let found = Plain::new(None).matches(&self.path, &scope)?;
+        let mut items: Vec<Item<'a>> = Vec::with_capacity(found.len());
+        // KubeMod tells places apart by the texts of their keys.
+        let mut places: BTreeMap<Vec<Str>, usize> = BTreeMap::new();
+        for (captures, value) in found {
+            let keys: Vec<Key> = plain::flat(&captures).collect();
+            let texts = keys.iter().map(Key::text).collect();
+            let at = *places.entry(texts).or_insert(items.len());
+            match items.get_mut(at) {
+                Some(item) => item.value = value,
+                None => items.push(Item { keys, value }),
+            }
+        }
+        Ok(items)
     }
 }

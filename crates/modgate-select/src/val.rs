@@ -217,6 +217,18 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
+    /// The members, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Val<'a>)> + '_ {
+        (0..self.len()).filter_map(|index| match self {
+            Self::Json(object) => {
+                object.as_slice().get(index).map(|(key, value)| (key.as_str(), Val::from(value)))
+            }
+            Self::Built(entries) => {
+                entries.get(index).map(|(key, val)| (key.as_str(), val.clone()))
+            }
+        })
+    }
+
     /// The member `key`.
     pub fn get(&self, key: &str) -> Option<Val<'a>> {
         match self {

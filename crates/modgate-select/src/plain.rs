@@ -1,0 +1,425 @@
+//! The plain evaluator: the language as the specification tells it, one list per multi step.
+//!
+//! It is the oracle that [`crate::stream`] is held to, and the one that can be watched.
+
+use std::{borrow::Cow, rc::Rc, sync::Arc};
+
+use modgate_value::{Budget, Str, Value};
+
+use crate::{
+    Key, List, Observation, Val, Zone,
+    ast::{Kind, Node, Path, Root, Step},
+    lex,
+    ops::{self, Evaluated, Fault, Why},
+};
+
+/// What one multi step captured.
+#[derive(Debug, Clone)]
+pub(crate) enum Capture {
+    One(Key),
+    /// `..`: a key per level descended.
+    Levels(Vec<Key>),
+}
+
+/// What names and paths refer to.
+#[derive(Clone)]
+pub(crate) struct Scope<'a, 'e> {
+    pub(crate) root: &'a Value,
+    /// `@`
+    pub(crate) current: Val<'a>,
+    /// What placeholders refer to.
+    pub(crate) captures: Option<Rc<[Capture]>>,
+    pub(crate) budget: &'e Budget<'e>,
+    pub(crate) zone: &'e Zone,
+}
+
+impl<'a, 'e> Scope<'a, 'e> {
+    pub(crate) fn new(root: &'a Value, budget: &'e Budget<'e>, zone: &'e Zone) -> Self {
+        Self { root, current: Val::Null, captures: None, budget, zone }
+    }
+
+    fn with_current(&self, current: Val<'a>) -> Self {
+        Self { current, ..self.clone() }
+    }
+}
+
+/// Receives the value of every part on the way.
+pub(crate) type Observer<'o, 'a> = &'o mut dyn FnMut(Observation<'a>);
+
+pub(crate) struct Plain<'o, 'a> {
+    depth: usize,
+    observer: Option<Observer<'o, 'a>>,
+}
+
+/// One result of a path and the keys captured on the way.
+type Found<'a> = (Vec<Capture>, Val<'a>);
+
+impl<'o, 'a> Plain<'o, 'a> {
+    pub(crate) fn new(observer: Option<Observer<'o, 'a>>) -> Self {
+        Self { depth: 0, observer }
+    }
+
+    pub(crate) fn eval(&mut self, node: &'a Node, scope: &Scope<'a, '_>) -> Evaluated<'a> {
+        scope.budget.spend(1)?;
+        self.depth += 1;
+        let result = self.eval_kind(node, scope);
+        self.depth -= 1;
+        let literal = matches!(node.kind, Kind::Number(_) | Kind::Text(_) | Kind::Bool(_));
+        if let Some(observer) = &mut self.observer
+            && !literal
+        {
+            let result = result.clone().map_err(Into::into);
+            observer(Observation { span: node.span, depth: self.depth, result });
+        }
+        result
+    }
+
+    fn eval_kind(&mut self, node: &'a Node, scope: &Scope<'a, '_>) -> Evaluated<'a> {
+        let failed = |why| Fault::Failed(why, node.span);
+        match &node.kind {
+            Kind::Number(number) => Ok(Val::Number(*number)),
+            Kind::Text(text) => Ok(Val::Str(Cow::Borrowed(&text.text))),
+            Kind::Bool(value) => Ok(Val::Bool(*value)),
+            Kind::Array(elements) => {
+                scope.budget.allocate(elements.len() * size_of::<Val<'_>>())?;
+                let elements: Result<Arc<[_]>, _> =
+                    elements.iter().map(|element| self.eval(element, scope)).collect();
+                Ok(Val::Array(List::Built(elements?)))
+            }
+            Kind::Object(entries) => {
+                let mut members = Vec::new();
+                for entry in entries {
+                    if entry.per_match {
+                        self.per_match(&entry.key, &entry.value, scope, &mut members)?;
+                    } else {
+                        let value = self.eval(&entry.value, scope)?;
+                        members.push((self.eval_text(&entry.key, scope)?, value));
+                    }
+                    scope.budget.allocate(size_of::<(Str, Val<'_>)>())?;
+                }
+                Ok(Val::Object(ops::members(members)))
+            }
+            Kind::Unary(op, operand) => {
+                ops::prefix(*op, self.eval(operand, scope)?).map_err(failed)
+            }
+            Kind::Chain(first, links) => {
+                let mut left = self.eval(first, scope)?;
+                for link in links {
+                    if let Some(value) = ops::short_circuit(link.op, &left) {
+                        left = value;
+                        continue;
+                    }
+                    let right = self.eval(&link.right, scope)?;
+                    let span = first.span.to(link.right.span);
+                    let result = ops::infix(link.op, &left, &right, scope.budget)?;
+                    left = result.map_err(|why| Fault::Failed(why, span))?;
+                }
+                Ok(left)
+            }
+            Kind::Cond(condition, then, otherwise) => {
+                let condition = self.eval(condition, scope)?;
+                match otherwise {
+                    _ if !ops::is_null_or_false(&condition) => self.eval(then, scope),
+                    Some(otherwise) => self.eval(otherwise, scope),
+                    None => Ok(Val::Null),
+                }
+            }
+            Kind::Call(function, arguments) => {
+                let arguments: Vec<_> = arguments
+                    .iter()
+                    .map(|argument| self.eval(argument, scope))
+                    .collect::<Result<_, _>>()?;
+                match arguments.as_slice() {
+                    [argument] => ops::call(*function, argument, scope.zone).map_err(failed),
+                    _ => Err(failed(Why::Arity(*function))),
+                }
+            }
+            Kind::Variable(keys) => self.variable(keys, node, scope),
+            Kind::CallVariable(keys, _) => {
+                let callee = match self.variable(keys, node, scope) {
+                    Ok(callee) => callee,
+                    Err(Fault::Failed(why, span)) => {
+                        return Err(Fault::Failed(Why::Callee(Box::new(why)), span));
+                    }
+                    Err(exhausted) => return Err(exhausted),
+                };
+                let name = match keys.first().map(|key| &key.kind) {
+                    Some(Kind::Text(name)) => name.text.clone(),
+                    _ => Str::default(),
+                };
+                Err(failed(Why::NotCallable(name, callee.go_type())))
+            }
+            Kind::Path(path) => {
+                if !path.is_multi() {
+                    return self.plain_steps(&path.steps, Self::start(path, scope), scope);
+                }
+                let found = self.matches(path, scope)?;
+                Ok(Val::Array(List::Built(found.into_iter().map(|(_, value)| value).collect())))
+            }
+            Kind::Placeholder(index) => placeholder(*index, scope).map_err(failed),
+        }
+    }
+
+    fn eval_text(&mut self, node: &'a Node, scope: &Scope<'a, '_>) -> Evaluated<'a, Str> {
+        let value = self.eval(node, scope)?;
+        Ok(ops::text(&value, scope.budget)?.into())
+    }
+
+    fn variable(&mut self, keys: &'a [Node], node: &Node, scope: &Scope<'a, '_>) -> Evaluated<'a> {
+        let names: Vec<Str> =
+            keys.iter().map(|key| self.eval_text(key, scope)).collect::<Result<_, _>>()?;
+        let mut value = Val::from(scope.root);
+        for (index, name) in names.iter().enumerate() {
+            value = ops::variable(value, name).ok_or_else(|| {
+                let path = names.get(..=index).unwrap_or_default().join(".");
+                Fault::Failed(Why::UnknownParameter(path.into()), node.span)
+            })?;
+        }
+        Ok(value)
+    }
+
+    /// The members of `{#…: path}`: one per match.
+    fn per_match(
+        &mut self,
+        key: &'a Node,
+        path: &'a Node,
+        scope: &Scope<'a, '_>,
+        members: &mut Vec<(Str, Val<'a>)>,
+    ) -> Evaluated<'a, ()> {
+        let Kind::Path(path) = &path.kind else {
+            return Ok(());
+        };
+        for (captures, value) in self.matches(path, scope)? {
+            let scope = Scope { captures: Some(captures.into()), ..scope.clone() };
+            members.push((self.eval_text(key, &scope)?, value));
+            scope.budget.allocate(size_of::<(Str, Val<'_>)>())?;
+        }
+        Ok(())
+    }
+
+    fn start(path: &Path, scope: &Scope<'a, '_>) -> Val<'a> {
+        match path.root {
+            Root::Document => Val::from(scope.root),
+            Root::Current => scope.current.clone(),
+        }
+    }
+
+    /// All results of a path. Plain steps between two multi steps count as one: what fails or is
+    /// undefined at their end is dropped, what is undefined in between is not.
+    pub(crate) fn matches(
+        &mut self,
+        path: &'a Path,
+        scope: &Scope<'a, '_>,
+    ) -> Evaluated<'a, Vec<Found<'a>>> {
+        let mut steps = path.steps.as_slice();
+        let mut found = vec![(Vec::new(), Self::start(path, scope))];
+        let mut at_start = true;
+        loop {
+            let plain = steps.iter().take_while(|step| !step.is_multi()).count();
+            let (group, rest) = steps.split_at_checked(plain).unwrap_or((steps, &[]));
+            if at_start || !group.is_empty() {
+                let mut kept = Vec::new();
+                for (captures, value) in found {
+                    match self.plain_steps(group, value, scope) {
+                        Ok(Val::Undefined) | Err(Fault::Failed(..)) => {}
+                        Ok(value) => kept.push((captures, value)),
+                        Err(exhausted) => return Err(exhausted),
+                    }
+                }
+                found = kept;
+            }
+            at_start = false;
+            let Some((multi, rest)) = rest.split_first() else {
+                return Ok(found);
+            };
+            steps = rest;
+            let mut next = Vec::new();
+            for (captures, value) in found {
+                for (capture, value) in self.multi_step(multi, value, scope)? {
+                    scope.budget.spend(1)?;
+                    scope.budget.allocate(size_of::<Found<'_>>())?;
+                    let captures = captures.iter().cloned().chain([capture]).collect();
+                    next.push((captures, value));
+                }
+            }
+            found = next;
+        }
+    }
+
+    fn plain_steps(
+        &mut self,
+        steps: &'a [Step],
+        start: Val<'a>,
+        scope: &Scope<'a, '_>,
+    ) -> Evaluated<'a> {
+        let mut value = start;
+        for step in steps {
+            scope.budget.spend(1)?;
+            value = match step {
+                Step::Key(key) => self.lookup(key, &value, scope)?.1,
+                Step::Script(script) => self.eval(script, &scope.with_current(value))?,
+                _ => value,
+            };
+        }
+        Ok(value)
+    }
+
+    /// `[expr]` on one value: what it captures in a union, and what is there.
+    fn lookup(
+        &mut self,
+        key: &'a Node,
+        value: &Val<'a>,
+        scope: &Scope<'a, '_>,
+    ) -> Evaluated<'a, (Key, Val<'a>)> {
+        let span = key.span;
+        let scope = scope.with_current(value.clone());
+        let mut key = |plain: &mut Self| match plain.eval(key, &scope) {
+            Err(Fault::Failed(why, span)) => Err(Fault::Failed(Why::BadKey(Box::new(why)), span)),
+            other => other,
+        };
+        match value {
+            Val::Undefined | Val::Null => {
+                let key = key(self)?;
+                Ok((Key::Name(ops::text(&key, scope.budget)?.into()), Val::Undefined))
+            }
+            Val::Array(list) => {
+                let index =
+                    ops::index(key(self)?, list.len()).map_err(|why| Fault::Failed(why, span))?;
+                Ok((Key::Index(index), list.get(index).unwrap_or(Val::Undefined)))
+            }
+            Val::Object(map) => {
+                let key = key(self)?;
+                let name = ops::text(&key, scope.budget)?;
+                let value = map.get(&name).unwrap_or(Val::Undefined);
+                Ok((Key::Name(name.into()), value))
+            }
+            other => Err(Fault::Failed(Why::NoContainer(other.go_type()), span)),
+        }
+    }
+
+    fn multi_step(
+        &mut self,
+        step: &'a Step,
+        value: Val<'a>,
+        scope: &Scope<'a, '_>,
+    ) -> Evaluated<'a, Vec<(Capture, Val<'a>)>> {
+        let mut out = Vec::new();
+        match step {
+            Step::Star => {
+                for (key, child) in children(&value) {
+                    scope.budget.spend(1)?;
+                    out.push((Capture::One(key), child));
+                }
+            }
+            Step::Filter(condition) => {
+                for (key, child) in children(&value) {
+                    match self.eval(condition, &scope.with_current(child.clone())) {
+                        Ok(condition) if ops::truth(&condition) == Some(true) => {
+                            out.push((Capture::One(key), child));
+                        }
+                        Ok(_) | Err(Fault::Failed(..)) => {}
+                        Err(exhausted) => return Err(exhausted),
+                    }
+                }
+            }
+            Step::Union(keys) => {
+                for key in keys {
+                    match self.lookup(key, &value, scope) {
+                        Ok((_, Val::Undefined)) | Err(Fault::Failed(..)) => {}
+                        Ok((key, child)) => out.push((Capture::One(key), child)),
+                        Err(exhausted) => return Err(exhausted),
+                    }
+                }
+            }
+            Step::Slice(bounds) => {
+                let Val::Array(list) = &value else {
+                    return Ok(out);
+                };
+                let scope = scope.with_current(value.clone());
+                let mut resolved = [0, i64::MAX, 1];
+                for (bound, resolved) in bounds.iter().zip(&mut resolved) {
+                    let Some(bound) = bound else {
+                        continue;
+                    };
+                    match self.eval(bound, &scope).map(|bound| ops::number(&bound)) {
+                        Ok(Some(number)) => *resolved = crate::num::to_i64(number),
+                        Ok(None) | Err(Fault::Failed(..)) => return Ok(out),
+                        Err(exhausted) => return Err(exhausted),
+                    }
+                }
+                let [min, max, step] = resolved;
+                for position in ops::slice(min, max, step, list.len()) {
+                    scope.budget.spend(1)?;
+                    if let Some(child) = list.get(position) {
+                        out.push((Capture::One(Key::Index(position)), child));
+                    }
+                }
+            }
+            Step::Descend => descend(value, &mut Vec::new(), scope, &mut out)?,
+            Step::Key(_) | Step::Script(_) => {}
+        }
+        Ok(out)
+    }
+}
+
+/// The value itself and everything inside it, parents first.
+fn descend<'a>(
+    value: Val<'a>,
+    levels: &mut Vec<Key>,
+    scope: &Scope<'a, '_>,
+    out: &mut Vec<(Capture, Val<'a>)>,
+) -> Evaluated<'a, ()> {
+    scope.budget.spend(1 + levels.len() as u64)?;
+    let inside = children(&value);
+    out.push((Capture::Levels(levels.clone()), value));
+    for (key, child) in inside {
+        levels.push(key);
+        descend(child, levels, scope, out)?;
+        levels.pop();
+    }
+    Ok(())
+}
+
+/// The elements of a list or the members of a map; nothing for anything else.
+fn children<'a>(value: &Val<'a>) -> Vec<(Key, Val<'a>)> {
+    match value {
+        Val::Array(list) => {
+            list.iter().enumerate().map(|(index, child)| (Key::Index(index), child)).collect()
+        }
+        Val::Object(map) => map.iter().map(|(key, child)| (Key::Name(key.into()), child)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn placeholder<'a>(
+    index: Option<usize>,
+    scope: &Scope<'a, '_>,
+) -> Result<Val<'a>, Why<'a>> {
+    let captures = scope.captures.as_deref().ok_or(Why::NoPlaceholder(index))?;
+    match index {
+        Some(at) => Ok(match captures.get(at).ok_or(Why::NoPlaceholder(index))? {
+            Capture::One(key) => Val::Str(Cow::Owned(key.text().into())),
+            Capture::Levels(keys) => {
+                let keys = keys.iter().map(|key| Val::Str(Cow::Owned(key.text().into())));
+                Val::Array(List::Built(keys.collect()))
+            }
+        }),
+        None => {
+            let mut out = String::from("$");
+            for key in flat(captures) {
+                out.push('[');
+                lex::quote(&key.text(), &mut out);
+                out.push(']');
+            }
+            Ok(Val::Str(Cow::Owned(out)))
+        }
+    }
+}
+
+/// All captured keys in one list.
+pub(crate) fn flat(captures: &[Capture]) -> impl Iterator<Item = Key> + '_ {
+    captures.iter().flat_map(|capture| match capture {
+        Capture::One(key) => std::slice::from_ref(key).iter().cloned(),
+        Capture::Levels(keys) => keys.as_slice().iter().cloned(),
+    })
+}
