@@ -3,22 +3,52 @@
 //! [`GoRegex::new`] parses Go's syntax with Go's rules and error texts, and writes the pattern anew
 //! in the syntax of the `regex` crate, so that what Go matches is what we match (spec `kubemod.md`,
 //! appendix A), in the crate's linear time.
+//!
+//! # Limits
+//!
+//! Unicode classes and case folding follow the `regex` crate's Unicode version, which may be newer
+//! than Go's.
 
-use std::{ops::Range, sync::Arc};
+mod translate;
+mod unicode;
+
+use std::{
+    ops::Range,
+    sync::{Arc, LazyLock},
+};
+
+use ::regex::{CaptureLocations, Regex, RegexBuilder};
+
+use crate::{Budget, Exhausted};
+
+/// The largest compiled size of a pattern, in bytes, unless the caller says otherwise.
+pub const DEFAULT_SIZE_LIMIT: usize = 8 << 20;
+
+/// Memory that parsing takes per byte of pattern, at least; bounds the pattern by the size limit.
+const BYTES_PER_PATTERN_BYTE: usize = 32;
+
+/// How deep our own output may nest: Go's bound of 1000, times what one of its levels becomes.
+const NEST_LIMIT: u32 = 4000;
 
 /// Why a pattern is not a Go regular expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("error parsing regexp: {reason}: `{piece}`")]
 pub struct Error {
-    /// Go's text, such as ``error parsing regexp: missing closing ): `(` ``.
-    pub message: String,
+    /// Go's words for what is wrong, such as `missing closing )`.
+    pub reason: &'static str,
+    /// The piece of the pattern it is about; the whole pattern where Go says so.
+    pub piece: String,
 }
 
 /// A compiled Go regular expression. Cheap to clone and to share between threads.
+///
+/// Matching is leftmost-first, as Perl's; places are byte ranges. Methods bear Go's names in their
+/// descriptions where Rust's differ.
 #[derive(Debug, Clone)]
 pub struct GoRegex {
-    pattern: Arc<str>,
-    regex: ::regex::Regex,
+    source: Arc<str>,
+    regex: Regex,
+    names: Arc<[String]>,
 }
 
 /// The groups of one match as byte ranges; group 0 is the whole match.
@@ -28,7 +58,7 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Where group `index` matched.
+    /// Where group `index` matched; `None` if it took no part in the match.
     pub fn get(&self, index: usize) -> Option<Range<usize>> {
         self.groups.get(index)?.clone()
     }
@@ -44,8 +74,8 @@ impl GoRegex {
     ///
     /// # Errors
     ///
-    /// When Go rejects the pattern, with Go's text, or when it compiles to more than
-    /// [`DEFAULT_SIZE_LIMIT`] bytes.
+    /// When Go refuses the pattern, or when it compiles to more than [`DEFAULT_SIZE_LIMIT`] bytes
+    /// (`expression too large`, which Go says as well, but later).
     pub fn new(pattern: &str) -> Result<Self, Error> {
         Self::with_size_limit(pattern, DEFAULT_SIZE_LIMIT)
     }
@@ -54,18 +84,31 @@ impl GoRegex {
     ///
     /// # Errors
     ///
-    /// When Go rejects the pattern, with Go's text, or when it compiles to more than `limit` bytes.
+    /// When Go refuses the pattern, or when it compiles to more than `limit` bytes.
     pub fn with_size_limit(pattern: &str, limit: usize) -> Result<Self, Error> {
-        let regex = ::regex::RegexBuilder::new(pattern)
+        let too_large = || Error { reason: translate::LARGE, piece: pattern.to_owned() };
+        if pattern.len() > limit / BYTES_PER_PATTERN_BYTE {
+            return Err(too_large());
+        }
+        let translation = translate::translate(pattern)
+            .map_err(|invalid| Error { reason: invalid.code, piece: invalid.piece.to_owned() })?;
+        // A translation is always valid, so that only its size can be wrong with it.
+        let regex = RegexBuilder::new(&translation.pattern)
             .size_limit(limit)
+            .nest_limit(NEST_LIMIT)
             .build()
-            .map_err(|error| Error { message: error.to_string() })?;
-        Ok(Self { pattern: pattern.into(), regex })
+            .map_err(|_| too_large())?;
+        Ok(Self { source: pattern.into(), regex, names: translation.names.into() })
     }
 
     /// The pattern as it was given.
     pub fn as_str(&self) -> &str {
-        &self.pattern
+        &self.source
+    }
+
+    /// The pattern in the `regex` crate's syntax, its groups without names.
+    pub fn translated(&self) -> &str {
+        self.regex.as_str()
     }
 
     /// `MatchString`: whether it matches anywhere in `text`.
@@ -80,49 +123,178 @@ impl GoRegex {
 
     /// `FindStringSubmatchIndex`: the leftmost match with its groups.
     pub fn captures(&self, text: &str) -> Option<Captures> {
-        let _ = text;
-        None
+        self.captures_at(text, 0)
+    }
+
+    fn captures_at(&self, text: &str, start: usize) -> Option<Captures> {
+        let mut locations = self.regex.capture_locations();
+        self.regex.captures_read_at(&mut locations, text, start)?;
+        Some(Captures::of(&locations))
     }
 
     /// `FindAllStringIndex(text, -1)`: the matches from left to right that do not overlap.
+    ///
+    /// An empty match right after another match does not count.
     pub fn find_iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
-        self.captures_iter(text).filter_map(|captures| captures.get(0))
+        Matches::new(text, |text, at| Some(self.regex.find_at(text, at)?.range()), Range::clone)
     }
 
-    /// `FindAllStringSubmatchIndex(text, -1)`.
+    /// `FindAllStringSubmatchIndex(text, -1)`: as [`GoRegex::find_iter`], with the groups.
     pub fn captures_iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Captures> + 'a {
-        let _ = text;
-        std::iter::empty()
+        Matches::new(
+            text,
+            |text, at| self.captures_at(text, at),
+            |captures: &Captures| captures.get(0).unwrap_or_default(),
+        )
     }
 
     /// `ReplaceAllString`: replaces every match; `$1`, `$name` and `${name}` in `template` stand
-    /// for groups, `$$` for a dollar sign.
+    /// for groups, `$$` for a dollar sign, and a name is as long as it can be (`$1x` is group `1x`).
+    ///
+    /// The result can be as long as `text` times `template`: where both come from users, use
+    /// [`GoRegex::replace_all_within`].
     pub fn replace_all(&self, text: &str, template: &str) -> String {
-        let _ = template;
-        text.to_owned()
+        self.replace_all_within(text, template, &Budget::unlimited()).unwrap_or_default()
+    }
+
+    /// As [`GoRegex::replace_all`].
+    ///
+    /// # Errors
+    ///
+    /// When the result would exceed the bytes, or the matches the steps, left in `budget`.
+    pub fn replace_all_within(
+        &self,
+        text: &str,
+        template: &str,
+        budget: &Budget<'_>,
+    ) -> Result<String, Exhausted> {
+        self.replace(text, budget, |captures, out| {
+            self.expand_within(template, text, captures, out, budget)
+        })
     }
 
     /// `ReplaceAllLiteralString`: replaces every match by `replacement` as it stands.
+    ///
+    /// As long as [`GoRegex::replace_all`]; see there.
     pub fn replace_all_literal(&self, text: &str, replacement: &str) -> String {
-        let _ = replacement;
-        text.to_owned()
+        self.replace_all_literal_within(text, replacement, &Budget::unlimited()).unwrap_or_default()
     }
 
-    /// `Expand`: appends `template` with the groups of `captures`, found in `text`, filled in.
+    /// As [`GoRegex::replace_all_literal`].
+    ///
+    /// # Errors
+    ///
+    /// When the result would exceed the bytes, or the matches the steps, left in `budget`.
+    pub fn replace_all_literal_within(
+        &self,
+        text: &str,
+        replacement: &str,
+        budget: &Budget<'_>,
+    ) -> Result<String, Exhausted> {
+        self.replace(text, budget, |_, out| append(replacement, out, budget))
+    }
+
+    /// An empty match right after another match is not replaced.
+    fn replace(
+        &self,
+        text: &str,
+        budget: &Budget<'_>,
+        mut write: impl FnMut(&Captures, &mut String) -> Result<(), Exhausted>,
+    ) -> Result<String, Exhausted> {
+        let mut out = String::new();
+        let mut copied = 0;
+        let mut at = 0;
+        while at <= text.len()
+            && let Some(captures) = self.captures_at(text, at)
+            && let Some(found) = captures.get(0)
+        {
+            budget.spend(1)?;
+            append(text.get(copied..found.start).unwrap_or_default(), &mut out, budget)?;
+            if found.end > copied || found.start == 0 {
+                write(&captures, &mut out)?;
+            }
+            copied = found.end;
+            at = next_character(text, at).max(found.end);
+        }
+        append(text.get(copied..).unwrap_or_default(), &mut out, budget)?;
+        Ok(out)
+    }
+
+    /// `ExpandString`: appends `template` with the groups of `captures`, found in `text`, filled in.
     pub fn expand(&self, template: &str, text: &str, captures: &Captures, out: &mut String) {
-        let _ = (template, text, captures, out);
+        // An unlimited budget is never exhausted.
+        let _ = self.expand_within(template, text, captures, out, &Budget::unlimited());
+    }
+
+    fn expand_within(
+        &self,
+        template: &str,
+        text: &str,
+        captures: &Captures,
+        out: &mut String,
+        budget: &Budget<'_>,
+    ) -> Result<(), Exhausted> {
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once('$') {
+            append(before, out, budget)?;
+            if let Some(after) = after.strip_prefix('$') {
+                append("$", out, budget)?;
+                rest = after;
+                continue;
+            }
+            let Some((name, after)) = group_reference(after) else {
+                append("$", out, budget)?;
+                rest = after;
+                continue;
+            };
+            rest = after;
+            let group = match group_number(name) {
+                Some(number) => captures.get(number),
+                // Of several groups with this name the first one that took part.
+                None => self
+                    .names
+                    .iter()
+                    .zip(captures.groups())
+                    .find_map(|(known, group)| group.clone().filter(|_| known == name)),
+            };
+            let group = group.and_then(|group| text.get(group)).unwrap_or_default();
+            append(group, out, budget)?;
+        }
+        append(rest, out, budget)
     }
 
     /// `Split`: the pieces of `text` between matches; at most `limit` of them, the last one
     /// unsplit, where there is a limit.
     pub fn split<'t>(&self, text: &'t str, limit: Option<usize>) -> Vec<&'t str> {
-        let _ = limit;
-        vec![text]
+        if limit == Some(0) {
+            return Vec::new();
+        }
+        if !self.source.is_empty() && text.is_empty() {
+            return vec![""];
+        }
+        let mut pieces = Vec::new();
+        let mut begin = 0;
+        let mut end = 0;
+        for found in self.find_iter(text).take(limit.unwrap_or(usize::MAX)) {
+            if limit.is_some_and(|limit| pieces.len() + 1 == limit) {
+                break;
+            }
+            end = found.start;
+            // An empty match at the start does not split.
+            if found.end != 0 {
+                pieces.push(text.get(begin..end).unwrap_or_default());
+            }
+            begin = found.end;
+        }
+        if end != text.len() {
+            pieces.push(text.get(begin..).unwrap_or_default());
+        }
+        pieces
     }
 
-    /// `SubexpNames`: the name of each group, `""` where it has none; group 0 is the whole match.
-    pub fn group_names(&self) -> &[Arc<str>] {
-        &[]
+    /// `SubexpNames`: the name of each group, empty where it has none; group 0 is the whole match.
+    pub fn group_names(&self) -> &[String] {
+        &self.names
     }
 }
 
@@ -138,5 +310,93 @@ pub fn quote_meta(text: &str) -> String {
     out
 }
 
-/// The largest compiled size of a pattern, in bytes, unless the caller says otherwise.
-pub const DEFAULT_SIZE_LIMIT: usize = 8 << 20;
+impl Captures {
+    fn of(locations: &CaptureLocations) -> Self {
+        let range = |index| locations.get(index).map(|(start, end)| start..end);
+        Self { groups: (0..locations.len()).map(range).collect() }
+    }
+}
+
+/// Go's way through all matches of a text.
+struct Matches<'t, F, R> {
+    text: &'t str,
+    at: usize,
+    last_end: Option<usize>,
+    find: F,
+    range: R,
+}
+
+impl<'t, T, F, R> Matches<'t, F, R>
+where
+    F: FnMut(&'t str, usize) -> Option<T>,
+    R: Fn(&T) -> Range<usize>,
+{
+    fn new(text: &'t str, find: F, range: R) -> Self {
+        Self { text, at: 0, last_end: None, find, range }
+    }
+}
+
+impl<'t, T, F, R> Iterator for Matches<'t, F, R>
+where
+    F: FnMut(&'t str, usize) -> Option<T>,
+    R: Fn(&T) -> Range<usize>,
+{
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        while self.at <= self.text.len() {
+            let found = (self.find)(self.text, self.at)?;
+            let Range { start, end } = (self.range)(&found);
+            // Only an empty match can end where the search began.
+            let empty = end == self.at;
+            let accept = !(empty && self.last_end == Some(start));
+            self.at = if empty { next_character(self.text, self.at) } else { end };
+            self.last_end = Some(end);
+            if accept {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
+/// Offset of the character after the one at `at`; beyond the end from the end on.
+fn next_character(text: &str, at: usize) -> usize {
+    let next = text.get(at..).and_then(|rest| rest.chars().next());
+    at + next.map_or(1, char::len_utf8)
+}
+
+fn append(text: &str, out: &mut String, budget: &Budget<'_>) -> Result<(), Exhausted> {
+    budget.allocate(text.len())?;
+    out.push_str(text);
+    Ok(())
+}
+
+/// The name after a `$`, in braces or not, and what follows it.
+fn group_reference(text: &str) -> Option<(&str, &str)> {
+    let braced = text.strip_prefix('{');
+    let inside = braced.unwrap_or(text);
+    let length = inside.find(|c: char| !is_name_character(c)).unwrap_or(inside.len());
+    let (name, rest) = inside.split_at_checked(length)?;
+    let rest = if braced.is_some() { rest.strip_prefix('}')? } else { rest };
+    (!name.is_empty()).then_some((name, rest))
+}
+
+/// Go's letters (category L), digits (category Nd) and the underscore.
+fn is_name_character(character: char) -> bool {
+    static BEYOND_ASCII: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^[\p{L}\p{Nd}]$").ok());
+    if character.is_ascii() {
+        return character == '_' || character.is_ascii_alphanumeric();
+    }
+    let letter = |regex: &Regex| regex.is_match(character.encode_utf8(&mut [0; 4]));
+    BEYOND_ASCII.as_ref().is_some_and(letter)
+}
+
+/// A group number, without leading zeros.
+fn group_number(name: &str) -> Option<usize> {
+    if (name.len() > 1 && name.starts_with('0')) || !name.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    name.parse().ok()
+}

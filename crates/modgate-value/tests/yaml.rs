@@ -1,5 +1,7 @@
 //! YAML against the recordings of `sigs.k8s.io/yaml` and KubeMod.
 
+#![expect(clippy::expect_used, reason = "a test")]
+
 use modgate_value::{Value, json, yaml};
 
 fn corpus(path: &str) -> Vec<Value> {

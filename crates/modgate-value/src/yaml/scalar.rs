@@ -217,7 +217,7 @@ fn finite(value: f64) -> Option<Scalar> {
 }
 
 /// Whether it is a date, alone or with a time, in one of the forms that go-yaml knows.
-fn is_timestamp(text: &str) -> bool {
+pub(super) fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }
 
@@ -282,7 +282,7 @@ fn character(rest: &mut &str, allowed: &str) -> Option<char> {
 /// Standard base64 with padding; line breaks are ignored, as Go ignores them.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let text: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let digits = match text.as_slice() {

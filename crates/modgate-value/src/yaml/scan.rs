@@ -777,7 +777,7 @@ impl<'a> Scanner<'a> {
         // Most quoted scalars are one line without escapes and can be borrowed.
         let from = self.mark.offset;
         let plain = self.rest().bytes().position(|byte| {
-            byte == quote || byte < b' ' || byte >= 0x7F || (byte == b'\\' && !single)
+            byte == quote || !(b' '..0x7F).contains(&byte) || (byte == b'\\' && !single)
         });
         if let Some(length) = plain
             && self.byte(length) == Some(quote)
