@@ -7,6 +7,9 @@
 mod parse;
 mod scalar;
 mod scan;
+mod write;
+
+pub use self::write::write;
 
 use std::{fmt, sync::Arc};
 
@@ -139,6 +142,13 @@ impl Positions {
     /// Where the value at the longest existing prefix of `pointer` starts.
     pub fn nearest(&self, pointer: &str) -> Position {
         self.find(pointer).0.value.into()
+    }
+
+    /// The positions of the value at `pointer`, addressed from there; `None` if there is none.
+    /// Costs two reference counts.
+    pub fn below(&self, pointer: &str) -> Option<Self> {
+        let (place, exact) = self.find(pointer);
+        exact.then(|| Self { root: place.clone() })
     }
 
     /// The place at `pointer`, or the last one on the way to it.
