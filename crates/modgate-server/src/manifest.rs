@@ -8,9 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use modgate_engine::{Locate, PolicySource, Position, Problem};
+use modgate_engine::{PolicySource, Position, Problem};
 use modgate_value::{
-    Object, Str, Value,
+    Str, Value,
     diag::{Diagnostic, Location, Source, Span},
     yaml,
 };
@@ -71,31 +71,8 @@ pub struct Manifest {
     pub origin: Str,
     /// The object.
     pub object: Value,
-    /// Where it and its parts stand in the file.
-    pub place: Place,
-}
-
-/// Where an object's parts stand in its file.
-#[derive(Debug, Clone)]
-pub struct Place {
-    positions: Arc<yaml::Positions>,
-    /// The object's own pointer in its document, which may be a `List`.
-    prefix: Str,
-}
-
-impl Place {
-    /// The position of the value at `pointer`, or of its nearest existing ancestor.
-    pub fn nearest(&self, pointer: &str) -> yaml::Position {
-        self.positions.nearest(&format!("{}{pointer}", self.prefix))
-    }
-}
-
-impl Locate for Place {
-    fn locate(&self, pointer: &str) -> Option<Position> {
-        let found = self.positions.value(&format!("{}{pointer}", self.prefix))?;
-        let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Some(Position { line: small(found.line), column: small(found.column) })
-    }
+    /// Where its parts stand in the file.
+    pub positions: Arc<yaml::Positions>,
 }
 
 impl Manifest {
@@ -123,33 +100,16 @@ impl Manifest {
         self.object.path(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The object as a policy. One without a namespace is taken to live in `default_namespace`, as
-    /// `kubectl apply` would have it.
-    pub fn into_policy(self, default_namespace: &str) -> PolicySource {
-        let object = with_namespace(self.object, default_namespace);
-        PolicySource { origin: self.origin, object, positions: Some(Arc::new(self.place)) }
+    /// The object as a policy.
+    pub fn into_policy(self) -> PolicySource {
+        PolicySource { origin: self.origin, object: self.object, positions: Some(self.positions) }
     }
 
     /// A finding about the object as a whole.
     pub fn finding(&self, diagnostic: Diagnostic, source: &Source) -> Diagnostic {
-        let offset = self.place.nearest("").offset;
+        let offset = self.positions.nearest("").offset;
         diagnostic.at(source.clone(), line_span(&source.text, offset))
     }
-}
-
-fn with_namespace(object: Value, namespace: &str) -> Value {
-    let has_one = object
-        .path(&["metadata", "namespace"])
-        .and_then(Value::as_str)
-        .is_some_and(|namespace| !namespace.is_empty());
-    let Value::Object(mut members) = object else { return object };
-    if !has_one {
-        let mut metadata: Object =
-            members.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-        metadata.insert("namespace", Value::from(namespace));
-        members.insert("metadata", Value::from(metadata));
-    }
-    Value::Object(members)
 }
 
 /// Every policy or object file under `path`, sorted: the file itself, or all `.yaml`, `.yml` and
@@ -256,26 +216,27 @@ fn collect(
     manifests: &mut Vec<Manifest>,
     findings: &mut Vec<Diagnostic>,
 ) {
-    let positions = Arc::new(document.positions);
-    let origin = Str::from(&*source.name);
-    let manifest = |object: Value, prefix: Str| Manifest {
-        origin: origin.clone(),
+    let yaml::Document { value, positions } = document;
+    let manifest = |object: Value, positions: yaml::Positions| Manifest {
+        origin: Str::from(&*source.name),
         object,
-        place: Place { positions: Arc::clone(&positions), prefix },
+        positions: Arc::new(positions),
     };
-    match &document.value {
+    match value {
         Value::Null => {}
-        Value::Object(members) if is_list(&document.value) => {
-            let items = members.get("items").and_then(Value::as_array).cloned();
-            for (index, item) in items.iter().flat_map(|items| items.iter()).enumerate() {
-                manifests.push(manifest(item.clone(), format!("/items/{index}").into()));
+        Value::Object(ref members) if is_list(&value) => {
+            let items = members.get("items").and_then(Value::as_array);
+            for (index, item) in items.into_iter().flatten().enumerate() {
+                let place = positions.below(&format!("/items/{index}"));
+                let place = place.unwrap_or_else(|| positions.clone());
+                manifests.push(manifest(item.clone(), place));
             }
         }
-        Value::Object(_) => manifests.push(manifest(document.value, Str::default())),
+        Value::Object(_) => manifests.push(manifest(value, positions)),
         other => {
-            let found = manifest(Value::Null, Str::default());
             let message =
                 format!("expected an object, found a document of type {}", other.type_name());
+            let found = manifest(Value::Null, positions);
             findings.push(found.finding(Diagnostic::error(message), source));
         }
     }
@@ -299,7 +260,7 @@ pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
     diagnostic.help.clone_from(&problem.help);
     match (source, problem.position) {
         (Some(source), Some(position)) => {
-            let span = field_span(&source.text, position, problem.span.clone());
+            let span = field_span(&source.text, position, problem.span);
             diagnostic.at(source.clone(), span)
         }
         (Some(source), None) => diagnostic.at(source.clone(), line_span(&source.text, 0)),
@@ -316,7 +277,7 @@ pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
 /// The stretch of a file that bytes `part` of the scalar at `position` come from.
 ///
 /// Exact where the scalar stands on one line without escapes; otherwise the rest of its first line.
-fn field_span(text: &str, position: Position, part: Option<std::ops::Range<usize>>) -> Span {
+fn field_span(text: &str, position: Position, part: Option<Span>) -> Span {
     let start = offset_of(text, position);
     let line = line_span(text, start);
     let written = text.get(start..line.end).unwrap_or_default();
@@ -355,7 +316,7 @@ fn line_span(text: &str, offset: usize) -> Span {
 
 /// `file:line:column` of an object, for messages about another one.
 pub(crate) fn location_of(manifest: &Manifest) -> String {
-    let yaml::Position { line, column, .. } = manifest.place.nearest("");
+    let yaml::Position { line, column, .. } = manifest.positions.nearest("");
     format!("{}:{}", manifest.origin, Location { line, column })
 }
 
@@ -367,6 +328,7 @@ mod tests {
     fn spans_of_fields() {
         let text = "a: $.b[\nc: '$.d]'\ne: \"x\\n$\"\nf: |\n  $.g\n";
         let slice = |line, column, part: Option<std::ops::Range<usize>>| {
+            let part = part.map(Span::from);
             let span = field_span(text, Position { line, column }, part);
             text.get(span.start..span.end).unwrap_or("?")
         };

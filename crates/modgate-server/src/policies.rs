@@ -4,6 +4,7 @@
 //! compile any more its last good version ([`OnError::Keep`]): a half-edited file must not open a
 //! gap. Both are reported once per change.
 
+mod outside;
 mod world;
 
 pub use world::{Objects, World};
@@ -39,8 +40,6 @@ pub struct PolicyFiles {
     pub policies: Vec<PathBuf>,
     /// Files and folders with further Namespaces and Nodes.
     pub objects: Vec<PathBuf>,
-    /// Where policies live that do not say so.
-    pub default_namespace: Str,
 }
 
 /// The files as they were last seen, and the world made from them.
@@ -202,7 +201,7 @@ impl PolicyStore {
                     report(findings, not_a_policy(manifest));
                     continue;
                 }
-                let id = policy_id(manifest, &self.files.default_namespace);
+                let id = policy_id(manifest, self.world.snapshot.config());
                 let reading = Reading { reading: file.reading, index };
                 if let Some((_, first)) = wanted.get(&id) {
                     let first = manifest::location_of(first);
@@ -220,17 +219,12 @@ impl PolicyStore {
         changes.extend(gone.cloned().map(Change::Remove));
         for (id, (reading, manifest)) in &wanted {
             if self.given.get(id) != Some(reading) {
-                let namespace = &self.files.default_namespace;
-                changes.push(Change::Upsert((*manifest).clone().into_policy(namespace)));
+                self.broken.remove(id);
+                changes.push(Change::Upsert((*manifest).clone().into_policy()));
             }
         }
+        self.broken.retain(|id| wanted.contains_key(id));
         self.given = wanted.into_iter().map(|(id, (reading, _))| (id, reading)).collect();
-        for change in &changes {
-            match change {
-                Change::Upsert(policy) => self.broken.remove(&policy.id()),
-                Change::Remove(id) => self.broken.remove(id),
-            };
-        }
         let Update { snapshot, problems } = self.world.snapshot.apply(changes, OnError::Keep);
         for problem in &problems {
             if problem.severity == modgate_engine::Severity::Error {
@@ -262,10 +256,10 @@ impl Content {
     }
 }
 
-fn policy_id(manifest: &Manifest, default_namespace: &str) -> PolicyId {
+fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
     let mut id = PolicyId::of_object(&manifest.object);
     if id.namespace.is_empty() {
-        id.namespace = default_namespace.into();
+        id.namespace.clone_from(&config.default_namespace);
     }
     id
 }
@@ -340,7 +334,7 @@ pub(crate) async fn follow(
 
 /// Counts and logs a reload.
 pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagnostic]) {
-    let policies = store.world().snapshot.policies();
+    let policies: Vec<_> = store.world().snapshot.policies().collect();
     let mut kinds = BTreeMap::from([(modgate_engine::api::modrule::KIND.to_owned(), 0)]);
     for policy in &policies {
         *kinds.entry(policy.kind.to_string()).or_insert(0_usize) += 1;

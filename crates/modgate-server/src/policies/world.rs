@@ -1,12 +1,11 @@
 //! What one request sees of policies and cluster.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
-use modgate_engine::{Host, HostError, Snapshot};
+use modgate_engine::{Host, HostError, Snapshot, template};
 use modgate_value::{Clock, Str, Value};
+
+use super::outside::Outside;
 
 /// Policies and the objects they may refer to, as they were at one moment.
 #[derive(Debug)]
@@ -45,7 +44,11 @@ impl Objects {
 
 impl Host for Objects {
     fn clock(&self) -> &dyn Clock {
-        &Monotonic
+        &Outside
+    }
+
+    fn templates(&self) -> &dyn template::Host {
+        &Outside
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
@@ -70,15 +73,4 @@ fn minimal_namespace(name: &str) -> Value {
         ("spec", object(vec![("finalizers", Value::from(vec!["kubernetes".into()]))])),
         ("status", object(vec![("phase", "Active".into())])),
     ])
-}
-
-/// The operating system's monotonic clock.
-#[derive(Debug)]
-struct Monotonic;
-
-impl Clock for Monotonic {
-    fn now(&self) -> Duration {
-        static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-        START.elapsed()
-    }
 }

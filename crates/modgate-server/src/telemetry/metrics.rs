@@ -325,6 +325,7 @@ fn failure_label(kind: FailureKind) -> &'static str {
         FailureKind::RejectMessage => "reject_message",
         FailureKind::PatchOnDelete => "patch_on_delete",
         FailureKind::Budget => "budget",
+        FailureKind::PodBinding => "pod_binding",
         _ => "other",
     }
 }

@@ -1,7 +1,7 @@
 //! The webhooks about ModRules themselves, and the one about pods being bound.
 
 use modgate_engine::{
-    Decision, FailureKind, Review, RuleFailure,
+    Decision, Review,
     api::{admission::AdmissionResponse, meta::Operation},
     jsonpatch,
     modrule::{Denied, PodBinding, default_modrule, validate_modrule},
@@ -57,29 +57,11 @@ fn denied(error: Denied) -> AdmissionResponse {
     }
 }
 
-/// The reason KubeMod gives when it cannot read the pod (spec `kubemod.md`, 6.2).
-const NO_POD: &str = "failed to obtain pod";
-
 /// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). Policies from files come
-/// without a cluster, so the pod can never be read and the binding goes on.
+/// without a cluster, so the pod can never be read; the binding goes on all the same.
 pub(super) fn bind_pod(review: &Review) -> Decision {
-    let binding = match PodBinding::read(review) {
-        Ok(binding) => binding,
-        Err(decision) => return *decision,
-    };
-    let failure = RuleFailure {
-        kind: FailureKind::References,
-        rule: String::new(),
-        message: format!("{NO_POD} {}/{}: there is no cluster", binding.namespace, binding.name),
-    };
-    Decision {
-        allowed: true,
-        code: 200,
-        reason: NO_POD.to_owned(),
-        rejections: Vec::new(),
-        warnings: Vec::new(),
-        patch: Vec::new(),
-        object: review.object().cloned().unwrap_or_default(),
-        failures: vec![failure],
+    match PodBinding::read(review) {
+        Ok(_) => PodBinding::failed("failed to obtain pod", "there is no cluster to read it from"),
+        Err(decision) => *decision,
     }
 }
