@@ -267,7 +267,7 @@ impl Link {
     /// error.
     pub(crate) fn compile(mut self, limit: usize) -> Self {
         self.regex = self.pattern().map(|pattern| {
-            GoRegex::with_size_limit(pattern, limit).map_err(|error| error.message.into())
+            GoRegex::with_size_limit(pattern, limit).map_err(|error| error.to_string().into())
         });
         self
     }

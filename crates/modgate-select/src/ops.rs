@@ -259,7 +259,7 @@ pub(crate) fn infix<'a>(
             budget.spend(64 * (1 + pattern.len() as u64))?;
             match GoRegex::new(&pattern) {
                 Ok(regex) => Ok(Val::Bool(search(op, left, &regex, budget)?)),
-                Err(error) => Err(Why::Pattern(error.message.into())),
+                Err(error) => Err(Why::Pattern(error.to_string().into())),
             }
         }
         Binary::In => match right {

@@ -21,26 +21,26 @@ fn expressions() {
         "/../../conformance/kubemod/probes/expressions.json"
     );
     let corpus = Value::from_json(&std::fs::read(path).expect(path)).expect("valid JSON");
-    let mut cases: Vec<(&Value, &Value)> = Vec::new();
+    let mut cases: Vec<(Value, &Value)> = Vec::new();
     for group in corpus.get("groups").and_then(Value::as_array).expect("groups").iter() {
-        let input = group.get("input").expect("input");
+        let input = restored(group.get("input").expect("input"));
         let list = group.get("cases").and_then(Value::as_array).expect("cases");
-        cases.extend(list.iter().map(|case| (input, case)));
+        cases.extend(list.iter().map(|case| (input.clone(), case)));
     }
     let suite = corpus.get("language_suite").and_then(Value::as_array).expect("language_suite");
-    cases.extend(suite.iter().map(|case| (case.get("input").expect("input"), case)));
+    cases.extend(suite.iter().map(|case| (case.get("input").expect("input").clone(), case)));
     assert_eq!(cases.len(), 737);
 
     let (mut passed, mut differing, mut failures) = (0, 0, Vec::new());
     for (input, case) in cases {
         let text = case.get("expr").and_then(Value::as_str).expect("expr");
-        let ours = outcome(text, input);
+        let ours = outcome(text, &input);
         let recorded = recorded(case);
         let unordered = case.get("unordered").is_some();
         let same = ours == recorded || (unordered && sorted(&ours) == sorted(&recorded));
         match difference(text) {
             Some(Difference { id, rewritten }) => {
-                let required = outcome(&rewritten, input);
+                let required = outcome(&rewritten, &input);
                 if same {
                     failures.push(format!("{text}: listed under {id}, but equal"));
                 } else if ours != required || ours.get("outcome") == recorded.get("outcome") {
@@ -55,6 +55,20 @@ fn expressions() {
     }
     println!("{passed} passed, {differing} differing by decision, {} failed", failures.len());
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The document as it was when recorded: writing the corpus turned the `-0.0` in one list into `0`,
+/// while the texts recorded for it still say `-0`.
+fn restored(input: &Value) -> Value {
+    let mut input = input.clone();
+    if let Value::Object(root) = &mut input
+        && let Some(Value::Array(numbers)) = root.get_mut("nums")
+        && let Some(number) = numbers.make_mut().get_mut(19)
+    {
+        assert_eq!(number.to_json(), "0");
+        *number = Value::from_json(b"-0.0").expect("a number");
+    }
+    input
 }
 
 fn recorded(case: &Value) -> Value {
