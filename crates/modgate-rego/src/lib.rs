@@ -7,6 +7,8 @@
 //! traits, and every evaluation spends a [`modgate_value::Budget`].
 
 pub mod ast;
+mod compile;
+pub use compile::Capabilities;
 pub mod error;
 pub mod ir;
 mod lexer;

@@ -31,6 +31,15 @@ fn every_module_parses() {
                     println!("{note}: {}", errors[0].with_excerpt());
                 }
             }
+            let modules: Vec<_> = case.get("modules").and_then(Value::as_array).into_iter().flat_map(|m| m.iter()).enumerate().filter_map(|(i,m)| parser::parse_module(&format!("test-{i}.rego"), m.as_str().unwrap(), RegoVersion::V1).ok()).collect();
+            match modgate_rego::ir::Program::compile(&modules, &Default::default()) {
+                Ok(program) => {
+                    if let Err(errors) = program.query(case.get("query").and_then(Value::as_str).unwrap(), RegoVersion::V1, &Default::default()) {
+                        println!("Q {note}: {}", errors[0].with_excerpt());
+                    }
+                }
+                Err(errors) => println!("C {note}: {}", errors[0].with_excerpt()),
+            }
             let query = case.get("query").and_then(Value::as_str).unwrap();
             if let Err(errors) = parser::parse_query(query, RegoVersion::V1) {
                 failed += 1;

@@ -1,0 +1,470 @@
+//! Modules to a [`Program`].
+//!
+//! The stages, in OPA's order as far as it shows: names and conflicts between rules, resolution of
+//! names, expansion of calls, safety and order, lowering, recursion. A stage that finds errors is
+//! the last one.
+
+mod errors;
+mod expand;
+mod hir;
+mod lower;
+mod recursion;
+mod resolve;
+mod safety;
+mod signatures;
+mod symbols;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_value::Str;
+
+use self::{
+    errors::{Errors, Text},
+    hir::{Term, TermKind, Visit, walk_body, walk_term},
+    lower::Lowerer,
+    recursion::Dependencies,
+    resolve::{Globals, Resolver},
+    safety::{Unsafe, VarSet},
+    symbols::{Constants, Symbols},
+};
+use crate::{
+    ast::{self, HeadKind, Module, RegoVersion, Span},
+    error::{Code, Error},
+    ir::{Branch, GroupKind, Keyed, Leaf, Pattern, Program, Query, Rule, RuleId, SourceText},
+    parser,
+};
+
+/// What policies may call besides the built-ins, and what of those they may not.
+#[derive(Debug, Clone, Default)]
+pub struct Capabilities {
+    /// Functions of the host by name, such as `external_data`, with the number of their arguments.
+    pub host_functions: BTreeMap<Str, u32>,
+}
+
+impl Program {
+    /// Compiles modules together.
+    ///
+    /// # Errors
+    ///
+    /// At most ten, all of the first stage that found any.
+    pub fn compile(modules: &[Module], capabilities: &Capabilities) -> Result<Self, Vec<Error>> {
+        Compiler::new(modules, capabilities).run()
+    }
+
+    /// Compiles a query to run against this program, such as `data.example.allow = x`.
+    ///
+    /// # Errors
+    ///
+    /// As for modules; locations are those in `text`.
+    pub fn query(
+        &self,
+        text: &str,
+        version: RegoVersion,
+        capabilities: &Capabilities,
+    ) -> Result<Query, Vec<Error>> {
+        compile_query(self, text, version, capabilities)
+    }
+}
+
+struct Compiler<'m> {
+    modules: &'m [Module],
+    symbols: Symbols,
+    errors: Errors<'m>,
+}
+
+/// A rule between resolution and lowering.
+struct Draft {
+    id: RuleId,
+    vars: hir::Vars,
+    args: Vec<Term>,
+    branches: Vec<DraftBranch>,
+}
+
+struct DraftBranch {
+    body: hir::Body,
+    keys: Vec<Term>,
+    leaf: Term,
+    span: Span,
+}
+
+impl<'m> Compiler<'m> {
+    fn new(modules: &'m [Module], capabilities: &Capabilities) -> Self {
+        Self {
+            modules,
+            symbols: Symbols::new(modules, capabilities.host_functions.clone()),
+            errors: Errors::new(modules),
+        }
+    }
+
+    fn run(mut self) -> Result<Program, Vec<Error>> {
+        self.check_imports();
+        self.errors.finish()?;
+        // Groups are needed to resolve calls, but conflicts are reported after names.
+        let mut conflicts = Errors::new(self.modules);
+        self.symbols.group(self.modules, &mut conflicts);
+        let mut late = Vec::new();
+        let mut drafts = self.resolve(&mut late);
+        self.errors.finish()?;
+        conflicts.finish()?;
+        for (code, span, message) in late {
+            self.errors.push(code, span, message);
+        }
+        self.errors.finish()?;
+
+        let mut dependencies = Vec::with_capacity(drafts.len());
+        for draft in &mut drafts {
+            let mut rules = Dependencies::default();
+            draft.expand();
+            for branch in &draft.branches {
+                rules.body(&self.symbols, &branch.body);
+            }
+            dependencies.push(rules);
+            draft.check_safety(&mut self.errors);
+        }
+        self.errors.finish()?;
+        recursion::check(&self.symbols, self.modules, &dependencies, &mut self.errors);
+        self.errors.finish()?;
+
+        let mut rules = Vec::with_capacity(drafts.len());
+        let mut replaces_functions = false;
+        let mut replaces_data = false;
+        for mut draft in drafts {
+            let mut lowerer = Lowerer::new(&mut self.symbols, &mut draft.vars, false);
+            let rule =
+                lower_rule(self.modules, draft.id, &draft.args, &draft.branches, &mut lowerer);
+            replaces_functions |= lowerer.replaces_functions;
+            replaces_data |= lowerer.replaces_data;
+            for (code, span, message) in lowerer.errors {
+                self.errors.push(code, span, message);
+            }
+            rules.push(Rule {
+                frame: u32::try_from(draft.vars.len()).unwrap_or(u32::MAX),
+                names: draft.vars.0.into_iter().map(|info| info.name).collect(),
+                ..rule
+            });
+        }
+        self.errors.finish()?;
+        let modules = self
+            .modules
+            .iter()
+            .map(|module| SourceText { name: module.name.clone(), text: module.text.clone() })
+            .collect();
+        Ok(Program {
+            modules,
+            constants: self.symbols.constants.into_values().into(),
+            rules: rules.into(),
+            groups: self.symbols.groups.into(),
+            nodes: self.symbols.nodes.into(),
+            builtins: self.symbols.builtins.into(),
+            replaces_functions,
+            replaces_data,
+        })
+    }
+
+    fn check_imports(&mut self) {
+        for (index, module) in self.modules.iter().enumerate().filter(|(_, module)| module.strict) {
+            let at = |span: Span| Span { module: u32::try_from(index).unwrap_or(u32::MAX), ..span };
+            let mut seen: BTreeMap<&str, &ast::Import> = BTreeMap::new();
+            for import in &module.imports {
+                if let Some(before) = seen.insert(import.name(), import) {
+                    let written = module
+                        .text
+                        .get(before.span.start as usize..before.span.end as usize)
+                        .unwrap_or("");
+                    let message = format!("import must not shadow {written}");
+                    self.errors.push(Code::Compile, at(import.span), message);
+                    seen.insert(import.name(), before);
+                }
+            }
+            for rule in &module.rules {
+                if let Some(ast::Term { kind: ast::TermKind::Var(name), .. }) =
+                    rule.head.name.first()
+                    && (name == "input" || name == "data")
+                {
+                    let message =
+                        format!("rules must not shadow {name} (use a different rule name)");
+                    self.errors.push(Code::Compile, at(rule.span), message);
+                }
+                let bodies = rule.els.iter().map(|branch| &branch.body).chain([&rule.body]);
+                for body in bodies {
+                    self.check_shadowing(body, index);
+                }
+            }
+        }
+    }
+
+    /// Version 1 does not let variables hide `input` and `data`.
+    fn check_shadowing(&mut self, body: &[ast::Expr], module: usize) {
+        for expr in body {
+            if let ast::ExprKind::Every { body, .. } | ast::ExprKind::Not(body) = &expr.kind {
+                self.check_shadowing(body, module);
+            }
+            let ast::ExprKind::Term(ast::Term {
+                kind: ast::TermKind::Call(operator, args), ..
+            }) = &expr.kind
+            else {
+                continue;
+            };
+            if parser::operator_name(operator) == Some("assign")
+                && let Some(ast::Term { kind: ast::TermKind::Ref(parts), .. }) = args.first()
+                && let [ast::Term { kind: ast::TermKind::Var(name), .. }] = parts.as_slice()
+            {
+                let message =
+                    format!("variables must not shadow {name} (use a different variable name)");
+                let span = Span { module: u32::try_from(module).unwrap_or(u32::MAX), ..expr.span };
+                self.errors.push(Code::Compile, span, message);
+            }
+        }
+    }
+
+    fn resolve(&mut self, late: &mut Vec<(Code, Span, String)>) -> Vec<Draft> {
+        let mut drafts = Vec::new();
+        let mut next = 0;
+        for (index, module) in self.modules.iter().enumerate() {
+            let module_index = u32::try_from(index).unwrap_or(u32::MAX);
+            let globals = Globals::new(&mut self.symbols, self.modules, module);
+            for rule in &module.rules {
+                let id = RuleId(next);
+                next += 1;
+                let ground =
+                    self.symbols.sources.get(id.0 as usize).map_or(1, |source| source.ground);
+                let mut resolver = Resolver::new(
+                    &mut self.symbols,
+                    &globals,
+                    &mut self.errors,
+                    late,
+                    module_index,
+                    !module.strict,
+                );
+                let args = resolver.args(rule.head.args.as_deref().unwrap_or(&[]));
+                let keys = rule.head.name.get(ground..).unwrap_or(&[]);
+                let leaf = match &rule.head.kind {
+                    HeadKind::Value { value, .. } => value,
+                    HeadKind::Member(member) => member,
+                };
+                let at = |span: Span| Span { module: module_index, ..span };
+                let first = resolver.branch(&rule.body, keys, leaf);
+                let mut branches = vec![DraftBranch {
+                    body: first.body,
+                    keys: first.keys,
+                    leaf: first.leaf,
+                    span: at(rule.span),
+                }];
+                for branch in &rule.els {
+                    let resolved = resolver.branch(&branch.body, &[], &branch.value);
+                    branches.push(DraftBranch {
+                        body: resolved.body,
+                        keys: resolved.keys,
+                        leaf: resolved.leaf,
+                        span: at(branch.span),
+                    });
+                }
+                drafts.push(Draft { id, vars: resolver.vars, args, branches });
+            }
+        }
+        drafts
+    }
+}
+
+impl Draft {
+    fn expand(&mut self) {
+        let mut support = Vec::new();
+        for arg in &mut self.args {
+            expand::head(&mut self.vars, arg, &mut support);
+        }
+        for branch in &mut self.branches {
+            let mut body = expand::body(&mut self.vars, std::mem::take(&mut branch.body));
+            for key in &mut branch.keys {
+                expand::head(&mut self.vars, key, &mut body);
+                // Keys that are collections are matched as values.
+                if !matches!(key.kind, TermKind::Const(_) | TermKind::Var(_)) {
+                    let span = key.span;
+                    let local = self.vars.temporary(span);
+                    let value = std::mem::replace(key, local.clone());
+                    let kind = hir::ExprKind::Eq { left: local, right: value, assign: false };
+                    expand::append(&mut body, vec![hir::Expr::generated(kind, span)]);
+                }
+            }
+            expand::append(&mut body, support.clone());
+            expand::head(&mut self.vars, &mut branch.leaf, &mut body);
+            branch.body = body;
+        }
+    }
+
+    fn bound_by_args(&self) -> VarSet {
+        let mut bound = VarSet::new();
+        for arg in &self.args {
+            walk_term(arg, Visit::ALL, &mut |var| {
+                bound.insert(var);
+            });
+        }
+        bound
+    }
+
+    fn check_safety(&mut self, errors: &mut Errors<'_>) {
+        let bound = self.bound_by_args();
+        for branch in &mut self.branches {
+            let mut known = bound.clone();
+            walk_body(&branch.body, Visit::OUTER, &mut |var| {
+                known.insert(var);
+            });
+            for term in branch.keys.iter().chain([&branch.leaf]) {
+                walk_term(term, Visit::ALL, &mut |var| {
+                    if !known.contains(&var) && !self.vars.is_temporary(var) {
+                        let message = format!("var {} is unsafe", self.vars.name(var));
+                        errors.push(Code::UnsafeVar, term.span, message);
+                    }
+                });
+            }
+            let mut found = Unsafe::default();
+            branch.body = safety::order(std::mem::take(&mut branch.body), &bound, &mut found);
+            if !found.is_empty() {
+                for (code, span, message) in found.errors(&self.vars) {
+                    errors.push(code, span, message);
+                }
+            }
+        }
+    }
+}
+
+/// The rule, but for what is known only when all of it is lowered.
+fn lower_rule(
+    modules: &[Module],
+    id: RuleId,
+    args: &[Term],
+    drafts: &[DraftBranch],
+    lowerer: &mut Lowerer<'_>,
+) -> Rule {
+    let mut bound = VarSet::new();
+    let args: Vec<Pattern> = args.iter().map(|arg| lowerer.pattern(arg, &mut bound)).collect();
+    let group =
+        lowerer.symbols.group_of.get(id.0 as usize).copied().unwrap_or(crate::ir::GroupId(0));
+    let (depth, kind) = lowerer
+        .symbols
+        .groups
+        .get(group.0 as usize)
+        .map_or((0, GroupKind::Complete), |group| (group.path.len(), group.kind));
+    let source = lowerer.symbols.sources.get(id.0 as usize).copied();
+    let node_path = source
+        .and_then(|source| lowerer.symbols.node(source.node))
+        .map_or_else(Vec::new, |node| node.path.clone());
+    let head = lowerer.symbols.rule(modules, id).map(|rule| &rule.head);
+    let is_member = head.is_some_and(|head| matches!(head.kind, HeadKind::Member(_)));
+    let span = lowerer.symbols.span(modules, id);
+
+    let mut keys = Vec::new();
+    let mut branches = Vec::new();
+    let mut keyed = Vec::new();
+    for (index, draft) in drafts.iter().enumerate() {
+        let mut inside = bound.clone();
+        let body = lowerer.body(&draft.body, &mut inside);
+        let plain = |lowerer: &mut Lowerer<'_>, term: &Term| {
+            let value = lowerer.value(term, &inside);
+            if value.is_none() {
+                let message = "expression is unsafe".to_owned();
+                lowerer.errors.push((Code::UnsafeVar, term.span, message));
+            }
+            value
+        };
+        if index == 0 {
+            // Constant keys between the group's document and the node of the rule.
+            keys.extend(node_path.iter().skip(depth).map(|key| crate::ir::Term::Const(*key)));
+            for key in &draft.keys {
+                keys.extend(plain(lowerer, key));
+            }
+        }
+        let Some(leaf) = plain(lowerer, &draft.leaf) else { continue };
+        let leaf = if is_member { Leaf::Member(leaf) } else { Leaf::Value(leaf) };
+        branches.push(Branch { body, leaf, span: draft.span });
+        if index == 0 && matches!(kind, GroupKind::Set | GroupKind::Object) {
+            let constant_keys: Vec<Pattern> = node_path
+                .iter()
+                .skip(depth)
+                .map(|key| Pattern::Equal(crate::ir::Term::Const(*key)))
+                .collect();
+            let member = is_member.then_some(&draft.leaf);
+            let positions: Vec<&Term> = draft.keys.iter().chain(member).collect();
+            for count in 1..=constant_keys.len() + positions.len() {
+                let mut known = bound.clone();
+                let mut patterns: Vec<Pattern> =
+                    constant_keys.iter().take(count).cloned().collect();
+                for term in positions.iter().take(count.saturating_sub(constant_keys.len())) {
+                    patterns.push(lowerer.pattern(term, &mut known));
+                }
+                let body = lowerer.body(&draft.body, &mut known);
+                keyed.push(Keyed { patterns, body });
+            }
+        }
+    }
+    Rule { group, frame: 0, args, keys, branches, keyed, names: Vec::new(), span }
+}
+
+fn compile_query(
+    program: &Program,
+    text: &str,
+    version: RegoVersion,
+    capabilities: &Capabilities,
+) -> Result<Query, Vec<Error>> {
+    let body = parser::parse_query(text, version)?;
+    let name = Str::default();
+    let mut texts: Vec<Text<'_>> = program
+        .modules
+        .iter()
+        .map(|module| Text { name: &module.name, text: &module.text })
+        .collect();
+    let module = u32::try_from(texts.len()).unwrap_or(u32::MAX);
+    texts.push(Text { name: &name, text });
+    let mut errors = Errors::of_texts(texts);
+    let mut symbols = Symbols {
+        constants: Constants::from_values(&program.constants),
+        nodes: program.nodes.to_vec(),
+        groups: program.groups.to_vec(),
+        host: capabilities.host_functions.clone(),
+        ..Symbols::default()
+    };
+    symbols.restore_builtins(&program.builtins);
+    let globals = Globals::default();
+    let mut late = Vec::new();
+    let mut resolver = Resolver::new(&mut symbols, &globals, &mut errors, &mut late, module, true);
+    let (body, outputs) = resolver.query(&body);
+    let mut vars = resolver.vars;
+    errors.finish()?;
+    for (code, span, message) in late {
+        errors.push(code, span, message);
+    }
+    errors.finish()?;
+    let body = expand::body(&mut vars, body);
+    let mut found = Unsafe::default();
+    let body = safety::order(body, &VarSet::new(), &mut found);
+    for (code, span, message) in found.errors(&vars) {
+        errors.push(code, span, message);
+    }
+    errors.finish()?;
+    let mut lowerer = Lowerer::new(&mut symbols, &mut vars, true);
+    let mut bound = VarSet::new();
+    let body = lowerer.body(&body, &mut bound);
+    let replaces_functions = program.replaces_functions || lowerer.replaces_functions;
+    let replaces_data = program.replaces_data || lowerer.replaces_data;
+    for (code, span, message) in lowerer.errors {
+        errors.push(code, span, message);
+    }
+    errors.finish()?;
+    let outputs = outputs
+        .into_iter()
+        .filter(|(_, var)| bound.contains(var))
+        .map(|(name, var)| (name, crate::ir::Slot(var)))
+        .collect();
+    Ok(Query {
+        program: Program {
+            constants: symbols.constants.into_values().into(),
+            builtins: symbols.builtins.into(),
+            replaces_functions,
+            replaces_data,
+            ..program.clone()
+        },
+        body,
+        frame: u32::try_from(vars.len()).unwrap_or(u32::MAX),
+        outputs,
+        text: Arc::from(text),
+    })
+}

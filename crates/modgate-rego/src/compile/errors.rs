@@ -1,0 +1,66 @@
+//! Collecting what is wrong.
+
+use crate::{
+    ast::{Module, Span},
+    error::{Code, Error, locate},
+};
+
+/// OPA stops after this many errors, and so do we.
+const LIMIT: usize = 10;
+
+/// The text a [`Span`] points into.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Text<'m> {
+    pub(super) name: &'m modgate_value::Str,
+    pub(super) text: &'m str,
+}
+
+/// The errors found so far.
+#[derive(Debug)]
+pub(super) struct Errors<'m> {
+    texts: Vec<Text<'m>>,
+    found: Vec<Error>,
+}
+
+impl<'m> Errors<'m> {
+    pub(super) fn new(modules: &'m [Module]) -> Self {
+        let texts =
+            modules.iter().map(|module| Text { name: &module.name, text: &module.text }).collect();
+        Self { texts, found: Vec::new() }
+    }
+
+    /// For texts that are not modules, in the order of [`Span::module`].
+    pub(super) fn of_texts(texts: Vec<Text<'m>>) -> Self {
+        Self { texts, found: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, code: Code, span: Span, message: impl Into<String>) {
+        let Some(Text { name, text }) = self.texts.get(span.module as usize) else { return };
+        let error = Error::at(code, name, text, span, message.into());
+        if self.found.len() < LIMIT && !self.found.contains(&error) {
+            self.found.push(error);
+        }
+    }
+
+    /// `file:line` of a span.
+    pub(super) fn place(&self, span: Span) -> String {
+        let Some(Text { name, text }) = self.texts.get(span.module as usize) else {
+            return String::new();
+        };
+        let (line, column, _) = locate(text, span.start as usize);
+        if name.is_empty() { format!("{line}:{column}") } else { format!("{name}:{line}") }
+    }
+
+    /// What was found, if anything.
+    pub(super) fn finish(&mut self) -> Result<(), Vec<Error>> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_by(|a, b| {
+            (&a.file, a.line, a.column, a.code, &a.message)
+                .cmp(&(&b.file, b.line, b.column, b.code, &b.message))
+        });
+        Err(found)
+    }
+}
