@@ -11,7 +11,8 @@ mod quote;
 use std::borrow::Cow;
 
 pub use printf::{Arg, sprint, sprintf, sprintln};
-pub(crate) use quote::{go_syntax, quote};
+pub use quote::quote;
+pub(crate) use quote::go_syntax;
 
 use crate::{Value, gofloat};
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{Value, gofloat};
 
 /// `strconv.Quote(text)`.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     quote_into(text, false, &mut out);
     out

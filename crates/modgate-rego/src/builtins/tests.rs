@@ -1,0 +1,10 @@
+//! What all groups have in common.
+
+use super::*;
+
+#[test]
+fn signatures_print_back() {
+    for builtin in all() {
+        assert_eq!(builtin.declaration().to_string(), builtin.signature, "{}", builtin.name);
+    }
+}

@@ -1,0 +1,78 @@
+//! Asking for and converting between types.
+
+use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
+use crate::{
+    number::Num,
+    value::{Value, View},
+};
+
+pub(super) const BUILTINS: &[Builtin] = &[
+    Builtin::new("is_null", "(x: any) => result: boolean", |_, args| is(args, "null")),
+    Builtin::new("is_boolean", "(x: any) => result: boolean", |_, args| is(args, "boolean")),
+    Builtin::new("is_number", "(x: any) => result: boolean", |_, args| is(args, "number")),
+    Builtin::new("is_string", "(x: any) => result: boolean", |_, args| is(args, "string")),
+    Builtin::new("is_array", "(x: any) => result: boolean", |_, args| is(args, "array")),
+    Builtin::new("is_object", "(x: any) => result: boolean", |_, args| is(args, "object")),
+    Builtin::new("is_set", "(x: any) => result: boolean", |_, args| is(args, "set")),
+    Builtin::new("type_name", "(x: any) => type: string", |_, args| {
+        Ok(Some(Value::str(operand::any(args, 0).type_name())))
+    }),
+    Builtin::new("to_number", "(x: any<null, boolean, number, string>) => num: number", to_number),
+    Builtin::new("cast_null", "(any) => null", |_, args| cast(args, "null")).deprecated(),
+    Builtin::new("cast_boolean", "(any) => boolean", |_, args| cast(args, "boolean")).deprecated(),
+    Builtin::new("cast_string", "(any) => string", |_, args| cast(args, "string")).deprecated(),
+    Builtin::new("cast_object", "(any) => object[any: any]", |_, args| cast(args, "object"))
+        .deprecated(),
+    Builtin::new("cast_array", "(any) => array[any]", cast_array).deprecated(),
+    Builtin::new("cast_set", "(any) => set[any]", cast_set).deprecated(),
+];
+
+fn is<'a>(args: &[Value<'a>], name: &str) -> Outcome<'a> {
+    yes_or_no(operand::any(args, 0).type_name() == name)
+}
+
+fn cast<'a>(args: &[Value<'a>], name: &'static str) -> Outcome<'a> {
+    let value = operand::any(args, 0);
+    if value.type_name() == name {
+        return Ok(Some(value));
+    }
+    Err(operand::wrong_type(0, value, &[name]))
+}
+
+fn cast_array<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    let items: Vec<_> = operand::elements(args, 0, &["array", "set"])?.collect();
+    context.array(&items)
+}
+
+fn cast_set<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    let items: Vec<_> = operand::elements(args, 0, &["array", "set"])?.collect();
+    Ok(Some(context.heap.set(items)?))
+}
+
+fn to_number<'a>(_: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    let value = operand::any(args, 0);
+    match value.view() {
+        View::Null | View::Bool(false) => Ok(Some(Value::int(0))),
+        View::Bool(true) => Ok(Some(Value::int(1))),
+        View::Number(_) => Ok(Some(value)),
+        View::String(text) => parse_number(value, text),
+        _ => Err(operand::wrong_type(0, value, &["null", "boolean", "number", "string"])),
+    }
+}
+
+/// What Go's `strconv.ParseFloat` accepts, keeping the text.
+fn parse_number<'a>(value: Value<'a>, text: &'a str) -> Outcome<'a> {
+    let unsigned = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
+    if matches!(unsigned.as_str(), "inf" | "infinity" | "nan") {
+        return Err(operand::wrong_type(0, value, &["valid number string"]));
+    }
+    let problem = |what: &str| {
+        let quoted = modgate_value::gofmt::quote(text);
+        BuiltinError::failed(format!("strconv.ParseFloat: parsing {quoted}: {what}"))
+    };
+    let float: f64 = text.parse().map_err(|_| problem("invalid syntax"))?;
+    if float.is_infinite() {
+        return Err(problem("value out of range"));
+    }
+    Ok(Some(Value::number(Num::from_text(text))))
+}
