@@ -110,6 +110,7 @@ pub(crate) enum Function {
 pub(crate) struct Path {
     pub(crate) root: Root,
     pub(crate) steps: Vec<Step>,
+    multi: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,8 +146,19 @@ impl Step {
 }
 
 impl Path {
+    pub(crate) fn new(root: Root, steps: Vec<Step>) -> Self {
+        let multi = steps.iter().any(Step::is_multi);
+        Self { root, steps, multi }
+    }
+
+    /// Whether the path's value is a list of all places it leads to.
     pub(crate) fn is_multi(&self) -> bool {
-        self.steps.iter().any(Step::is_multi)
+        self.multi
+    }
+
+    /// Whether different places can have the same captured keys.
+    pub(crate) fn may_collide(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Union(_) | Step::Descend))
     }
 
     /// The keys, if every step is a constant text key.
@@ -198,6 +210,10 @@ impl Node {
             }
             _ => Self { kind: Kind::Chain(Box::new(left), vec![link]), span },
         }
+    }
+
+    pub(crate) fn is_literal(&self) -> bool {
+        matches!(self.kind, Kind::Number(_) | Kind::Text(_) | Kind::Bool(_))
     }
 
     /// Calls `visit` with every node directly inside this one.

@@ -6,9 +6,10 @@ use modgate_value::{Budget, Str, Value, diag::Span};
 
 use crate::{
     EvalError, Lint, List, ParseError, Requirement, Val, Zone, analysis,
-    ast::Node,
+    ast::{Kind, Node},
     lint, parse,
     plain::{Plain, Scope},
+    stream::{Cursor, Stream},
 };
 
 /// What a parsed expression depends on besides its text.
@@ -91,7 +92,7 @@ impl Expr {
         document: &'a Value,
         budget: &Budget<'_>,
     ) -> Result<Val<'a>, EvalError> {
-        self.eval_plain(document, budget)
+        Ok(Stream::new(document, budget, &self.zone).run(&self.root)?)
     }
 
     /// As [`Expr::eval`] by the plain evaluator, which everything faster is measured against.
@@ -120,7 +121,29 @@ impl Expr {
         budget: &Budget<'_>,
         visit: &mut dyn FnMut(&Val<'a>) -> ControlFlow<()>,
     ) -> Result<Shape, EvalError> {
-        Ok(visit_values(&self.eval(document, budget)?, visit))
+        let stream = Stream::new(document, budget, &self.zone);
+        let Kind::Path(path) = &self.root.kind else {
+            return Ok(visit_values(&stream.run(&self.root)?, visit));
+        };
+        if !path.is_multi() {
+            return Ok(match stream.place(path)? {
+                Cursor::Json(Value::Array(array)) => {
+                    let _ = array.iter().try_for_each(|element| visit(&Val::from(element)));
+                    Shape::List { dropped_undefined: false }
+                }
+                place => visit_values(&place.into(), visit),
+            });
+        }
+        let mut dropped_undefined = false;
+        stream.each(path, &mut |_, cursor| {
+            let value = Val::from(cursor);
+            if value.is_undefined() {
+                dropped_undefined = true;
+                return Ok(ControlFlow::Continue(()));
+            }
+            Ok(visit(&value))
+        })?;
+        Ok(Shape::List { dropped_undefined })
     }
 
     /// Evaluates and reports the value of every part on the way, innermost first. Literals are
@@ -137,6 +160,11 @@ impl Expr {
     ) -> Result<Val<'a>, EvalError> {
         let scope = Scope::new(document, budget, &self.zone);
         Ok(Plain::new(Some(observe)).eval(&self.root, &scope)?)
+    }
+
+    /// Whether both mean the same by construction: equal trees, however spelled.
+    pub fn same_tree(&self, other: &Self) -> bool {
+        self.root == other.root
     }
 
     /// What is legal but probably not meant (verdicts W of the specification's section 9).

@@ -17,13 +17,14 @@ mod parse;
 mod patch;
 mod plain;
 mod print;
+mod stream;
 mod time;
 mod val;
 
 pub use analysis::Requirement;
 pub use error::{EvalError, ParseError};
 pub use expr::{Expr, Observation, Options, Shape};
-pub use lint::Lint;
+pub use lint::{Lint, exponent_text};
 pub use patch::{Item, Key, KeyPart, PatchSelect};
 pub use time::{Time, Zone};
 pub use val::{List, Map, Val};

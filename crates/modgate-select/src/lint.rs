@@ -1,8 +1,13 @@
-//! What is legal but probably not meant.
+//! What is legal but probably not meant: the verdicts W of the specification that show in a text.
 
-use modgate_value::diag::Span;
+use std::collections::BTreeSet;
 
-use crate::ast::Node;
+use modgate_value::{diag::Span, gofloat};
+
+use crate::{
+    ast::{Binary, Function, Kind, Link, Node, Path, Root, Step, Text},
+    num,
+};
 
 /// Something legal that is probably not what the author meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +22,187 @@ pub struct Lint {
     pub help: Option<String>,
 }
 
-pub(crate) fn lints(_node: &Node) -> Vec<Lint> {
-    Vec::new()
+/// The text a number written like this has for `matchValue`, `matchValues`, `matchRegex` and `=~`,
+/// where that is another one (Q-08): `1.00066e+09` for `1000660000`.
+///
+/// ```
+/// assert_eq!(modgate_select::exponent_text("1000660000").as_deref(), Some("1.00066e+09"));
+/// assert_eq!(modgate_select::exponent_text("65535"), None);
+/// ```
+pub fn exponent_text(text: &str) -> Option<String> {
+    let plain = text.strip_prefix('-').unwrap_or(text);
+    if !plain.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    let shown = gofloat::general(num::parse_float(text).ok()?);
+    shown.contains('e').then_some(shown)
+}
+
+pub(crate) fn lints(root: &Node) -> Vec<Lint> {
+    let mut checked = BTreeSet::new();
+    walk(root, &mut |node| {
+        if let Kind::Call(function, arguments) = &node.kind
+            && *function != Function::Date
+        {
+            checked.extend(arguments.iter().map(ToString::to_string));
+        }
+    });
+    let mut lints = Vec::new();
+    walk(root, &mut |node| match &node.kind {
+        Kind::Chain(first, links) => {
+            if let Some(link) = links.first() {
+                missing_is_unequal(first, link, &checked, &mut lints);
+                numeric_text(first, link, &mut lints);
+            }
+            for link in links {
+                numeric_text(&link.right, link, &mut lints);
+                pattern(link, &mut lints);
+            }
+        }
+        Kind::Path(path) => {
+            for step in &path.steps {
+                if let Step::Filter(condition) = step {
+                    bare_condition(condition, &mut lints);
+                }
+            }
+        }
+        Kind::Call(function, arguments) if arguments.len() != 1 => lints.push(Lint {
+            id: "Q-15",
+            message: format!(
+                "`{}` takes exactly one argument and has {}, so this always fails",
+                function.name(),
+                arguments.len()
+            ),
+            span: node.span,
+            help: None,
+        }),
+        Kind::CallVariable(keys, _) => unknown_function(keys, node.span, &mut lints),
+        _ => {}
+    });
+    lints
+}
+
+fn walk<'n>(node: &'n Node, visit: &mut dyn FnMut(&'n Node)) {
+    visit(node);
+    node.children(&mut |child| walk(child, visit));
+}
+
+/// A path that is undefined when a key is missing.
+fn may_be_missing(node: &Node) -> bool {
+    let Kind::Path(path) = &node.kind else {
+        return false;
+    };
+    let Path { root, steps, .. } = path;
+    // Every object has these.
+    let always = *root == Root::Document
+        && matches!(
+            path.constant_keys().as_deref(),
+            Some([key]) if matches!(key.as_str(), "kind" | "apiVersion" | "metadata")
+        );
+    !path.is_multi() && matches!(steps.last(), Some(Step::Key(_))) && !always
+}
+
+fn missing_is_unequal(left: &Node, link: &Link, checked: &BTreeSet<String>, out: &mut Vec<Lint>) {
+    if link.op != Binary::NotEqual {
+        return;
+    }
+    let missing = [left, &link.right].into_iter().find(|side| may_be_missing(side));
+    let Some(place) = missing.map(ToString::to_string) else {
+        return;
+    };
+    if !checked.contains(&place) {
+        out.push(Lint {
+            id: "Q-03",
+            message: format!("this is also true where `{place}` is missing"),
+            span: left.span.to(link.right.span),
+            help: Some(format!("add `isDefined({place}) && ` unless that is meant")),
+        });
+    }
+}
+
+fn bare_condition(condition: &Node, out: &mut Vec<Lint>) {
+    if may_be_missing(condition) {
+        out.push(Lint {
+            id: "Q-04",
+            message: format!(
+                "this filter keeps elements without `{condition}` and drops those where it is text"
+            ),
+            span: condition.span,
+            help: Some(format!("to test for presence write `isDefined({condition})`")),
+        });
+    }
+}
+
+fn numeric_text(side: &Node, link: &Link, out: &mut Vec<Lint>) {
+    let (Binary::Equal | Binary::NotEqual, Kind::Text(Text { text, number: Some(number) })) =
+        (link.op, &side.kind)
+    else {
+        return;
+    };
+    let message = if number.is_nan() {
+        format!("the text `{text}` is compared as not-a-number, which equals nothing")
+    } else {
+        format!("the text `{text}` is compared as a number, so other spellings of it are equal too")
+    };
+    let help = (link.op == Binary::Equal)
+        .then(|| format!("to compare texts write `in [{side}]` instead of `== {side}`"));
+    out.push(Lint { id: "Q-07", message, span: side.span, help });
+}
+
+fn pattern(link: &Link, out: &mut Vec<Lint>) {
+    let Some(pattern) = link.pattern() else {
+        return;
+    };
+    let span = link.right.span;
+    if let Some(Err(message)) = &link.regex {
+        let message = format!("this always fails: {message}");
+        out.push(Lint { id: "Q-14", message, span, help: None });
+        return;
+    }
+    let alternatives = pattern.split(['^', '$', '(', ')', '|', '?', ':']);
+    if let Some((number, shown)) =
+        alternatives.filter_map(|text| Some((text, exponent_text(text)?))).next()
+    {
+        out.push(Lint {
+            id: "Q-08",
+            message: format!("a number is searched as the text `{shown}`, not as `{number}`"),
+            span,
+            help: Some("compare numbers with `==`".to_owned()),
+        });
+    }
+}
+
+fn unknown_function(keys: &[Node], span: Span, out: &mut Vec<Lint>) {
+    let name = match keys {
+        [Node { kind: Kind::Text(name), .. }] => name.text.as_str(),
+        _ => "",
+    };
+    let known = Function::ALL
+        .into_iter()
+        .map(Function::name)
+        .find(|known| known.eq_ignore_ascii_case(name) || is_near(known, name));
+    let mut names: Vec<&str> = Function::ALL.into_iter().map(Function::name).collect();
+    names.sort_unstable();
+    out.push(Lint {
+        id: "Q-15",
+        message: if name.is_empty() {
+            "only functions can be called, so this always fails".to_owned()
+        } else {
+            format!("there is no function `{name}`, so this always fails")
+        },
+        span,
+        help: Some(match known {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => format!("the functions are {}", names.join(", ")),
+        }),
+    });
+}
+
+/// Whether the names differ by one letter: exchanged, missing or in excess.
+fn is_near(known: &str, name: &str) -> bool {
+    let same_start = known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+    let rest = |text: &str, skip: usize| text.get(same_start + skip..).map(str::to_owned);
+    let (one, other) = (rest(known, 1), rest(name, 1));
+    (one.is_some() && (one == other || one == rest(name, 0)))
+        || (other.is_some() && other == rest(known, 0))
 }

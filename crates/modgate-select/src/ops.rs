@@ -7,9 +7,12 @@ use modgate_value::{Budget, Exhausted, Str, diag::Span, regex::GoRegex};
 
 use crate::{
     EvalError, List, Map, Time, Val, Zone,
-    ast::{Binary, Function, Unary},
+    ast::{Binary, Function, Link, Node, Unary},
     num,
 };
+
+/// What a pattern that is no literal may compile to: it is compiled for every evaluation.
+const COMPUTED_REGEX_BYTES: usize = 1 << 20;
 
 /// Why a part of an expression has no value. Kept as data, because filters and multi steps drop
 /// most failures unseen and their texts would cost more than the evaluation.
@@ -225,8 +228,24 @@ pub(crate) fn same(
     })
 }
 
-/// Every infix operator whose right side is always evaluated. `None` where the operands do not fit.
-pub(crate) fn infix<'a>(
+/// `left op right`, once both sides have values; `first` starts the chain.
+pub(crate) fn link<'a>(
+    first: &Node,
+    link: &'a Link,
+    left: &Val<'a>,
+    right: &Val<'a>,
+    budget: &Budget<'_>,
+) -> Evaluated<'a> {
+    let result = match &link.regex {
+        Some(Ok(regex)) => Ok(Val::Bool(search(link.op, left, regex, budget)?)),
+        Some(Err(message)) => Err(Why::Pattern(message.clone())),
+        None => infix(link.op, left, right, budget)?,
+    };
+    result.map_err(|why| Fault::Failed(why, first.span.to(link.right.span)))
+}
+
+/// Every infix operator; the inner error is the language's.
+fn infix<'a>(
     op: Binary,
     left: &Val<'a>,
     right: &Val<'a>,
@@ -257,7 +276,7 @@ pub(crate) fn infix<'a>(
             let pattern = text(right, budget)?;
             // Compiling costs far more than a step; 64 per byte is about a microsecond's worth.
             budget.spend(64 * (1 + pattern.len() as u64))?;
-            match GoRegex::new(&pattern) {
+            match GoRegex::with_size_limit(&pattern, COMPUTED_REGEX_BYTES) {
                 Ok(regex) => Ok(Val::Bool(search(op, left, &regex, budget)?)),
                 Err(error) => Err(Why::Pattern(error.to_string().into())),
             }

@@ -491,7 +491,7 @@ impl<'t> Parser<'t> {
                 Token::Mark('(') => steps.push(self.script()?),
                 _ => {
                     self.put_back("jsonpath");
-                    return Ok((Path { root, steps }, span));
+                    return Ok((Path::new(root, steps), span));
                 }
             }
             span = span.to(self.lexer.span());

@@ -1,6 +1,6 @@
 //! Patch selects: bare paths and the keys they capture.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use modgate_value::{Budget, Str, Value, format_smolstr};
 
@@ -9,6 +9,7 @@ use crate::{
     ast::Path,
     parse,
     plain::{self, Plain, Scope},
+    stream::Stream,
 };
 
 /// A parsed `patch[].select`: nothing but a path (spec `kubemod.md`, 2.9, strict ).
@@ -104,20 +105,47 @@ impl PatchSelect {
         root: &'a Value,
         budget: &Budget<'_>,
     ) -> Result<Vec<Item<'a>>, EvalError> {
+        let stream = Stream::new(root, budget, &self.zone);
+        let mut items: Vec<Item<'a>> = Vec::new();
+        stream.each(&self.path, &mut |trail, cursor| {
+            budget.allocate(size_of::<Item<'_>>())?;
+            items.push(Item { keys: trail.keys(), value: cursor.into() });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(if self.path.may_collide() { distinct(items) } else { items })
+    }
+
+    /// As [`PatchSelect::items`] by the plain evaluator, which that is measured against.
+    ///
+    /// # Errors
+    ///
+    /// As [`PatchSelect::items`].
+    pub fn items_plain<'a>(
+        &'a self,
+        root: &'a Value,
+        budget: &Budget<'_>,
+    ) -> Result<Vec<Item<'a>>, EvalError> {
         let scope = Scope::new(root, budget, &self.zone);
         let found = Plain::new(None).matches(&self.path, &scope)?;
-        let mut items: Vec<Item<'a>> = Vec::with_capacity(found.len());
-        // KubeMod tells places apart by the texts of their keys.
-        let mut places: BTreeMap<Vec<Str>, usize> = BTreeMap::new();
-        for (captures, value) in found {
-            let keys: Vec<Key> = plain::flat(&captures).collect();
-            let texts = keys.iter().map(Key::text).collect();
-            let at = *places.entry(texts).or_insert(items.len());
-            match items.get_mut(at) {
-                Some(item) => item.value = value,
-                None => items.push(Item { keys, value }),
-            }
-        }
-        Ok(items)
+        let items = found.into_iter().map(|(captures, value)| {
+            let keys = plain::flat(&captures).collect();
+            Item { keys, value }
+        });
+        Ok(distinct(items.collect()))
     }
+}
+
+/// Joins items with equal keys; KubeMod tells them apart by the texts of the keys.
+fn distinct(items: Vec<Item<'_>>) -> Vec<Item<'_>> {
+    let mut distinct: Vec<Item<'_>> = Vec::with_capacity(items.len());
+    let mut places: BTreeMap<Vec<Str>, usize> = BTreeMap::new();
+    for item in items {
+        let texts = item.keys.iter().map(Key::text).collect();
+        let at = *places.entry(texts).or_insert(distinct.len());
+        match distinct.get_mut(at) {
+            Some(known) => known.value = item.value,
+            None => distinct.push(item),
+        }
+    }
+    distinct
 }

@@ -110,9 +110,7 @@ impl<'o, 'a> Plain<'o, 'a> {
                         continue;
                     }
                     let right = self.eval(&link.right, scope)?;
-                    let span = first.span.to(link.right.span);
-                    let result = ops::infix(link.op, &left, &right, scope.budget)?;
-                    left = result.map_err(|why| Fault::Failed(why, span))?;
+                    left = ops::link(first, link, &left, &right, scope.budget)?;
                 }
                 Ok(left)
             }
@@ -204,45 +202,71 @@ impl<'o, 'a> Plain<'o, 'a> {
         }
     }
 
-    /// All results of a path. Plain steps between two multi steps count as one: what fails or is
-    /// undefined at their end is dropped, what is undefined in between is not.
+    /// All results of a path.
     pub(crate) fn matches(
         &mut self,
         path: &'a Path,
         scope: &Scope<'a, '_>,
     ) -> Evaluated<'a, Vec<Found<'a>>> {
-        let mut steps = path.steps.as_slice();
-        let mut found = vec![(Vec::new(), Self::start(path, scope))];
-        let mut at_start = true;
+        let plain = path.steps.iter().take_while(|step| !step.is_multi()).count();
+        let (group, rest) = path.steps.split_at_checked(plain).unwrap_or((&path.steps, &[]));
+        let Some(start) = self.plain_group(group, Self::start(path, scope), scope)? else {
+            return Ok(Vec::new());
+        };
+        match rest.split_first() {
+            Some((multi, rest)) => self.matches_behind(multi, rest, start, scope),
+            None => Ok(vec![(Vec::new(), start)]),
+        }
+    }
+
+    /// All results of a multi step on `start` and the steps behind it.
+    pub(crate) fn matches_behind(
+        &mut self,
+        multi: &'a Step,
+        rest: &'a [Step],
+        start: Val<'a>,
+        scope: &Scope<'a, '_>,
+    ) -> Evaluated<'a, Vec<Found<'a>>> {
+        let mut found = vec![(Vec::new(), start)];
+        let (mut multi, mut rest) = (multi, rest);
         loop {
-            let plain = steps.iter().take_while(|step| !step.is_multi()).count();
-            let (group, rest) = steps.split_at_checked(plain).unwrap_or((steps, &[]));
-            if at_start || !group.is_empty() {
-                let mut kept = Vec::new();
-                for (captures, value) in found {
-                    match self.plain_steps(group, value, scope) {
-                        Ok(Val::Undefined) | Err(Fault::Failed(..)) => {}
-                        Ok(value) => kept.push((captures, value)),
-                        Err(exhausted) => return Err(exhausted),
-                    }
-                }
-                found = kept;
-            }
-            at_start = false;
-            let Some((multi, rest)) = rest.split_first() else {
-                return Ok(found);
-            };
-            steps = rest;
+            let plain = rest.iter().take_while(|step| !step.is_multi()).count();
+            let (group, behind) = rest.split_at_checked(plain).unwrap_or((rest, &[]));
             let mut next = Vec::new();
             for (captures, value) in found {
                 for (capture, value) in self.multi_step(multi, value, scope)? {
-                    scope.budget.spend(1)?;
-                    scope.budget.allocate(size_of::<Found<'_>>())?;
-                    let captures = captures.iter().cloned().chain([capture]).collect();
-                    next.push((captures, value));
+                    let value = if group.is_empty() {
+                        Some(value)
+                    } else {
+                        self.plain_group(group, value, scope)?
+                    };
+                    if let Some(value) = value {
+                        let captures = captures.iter().cloned().chain([capture]).collect();
+                        scope.budget.allocate(size_of::<Found<'_>>())?;
+                        next.push((captures, value));
+                    }
                 }
             }
             found = next;
+            match behind.split_first() {
+                Some((step, behind)) => (multi, rest) = (step, behind),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Plain steps between two multi steps count as one: what fails or is undefined at their end
+    /// is dropped, what is undefined in between is not.
+    fn plain_group(
+        &mut self,
+        steps: &'a [Step],
+        start: Val<'a>,
+        scope: &Scope<'a, '_>,
+    ) -> Evaluated<'a, Option<Val<'a>>> {
+        match self.plain_steps(steps, start, scope) {
+            Ok(Val::Undefined) | Err(Fault::Failed(..)) => Ok(None),
+            Ok(value) => Ok(Some(value)),
+            Err(exhausted) => Err(exhausted),
         }
     }
 
@@ -273,7 +297,7 @@ impl<'o, 'a> Plain<'o, 'a> {
     ) -> Evaluated<'a, (Key, Val<'a>)> {
         let span = key.span;
         let scope = scope.with_current(value.clone());
-        let mut key = |plain: &mut Self| match plain.eval(key, &scope) {
+        let key = |plain: &mut Self| match plain.eval(key, &scope) {
             Err(Fault::Failed(why, span)) => Err(Fault::Failed(Why::BadKey(Box::new(why)), span)),
             other => other,
         };

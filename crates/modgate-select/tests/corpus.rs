@@ -16,10 +16,8 @@ struct Difference {
 
 #[test]
 fn expressions() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../conformance/kubemod/probes/expressions.json"
-    );
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/kubemod/probes/expressions.json");
     let corpus = Value::from_json(&std::fs::read(path).expect(path)).expect("valid JSON");
     let mut cases: Vec<(Value, &Value)> = Vec::new();
     for group in corpus.get("groups").and_then(Value::as_array).expect("groups").iter() {
@@ -90,9 +88,9 @@ fn outcome(text: &str, input: &Value) -> Value {
     let plain = match expr.eval_plain(input, &budget) {
         Ok(Val::Null) => [pair("outcome", "null".into())].into_iter().collect(),
         Ok(Val::Undefined) => [pair("outcome", "undefined".into())].into_iter().collect(),
-        Ok(value) => [pair("outcome", "value".into()), pair("result", encode(&value))]
-            .into_iter()
-            .collect(),
+        Ok(value) => {
+            [pair("outcome", "value".into()), pair("result", encode(&value))].into_iter().collect()
+        }
         Err(EvalError::Failed { message, .. }) => {
             [pair("outcome", "eval_error".into()), pair("error", message.into())]
                 .into_iter()
@@ -160,7 +158,8 @@ fn separate_operators(text: &str) -> Option<String> {
         } else if !behind_operand || run == 0 || matches!(c, 'i' | 'n') || INFIX.contains(&glued) {
             c.len_utf8()
         } else if let Some(operator) = INFIX.iter().find(|name| {
-            let behind = glued.strip_prefix(**name).map(|rest| rest.trim_start_matches(['-', '!', '~']));
+            let behind =
+                glued.strip_prefix(**name).map(|rest| rest.trim_start_matches(['-', '!', '~']));
             behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(['i', 'n']))
         }) {
             out.push_str(operator);
