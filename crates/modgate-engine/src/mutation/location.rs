@@ -140,7 +140,8 @@ struct Name<'a>(&'a str);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SPECIAL: [char; 12] = ['\'', '"', '\\', '*', '[', ']', ':', '.', ' ', '\t', '\n', '\r'];
+        const SPECIAL: [char; 12] =
+            ['\'', '"', '\\', '*', '[', ']', ':', '.', ' ', '\t', '\n', '\r'];
         let bare = !self.0.is_empty()
             && !self.0.starts_with(|first: char| first.is_ascii_digit())
             && !self.0.contains(SPECIAL);
@@ -223,10 +224,9 @@ impl Lexer<'_> {
                 token(kind, literal)
             }
             '0'..='9' => token(Kind::Int, self.run(|c| c.is_ascii_digit())),
-            'A'..='Z' | 'a'..='z' | '_' | '-' => token(
-                Kind::Ident,
-                self.run(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
-            ),
+            'A'..='Z' | 'a'..='z' | '_' | '-' => {
+                token(Kind::Ident, self.run(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+            }
             other => {
                 self.at += other.len_utf8();
                 token(Kind::Error, other.into())
@@ -304,10 +304,8 @@ impl Parser<'_> {
             Kind::Ident => Elements::Text(self.token.literal.as_str().into()),
             Kind::Int => {
                 let digits = &self.token.literal;
-                let overflow = |_| LocationError::IntegerOverflow {
-                    digits: digits.clone(),
-                    key: key.clone(),
-                };
+                let overflow =
+                    |_| LocationError::IntegerOverflow { digits: digits.clone(), key: key.clone() };
                 Elements::Integer(digits.parse().map_err(overflow)?)
             }
             _ => return Err(self.unexpected("key value or glob in listSpec".into())),

@@ -1,0 +1,165 @@
+//! Gatekeeper's mutators: Assign, AssignMetadata, ModifySet, AssignImage
+//! (spec `gatekeeper-mutation…`, sections 1 to 4).
+//!
+//! A [`CompiledMutator`] is one mutator, checked; a [`MutationSystem`] is all of them in the one
+//! order in which they run, without those whose locations contradict each other. Its
+//! [`mutate`](MutationSystem::mutate) applies them to an object until nothing changes any more.
+//!
+//! The object is never copied: a mutator that changes something makes new containers along its
+//! location and shares the rest, one that changes nothing makes nothing.
+
+mod compile;
+mod error;
+mod external;
+mod image;
+pub mod location;
+mod path_test;
+mod schema;
+mod system;
+mod walk;
+
+use std::fmt;
+
+use modgate_api::{
+    meta::{GroupVersionKind, Operation},
+    mutations::{ApplyTo, GROUP, MutatorKind},
+};
+use modgate_value::{Str, Value};
+
+pub use self::{
+    compile::{CompileError, Options},
+    error::MutationError,
+    external::{Answer, Item, Providers},
+    image::ImageReference,
+    location::Location,
+    schema::Conflict,
+    system::{Mutated, MutationRequest, MutationSystem},
+};
+use self::{external::External, image::ImageParts, path_test::PathTests};
+use crate::matching::Criteria;
+
+/// Which mutator; ordered as mutators run (4.1).
+///
+/// Prints as `Assign.mutations.gatekeeper.sh /name`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MutatorId {
+    /// Its kind.
+    pub kind: MutatorKind,
+    /// Empty: mutators are cluster-scoped.
+    pub namespace: Str,
+    /// Its name.
+    pub name: Str,
+}
+
+impl fmt::Display for MutatorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{GROUP} {}/{}", self.kind.as_str(), self.namespace, self.name)
+    }
+}
+
+/// A mutator that is ready to run. Holding one is the proof that its policy is valid.
+#[derive(Debug, Clone)]
+pub struct CompiledMutator {
+    id: MutatorId,
+    generation: i64,
+    /// `None` for AssignMetadata, which considers everything.
+    apply_to: Option<Vec<ApplyTo>>,
+    criteria: Criteria,
+    location: Location,
+    tests: PathTests,
+    action: Action,
+    warnings: Vec<String>,
+}
+
+/// What a mutator does at the end of its location.
+#[derive(Debug, Clone)]
+enum Action {
+    /// Assign and AssignMetadata.
+    Assign {
+        from: AssignFrom,
+        /// Upheld for the present value; empty lists impose nothing.
+        one_of: Vec<Value>,
+        none_of: Vec<Value>,
+    },
+    Merge(Vec<Value>),
+    Prune(Vec<Value>),
+    /// A ModifySet without a list.
+    Nothing,
+    Image(ImageParts),
+}
+
+#[derive(Debug, Clone)]
+enum AssignFrom {
+    Value(Value),
+    MetadataName,
+    MetadataNamespace,
+    External(External),
+}
+
+impl CompiledMutator {
+    /// Which mutator this is.
+    pub fn id(&self) -> &MutatorId {
+        &self.id
+    }
+
+    /// Its `metadata.generation`.
+    pub fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// Where it acts.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Its match block.
+    pub fn criteria(&self) -> &Criteria {
+        &self.criteria
+    }
+
+    /// What its author should know although it is valid.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether `applyTo` covers objects of this kind in this operation (1.2).
+    pub fn applies_to(&self, kind: &GroupVersionKind, operation: Option<Operation>) -> bool {
+        let Some(entries) = &self.apply_to else { return true };
+        let contains = |list: &Option<Vec<Str>>, name: &Str| {
+            list.as_ref().is_some_and(|list| list.contains(name))
+        };
+        entries.iter().any(|entry| {
+            contains(&entry.groups, &kind.group)
+                && contains(&entry.versions, &kind.version)
+                && contains(&entry.kinds, &kind.kind)
+                && covers(entry, operation)
+        })
+    }
+
+    /// Whether nothing may go deeper than its location (4.2).
+    fn must_terminate(&self) -> bool {
+        matches!(
+            self.action,
+            Action::Image(_) | Action::Assign { from: AssignFrom::External(_), .. }
+        )
+    }
+}
+
+/// The operations mutators know.
+const SUPPORTED: [Operation; 2] = [Operation::Create, Operation::Update];
+
+/// The supported operations an entry names.
+fn operations(entry: &ApplyTo) -> impl Iterator<Item = Operation> + '_ {
+    let named = entry.operations.as_deref().unwrap_or_default();
+    SUPPORTED.into_iter().filter(move |operation| {
+        named.is_empty() || named.iter().any(|name| name == "*" || name == operation.as_str())
+    })
+}
+
+/// An unknown operation is only covered by entries that cover all.
+fn covers(entry: &ApplyTo, operation: Option<Operation>) -> bool {
+    match operation {
+        Some(operation) => operations(entry).any(|covered| covered == operation),
+        None => operations(entry).count() == SUPPORTED.len(),
+    }
+}

@@ -1,0 +1,255 @@
+//! Values that a provider supplies (section 6.5).
+//!
+//! While mutators run, such a value stands in the object as a placeholder: a text that no object
+//! can hold beforehand, because it contains the random id of the run. Once the object has
+//! converged, each provider is asked once for all its keys, and the placeholders are replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modgate_api::mutations::ExternalData;
+use modgate_value::{Object, Str, Value};
+
+use super::{compile::CompileError, error::go_type};
+
+/// Where placeholders get their values; implemented by the edge.
+pub trait Providers {
+    /// Asks each provider for its keys (sorted, distinct), all at the same time.
+    ///
+    /// A provider that is not loaded has no entry in the answer; a call that failed has the
+    /// reason.
+    fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> BTreeMap<Str, Result<Answer, String>>;
+}
+
+/// What a provider answered (6.2).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// Whether asking again would give the same.
+    pub idempotent: bool,
+    /// Why the whole request failed; blank when it did not.
+    pub system_error: String,
+    /// One item per key that was answered.
+    pub items: Vec<Item>,
+}
+
+/// What a provider answered for one key.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Item {
+    /// The key.
+    pub key: Str,
+    /// Its value.
+    pub value: Value,
+    /// Why there is none; empty when there is one.
+    pub error: String,
+}
+
+/// A compiled `externalData`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct External {
+    pub(super) provider: Str,
+    pub(super) source: DataSource,
+    on_failure: OnFailure,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum DataSource {
+    ValueAtLocation,
+    Username,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum OnFailure {
+    Fail,
+    Ignore,
+    Use(Str),
+}
+
+impl External {
+    pub(super) fn compile(data: &ExternalData) -> Result<Self, CompileError> {
+        let on_failure = match data.failure_policy.as_str() {
+            "UseDefault" if data.default.is_empty() => {
+                return Err(CompileError::new(
+                    "`default` must not be empty when `failurePolicy` is set to `UseDefault`",
+                ));
+            }
+            "UseDefault" => OnFailure::Use(data.default.clone()),
+            "Ignore" => OnFailure::Ignore,
+            _ => OnFailure::Fail,
+        };
+        let source = match data.data_source.as_str() {
+            "Username" => DataSource::Username,
+            _ => DataSource::ValueAtLocation,
+        };
+        Ok(Self { provider: data.provider.clone(), source, on_failure })
+    }
+}
+
+/// The placeholders of one run.
+#[derive(Debug, Default)]
+pub(super) struct Placeholders {
+    run: String,
+    known: Vec<Placeholder>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Placeholder {
+    external: External,
+    /// What is asked, and what stays under `failurePolicy: Ignore`.
+    key: Str,
+    value_at_location: Str,
+}
+
+impl Placeholders {
+    pub(super) fn new(run: &str) -> Self {
+        Self { run: run.to_owned(), known: Vec::new() }
+    }
+
+    /// The text that stands for a placeholder; equal ones have equal texts.
+    pub(super) fn place(&mut self, external: &External, key: Str, present: Str) -> Value {
+        let placeholder =
+            Placeholder { external: external.clone(), key, value_at_location: present };
+        let known = self.known.iter().position(|known| *known == placeholder);
+        let index = known.unwrap_or_else(|| {
+            self.known.push(placeholder);
+            self.known.len() - 1
+        });
+        Value::from(format!("\0{}\0{index}", self.run))
+    }
+
+    /// The value a placeholder remembers; `None` if `text` is not one.
+    pub(super) fn remembered(&self, text: &str) -> Option<&Str> {
+        self.find(text).map(|placeholder| &placeholder.value_at_location)
+    }
+
+    fn find(&self, text: &str) -> Option<&Placeholder> {
+        let index = text.strip_prefix('\0')?.strip_prefix(&self.run)?.strip_prefix('\0')?;
+        self.known.get(index.parse::<usize>().ok()?)
+    }
+
+    /// The object with every placeholder replaced.
+    ///
+    /// # Errors
+    ///
+    /// What failed under `failurePolicy: Fail`.
+    pub(super) fn resolve(
+        &self,
+        object: &Value,
+        providers: &dyn Providers,
+    ) -> Result<Value, String> {
+        if self.known.is_empty() {
+            return Ok(object.clone());
+        }
+        let mut used = BTreeSet::new();
+        self.collect(object, &mut used);
+        let mut keys: BTreeMap<Str, BTreeSet<Str>> = BTreeMap::new();
+        for placeholder in used.iter().filter_map(|index| self.known.get(*index)) {
+            let of_provider = keys.entry(placeholder.external.provider.clone()).or_default();
+            of_provider.insert(placeholder.key.clone());
+        }
+        if keys.is_empty() {
+            return Ok(object.clone());
+        }
+        let answers = providers.ask(&keys);
+        let mut failures = BTreeSet::new();
+        let mut values = BTreeMap::new();
+        for index in used {
+            let Some(placeholder) = self.known.get(index) else { continue };
+            let value = match (placeholder.value(&answers), &placeholder.external.on_failure) {
+                (Ok(value), _) => value,
+                (Err(_), OnFailure::Ignore) => placeholder.value_at_location.clone(),
+                (Err(_), OnFailure::Use(default)) => default.clone(),
+                (Err(failure), OnFailure::Fail) => {
+                    failures.insert(failure);
+                    continue;
+                }
+            };
+            values.insert(index, Value::from(value));
+        }
+        match failures.len() {
+            0 => Ok(self.replace(object, &values)),
+            1 => Err(failures.into_iter().collect()),
+            _ => {
+                let all: Vec<String> = failures.into_iter().collect();
+                Err(format!("[{}]", all.join(", ")))
+            }
+        }
+    }
+
+    fn index(&self, text: &str) -> Option<usize> {
+        let found = self.find(text)?;
+        self.known.iter().position(|known| std::ptr::eq(known, found))
+    }
+
+    fn collect(&self, value: &Value, used: &mut BTreeSet<usize>) {
+        match value {
+            Value::String(text) => used.extend(self.index(text)),
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item, used)),
+            Value::Object(members) => {
+                members.values().for_each(|member| self.collect(member, used))
+            }
+            _ => {}
+        }
+    }
+
+    fn replace(&self, value: &Value, values: &BTreeMap<usize, Value>) -> Value {
+        match value {
+            Value::String(text) => {
+                let resolved = self.index(text).and_then(|index| values.get(&index));
+                resolved.unwrap_or(value).clone()
+            }
+            Value::Array(items) => items.iter().map(|item| self.replace(item, values)).collect(),
+            Value::Object(members) => members
+                .iter()
+                .map(|(key, member)| (key.clone(), self.replace(member, values)))
+                .collect::<Object>()
+                .into(),
+            other => other.clone(),
+        }
+    }
+}
+
+impl Placeholder {
+    fn value(&self, answers: &BTreeMap<Str, Result<Answer, String>>) -> Result<Str, String> {
+        let provider = &self.external.provider;
+        let answer = match answers.get(provider) {
+            None => {
+                return Err(format!(
+                    "failed to find external data provider {provider} in responses"
+                ));
+            }
+            Some(Err(failure)) => {
+                return Err(format!(
+                    "failed to send external data request to provider {provider}: {failure}"
+                ));
+            }
+            Some(Ok(answer)) => answer,
+        };
+        let invalid = format!("failed to validate external data response from provider {provider}");
+        let system_error = answer.system_error.trim();
+        if !system_error.is_empty() {
+            return Err(format!("{invalid}: non-empty system error: {system_error}"));
+        }
+        if !answer.idempotent {
+            return Err(format!("{invalid}: non-idempotent response"));
+        }
+        let Some(item) = answer.items.iter().find(|item| item.key == self.key) else {
+            return Err(format!(
+                "failed to find external data item in response for provider {provider}"
+            ));
+        };
+        if !item.error.is_empty() {
+            return Err(format!(
+                "failed to retrieve external data item from provider {provider}: {}",
+                item.error
+            ));
+        }
+        match &item.value {
+            Value::String(text) => Ok(text.clone()),
+            // Answers are decoded by encoding/json, where every number is a float.
+            other => Err(format!(
+                "failed to convert external data item value from provider {provider} to string, \
+                 got type {}",
+                if matches!(other, Value::Number(_)) { "float64" } else { go_type(other) }
+            )),
+        }
+    }
+}

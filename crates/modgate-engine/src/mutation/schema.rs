@@ -1,0 +1,158 @@
+//! Locations that contradict each other about the shape of an object (4.2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modgate_api::{
+    meta::{GroupVersionKind, Operation},
+    mutations::MutatorKind,
+};
+use modgate_value::Str;
+
+use super::{CompiledMutator, MutatorId, location::Node, operations};
+
+/// The mutators a mutator cannot be loaded beside.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the following mutators have conflicting schemas: [{}]", self.list())]
+pub struct Conflict {
+    /// All parties, the mutator itself included.
+    pub parties: BTreeSet<MutatorId>,
+}
+
+impl Conflict {
+    fn list(&self) -> String {
+        let mut shown: Vec<String> = self.parties.iter().map(ToString::to_string).collect();
+        shown.sort();
+        shown.join(",")
+    }
+}
+
+/// What stands at a node of a location, as far as the location tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shape {
+    /// An Assign ends here: anything.
+    Unknown,
+    Object,
+    List,
+    /// A ModifySet ends here.
+    Set,
+    /// An AssignImage ends here.
+    String,
+}
+
+/// What mutators say about the children of one node.
+#[derive(Default)]
+struct Tree<'a> {
+    children: BTreeMap<&'a Str, BTreeMap<Shape, Child<'a>>>,
+}
+
+#[derive(Default)]
+struct Child<'a> {
+    through: BTreeSet<usize>,
+    /// Those of `through` that end here.
+    ending: BTreeSet<usize>,
+    tree: Tree<'a>,
+}
+
+/// Every mutator that is in conflict, by its index in `mutators`, with the parties.
+pub(super) fn conflicts(mutators: &[&CompiledMutator]) -> BTreeMap<usize, Conflict> {
+    let mut trees: BTreeMap<(GroupVersionKind, Operation), Tree<'_>> = BTreeMap::new();
+    for (index, mutator) in mutators.iter().enumerate() {
+        for binding in bindings(mutator) {
+            trees.entry(binding).or_default().insert(index, mutator);
+        }
+    }
+    let mut found: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for tree in trees.values() {
+        tree.check(mutators, &mut |parties| {
+            for party in &parties {
+                found.entry(*party).or_default().extend(&parties);
+            }
+        });
+    }
+    let named = |parties: BTreeSet<usize>| Conflict {
+        parties: parties
+            .into_iter()
+            .filter_map(|index| mutators.get(index))
+            .map(|mutator| mutator.id.clone())
+            .collect(),
+    };
+    found.into_iter().map(|(index, parties)| (index, named(parties))).collect()
+}
+
+/// Every kind and operation a mutator is about.
+fn bindings(mutator: &CompiledMutator) -> BTreeSet<(GroupVersionKind, Operation)> {
+    let mut bindings = BTreeSet::new();
+    for entry in mutator.apply_to.iter().flatten() {
+        for group in entry.groups.iter().flatten() {
+            for version in entry.versions.iter().flatten() {
+                for kind in entry.kinds.iter().flatten() {
+                    bindings.extend(operations(entry).map(|operation| {
+                        let kind = GroupVersionKind {
+                            group: group.clone(),
+                            version: version.clone(),
+                            kind: kind.clone(),
+                        };
+                        (kind, operation)
+                    }));
+                }
+            }
+        }
+    }
+    bindings
+}
+
+impl<'a> Tree<'a> {
+    fn insert(&mut self, index: usize, mutator: &'a CompiledMutator) {
+        let nodes = mutator.location.nodes();
+        let mut tree = self;
+        for (depth, node) in nodes.iter().enumerate() {
+            let next = nodes.get(depth + 1);
+            let name = match node {
+                Node::Field(name) => name,
+                Node::List { key, .. } => key,
+            };
+            let shape = match (next, mutator.id.kind) {
+                (Some(Node::Field(_)), _) => Shape::Object,
+                (Some(Node::List { .. }), _) => Shape::List,
+                (None, MutatorKind::ModifySet) => Shape::Set,
+                (None, MutatorKind::AssignImage) => Shape::String,
+                (None, MutatorKind::Assign | MutatorKind::AssignMetadata) => Shape::Unknown,
+            };
+            let child = tree.children.entry(name).or_default().entry(shape).or_default();
+            child.through.insert(index);
+            if next.is_none() {
+                child.ending.insert(index);
+            }
+            tree = &mut child.tree;
+        }
+    }
+
+    fn check(&self, mutators: &[&CompiledMutator], report: &mut dyn FnMut(BTreeSet<usize>)) {
+        for shapes in self.children.values() {
+            let known = shapes.iter().filter(|(shape, _)| **shape != Shape::Unknown);
+            if known.clone().count() > 1 {
+                report(known.flat_map(|(_, child)| child.through.iter().copied()).collect());
+            }
+            if let Some(list) = shapes.get(&Shape::List)
+                && list.tree.children.len() > 1
+            {
+                report(list.through.clone());
+            }
+            let must_end =
+                shapes.values().flat_map(|child| child.ending.iter().copied()).filter(|index| {
+                    mutators.get(*index).is_some_and(|mutator| mutator.must_terminate())
+                });
+            let must_end: BTreeSet<usize> = must_end.collect();
+            let deeper: BTreeSet<usize> = shapes
+                .values()
+                .flat_map(|child| child.through.difference(&child.ending).copied())
+                .collect();
+            if !must_end.is_empty() && !deeper.is_empty() {
+                report(must_end.union(&deeper).copied().collect());
+            }
+            for child in shapes.values() {
+                child.tree.check(mutators, report);
+            }
+        }
+    }
+}

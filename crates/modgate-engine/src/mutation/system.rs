@@ -1,0 +1,294 @@
+//! All mutators together, and the loop that applies them until nothing changes (4.1, 4.3).
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use modgate_api::meta::{GroupVersionKind, Operation};
+use modgate_value::{Budget, Object, Str, Value};
+
+use super::{
+    CompiledMutator, MutatorId, Providers,
+    error::{MutationError, describe},
+    external::Placeholders,
+    schema::{self, Conflict},
+    walk::{self, Run},
+};
+use crate::matching::{Source, Subject};
+
+/// Every mutator there is, in the order in which they run. Never changed, only replaced.
+#[derive(Debug, Clone, Default)]
+pub struct MutationSystem {
+    /// Sorted by id.
+    mutators: Vec<Arc<CompiledMutator>>,
+    conflicts: BTreeMap<MutatorId, Conflict>,
+    /// Positions in `mutators` of those that can only be about objects of one kind's name.
+    by_kind: HashMap<Str, Vec<usize>>,
+    /// Positions of the others.
+    any_kind: Vec<usize>,
+}
+
+/// One object to be mutated.
+pub struct MutationRequest<'a> {
+    /// The object, with the namespace of the request filled in.
+    pub object: &'a Value,
+    /// Its Namespace, where there is one and it is known.
+    pub namespace: Option<&'a Value>,
+    /// What is being done to it; `None` in an audit or expansion.
+    pub operation: Option<Operation>,
+    /// Where it came from; `None` when that is not known.
+    pub source: Option<Source>,
+    /// Who asks.
+    pub username: &'a str,
+    /// Whether to leave annotations about what was done (`--mutation-annotations`).
+    pub annotate: bool,
+    /// A fresh random UUID for this run; asked for when one is needed.
+    pub run_id: &'a dyn Fn() -> String,
+    /// Where `externalData` comes from.
+    pub providers: &'a dyn Providers,
+    /// Pays for the passes.
+    pub budget: &'a Budget<'a>,
+}
+
+/// What [`MutationSystem::mutate`] did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mutated {
+    /// The object afterwards; `None` when no mutator changed anything.
+    pub object: Option<Value>,
+    /// The mutators that were applied, pass by pass.
+    pub passes: Vec<Vec<MutatorId>>,
+    /// The pass that found nothing to change any more, for the metric; 0 when that was the first.
+    pub iterations: usize,
+}
+
+impl MutationSystem {
+    /// The system of these mutators; of two with the same id the later one counts.
+    pub fn new(mutators: impl IntoIterator<Item = Arc<CompiledMutator>>) -> Self {
+        let by_id: BTreeMap<MutatorId, Arc<CompiledMutator>> =
+            mutators.into_iter().map(|mutator| (mutator.id.clone(), mutator)).collect();
+        let mutators: Vec<Arc<CompiledMutator>> = by_id.into_values().collect();
+        let borrowed: Vec<&CompiledMutator> = mutators.iter().map(AsRef::as_ref).collect();
+        let conflicts: BTreeMap<MutatorId, Conflict> = schema::conflicts(&borrowed)
+            .into_iter()
+            .filter_map(|(index, conflict)| Some((borrowed.get(index)?.id.clone(), conflict)))
+            .collect();
+        let mut by_kind: HashMap<Str, Vec<usize>> = HashMap::new();
+        let mut any_kind = Vec::new();
+        for (index, mutator) in mutators.iter().enumerate() {
+            if conflicts.contains_key(&mutator.id) {
+                continue;
+            }
+            match kinds(mutator) {
+                Some(kinds) => {
+                    for kind in kinds {
+                        by_kind.entry(kind).or_default().push(index);
+                    }
+                }
+                None => any_kind.push(index),
+            }
+        }
+        Self { mutators, conflicts, by_kind, any_kind }
+    }
+
+    /// The mutators in the order in which they run, conflicting ones included.
+    pub fn mutators(&self) -> &[Arc<CompiledMutator>] {
+        &self.mutators
+    }
+
+    /// The mutators that are skipped because of others, and why.
+    pub fn conflicts(&self) -> &BTreeMap<MutatorId, Conflict> {
+        &self.conflicts
+    }
+
+    /// Applies the mutators until a pass changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When a match block cannot be decided, a location does not fit the object, the mutators do
+    /// not converge, a provider fails, or the budget is spent. Any of these denies the request.
+    pub fn mutate(&self, request: &MutationRequest<'_>) -> Result<Mutated, MutationError> {
+        let run = LazyRun { id: std::cell::OnceCell::new(), make: request.run_id };
+        let mut placeholders: Option<Placeholders> = None;
+        let mut object = request.object.clone();
+        let mut passes: Vec<Vec<MutatorId>> = Vec::new();
+        for pass in 1..=self.mutators.len() + 1 {
+            let before = object.clone();
+            let mut applied = Vec::new();
+            for mutator in self.candidates(&GroupVersionKind::of_object(&object)) {
+                request.budget.spend(1)?;
+                let kind = GroupVersionKind::of_object(&object);
+                if !self.is_about(mutator, &object, &kind, request)? {
+                    continue;
+                }
+                let placeholders = match &mut placeholders {
+                    Some(placeholders) => placeholders,
+                    // Only mutators with external data make placeholders, and only those need
+                    // the id of the run before there is something to report.
+                    None if mutator.asks_provider() => {
+                        placeholders.insert(Placeholders::new(run.id()))
+                    }
+                    None => &mut Placeholders::default(),
+                };
+                let new = self.apply(mutator, &object, request, &run, placeholders)?;
+                if let Some(outcome) = new {
+                    applied.push(mutator.id.clone());
+                    if let Some(new) = outcome {
+                        object = new;
+                    }
+                }
+            }
+            if applied.is_empty() || object == before {
+                if pass == 1 {
+                    return Ok(Mutated { object: None, passes: vec![applied], iterations: 0 });
+                }
+                passes.push(applied);
+                if let Some(placeholders) = &placeholders {
+                    object = placeholders
+                        .resolve(&object, request.providers)
+                        .map_err(MutationError::ExternalData)?;
+                }
+                if request.annotate {
+                    object = self.annotate(object, run.id(), &passes);
+                }
+                return Ok(Mutated { object: Some(object), passes, iterations: pass });
+            }
+            passes.push(applied);
+        }
+        Err(MutationError::NotConverging {
+            run: run.id().to_owned(),
+            object: describe(request.object),
+        })
+    }
+
+    /// The mutators that may be about objects of this kind, in order.
+    fn candidates(&self, kind: &GroupVersionKind) -> impl Iterator<Item = &CompiledMutator> {
+        let of_kind = self.by_kind.get(&kind.kind).map_or(&[][..], Vec::as_slice);
+        Merged { a: of_kind, b: &self.any_kind }
+            .filter_map(|index| self.mutators.get(index))
+            .map(AsRef::as_ref)
+    }
+
+    fn is_about(
+        &self,
+        mutator: &CompiledMutator,
+        object: &Value,
+        kind: &GroupVersionKind,
+        request: &MutationRequest<'_>,
+    ) -> Result<bool, MutationError> {
+        if !mutator.applies_to(kind, request.operation) {
+            return Ok(false);
+        }
+        let subject =
+            Subject { object, kind, namespace: request.namespace, source: request.source };
+        mutator.criteria.matches(subject).map_err(|source| MutationError::Match {
+            mutator: mutator.id.clone(),
+            object: describe(object),
+            source,
+        })
+    }
+
+    /// `None` when the walk did not get to its end, otherwise the new object if it changed.
+    fn apply(
+        &self,
+        mutator: &CompiledMutator,
+        object: &Value,
+        request: &MutationRequest<'_>,
+        run: &LazyRun<'_>,
+        placeholders: &mut Placeholders,
+    ) -> Result<Option<Option<Value>>, MutationError> {
+        let text = |field| {
+            object.path(&["metadata", field]).and_then(Value::as_str).unwrap_or_default().into()
+        };
+        let mut context = Run {
+            name: text("name"),
+            namespace: text("namespace"),
+            username: request.username,
+            placeholders,
+        };
+        let outcome =
+            walk::apply(mutator, object, &mut context).map_err(|source| MutationError::Apply {
+                run: run.id().to_owned(),
+                mutator: mutator.id.clone(),
+                object: describe(object),
+                source,
+            })?;
+        Ok(outcome.applied.then_some(outcome.new))
+    }
+
+    fn annotate(&self, object: Value, run: &str, passes: &[Vec<MutatorId>]) -> Value {
+        let distinct: BTreeSet<&MutatorId> = passes.iter().flatten().collect();
+        let mut shown: Vec<String> = distinct
+            .into_iter()
+            .map(|id| {
+                let generation = self.find(id).map_or(0, |mutator| mutator.generation);
+                format!("{}/{}/{}:{generation}", id.kind.as_str(), id.namespace, id.name)
+            })
+            .collect();
+        shown.sort();
+        let object_of =
+            |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut root = object_of(Some(&object));
+        let mut metadata = object_of(root.get("metadata"));
+        let mut annotations = object_of(metadata.get("annotations"));
+        annotations.insert("gatekeeper.sh/mutation-id", run.into());
+        annotations.insert("gatekeeper.sh/mutations", shown.join(", ").into());
+        metadata.insert("annotations", annotations.into());
+        root.insert("metadata", Object::into(metadata));
+        root.into()
+    }
+
+    fn find(&self, id: &MutatorId) -> Option<&CompiledMutator> {
+        let index = self.mutators.binary_search_by(|mutator| mutator.id.cmp(id)).ok()?;
+        self.mutators.get(index).map(AsRef::as_ref)
+    }
+}
+
+/// The names of the kinds a mutator can be about; `None` when it may be about any.
+fn kinds(mutator: &CompiledMutator) -> Option<BTreeSet<Str>> {
+    match &mutator.apply_to {
+        Some(entries) => {
+            Some(entries.iter().flat_map(|entry| entry.kinds.iter().flatten()).cloned().collect())
+        }
+        None => mutator.criteria.kind_names(),
+    }
+}
+
+impl CompiledMutator {
+    fn asks_provider(&self) -> bool {
+        matches!(self.action, super::Action::Assign { from: super::AssignFrom::External(_), .. })
+    }
+}
+
+/// The id of a run, made when somebody wants to see it.
+struct LazyRun<'a> {
+    id: std::cell::OnceCell<String>,
+    make: &'a dyn Fn() -> String,
+}
+
+impl LazyRun<'_> {
+    fn id(&self) -> &str {
+        self.id.get_or_init(|| (self.make)())
+    }
+}
+
+/// Two ascending lists of positions as one.
+struct Merged<'a> {
+    a: &'a [usize],
+    b: &'a [usize],
+}
+
+impl Iterator for Merged<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let take_a = match (self.a.first(), self.b.first()) {
+            (Some(a), Some(b)) => a <= b,
+            (a, _) => a.is_some(),
+        };
+        let list = if take_a { &mut self.a } else { &mut self.b };
+        let (first, rest) = list.split_first()?;
+        *list = rest;
+        Some(*first)
+    }
+}
