@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_value::Str;
 
-use crate::ast::Span;
+use crate::{ast::Span, builtins};
 
 /// The value of a constant.
 pub type Constant = modgate_value::Value;
@@ -89,6 +89,8 @@ pub struct Builtin {
     pub name: Str,
     /// How many arguments it takes.
     pub arity: usize,
+    /// What runs it; `None` for a function that only the host has.
+    pub run: Option<&'static builtins::Builtin>,
 }
 
 /// A node of the tree of documents.

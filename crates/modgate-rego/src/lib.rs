@@ -7,9 +7,17 @@
 //! traits, and every evaluation spends a [`modgate_value::Budget`].
 
 pub mod ast;
-mod compile;
-pub use compile::Capabilities;
-pub mod error;
-pub mod ir;
 mod lexer;
 pub mod parser;
+
+pub mod error;
+
+mod compile;
+pub mod ir;
+
+pub mod builtins;
+pub mod eval;
+pub mod number;
+pub mod value;
+
+pub use compile::Capabilities;

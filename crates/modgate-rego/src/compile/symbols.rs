@@ -388,7 +388,11 @@ impl Symbols {
         }
         let id = BuiltinId(u32::try_from(self.builtins.len()).unwrap_or(u32::MAX));
         let name = Str::from(name);
-        self.builtins.push(Builtin { name: name.clone(), arity: arity as usize });
+        self.builtins.push(Builtin {
+            name: name.clone(),
+            arity: arity as usize,
+            run: crate::builtins::find(&name),
+        });
         self.builtin_ids.insert(name, id);
         id
     }

@@ -1,0 +1,219 @@
+//! Evaluates a [`Program`] by walking it.
+//!
+//! This is the plain evaluator: it does what the [`ir`](crate::ir) says, statement by statement,
+//! and is the measure of every faster one. Read [`Context`] and [`Machine::run`] first.
+//!
+//! A body is run with a continuation that is called once per success. Statements that succeed at
+//! most once are handled in a loop; only a statement with several values makes the evaluator call
+//! itself, so the native stack grows with the nesting of iterations and calls, never with the
+//! length of a body, and both are bounded by [`MAX_NESTING`].
+
+mod document;
+mod error;
+mod rule;
+mod run;
+mod trace;
+mod with;
+
+use modgate_value::Exhausted;
+
+pub use error::{EvalCode, EvalError};
+pub use trace::{Event, EventKind, Tracer};
+
+use self::{document::Cache, with::World};
+use crate::{
+    ast::Span,
+    builtins::{self, Host},
+    ir::{ConstId, GroupId, NodeId, Program, Query, Rule, Slot},
+    value::{Heap, Limit, Value},
+};
+
+/// How deep iterations, calls and documents may nest in one another while a program runs.
+///
+/// A compiled program cannot recurse, so its nesting is bounded by its own text; this bounds what
+/// a hostile text can ask of the native stack.
+pub const MAX_NESTING: u32 = 1000;
+
+/// What an evaluation reads and spends.
+pub struct Context<'a> {
+    /// The input document, if there is one.
+    pub input: Option<Value<'a>>,
+    /// The base documents: what `data` holds beside what rules define.
+    pub data: Option<Value<'a>>,
+    /// Where values are built, and the budget that pays for everything.
+    pub heap: Heap<'a>,
+    /// What built-ins may ask of the outside.
+    pub host: &'a dyn Host,
+    /// Whether an error of a built-in ends the evaluation; otherwise the call is undefined.
+    pub strict_builtin_errors: bool,
+    /// Is told what succeeds and fails; nothing is paid when absent.
+    pub tracer: Option<&'a mut dyn Tracer>,
+}
+
+/// One solution of a query: the values of [`Query::outputs`], in their order.
+pub type Row<'a> = Vec<Value<'a>>;
+
+/// Every way in which a query holds.
+///
+/// # Errors
+///
+/// Conflicts between rules, spent budgets and, when asked for, errors of built-ins.
+pub fn query<'a>(query: &'a Query, context: Context<'a>) -> Result<Vec<Row<'a>>, EvalError> {
+    let mut machine = Machine::new(&query.program, context);
+    let mut rows = Vec::new();
+    machine.slots.resize(query.frame as usize, Value::NULL);
+    let flow = machine.run(&query.body, &mut |machine| {
+        rows.push(query.outputs.iter().map(|(_, slot)| machine.slot(*slot)).collect());
+        Ok(())
+    });
+    machine.finish(flow).map(|()| rows)
+}
+
+/// The document that a group of rules defines, such as `violation`; `None` when undefined.
+///
+/// # Errors
+///
+/// As [`query`].
+pub fn document<'a>(
+    program: &'a Program,
+    group: GroupId,
+    context: Context<'a>,
+) -> Result<Option<Value<'a>>, EvalError> {
+    let mut machine = Machine::new(program, context);
+    let value = machine.group_value(group);
+    machine.locate(value)
+}
+
+/// Why a run ended before every way was tried.
+enum Stop {
+    /// Whoever asked has seen enough; caught by the one who raised it.
+    Enough,
+    /// The evaluation failed.
+    Error(Box<EvalError>),
+}
+
+/// The outcome of running a body; its successes went to the continuation.
+type Flow = Result<(), Stop>;
+
+/// Called once per success.
+type Next<'n, 'a> = &'n mut dyn FnMut(&mut Machine<'a>) -> Flow;
+
+/// Called once per value.
+type Yield<'n, 'a> = &'n mut dyn FnMut(&mut Machine<'a>, Value<'a>) -> Flow;
+
+impl From<EvalError> for Stop {
+    fn from(error: EvalError) -> Self {
+        Self::Error(Box::new(error))
+    }
+}
+
+impl From<Exhausted> for Stop {
+    fn from(error: Exhausted) -> Self {
+        EvalError::from(Limit::from(error)).into()
+    }
+}
+
+impl From<Limit> for Stop {
+    fn from(error: Limit) -> Self {
+        EvalError::from(error).into()
+    }
+}
+
+/// The state of one evaluation.
+struct Machine<'a> {
+    program: &'a Program,
+    heap: Heap<'a>,
+    data: Option<Value<'a>>,
+    builtins: builtins::Context<'a>,
+    strict_builtin_errors: bool,
+    tracer: Option<&'a mut dyn Tracer>,
+    /// The frames of all active rules, one after the other.
+    slots: Vec<Value<'a>>,
+    /// Where the running rule's frame starts.
+    base: usize,
+    /// The rule the frame belongs to, for traces; `None` for a query.
+    rule: Option<&'a Rule>,
+    /// What `with` has made of the world; the last entered is not always the current one.
+    worlds: Vec<World<'a>>,
+    world: usize,
+    nesting: u32,
+    /// The statement being run, for the location of an error.
+    span: Option<Span>,
+}
+
+impl<'a> Machine<'a> {
+    fn new(program: &'a Program, context: Context<'a>) -> Self {
+        Self {
+            program,
+            heap: context.heap,
+            data: context.data,
+            builtins: builtins::Context::new(context.heap, context.host),
+            strict_builtin_errors: context.strict_builtin_errors,
+            tracer: context.tracer,
+            slots: Vec::new(),
+            base: 0,
+            rule: None,
+            worlds: vec![World::new(context.input, Cache::new(program.groups.len()))],
+            world: 0,
+            nesting: 0,
+            span: None,
+        }
+    }
+
+    /// Runs `inner` one level deeper.
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
+        if self.nesting >= MAX_NESTING {
+            return Err(EvalError::nesting().into());
+        }
+        self.nesting += 1;
+        let result = inner(self);
+        self.nesting -= 1;
+        result
+    }
+
+    fn finish(&self, flow: Flow) -> Result<(), EvalError> {
+        match flow {
+            Err(Stop::Error(error)) => Err(error.at(self.program, self.span)),
+            Ok(()) | Err(Stop::Enough) => Ok(()),
+        }
+    }
+
+    fn locate<T: Default>(&self, result: Result<T, Stop>) -> Result<T, EvalError> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(Stop::Enough) => Ok(T::default()),
+            Err(Stop::Error(error)) => Err(error.at(self.program, self.span)),
+        }
+    }
+
+    #[inline]
+    fn spend(&self, steps: u64) -> Result<(), Stop> {
+        Ok(self.heap.budget().spend(steps)?)
+    }
+
+    #[inline]
+    fn slot(&self, slot: Slot) -> Value<'a> {
+        // A program binds every slot before it reads it, so the default is never seen.
+        self.slots.get(self.base + slot.0 as usize).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    fn bind(&mut self, slot: Slot, value: Value<'a>) {
+        if let Some(place) = self.slots.get_mut(self.base + slot.0 as usize) {
+            *place = value;
+        }
+    }
+
+    #[inline]
+    fn constant(&self, id: ConstId) -> Value<'a> {
+        self.program.constants.get(id.0 as usize).map_or(Value::NULL, Value::json)
+    }
+
+    fn node(&self, id: NodeId) -> Option<&'a crate::ir::Node> {
+        self.program.nodes.get(id.0 as usize)
+    }
+
+    fn group(&self, id: GroupId) -> Option<&'a crate::ir::Group> {
+        self.program.groups.get(id.0 as usize)
+    }
+}

@@ -1,0 +1,300 @@
+//! References, and the documents under `data` that rules and base documents make together.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Flow, Machine, Stop, Yield};
+use crate::{
+    ir::{Base, DataBase, GroupId, GroupKind, Operand, Pattern, Ref},
+    value::Value,
+};
+
+/// Where a reference has got to.
+enum Place<'a> {
+    /// At a value.
+    Value(Value<'a>),
+    /// Under `data`, where there may be more than one source of values.
+    Data(DataPlace<'a>),
+}
+
+/// A place under `data`.
+struct DataPlace<'a> {
+    /// The rules here.
+    at: DataBase,
+    /// The base document here.
+    base: Option<Value<'a>>,
+    /// The replacements of the current world whose paths lead through here, by index.
+    replaced: Vec<usize>,
+    /// How many keys lead here from `data`.
+    depth: usize,
+}
+
+/// How far the known keys of a reference lead.
+enum Walked<'a> {
+    Undefined,
+    Done(Value<'a>),
+    /// To a collection whose entries are to be tried.
+    Each(Value<'a>, &'a Pattern, &'a [Operand]),
+}
+
+impl<'a> Machine<'a> {
+    /// The value of a reference without iteration.
+    pub(super) fn look_up(&mut self, reference: &'a Ref) -> Result<Option<Value<'a>>, Stop> {
+        let Some(place) = self.start(&reference.base)? else { return Ok(None) };
+        match self.walk(place, &reference.path)? {
+            Walked::Done(value) => Ok(Some(value)),
+            Walked::Undefined | Walked::Each(..) => Ok(None),
+        }
+    }
+
+    /// Runs `on` for each value of a reference.
+    pub(super) fn each_of_ref(&mut self, reference: &'a Ref, on: Yield<'_, 'a>) -> Flow {
+        let Some(place) = self.start(&reference.base)? else { return Ok(()) };
+        self.each_from(place, &reference.path, on)
+    }
+
+    fn each_from(&mut self, place: Place<'a>, path: &'a [Operand], on: Yield<'_, 'a>) -> Flow {
+        let (collection, pattern, rest) = match self.walk(place, path)? {
+            Walked::Undefined => return Ok(()),
+            Walked::Done(value) => return on(self, value),
+            Walked::Each(collection, pattern, rest) => (collection, pattern, rest),
+        };
+        let count = collection.entry_count().unwrap_or(0);
+        self.nested(|machine| {
+            for index in 0..count {
+                machine.spend(1)?;
+                let Some((key, value)) = collection.entry(index) else { break };
+                if machine.matches(pattern, key)? {
+                    machine.each_from(Place::Value(value), rest, on)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn start(&mut self, base: &'a Base) -> Result<Option<Place<'a>>, Stop> {
+        match base {
+            Base::Term(term) => self.term(term).map(|value| Some(Place::Value(value))),
+            Base::Input => Ok(self.input().map(Place::Value)),
+            Base::Data { prefix, at } => {
+                if self.program.replaces_data && !self.replacements().is_empty() {
+                    // Some key on the way may be replaced, so every step has to look.
+                    let root = DataPlace {
+                        at: DataBase::Node(crate::ir::NodeId(0)),
+                        base: self.data,
+                        replaced: (0..self.replacements().len()).collect(),
+                        depth: 0,
+                    };
+                    let mut place = Place::Data(root);
+                    for key in prefix {
+                        let key = self.constant(*key);
+                        let Some(next) = self.step(place, key)? else { return Ok(None) };
+                        place = next;
+                    }
+                    return Ok(Some(place));
+                }
+                let base = match at {
+                    DataBase::Group(_) => None,
+                    DataBase::Node(_) | DataBase::Document => prefix
+                        .iter()
+                        .try_fold(self.data, |base, key| base?.get(self.constant(*key)).map(Some))
+                        .flatten(),
+                };
+                Ok(match (at, base) {
+                    (DataBase::Document, None) => None,
+                    (DataBase::Document, Some(value)) => Some(Place::Value(value)),
+                    (at, base) => Some(Place::Data(DataPlace {
+                        at: *at,
+                        base,
+                        replaced: Vec::new(),
+                        depth: prefix.len(),
+                    })),
+                })
+            }
+        }
+    }
+
+    /// Follows the known keys of a path.
+    fn walk(&mut self, mut place: Place<'a>, mut path: &'a [Operand]) -> Result<Walked<'a>, Stop> {
+        loop {
+            if let Place::Data(DataPlace { at: DataBase::Group(group), .. }) = &place {
+                let group = *group;
+                let (value, rest) = self.group_walk(group, path)?;
+                let Some(value) = value else { return Ok(Walked::Undefined) };
+                place = Place::Value(value);
+                path = rest;
+            }
+            match path.split_first() {
+                None => {
+                    return Ok(self.whole(place)?.map_or(Walked::Undefined, Walked::Done));
+                }
+                Some((Operand::Each(pattern), rest)) => {
+                    let whole = self.whole(place)?;
+                    return Ok(
+                        whole.map_or(Walked::Undefined, |whole| Walked::Each(whole, pattern, rest))
+                    );
+                }
+                Some((Operand::Key(key), rest)) => {
+                    let key = self.term(key)?;
+                    let Some(next) = self.step(place, key)? else {
+                        return Ok(Walked::Undefined);
+                    };
+                    place = next;
+                    path = rest;
+                }
+            }
+        }
+    }
+
+    /// The value of a group under the known keys that follow, and what is left of the path.
+    fn group_walk(
+        &mut self,
+        id: GroupId,
+        path: &'a [Operand],
+    ) -> Result<(Option<Value<'a>>, &'a [Operand]), Stop> {
+        let partial = self
+            .group(id)
+            .is_some_and(|group| matches!(group.kind, GroupKind::Set | GroupKind::Object));
+        if !partial {
+            return Ok((self.group_value(id)?, path));
+        }
+        let mut keys = Vec::new();
+        let mut rest = path;
+        while let Some((Operand::Key(key), after)) = rest.split_first() {
+            keys.push(self.term(key)?);
+            rest = after;
+        }
+        if keys.is_empty() {
+            return Ok((self.group_value(id)?, path));
+        }
+        Ok((self.group_at(id, &keys)?, rest))
+    }
+
+    /// The place one key further; `None` when undefined.
+    fn step(&mut self, place: Place<'a>, key: Value<'a>) -> Result<Option<Place<'a>>, Stop> {
+        let data = match place {
+            Place::Value(value) => return Ok(value.get(key).map(Place::Value)),
+            Place::Data(data) => data,
+        };
+        let replaced: Vec<usize> = data
+            .replaced
+            .into_iter()
+            .filter(|index| {
+                let path = self.replacements().get(*index).map(|(path, _)| path.as_slice());
+                path.and_then(|path| path.get(data.depth)) == Some(&key)
+            })
+            .collect();
+        let depth = data.depth + 1;
+        let here = replaced
+            .first()
+            .and_then(|index| self.replacements().get(*index))
+            .filter(|(path, _)| path.len() == depth);
+        if let Some((_, value)) = here {
+            return Ok(Some(Place::Value(*value)));
+        }
+        let at = match data.at {
+            DataBase::Node(node) => self.child(node, key),
+            DataBase::Document => DataBase::Document,
+            DataBase::Group(group) => {
+                return Ok(self.group_at(group, &[key])?.map(Place::Value));
+            }
+        };
+        let base = data.base.and_then(|base| base.get(key));
+        Ok(match (at, base, replaced.is_empty()) {
+            (DataBase::Document, None, true) => None,
+            (DataBase::Document, Some(value), true) => Some(Place::Value(value)),
+            (at, base, _) => Some(Place::Data(DataPlace { at, base, replaced, depth })),
+        })
+    }
+
+    fn child(&self, node: crate::ir::NodeId, key: Value<'a>) -> DataBase {
+        let Some(node) = self.node(node) else { return DataBase::Document };
+        let child = node.children.iter().find(|(name, _)| self.constant(**name) == key);
+        let Some((_, id)) = child else { return DataBase::Document };
+        match self.node(*id).and_then(|child| child.group) {
+            Some(group) => DataBase::Group(group),
+            None => DataBase::Node(*id),
+        }
+    }
+
+    /// The whole value at a place: rules over base documents, replacements over both.
+    fn whole(&mut self, place: Place<'a>) -> Result<Option<Value<'a>>, Stop> {
+        let data = match place {
+            Place::Value(value) => return Ok(Some(value)),
+            Place::Data(data) => data,
+        };
+        let node = match data.at {
+            DataBase::Group(group) => return self.group_value(group),
+            DataBase::Document if data.replaced.is_empty() => return Ok(data.base),
+            DataBase::Document => None,
+            DataBase::Node(node) => self.node(node),
+        };
+        let mut members: BTreeMap<Value<'a>, Value<'a>> = BTreeMap::new();
+        if let Some(base) = data.base.and_then(Value::as_object) {
+            self.spend(base.len() as u64)?;
+            members.extend(base);
+        }
+        let ruled = node.into_iter().flat_map(|node| node.children.keys());
+        let mut keys: Vec<Value<'a>> = ruled.map(|key| self.constant(*key)).collect();
+        keys.extend(data.replaced.iter().filter_map(|index| {
+            self.replacements().get(*index).and_then(|(path, _)| path.get(data.depth)).copied()
+        }));
+        for key in keys {
+            let here = DataPlace {
+                at: data.at,
+                base: data.base,
+                replaced: data.replaced.clone(),
+                depth: data.depth,
+            };
+            let member = self.nested(|machine| {
+                let next = machine.step_whole(here, key)?;
+                next.map_or(Ok(None), |next| machine.whole(next))
+            })?;
+            match member {
+                Some(member) => members.insert(key, member),
+                None => members.remove(&key),
+            };
+        }
+        let entries: Vec<_> = members.into_iter().collect();
+        Ok(Some(self.heap.object_from_sorted(&entries)?))
+    }
+
+    /// As [`step`](Self::step), but to a group rather than into it.
+    fn step_whole(
+        &mut self,
+        data: DataPlace<'a>,
+        key: Value<'a>,
+    ) -> Result<Option<Place<'a>>, Stop> {
+        self.step(Place::Data(data), key)
+    }
+}
+
+/// What has been computed in one world.
+pub(super) struct Cache<'a> {
+    documents: Vec<Option<Option<Value<'a>>>>,
+    entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>>,
+}
+
+impl<'a> Cache<'a> {
+    /// Nothing yet, for a program of so many groups.
+    pub(super) fn new(groups: usize) -> Self {
+        Self { documents: vec![None; groups], entries: HashMap::new() }
+    }
+
+    pub(super) fn document(&self, id: GroupId) -> Option<Option<Value<'a>>> {
+        self.documents.get(id.0 as usize).copied().flatten()
+    }
+
+    pub(super) fn set_document(&mut self, id: GroupId, value: Option<Value<'a>>) {
+        if let Some(place) = self.documents.get_mut(id.0 as usize) {
+            *place = Some(value);
+        }
+    }
+
+    pub(super) fn entry(&self, id: GroupId, key: Value<'a>) -> Option<Option<Value<'a>>> {
+        if self.entries.is_empty() { None } else { self.entries.get(&(id, key)).copied() }
+    }
+
+    pub(super) fn set_entry(&mut self, id: GroupId, key: Value<'a>, value: Option<Value<'a>>) {
+        self.entries.insert((id, key), value);
+    }
+}

@@ -1,0 +1,310 @@
+//! Rules: what a group of them defines.
+
+use std::collections::BTreeMap;
+
+use super::{Flow, Machine, Stop, error::EvalError, run::KEYS_NOT_UNIQUE};
+use crate::{
+    ir::{Branch, Group, GroupId, GroupKind, Keyed, Leaf, Rule, RuleId, Term},
+    value::{Heap, Limit, Value},
+};
+
+const DOCUMENT_CONFLICT: &str = "complete rules must not produce multiple outputs";
+const FUNCTION_CONFLICT: &str = "functions must not produce multiple outputs for same inputs";
+
+impl<'a> Machine<'a> {
+    /// The whole document that a group defines; `None` when undefined. Computed once per world.
+    pub(super) fn group_value(&mut self, id: GroupId) -> Result<Option<Value<'a>>, Stop> {
+        if let Some(known) = self.cache().document(id) {
+            return Ok(known);
+        }
+        let Some(group) = self.group(id) else { return Ok(None) };
+        let value = match group.kind {
+            GroupKind::Complete => self.agreed(group, &[], DOCUMENT_CONFLICT)?,
+            GroupKind::Set | GroupKind::Object => Some(self.partial_document(group)?),
+            GroupKind::Function { .. } => None,
+        };
+        self.cache_mut().set_document(id, value);
+        Ok(value)
+    }
+
+    /// The value of a function for these arguments.
+    pub(super) fn call_function(
+        &mut self,
+        id: GroupId,
+        args: &[Value<'a>],
+    ) -> Result<Option<Value<'a>>, Stop> {
+        let Some(group) = self.group(id) else { return Ok(None) };
+        self.agreed(group, args, FUNCTION_CONFLICT)
+    }
+
+    /// The one value on which all rules that succeed agree, or the default.
+    fn agreed(
+        &mut self,
+        group: &'a Group,
+        args: &[Value<'a>],
+        conflict: &str,
+    ) -> Result<Option<Value<'a>>, Stop> {
+        let mut agreed: Option<Value<'a>> = None;
+        for id in &group.rules {
+            let Some(rule) = self.rule(*id) else { continue };
+            let flow = self.rule_values(rule, args, &mut |machine, branch| {
+                let (Leaf::Value(term) | Leaf::Member(term)) = &branch.leaf;
+                let value = machine.term(term)?;
+                match agreed {
+                    Some(known) if known != value => {
+                        return Err(EvalError::conflict(conflict, rule.span).into());
+                    }
+                    Some(_) => {}
+                    None => agreed = Some(value),
+                }
+                // A constant cannot come out differently in another way through the body.
+                if matches!(term, Term::Const(_)) { Err(Stop::Enough) } else { Ok(()) }
+            });
+            match flow {
+                Ok(()) => {}
+                Err(Stop::Enough) if self.always_same_constant(group) => break,
+                Err(Stop::Enough) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match (agreed, group.default.and_then(|id| self.rule(id))) {
+            (None, Some(default)) => {
+                self.rule_values(default, args, &mut |machine, branch| {
+                    let (Leaf::Value(term) | Leaf::Member(term)) = &branch.leaf;
+                    agreed = Some(machine.term(term)?);
+                    Ok(())
+                })?;
+                Ok(agreed)
+            }
+            (value, _) => Ok(value),
+        }
+    }
+
+    /// Whether no rule of the group can produce anything but one and the same constant.
+    fn always_same_constant(&self, group: &'a Group) -> bool {
+        let mut constants =
+            group.rules.iter().filter_map(|id| self.rule(*id)).flat_map(|rule| &rule.branches).map(
+                |branch| match branch.leaf {
+                    Leaf::Value(Term::Const(id)) => Some(id),
+                    _ => None,
+                },
+            );
+        let first = constants.next().flatten();
+        first.is_some() && constants.all(|constant| constant == first)
+    }
+
+    /// Runs `on` for every success of the first branch of a rule that has any.
+    fn rule_values(
+        &mut self,
+        rule: &'a Rule,
+        args: &[Value<'a>],
+        on: &mut dyn FnMut(&mut Self, &'a Branch) -> Flow,
+    ) -> Flow {
+        self.in_frame(rule, |machine| {
+            for (pattern, value) in rule.args.iter().zip(args) {
+                if !machine.matches(pattern, *value)? {
+                    return Ok(());
+                }
+            }
+            for branch in &rule.branches {
+                let mut any = false;
+                machine.run(&branch.body, &mut |machine| {
+                    any = true;
+                    on(machine, branch)
+                })?;
+                if any {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn in_frame<T>(
+        &mut self,
+        rule: &'a Rule,
+        inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let caller = (self.base, self.rule, self.span);
+        self.base = self.slots.len();
+        self.rule = Some(rule);
+        self.slots.resize(self.base + rule.frame as usize, Value::NULL);
+        let result = self.nested(inner);
+        self.slots.truncate(self.base);
+        (self.base, self.rule, _) = caller;
+        // On an error the span stays where it happened.
+        if !matches!(result, Err(Stop::Error(_))) {
+            self.span = caller.2;
+        }
+        result
+    }
+
+    fn partial_document(&mut self, group: &'a Group) -> Result<Value<'a>, Stop> {
+        let mut document = Partial::new(group.kind);
+        for id in &group.rules {
+            let Some(rule) = self.rule(*id) else { continue };
+            self.rule_values(rule, &[], &mut |machine, branch| {
+                machine.add(&mut document, rule, branch)
+            })?;
+        }
+        Ok(document.build(self.heap)?)
+    }
+
+    /// What a partial document holds under known leading keys (at least one), evaluating only
+    /// what can produce them.
+    pub(super) fn group_at(
+        &mut self,
+        id: GroupId,
+        keys: &[Value<'a>],
+    ) -> Result<Option<Value<'a>>, Stop> {
+        if let Some(whole) = self.cache().document(id) {
+            return Ok(whole.and_then(|whole| descend(whole, keys)));
+        }
+        let single = match keys {
+            [key] => Some(*key),
+            _ => None,
+        };
+        if let Some(known) = single.and_then(|key| self.cache().entry(id, key)) {
+            return Ok(known);
+        }
+        let Some(group) = self.group(id) else { return Ok(None) };
+        let mut document = Partial::new(group.kind);
+        for id in &group.rules {
+            let Some(rule) = self.rule(*id) else { continue };
+            let known = keys.len().min(rule.keyed.len());
+            let (Some(keyed), Some(branch)) =
+                (known.checked_sub(1).and_then(|at| rule.keyed.get(at)), rule.branches.first())
+            else {
+                continue;
+            };
+            self.keyed_values(rule, keyed, keys, &mut |machine| {
+                machine.add(&mut document, rule, branch)
+            })?;
+        }
+        let found = document.take(keys, self.heap)?;
+        if let Some(key) = single {
+            self.cache_mut().set_entry(id, key, found);
+        }
+        Ok(found)
+    }
+
+    fn keyed_values(
+        &mut self,
+        rule: &'a Rule,
+        keyed: &'a Keyed,
+        keys: &[Value<'a>],
+        on: &mut dyn FnMut(&mut Self) -> Flow,
+    ) -> Flow {
+        self.in_frame(rule, |machine| {
+            for (pattern, key) in keyed.patterns.iter().zip(keys) {
+                if !machine.matches(pattern, *key)? {
+                    return Ok(());
+                }
+            }
+            machine.run(&keyed.body, on)
+        })
+    }
+
+    /// Adds what one success of a rule produces.
+    fn add(&mut self, document: &mut Partial<'a>, rule: &'a Rule, branch: &'a Branch) -> Flow {
+        self.heap.budget().allocate(2 * size_of::<Value<'_>>())?;
+        let mut place = document;
+        for key in &rule.keys {
+            let key = self.term(key)?;
+            let Some(inner) = place.child(key) else {
+                return Err(EvalError::conflict(KEYS_NOT_UNIQUE, rule.span).into());
+            };
+            place = inner;
+        }
+        let added = match &branch.leaf {
+            Leaf::Value(term) => place.set_value(self.term(term)?),
+            Leaf::Member(term) => place.add_member(self.term(term)?),
+        };
+        if added { Ok(()) } else { Err(EvalError::conflict(KEYS_NOT_UNIQUE, rule.span).into()) }
+    }
+
+    fn rule(&self, id: RuleId) -> Option<&'a Rule> {
+        self.program.rules.get(id.0 as usize)
+    }
+}
+
+fn descend<'a>(value: Value<'a>, keys: &[Value<'a>]) -> Option<Value<'a>> {
+    keys.iter().try_fold(value, |value, key| value.get(*key))
+}
+
+/// A partial document while its rules run.
+enum Partial<'a> {
+    /// Nothing has been put here yet.
+    Empty,
+    Value(Value<'a>),
+    Set(Vec<Value<'a>>),
+    Object(BTreeMap<Value<'a>, Partial<'a>>),
+}
+
+impl<'a> Partial<'a> {
+    fn new(kind: GroupKind) -> Self {
+        match kind {
+            GroupKind::Set => Self::Set(Vec::new()),
+            _ => Self::Object(BTreeMap::new()),
+        }
+    }
+
+    /// The place under `key`; `None` when this is a value or a set already.
+    fn child(&mut self, key: Value<'a>) -> Option<&mut Self> {
+        if matches!(self, Self::Empty) {
+            *self = Self::Object(BTreeMap::new());
+        }
+        match self {
+            Self::Object(members) => Some(members.entry(key).or_insert(Self::Empty)),
+            _ => None,
+        }
+    }
+
+    /// Whether `value` can stand here beside what stands here already.
+    fn set_value(&mut self, value: Value<'a>) -> bool {
+        match self {
+            Self::Empty => {
+                *self = Self::Value(value);
+                true
+            }
+            Self::Value(known) => *known == value,
+            Self::Set(_) | Self::Object(_) => false,
+        }
+    }
+
+    /// Whether a member can be added here.
+    fn add_member(&mut self, member: Value<'a>) -> bool {
+        match self {
+            Self::Empty => *self = Self::Set(vec![member]),
+            Self::Set(members) => members.push(member),
+            Self::Value(_) | Self::Object(_) => return false,
+        }
+        true
+    }
+
+    fn build(self, heap: Heap<'a>) -> Result<Value<'a>, Limit> {
+        match self {
+            Self::Empty => Ok(Value::EMPTY_OBJECT),
+            Self::Value(value) => Ok(value),
+            Self::Set(members) => heap.set(members),
+            Self::Object(members) => {
+                let entries = members
+                    .into_iter()
+                    .map(|(key, member)| Ok((key, member.build(heap)?)))
+                    .collect::<Result<Vec<_>, Limit>>()?;
+                heap.object_from_sorted(&entries)
+            }
+        }
+    }
+
+    /// What is under `keys`.
+    fn take(self, keys: &[Value<'a>], heap: Heap<'a>) -> Result<Option<Value<'a>>, Limit> {
+        match (self, keys) {
+            (Self::Object(mut members), [key, rest @ ..]) => match members.remove(key) {
+                Some(member) => member.take(rest, heap),
+                None => Ok(None),
+            },
+            (whole, keys) => Ok(descend(whole.build(heap)?, keys)),
+        }
+    }
+}

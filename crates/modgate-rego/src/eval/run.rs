@@ -1,0 +1,362 @@
+//! Statements, terms and patterns.
+
+use super::{
+    Flow, Machine, Next, Stop, Yield,
+    error::{EvalCode, EvalError},
+    trace::EventKind,
+    with::Mock,
+};
+use crate::{
+    builtins::BuiltinError,
+    ir::{
+        Builtin, BuiltinId, Call, Callee, Collect, Comprehension, Every, Operand, Pattern, Source,
+        Stmt, StmtKind, Term,
+    },
+    value::{Value, View},
+};
+
+/// What a source gives without iterating.
+enum Values<'a> {
+    /// Undefined.
+    None,
+    /// One value.
+    One(Value<'a>),
+    /// Possibly several; ask [`Machine::each`].
+    Several,
+}
+
+impl<'a> Machine<'a> {
+    /// Runs `next` once for every way in which all of `body` holds.
+    pub(super) fn run(&mut self, body: &'a [Stmt], next: Next<'_, 'a>) -> Flow {
+        self.nested(|machine| machine.run_here(body, next))
+    }
+
+    fn run_here(&mut self, body: &'a [Stmt], next: Next<'_, 'a>) -> Flow {
+        let mut left = body;
+        while let Some((stmt, rest)) = left.split_first() {
+            self.spend(1)?;
+            self.span = Some(stmt.span);
+            let holds = match &stmt.kind {
+                StmtKind::Test(source) => match self.values(source)? {
+                    Values::None => false,
+                    Values::One(value) => !value.is_false(),
+                    Values::Several => {
+                        return self.each_reported(stmt, source, &mut |machine, value| {
+                            if value.is_false() {
+                                return Ok(false);
+                            }
+                            machine.report(EventKind::Succeeded, stmt.span, stmt.generated);
+                            machine.run(rest, next).map(|()| true)
+                        });
+                    }
+                },
+                StmtKind::Match(source, pattern) => match self.values(source)? {
+                    Values::None => false,
+                    Values::One(value) => self.matches(pattern, value)?,
+                    Values::Several => {
+                        return self.each_reported(stmt, source, &mut |machine, value| {
+                            if !machine.matches(pattern, value)? {
+                                return Ok(false);
+                            }
+                            machine.report(EventKind::Succeeded, stmt.span, stmt.generated);
+                            machine.run(rest, next).map(|()| true)
+                        });
+                    }
+                },
+                StmtKind::Not(body) => !self.succeeds(body)?,
+                StmtKind::Every(every) => self.every(every)?,
+                StmtKind::With(with, body) => return self.run_with(with, body, rest, next),
+            };
+            let kind = if holds { EventKind::Succeeded } else { EventKind::Failed };
+            self.report(kind, stmt.span, stmt.generated);
+            if !holds {
+                return Ok(());
+            }
+            left = rest;
+        }
+        next(self)
+    }
+
+    /// Runs `on` for each value of a source with several; reports a failure if none was taken.
+    fn each_reported(
+        &mut self,
+        stmt: &'a Stmt,
+        source: &'a Source,
+        on: &mut dyn FnMut(&mut Self, Value<'a>) -> Result<bool, Stop>,
+    ) -> Flow {
+        let mut any = false;
+        self.each(source, &mut |machine, value| {
+            machine.span = Some(stmt.span);
+            any |= on(machine, value)?;
+            Ok(())
+        })?;
+        if !any {
+            self.report(EventKind::Failed, stmt.span, stmt.generated);
+        }
+        Ok(())
+    }
+
+    /// Whether `body` holds in at least one way.
+    pub(super) fn succeeds(&mut self, body: &'a [Stmt]) -> Result<bool, Stop> {
+        match self.run(body, &mut |_| Err(Stop::Enough)) {
+            Ok(()) => Ok(false),
+            Err(Stop::Enough) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn every(&mut self, every: &'a Every) -> Result<bool, Stop> {
+        let domain = self.term(&every.domain)?;
+        for index in 0..domain.entry_count().unwrap_or(0) {
+            self.spend(1)?;
+            let Some((key, value)) = domain.entry(index) else { break };
+            let fits = self.matches(&every.key, key)? && self.matches(&every.value, value)?;
+            if fits && !self.succeeds(&every.body)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn values(&mut self, source: &'a Source) -> Result<Values<'a>, Stop> {
+        let one = |value: Option<Value<'a>>| value.map_or(Values::None, Values::One);
+        match source {
+            Source::Term(term) => self.term(term).map(Values::One),
+            Source::Comprehension(comprehension) => {
+                self.comprehension(comprehension).map(Values::One)
+            }
+            Source::Ref(reference) => {
+                if reference.path.iter().any(|step| matches!(step, Operand::Each(_))) {
+                    return Ok(Values::Several);
+                }
+                self.look_up(reference).map(one)
+            }
+            Source::Call(call) => {
+                if self.is_relation(call) {
+                    return Ok(Values::Several);
+                }
+                self.call(call).map(one)
+            }
+        }
+    }
+
+    /// Runs `on` for each value of a source.
+    fn each(&mut self, source: &'a Source, on: Yield<'_, 'a>) -> Flow {
+        match source {
+            Source::Ref(reference) => self.each_of_ref(reference, on),
+            Source::Call(call) if self.is_relation(call) => {
+                let Some(rows) = self.call(call)?.and_then(Value::as_array) else { return Ok(()) };
+                for row in rows {
+                    self.spend(1)?;
+                    on(self, row)?;
+                }
+                Ok(())
+            }
+            _ => match self.values(source)? {
+                Values::One(value) => on(self, value),
+                Values::None | Values::Several => Ok(()),
+            },
+        }
+    }
+
+    /// The value of a term, which always has one.
+    pub(super) fn term(&mut self, term: &'a Term) -> Result<Value<'a>, Stop> {
+        match term {
+            Term::Const(id) => Ok(self.constant(*id)),
+            Term::Local(slot) => Ok(self.slot(*slot)),
+            Term::Array(items) => {
+                let items = self.terms(items)?;
+                Ok(self.heap.array(&items)?)
+            }
+            Term::Set(items) => {
+                let items = self.terms(items)?;
+                Ok(self.heap.set(items)?)
+            }
+            Term::Object(entries) => {
+                let entries = entries
+                    .iter()
+                    .map(|(key, value)| Ok((self.term(key)?, self.term(value)?)))
+                    .collect::<Result<Vec<_>, Stop>>()?;
+                match self.heap.object_unless_conflict(entries)? {
+                    Some(object) => Ok(object),
+                    None => Err(EvalError::new(EvalCode::Conflict, KEYS_NOT_UNIQUE).into()),
+                }
+            }
+        }
+    }
+
+    fn terms(&mut self, terms: &'a [Term]) -> Result<Vec<Value<'a>>, Stop> {
+        terms.iter().map(|term| self.term(term)).collect()
+    }
+
+    /// Matches a value, binding the variables of the pattern.
+    pub(super) fn matches(&mut self, pattern: &'a Pattern, value: Value<'a>) -> Result<bool, Stop> {
+        match pattern {
+            Pattern::Any => Ok(true),
+            Pattern::Bind(slot) => {
+                self.bind(*slot, value);
+                Ok(true)
+            }
+            Pattern::Equal(term) => {
+                let expected = self.term(term)?;
+                if expected.is_composite() {
+                    self.spend(expected.cost())?;
+                }
+                Ok(expected == value)
+            }
+            Pattern::Array(items) => {
+                let View::Array(array) = value.view() else { return Ok(false) };
+                if array.len() != items.len() {
+                    return Ok(false);
+                }
+                for (item, value) in items.iter().zip(array) {
+                    if !self.matches(item, value)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Pattern::Object(entries) => {
+                let View::Object(object) = value.view() else { return Ok(false) };
+                if object.len() != entries.len() {
+                    return Ok(false);
+                }
+                for (key, pattern) in entries {
+                    let key = self.term(key)?;
+                    let Some(value) = object.get(key) else { return Ok(false) };
+                    if !self.matches(pattern, value)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    fn comprehension(&mut self, comprehension: &'a Comprehension) -> Result<Value<'a>, Stop> {
+        match &comprehension.head {
+            Collect::Array(head) => {
+                let items = self.collect(&comprehension.body, |machine| machine.term(head))?;
+                Ok(self.heap.array(&items)?)
+            }
+            Collect::Set(head) => {
+                let items = self.collect(&comprehension.body, |machine| machine.term(head))?;
+                Ok(self.heap.set(items)?)
+            }
+            Collect::Object(key, value) => {
+                let entries = self.collect(&comprehension.body, |machine| {
+                    Ok((machine.term(key)?, machine.term(value)?))
+                })?;
+                match self.heap.object_unless_conflict(entries)? {
+                    Some(object) => Ok(object),
+                    None => Err(EvalError::new(EvalCode::Conflict, KEYS_NOT_UNIQUE).into()),
+                }
+            }
+        }
+    }
+
+    fn collect<T>(
+        &mut self,
+        body: &'a [Stmt],
+        head: impl Fn(&mut Self) -> Result<T, Stop>,
+    ) -> Result<Vec<T>, Stop> {
+        let mut collected = Vec::new();
+        self.run(body, &mut |machine| {
+            machine.heap.budget().allocate(size_of::<T>())?;
+            collected.push(head(machine)?);
+            Ok(())
+        })?;
+        Ok(collected)
+    }
+
+    /// The value of a call, or the rows of a relation as an array.
+    fn call(&mut self, call: &'a Call) -> Result<Option<Value<'a>>, Stop> {
+        // Almost every call has one to three arguments; those need no allocation.
+        match call.args.as_slice() {
+            [] => self.call_with(call.callee, &[]),
+            [a] => {
+                let args = [self.term(a)?];
+                self.call_with(call.callee, &args)
+            }
+            [a, b] => {
+                let args = [self.term(a)?, self.term(b)?];
+                self.call_with(call.callee, &args)
+            }
+            [a, b, c] => {
+                let args = [self.term(a)?, self.term(b)?, self.term(c)?];
+                self.call_with(call.callee, &args)
+            }
+            all => {
+                let args = self.terms(all)?;
+                self.call_with(call.callee, &args)
+            }
+        }
+    }
+
+    fn call_with(&mut self, callee: Callee, args: &[Value<'a>]) -> Result<Option<Value<'a>>, Stop> {
+        match self.mock(callee) {
+            Some(Mock::Value(value)) => Ok(Some(value)),
+            Some(Mock::Callee(other)) => {
+                self.without_mock(callee, |machine| machine.call_unmocked(other, args))
+            }
+            None => self.call_unmocked(callee, args),
+        }
+    }
+
+    fn call_unmocked(
+        &mut self,
+        callee: Callee,
+        args: &[Value<'a>],
+    ) -> Result<Option<Value<'a>>, Stop> {
+        match callee {
+            Callee::Function(group) => self.call_function(group, args),
+            Callee::Builtin(id) => self.call_builtin(id, args),
+        }
+    }
+
+    fn builtin(&self, id: BuiltinId) -> Option<&'a Builtin> {
+        self.program.builtins.get(id.0 as usize)
+    }
+
+    fn is_relation(&self, call: &Call) -> bool {
+        match call.callee {
+            Callee::Builtin(id) => {
+                let run = self.builtin(id).and_then(|builtin| builtin.run);
+                run.is_some_and(|run| run.relation) && self.mock(call.callee).is_none()
+            }
+            Callee::Function(_) => false,
+        }
+    }
+
+    fn call_builtin(
+        &mut self,
+        id: BuiltinId,
+        args: &[Value<'a>],
+    ) -> Result<Option<Value<'a>>, Stop> {
+        let Some(builtin) = self.builtin(id) else { return Ok(None) };
+        let outcome = match builtin.run {
+            Some(run) => (run.eval)(&mut self.builtins, args),
+            None => self.builtins.call_host(&builtin.name, args),
+        };
+        outcome.or_else(|error| self.builtin_failed(builtin, error))
+    }
+
+    #[cold]
+    fn builtin_failed(
+        &self,
+        builtin: &Builtin,
+        error: BuiltinError,
+    ) -> Result<Option<Value<'a>>, Stop> {
+        match error {
+            BuiltinError::Limit(limit) => Err(limit.into()),
+            BuiltinError::Conflict(_) => Err(EvalError::builtin(&builtin.name, &error).into()),
+            _ if self.strict_builtin_errors => {
+                Err(EvalError::builtin(&builtin.name, &error).into())
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What OPA says of an object with two values for a key.
+pub(super) const KEYS_NOT_UNIQUE: &str = "object keys must be unique";

@@ -1,0 +1,177 @@
+//! `with`: the world as part of an evaluation sees it.
+
+use super::{
+    Flow, Machine, Next, Stop,
+    document::Cache,
+    error::{EvalCode, EvalError},
+};
+use crate::{
+    ir::{Callee, Stmt, With, WithTarget, WithValue},
+    value::{Value, View},
+};
+
+/// What `with` can replace, and what has been computed under that.
+pub(super) struct World<'a> {
+    input: Option<Value<'a>>,
+    /// Values in place of what is at paths of `data`; no path leads through another.
+    data: Vec<(Vec<Value<'a>>, Value<'a>)>,
+    callees: Vec<(Callee, Mock<'a>)>,
+    cache: Cache<'a>,
+}
+
+/// What stands in for a function.
+#[derive(Clone, Copy)]
+pub(super) enum Mock<'a> {
+    Value(Value<'a>),
+    Callee(Callee),
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(input: Option<Value<'a>>, cache: Cache<'a>) -> Self {
+        Self { input, data: Vec::new(), callees: Vec::new(), cache }
+    }
+
+    fn same_but_fresh(&self, groups: usize) -> Self {
+        Self {
+            input: self.input,
+            data: self.data.clone(),
+            callees: self.callees.clone(),
+            cache: Cache::new(groups),
+        }
+    }
+
+    fn replace_callee(&mut self, callee: Callee, mock: Mock<'a>) {
+        self.callees.retain(|(known, _)| *known != callee);
+        self.callees.push((callee, mock));
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// Runs `body` in a changed world and `rest` in the present one.
+    pub(super) fn run_with(
+        &mut self,
+        with: &'a [With],
+        body: &'a [Stmt],
+        rest: &'a [Stmt],
+        next: Next<'_, 'a>,
+    ) -> Flow {
+        let Some(mut changed) = self.fork() else { return Ok(()) };
+        for modifier in with {
+            self.replace(&mut changed, modifier)?;
+        }
+        let outer = self.world;
+        let inner = self.worlds.len();
+        self.worlds.push(changed);
+        self.world = inner;
+        let flow = self.run(body, &mut |machine| {
+            machine.world = outer;
+            let flow = machine.run(rest, next);
+            machine.world = inner;
+            flow
+        });
+        self.worlds.truncate(inner);
+        self.world = outer;
+        flow
+    }
+
+    /// Runs `inner` in a world where `callee` is itself again.
+    pub(super) fn without_mock<T>(
+        &mut self,
+        callee: Callee,
+        inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let Some(mut changed) = self.fork() else { return inner(self) };
+        changed.callees.retain(|(known, _)| *known != callee);
+        let outer = std::mem::replace(&mut self.world, self.worlds.len());
+        self.worlds.push(changed);
+        let result = inner(self);
+        self.worlds.truncate(self.world);
+        self.world = outer;
+        result
+    }
+
+    fn fork(&self) -> Option<World<'a>> {
+        self.worlds.get(self.world).map(|world| world.same_but_fresh(self.program.groups.len()))
+    }
+
+    fn replace(&mut self, world: &mut World<'a>, modifier: &'a With) -> Flow {
+        let value = match &modifier.value {
+            WithValue::Term(term) => Mock::Value(self.term(term)?),
+            WithValue::Callee(callee) => Mock::Callee(*callee),
+        };
+        match (&modifier.target, value) {
+            (WithTarget::Callee(callee), mock) => world.replace_callee(*callee, mock),
+            (WithTarget::Input(path), Mock::Value(value)) => {
+                let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
+                world.input = Some(self.put(world.input, &path, value, modifier)?);
+            }
+            (WithTarget::Data(path), Mock::Value(value)) => {
+                let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
+                let around = world.data.iter_mut().find(|(known, _)| path.starts_with(known));
+                if let Some((known, whole)) = around {
+                    let below = path.get(known.len()..).unwrap_or_default();
+                    *whole = self.put(Some(*whole), below, value, modifier)?;
+                    return Ok(());
+                }
+                world.data.retain(|(known, _)| !known.starts_with(&path));
+                world.data.push((path, value));
+            }
+            // The compiler lets functions stand in for functions only.
+            (WithTarget::Input(_) | WithTarget::Data(_), Mock::Callee(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// `whole` with `value` at `path`; objects are made where there is nothing yet.
+    fn put(
+        &mut self,
+        whole: Option<Value<'a>>,
+        path: &[Value<'a>],
+        value: Value<'a>,
+        modifier: &With,
+    ) -> Result<Value<'a>, Stop> {
+        let Some((key, below)) = path.split_first() else { return Ok(value) };
+        let mut entries: Vec<_> = match whole.map(Value::view) {
+            None => Vec::new(),
+            Some(View::Object(object)) => object.iter().collect(),
+            Some(_) => {
+                let message = "real and replacement data could not be merged";
+                let error = EvalError::new(EvalCode::WithMerge, message);
+                return Err(EvalError { span: Some(modifier.span), ..error }.into());
+            }
+        };
+        self.spend(entries.len() as u64)?;
+        let old = whole.and_then(|whole| whole.get(*key));
+        let new = self.nested(|machine| machine.put(old, below, value, modifier))?;
+        entries.push((*key, new));
+        Ok(self.heap.object(entries)?)
+    }
+
+    pub(super) fn input(&self) -> Option<Value<'a>> {
+        self.worlds.get(self.world).and_then(|world| world.input)
+    }
+
+    pub(super) fn replacements(&self) -> &[(Vec<Value<'a>>, Value<'a>)] {
+        self.worlds.get(self.world).map_or(&[], |world| &world.data)
+    }
+
+    #[inline]
+    pub(super) fn mock(&self, callee: Callee) -> Option<Mock<'a>> {
+        if !self.program.replaces_functions {
+            return None;
+        }
+        let world = self.worlds.get(self.world)?;
+        world.callees.iter().find(|(known, _)| *known == callee).map(|(_, mock)| *mock)
+    }
+
+    pub(super) fn cache(&self) -> &Cache<'a> {
+        // The current world is always on the stack; the first one never leaves it.
+        #[expect(clippy::indexing_slicing, reason = "`world` always names a world on the stack")]
+        &self.worlds[self.world].cache
+    }
+
+    pub(super) fn cache_mut(&mut self) -> &mut Cache<'a> {
+        #[expect(clippy::indexing_slicing, reason = "`world` always names a world on the stack")]
+        &mut self.worlds[self.world].cache
+    }
+}
