@@ -292,40 +292,6 @@ fn digits(rest: &mut std::str::Chars<'_>, base: u32, count: usize) -> Option<u32
     Some(value)
 }
 
-/// A text in Go's double quotes (`strconv.Quote`).
-pub(crate) fn quote(text: &str, out: &mut String) {
-    use std::fmt::Write as _;
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{C}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{B}' => out.push_str("\\v"),
-            ' '..='~' => out.push(c),
-            c if !c.is_ascii() && in_class(&PRINTABLE, c) => out.push(c),
-            c => {
-                let code = u32::from(c);
-                let _ = match code {
-                    0..=0x7F => write!(out, "\\x{code:02x}"),
-                    0x80..=0xFFFF => write!(out, "\\u{code:04x}"),
-                    _ => write!(out, "\\U{code:08x}"),
-                };
-            }
-        }
-    }
-    out.push('"');
-}
-
-// Go's `unicode.IsPrint` beyond ASCII.
-static PRINTABLE: LazyLock<Option<GoRegex>> =
-    LazyLock::new(|| GoRegex::new(r"[\pL\pM\pN\pP\pS]").ok());
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,12 +352,5 @@ mod tests {
         ] {
             assert_eq!(unquote(literal).as_deref(), expected, "{literal}");
         }
-    }
-
-    #[test]
-    fn quoting() {
-        let mut out = String::new();
-        quote("a\"\\\n\u{1}é\u{200b}\u{1F600}\u{e0001}", &mut out);
-        assert_eq!(out, "\"a\\\"\\\\\\n\\x01é\\u200b\u{1F600}\\U000e0001\"");
     }
 }

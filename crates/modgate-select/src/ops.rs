@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use modgate_value::{Budget, Exhausted, Str, diag::Span, regex::GoRegex};
 
 use crate::{
-    EvalError, List, Map, Time, Val, Zone,
+    EvalError, Map, Time, Val, Zone,
     ast::{Binary, Function, Link, Node, Unary},
     num,
 };
@@ -192,15 +192,17 @@ pub(crate) fn same(
 ) -> Result<bool, Exhausted> {
     budget.spend(1)?;
     Ok(match (left, right) {
-        (Val::Undefined, Val::Undefined) | (Val::Null, Val::Null) => true,
+        // Undefined is a not-a-number to Go, so it is not even equal to itself.
+        (Val::Undefined, Val::Undefined) => false,
+        (Val::Null, Val::Null) => true,
         (Val::Bool(left), Val::Bool(right)) => left == right,
         #[expect(clippy::float_cmp, reason = "exactly Go's comparison")]
         (Val::Number(left), Val::Number(right)) => left == right,
         (Val::Int(left), Val::Int(right)) => left == right,
         (Val::Str(left), Val::Str(right)) => left == right,
         (Val::Time(left), Val::Time(right)) => left == right,
-        (Val::Array(List::Json(left)), Val::Array(List::Json(right))) if left.ptr_eq(right) => true,
-        (Val::Object(Map::Json(left)), Val::Object(Map::Json(right))) if left.ptr_eq(right) => true,
+        (Val::Array(left), Val::Array(right)) if left.ptr_eq(right) => true,
+        (Val::Object(left), Val::Object(right)) if left.ptr_eq(right) => true,
         (Val::Array(left), Val::Array(right)) => {
             if left.len() != right.len() {
                 return Ok(false);

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use modgate_value::diag::Span;
+use modgate_value::{diag::Span, gofmt};
 
 use crate::{
     ParseError,
@@ -105,7 +105,8 @@ impl<'t> Parser<'t> {
 
     fn frame(&self, text: &str, failure: Failure) -> ParseError {
         let mut message = format!("parsing error: {text}\t");
-        if failure.positioned {
+        // An empty text has no position to start from.
+        if failure.positioned && !text.is_empty() {
             let _ = write!(message, ":{}", self.lexer.token_location());
         }
         let _ = write!(message, " - {} {}", self.lexer.location(), failure.detail);
@@ -227,8 +228,10 @@ impl<'t> Parser<'t> {
         // are glued to it (Q-10).
         let split = (first..glued.len()).rev().find_map(|at| {
             let (op, behind) = glued.split_at_checked(at)?;
+            // `==~` is a mistyped `=~`, not a comparison with a complement.
+            let mistyped = op.ends_with(['=', '~']) && behind.starts_with('~');
             let behind = behind.trim_start_matches(['-', '!', '~']);
-            let legible = behind.is_empty()
+            let legible = (behind.is_empty() && !mistyped)
                 || behind.starts_with(['i', 'n'])
                 || behind.starts_with("//")
                 || behind.starts_with("/*");
@@ -245,6 +248,7 @@ impl<'t> Parser<'t> {
                 failure.help = match glued {
                     "===" => Some("equality is `==`"),
                     "!==" | "<>" => Some("inequality is `!=`"),
+                    "==~" => Some("a regular expression is searched with `=~`"),
                     _ => None,
                 };
                 Err(failure)
@@ -535,7 +539,7 @@ impl<'t> Parser<'t> {
     fn script(&mut self) -> Parsed<Step> {
         let script = self.expression()?;
         if self.scan() != Token::Mark(')') {
-            return Err(self.unexpected("JSONPath script", &[Token::Mark(')')]));
+            return Err(self.unexpected("jsonpath script", &[Token::Mark(')')]));
         }
         Ok(Step::Script(script))
     }
@@ -649,10 +653,6 @@ fn name(token: Token) -> String {
         Token::Char => "Char".to_owned(),
         Token::String => "String".to_owned(),
         Token::RawString => "RawString".to_owned(),
-        Token::Mark(mark) => {
-            let mut out = String::new();
-            lex::quote(mark.encode_utf8(&mut [0; 4]), &mut out);
-            out
-        }
+        Token::Mark(mark) => gofmt::quote(mark.encode_utf8(&mut [0; 4])),
     }
 }

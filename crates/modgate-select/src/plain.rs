@@ -4,12 +4,11 @@
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
-use modgate_value::{Budget, Str, Value};
+use modgate_value::{Budget, Str, Value, gofmt};
 
 use crate::{
     Key, List, Observation, Val, Zone,
     ast::{Kind, Node, Path, Root, Step},
-    lex,
     ops::{self, Evaluated, Fault, Why},
 };
 
@@ -432,7 +431,7 @@ pub(crate) fn placeholder<'a>(
             let mut out = String::from("$");
             for key in flat(captures) {
                 out.push('[');
-                lex::quote(&key.text(), &mut out);
+                out.push_str(&gofmt::quote(&key.text()));
                 out.push(']');
             }
             Ok(Val::Str(Cow::Owned(out)))

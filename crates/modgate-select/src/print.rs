@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result, Write as _};
 
+use modgate_value::gofmt;
+
 use crate::{
     ast::{Entry, Function, Kind, Node, Path, Root, Step},
     lex,
@@ -12,7 +14,7 @@ impl Display for Node {
         match &self.kind {
             // `{:?}` prints huge and tiny numbers with an exponent, and reads back exactly.
             Kind::Number(number) => write!(f, "{number:?}"),
-            Kind::Text(text) => quoted(&text.text, f),
+            Kind::Text(text) => f.write_str(&gofmt::quote(&text.text)),
             Kind::Bool(value) => write!(f, "{value}"),
             Kind::Array(elements) => {
                 f.write_char('[')?;
@@ -150,10 +152,4 @@ fn variable(keys: &[Node], f: &mut Formatter<'_>) -> Result {
         }
     }
     Ok(())
-}
-
-fn quoted(text: &str, f: &mut Formatter<'_>) -> Result {
-    let mut out = String::with_capacity(text.len() + 2);
-    lex::quote(text, &mut out);
-    f.write_str(&out)
 }

@@ -403,7 +403,7 @@ impl<'a, 'e> Stream<'a, 'e> {
     ) -> Evaluated<'a, ()> {
         let walk = Walk { stream: self, frame, capture };
         // Whether the receiver had enough is its own affair.
-        let _ = walk.from(&path.steps, true, self.start(path, frame), &START, emit)?;
+        let _ = walk.onward(&path.steps, true, self.start(path, frame), &START, emit)?;
         Ok(())
     }
 }
@@ -419,7 +419,7 @@ struct Walk<'w, 'a, 'e> {
 impl<'a> Walk<'_, 'a, '_> {
     /// Takes `steps` from `cursor`. Plain steps up to the next multi step count as one: what fails
     /// or is undefined at their end is dropped.
-    fn from(
+    fn onward(
         &self,
         steps: &'a [Step],
         at_start: bool,
@@ -442,7 +442,7 @@ impl<'a> Walk<'_, 'a, '_> {
         };
         let depth = self.stream.depth.get();
         if depth >= MAX_DEPTH {
-            return self.from_plainly(multi, rest, cursor, trail, emit);
+            return self.onward_plainly(multi, rest, cursor, trail, emit);
         }
         self.stream.depth.set(depth + 1);
         let flow = self.multi_step(multi, rest, cursor, trail, emit);
@@ -451,7 +451,7 @@ impl<'a> Walk<'_, 'a, '_> {
     }
 
     /// The rest of the way by the plain evaluator, which keeps results instead of calling deeper.
-    fn from_plainly(
+    fn onward_plainly(
         &self,
         multi: &'a Step,
         rest: &'a [Step],
@@ -481,7 +481,7 @@ impl<'a> Walk<'_, 'a, '_> {
     ) -> Evaluated<'a, ControlFlow<()>> {
         let budget = self.stream.budget;
         let mut go = |mark: Mark<'_>, child: Cursor<'a>| {
-            self.from(rest, false, child, &Trail { outer: Some(trail), mark }, emit)
+            self.onward(rest, false, child, &Trail { outer: Some(trail), mark }, emit)
         };
         match step {
             Step::Star => each_child(&cursor, &mut |mark, child| {

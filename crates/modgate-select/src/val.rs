@@ -197,6 +197,15 @@ impl<'a> List<'a> {
         }
     }
 
+    /// Whether both are the same list, hence equal without looking.
+    pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Json(left), Self::Json(right)) => left.ptr_eq(right),
+            (Self::Built(left), Self::Built(right)) => Arc::ptr_eq(left, right),
+            _ => false,
+        }
+    }
+
     /// The elements in order.
     pub fn iter(&self) -> impl Iterator<Item = Val<'a>> + '_ {
         (0..self.len()).filter_map(|index| self.get(index))
@@ -215,6 +224,15 @@ impl<'a> Map<'a> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether both are the same map, hence equal without looking.
+    pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Json(left), Self::Json(right)) => left.ptr_eq(right),
+            (Self::Built(left), Self::Built(right)) => Arc::ptr_eq(left, right),
+            _ => false,
+        }
     }
 
     /// The members, sorted by key.

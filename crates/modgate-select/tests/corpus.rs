@@ -4,6 +4,8 @@
 //! informative. Where we differ on purpose, a predicate over the expression says so and a rewriting
 //! of it into KubeMod's language says what is required instead.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test")]
+
 use modgate_select::{EvalError, Expr, Val};
 use modgate_value::{Budget, Value};
 
@@ -77,28 +79,28 @@ fn recorded(case: &Value) -> Value {
 /// What the expression does, in the corpus's own encoding.
 fn outcome(text: &str, input: &Value) -> Value {
     let budget = Budget::unlimited();
-    let pair = |key: &'static str, value: Value| (key, value);
     let expr = match Expr::parse(text) {
         Ok(expr) => expr,
         Err(error) => {
-            let error = pair("error", error.message.into());
-            return [pair("outcome", "parse_error".into()), error].into_iter().collect();
+            let detail = ("error", error.message.into());
+            return [("outcome", "parse_error".into()), detail].into_iter().collect();
         }
     };
-    let plain = match expr.eval_plain(input, &budget) {
-        Ok(Val::Null) => [pair("outcome", "null".into())].into_iter().collect(),
-        Ok(Val::Undefined) => [pair("outcome", "undefined".into())].into_iter().collect(),
-        Ok(value) => {
-            [pair("outcome", "value".into()), pair("result", encode(&value))].into_iter().collect()
-        }
-        Err(EvalError::Failed { message, .. }) => {
-            [pair("outcome", "eval_error".into()), pair("error", message.into())]
-                .into_iter()
-                .collect::<Value>()
-        }
+    let fast = evaluated(text, expr.eval(input, &budget));
+    let plain = evaluated(text, expr.eval_plain(input, &budget));
+    assert_eq!(fast, plain, "{text}");
+    plain
+}
+
+fn evaluated(text: &str, result: Result<Val<'_>, EvalError>) -> Value {
+    let (outcome, detail) = match result {
+        Ok(Val::Null) => ("null", None),
+        Ok(Val::Undefined) => ("undefined", None),
+        Ok(value) => ("value", Some(("result", encode(&value)))),
+        Err(EvalError::Failed { message, .. }) => ("eval_error", Some(("error", message.into()))),
         Err(error) => panic!("{text}: {error}"),
     };
-    plain
+    [("outcome", outcome.into())].into_iter().chain(detail).collect()
 }
 
 fn encode(value: &Val<'_>) -> Value {
@@ -160,7 +162,11 @@ fn separate_operators(text: &str) -> Option<String> {
         } else if let Some(operator) = INFIX.iter().find(|name| {
             let behind =
                 glued.strip_prefix(**name).map(|rest| rest.trim_start_matches(['-', '!', '~']));
-            behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(['i', 'n']))
+            let complement = glued.strip_prefix(**name).is_some_and(|rest| rest.starts_with('~'))
+                && name.ends_with(['=', '~']);
+            behind.is_some_and(|rest| {
+                (rest.is_empty() && !complement) || rest.starts_with(['i', 'n'])
+            })
         }) {
             out.push_str(operator);
             out.push(' ');

@@ -1,5 +1,7 @@
 //! The fast evaluator against the plain one, and both against whatever they must never do.
 
+#![allow(clippy::expect_used, reason = "a test")]
+
 mod common;
 
 use std::ops::ControlFlow;
