@@ -2,7 +2,9 @@
 //!
 //! Every task is what a person runs and what `.ci/run` runs; there is no other way in.
 
+mod codegen;
 mod conformance;
+mod fuzz_seeds;
 mod layers;
 mod load;
 mod tests;
@@ -25,6 +27,10 @@ enum Task {
     Test(tests::Args),
     /// Run the conformance corpora and print a table per file.
     Conformance(conformance::Args),
+    /// Write the files that are made from code.
+    Codegen(codegen::Args),
+    /// Fill `fuzz/corpus` from the conformance corpora.
+    FuzzSeeds,
     /// Hold the crates to the layering of docs/architecture.md.
     Layers(layers::Args),
     /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
@@ -35,6 +41,8 @@ fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Test(args) => tests::run(&args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::Codegen(args) => codegen::run(&args),
+        Task::FuzzSeeds => fuzz_seeds::run(),
         Task::Layers(args) => layers::run(&args),
         Task::Load(args) => load::run(&args),
     };

@@ -67,6 +67,11 @@ impl Roots {
             .find(|path| path.is_file())
     }
 
+    /// The folder `relative` in the first folder that has it.
+    pub fn find_folder(&self, relative: &str) -> Option<PathBuf> {
+        self.folders.iter().map(|folder| folder.join(relative)).find(|path| path.is_dir())
+    }
+
     /// As [`Roots::find`], preferring the folder that `beside` is in.
     pub fn find_beside(&self, beside: &CorpusFile, relative: &str) -> Option<PathBuf> {
         let own = beside.root.join(relative);

@@ -31,3 +31,56 @@ impl fmt::Debug for Decision {
         f.write_str(self.id)
     }
 }
+
+macro_rules! decisions {
+    ($($name:ident $id:literal $kind:ident $summary:literal)*) => {
+        $(
+            #[doc = concat!("`", $id, "`: ", $summary)]
+            pub static $name: Decision = Decision { id: $id, kind: Kind::$kind, summary: $summary };
+        )*
+
+        /// All of them.
+        pub static ALL: &[&Decision] = &[$(&$name),*];
+    };
+}
+
+decisions! {
+    AS_02 "AS-02" Fix "a rule without criteria, which would match everything, does not load"
+    SCHEMA "1.3" Fix "what the CRD's schema refuses does not load from anywhere"
+    ORDER "5.3" Fix "rules of one tier and namespace run in the order of their names"
+    Q_01 "Q-01" Fix "a patch that does not apply is dropped alone; all other rules still run"
+    Q_02 "Q-02" Fix "selected items are taken in document order, from the back where they shift"
+    Q_10 "Q-10" Superset "an operator may touch what follows it: `a==-1`, `a&&isDefined(b)`"
+    Q_11 "Q-11" Superset "a string in single quotes may have any length"
+    Q_16 "Q-16" Fix "validation accepts exactly what loads; a patch select is a bare path"
+    Q_17 "Q-17" Fix "`targetNamespaceRegex` is validated"
+    Q_19 "Q-19" Fix "a rule is applied once to an object, however it was selected"
+    Q_25 "Q-25" Fix "captured keys are escaped in paths, and none is lost"
+    Q_26 "Q-26" Fix "captured keys stand in paths as they are written"
+    Q_27 "Q-27" Fix "`%` in a path is an ordinary character"
+    Q_28 "Q-28" Fix "`\"` and `\\` in a path are ordinary characters"
+    Q_29 "Q-29" Fix "missing parents with `~1` or `~0` in their names are created"
+    Q_31 "Q-31" Fix "adding below a null made by the same rule works as below any null"
+    Q_33 "Q-33" Fix "no last-applied annotation crashes a request"
+    Q_34 "Q-34" Fix "a patch on DELETE is dropped and reported"
+    Q_35 "Q-35" Fix "changes below `/syntheticRefs` never leave the engine"
+    Q_46 "Q-46" Superset "`.Target` can be passed to functions that take a map"
+    Q_58 "Q-58" Fix "a member of the wrong type is named in plain words"
+    Q_60 "Q-60" Fix "a misplaced patch is reported without a memory dump"
+    Q_61 "Q-61" Fix "a null list element is replaced, not pushed aside, by the generated patch"
+    Q_62 "Q-62" Fix "keys with `\"` or `\\` give a valid response"
+    Q_77 "Q-77" Fix "at most 1000 nulls are put before an index"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_distinct() {
+        let mut ids: Vec<_> = ALL.iter().map(|decision| decision.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), ALL.len());
+    }
+}

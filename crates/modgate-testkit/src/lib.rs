@@ -15,6 +15,8 @@
 mod compare;
 pub mod corpus;
 pub mod decision;
+pub mod fuzz;
+mod kubemod;
 mod languages;
 mod members;
 pub mod report;

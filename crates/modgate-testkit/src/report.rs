@@ -13,7 +13,9 @@ pub enum Verdict {
     Passed,
     /// Not the recorded result but the one these decisions prescribe for such an input.
     Differs(Vec<&'static Decision>),
-    /// Neither.
+    /// Not run, because it needs upstream's files, which are not here.
+    Skipped,
+    /// None of these.
     Failed {
         /// What was required.
         expected: String,
@@ -91,6 +93,7 @@ impl FileReport {
             match &case.verdict {
                 Verdict::Passed => counts.passed += 1,
                 Verdict::Differs(_) => counts.differing += 1,
+                Verdict::Skipped => counts.skipped += 1,
                 Verdict::Failed { .. } => counts.failed += 1,
             }
         }
@@ -120,18 +123,21 @@ pub struct Counts {
     pub differing: usize,
     /// [`Verdict::Failed`].
     pub failed: usize,
+    /// [`Verdict::Skipped`].
+    pub skipped: usize,
 }
 
 impl Counts {
     /// All cases.
     pub fn total(self) -> usize {
-        self.passed + self.differing + self.failed
+        self.passed + self.differing + self.failed + self.skipped
     }
 
     fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.differing += other.differing;
         self.failed += other.failed;
+        self.skipped += other.skipped;
     }
 }
 
@@ -234,9 +240,12 @@ impl Report {
 }
 
 fn row(out: &mut String, name: &str, width: usize, counts: Counts) {
-    let Counts { passed, differing, failed } = counts;
+    let Counts { passed, differing, failed, skipped } = counts;
     let total = counts.total();
     line(out, format_args!("{name:width$}  {total:5}  {passed:6}  {differing:9}  {failed:6}"));
+    if skipped > 0 {
+        line(out, format_args!("{:width$}  {skipped} skipped: upstream's files are not here", ""));
+    }
 }
 
 fn failures(out: &mut String, file: &FileReport) {
@@ -279,6 +288,7 @@ fn counts_json(counts: Counts) -> Value {
         ("passed", count(counts.passed)),
         ("differing", count(counts.differing)),
         ("failed", count(counts.failed)),
+        ("skipped", count(counts.skipped)),
     ])
 }
 

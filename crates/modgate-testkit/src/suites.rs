@@ -1,10 +1,11 @@
 //! Which file of a corpus is run by what.
 
 use anyhow::Result;
+use modgate_value::yaml;
 
 use crate::{
     corpus::{self, CorpusFile, Roots},
-    languages,
+    kubemod, languages,
     report::{Case, FileReport, PendingReport, Report},
 };
 
@@ -19,6 +20,14 @@ pub struct Suite {
 pub const SUITES: &[Suite] = &[
     Suite { name: "languages/yaml.json", run: languages::yaml::run },
     Suite { name: "languages/regexp.json", run: languages::regexp::run },
+    Suite { name: "languages/gotemplate.json", run: languages::gotemplate::run },
+    Suite { name: "kubemod/cases.json", run: kubemod::cases::run },
+    Suite { name: "kubemod/probes/expressions.json", run: kubemod::expressions::run },
+    Suite { name: "kubemod/probes/match.json", run: kubemod::matching::run },
+    Suite { name: "kubemod/probes/values.json", run: kubemod::values::run },
+    // Every other file of probes is a list of scenarios; one that is not fails.
+    Suite { name: "kubemod/probes/*.json", run: kubemod::scenarios::run },
+    Suite { name: "kubemod/*.json", run: kubemod::scenarios::run },
 ];
 
 /// A corpus that waits for its engine part.
@@ -126,6 +135,9 @@ fn count_pending(reports: &mut Vec<PendingReport>, pending: &Pending, file: &Cor
 
 /// How many cases a file says it holds; files of other shapes count none.
 fn cases_in(file: &CorpusFile) -> usize {
+    if file.name.ends_with("/suite.yaml") {
+        return cases_in_suite(file).unwrap_or(0);
+    }
     if !file.name.ends_with(".json") {
         return 0;
     }
@@ -138,4 +150,11 @@ fn cases_in(file: &CorpusFile) -> usize {
             (None, None) => 0,
         })
         .sum()
+}
+
+fn cases_in_suite(file: &CorpusFile) -> Option<usize> {
+    let text = String::from_utf8(file.bytes().ok()?).ok()?;
+    let suite = yaml::value(&text).ok()?;
+    let tests = suite.get("tests")?.as_array()?.iter();
+    Some(tests.filter_map(|test| Some(test.get("cases")?.as_array()?.len())).sum())
 }

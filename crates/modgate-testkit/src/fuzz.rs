@@ -1,0 +1,237 @@
+//! What the fuzz targets of `fuzz/` do, as ordinary functions.
+//!
+//! A target takes any bytes and must not panic; where two ways lead to the same result it checks
+//! that they do. The targets live here so that tests replay every input that ever broke one
+//! (`fuzz/regressions/<target>/`) and mutate the corpora a little on every run, without the fuzzer
+//! being installed.
+//!
+//! Inputs of two parts (an expression and a document, a rule and an object) have a zero byte
+//! between them.
+
+use std::ops::ControlFlow;
+
+use anyhow::Result;
+use modgate_engine::EngineConfig;
+use modgate_select::{Expr, PatchSelect, Shape, Val};
+use modgate_template::{Data, Env, Isolated, Template};
+use modgate_value::{Budget, Limits, Value, budget::Frozen, regex::GoRegex, yaml};
+
+use crate::{
+    corpus::{self, Roots},
+    kubemod,
+};
+
+/// A fuzz target.
+pub struct Target {
+    /// Its name, also of its folders below `fuzz/`.
+    pub name: &'static str,
+    /// Runs one input.
+    pub run: fn(&[u8]),
+    /// Inputs to start from, taken from a document of a corpus.
+    seeds: fn(&str, &Value, &mut Vec<Vec<u8>>),
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "json", run: json, seeds: seeds_json },
+    Target { name: "yaml", run: yaml_text, seeds: seeds_yaml },
+    Target { name: "regex", run: regex, seeds: seeds_regex },
+    Target { name: "select", run: select, seeds: seeds_select },
+    Target { name: "template", run: template, seeds: seeds_template },
+    Target { name: "patch", run: patch, seeds: seeds_patch },
+];
+
+impl Target {
+    /// Inputs to start from, out of every corpus there is.
+    ///
+    /// # Errors
+    ///
+    /// When a corpus cannot be read.
+    pub fn seeds(&self, roots: &Roots) -> Result<Vec<Vec<u8>>> {
+        let mut seeds = Vec::new();
+        for file in corpus::files(roots)? {
+            let known = file.name.starts_with("languages/") || file.name.starts_with("kubemod/");
+            if known && file.name.ends_with(".json") {
+                (self.seeds)(&file.name, &file.json()?, &mut seeds);
+            }
+        }
+        seeds.sort_unstable();
+        seeds.dedup();
+        Ok(seeds)
+    }
+}
+
+/// What one input may spend; small, so that a slow input is a finding.
+const LIMITS: Limits = Limits { steps: 100_000, bytes: 4 << 20, time: std::time::Duration::MAX };
+
+fn halves(data: &[u8]) -> Option<(&str, &[u8])> {
+    let at = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+    let (first, second) = data.split_at_checked(at)?;
+    Some((std::str::from_utf8(first).ok()?, second.get(1..).unwrap_or_default()))
+}
+
+/// JSON: what was read prints, and reads back as the same value.
+pub fn json(data: &[u8]) {
+    if let Ok(value) = Value::from_json(data) {
+        let text = value.to_json();
+        assert_eq!(Value::from_json(text.as_bytes()).ok().as_ref(), Some(&value), "{text}");
+        let _ = modgate_value::gofmt::text(&value);
+    }
+}
+
+/// YAML: strict reading accepts less than plain reading, and to the same end.
+pub fn yaml_text(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let plain = yaml::value(text);
+    if let Ok(strict) = yaml::value_strict(text) {
+        assert_eq!(plain.as_ref().ok(), Some(&strict), "{text:?}");
+    }
+    let _ = yaml::load(text);
+    if let Ok(value) = plain {
+        json(value.to_json().as_bytes());
+    }
+}
+
+/// Regular expressions: the ways of asking for a match agree, and ranges are text.
+pub fn regex(data: &[u8]) {
+    let Some((pattern, text)) = halves(data) else { return };
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let Ok(regex) = GoRegex::with_size_limit(pattern, 1 << 20) else { return };
+    let found = regex.find(text);
+    assert_eq!(regex.is_match(text), found.is_some(), "{pattern:?} in {text:?}");
+    assert_eq!(regex.captures(text).and_then(|groups| groups.get(0)), found, "{pattern:?}");
+    if let Some(range) = found {
+        assert!(text.get(range).is_some(), "{pattern:?} in {text:?}");
+    }
+    let _ = regex.replace_all(text, "<$0>");
+    let _ = regex.split(text, Some(5));
+    assert!(GoRegex::new(&modgate_value::regex::quote_meta(pattern)).is_ok(), "{pattern:?}");
+}
+
+/// Select expressions: both ways of evaluating a criterion see the same values.
+pub fn select(data: &[u8]) {
+    let Some((text, document)) = halves(data) else { return };
+    let document = Value::from_json(document).unwrap_or_default();
+    if let Ok(select) = PatchSelect::parse(text) {
+        let _ = select.items(&document, &Budget::new(LIMITS, &Frozen)).map(|items| items.len());
+    }
+    let Ok(expr) = Expr::parse(text) else { return };
+    let _ = expr.lints();
+    let value = expr.eval(&document, &Budget::new(LIMITS, &Frozen));
+    let mut visited = Vec::new();
+    let shape = expr.for_each_value(&document, &Budget::new(LIMITS, &Frozen), &mut |value| {
+        visited.push(value.text().into_owned());
+        ControlFlow::Continue(())
+    });
+    let (Ok(value), Ok(shape)) = (value, shape) else { return };
+    let expected: Vec<String> = match (&value, shape) {
+        (Val::Undefined | Val::Null, Shape::Absent) | (Val::Bool(_), Shape::Bool(_)) => Vec::new(),
+        (Val::Array(list), Shape::List { .. }) => {
+            let defined = list.iter().filter(|element| !element.is_undefined());
+            defined.map(|element| element.text().into_owned()).collect()
+        }
+        (value, Shape::Single) => vec![value.text().into_owned()],
+        (value, shape) => panic_with(text, &format!("{value:?} is seen as {shape:?}")),
+    };
+    assert_eq!(visited, expected, "{text}");
+}
+
+/// Templates: parse, render within a budget.
+pub fn template(data: &[u8]) {
+    let Some((text, document)) = halves(data) else { return };
+    let document = Value::from_json(document).unwrap_or_default();
+    let Ok(template) = Template::parse("fuzz", text) else { return };
+    let budget = Budget::new(LIMITS, &Frozen);
+    let env = Env { budget: &budget, host: &Isolated };
+    let _ = template.render(Data::Value(&document), &env);
+}
+
+/// A rule and an object: whatever comes of it is consistent.
+pub fn patch(data: &[u8]) {
+    let Some((rule, object)) = halves(data) else { return };
+    let Ok(rule) = yaml::value(rule) else { return };
+    let Ok(object) = Value::from_json(object) else { return };
+    let config =
+        EngineConfig { request_limits: LIMITS, rule_limits: LIMITS, ..EngineConfig::default() };
+    if let Err(error) = kubemod::try_rule(rule, &object, config) {
+        panic_with("rule", &format!("{error:#}"));
+    }
+}
+
+#[expect(clippy::panic, reason = "a finding of the fuzzer is a panic")]
+fn panic_with(what: &str, why: &str) -> ! {
+    panic!("{what}: {why}")
+}
+
+fn pair(first: &str, second: &str) -> Vec<u8> {
+    [first.as_bytes(), second.as_bytes()].join(&0)
+}
+
+fn elements<'a>(document: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    document.get(key).and_then(Value::as_array).into_iter().flat_map(|list| list.iter())
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key)?.as_str()
+}
+
+fn seeds_json(_: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    let groups = elements(document, "groups").filter_map(|group| group.get("input"));
+    let objects = elements(document, "scenarios").flat_map(|scenario| {
+        elements(scenario, "requests").filter_map(|request| request.get("object"))
+    });
+    seeds.extend(groups.chain(objects).map(|value| value.to_json().into_bytes()));
+}
+
+fn seeds_yaml(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    let key = match name {
+        "languages/yaml.json" => "yaml",
+        "kubemod/probes/values.json" => "value",
+        _ => return,
+    };
+    let texts = elements(document, "cases").filter_map(|case| text(case, key));
+    seeds.extend(texts.map(|text| text.as_bytes().to_vec()));
+}
+
+fn seeds_regex(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    if name != "languages/regexp.json" {
+        return;
+    }
+    let strings: Vec<&str> = elements(document, "strings").filter_map(Value::as_str).collect();
+    let patterns = document.get("patterns").and_then(Value::as_object);
+    for (index, pattern) in patterns.into_iter().flat_map(|map| map.keys()).enumerate() {
+        let string = strings.get(index % strings.len().max(1)).copied().unwrap_or_default();
+        seeds.push(pair(pattern, string));
+    }
+}
+
+fn seeds_select(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    if name != "kubemod/probes/expressions.json" {
+        return;
+    }
+    for group in elements(document, "groups") {
+        let input = group.get("input").map(Value::to_json).unwrap_or_default();
+        let expressions = elements(group, "cases").filter_map(|case| text(case, "expr"));
+        seeds.extend(expressions.map(|expression| pair(expression, &input)));
+    }
+    for case in elements(document, "language_suite") {
+        let input = case.get("input").map(Value::to_json).unwrap_or_default();
+        seeds.extend(text(case, "expr").map(|expression| pair(expression, &input)));
+    }
+}
+
+fn seeds_template(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    if name.starts_with("languages/") {
+        let data = document.get("data").map(Value::to_json).unwrap_or_default();
+        let templates = elements(document, "cases").filter_map(|case| text(case, "template"));
+        seeds.extend(templates.map(|template| pair(template, &data)));
+    }
+}
+
+fn seeds_patch(_: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    for scenario in elements(document, "scenarios") {
+        let mut objects = elements(scenario, "requests").filter_map(|it| it.get("object"));
+        let object = objects.next().map(Value::to_json).unwrap_or_default();
+        seeds.extend(elements(scenario, "rules").map(|rule| pair(&rule.to_json(), &object)));
+    }
+}

@@ -1,0 +1,833 @@
+//! A second, plain reading of one KubeMod request (spec `kubemod.md`, 3 to 6), with every deliberate
+//! difference as a switch.
+//!
+//! This is what makes a deliberate difference a *predicate over the input*: a decision applies to
+//! an input exactly if the model answers otherwise with the decision taken back, and the result
+//! required is the model's. Nothing here knows a case by name, so that the same decisions hold for
+//! cases nobody has seen yet. Where no decision applies the recorded result is what counts, and a
+//! model that strays from it fails the run too.
+//!
+//! Expressions, templates and YAML come from their own crates, which have corpora of their own.
+
+use std::collections::BTreeMap;
+
+use modgate_api::modrule::{MatchItem, ModRule, PatchOperation};
+use modgate_engine::jsonpatch;
+use modgate_select::{Expr, Key, KeyPart, PatchSelect, Shape};
+use modgate_template::{
+    Env, Functions, Isolated, PatchContext, RejectContext, Template, preprocess,
+};
+use modgate_value::{Budget, Value, json, regex::GoRegex, yaml};
+
+use super::{
+    patching::{Defect, Fault, Operation, apply_all},
+    syntax,
+};
+use crate::{
+    compare::same,
+    decision::{self as decisions, Decision},
+};
+
+/// One admission request and the world around it.
+#[derive(Debug, Clone)]
+pub(crate) struct Request<'a> {
+    pub(crate) operation: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) object: Option<&'a Value>,
+    pub(crate) old_object: Option<&'a Value>,
+    /// Objects that can be read from the API server.
+    pub(crate) cluster: &'a [Value],
+}
+
+impl Request<'_> {
+    /// The object under review.
+    pub(crate) fn subject(&self) -> Option<&Value> {
+        let subject = if self.operation == "DELETE" { self.old_object } else { self.object };
+        subject.filter(|object| !object.is_null())
+    }
+}
+
+/// What a request comes to.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    /// An answer a webhook would give.
+    Decided(Decided),
+    /// No answer, or one not worth imitating: a crash, garbled text, an invalid response.
+    Broken(&'static str),
+}
+
+/// An answer of a webhook.
+#[derive(Debug, Clone)]
+pub(crate) struct Decided {
+    pub(crate) allowed: bool,
+    pub(crate) code: i64,
+    pub(crate) reason: String,
+    /// The object afterwards; nothing when denied.
+    pub(crate) object: Option<Value>,
+    /// Whether some rule could not do its work.
+    pub(crate) failed: bool,
+}
+
+/// A part of the original's behaviour that modgate does not share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Original {
+    /// Q-01
+    FailureSpreads,
+    /// Q-02, items turned by so many places.
+    Rotated(usize),
+    /// 5.3
+    LoadOrder,
+    /// AS-02
+    MatchesEverything,
+    /// 1.3
+    NoSchema,
+    /// Q-10
+    GluesOperators,
+    /// Q-11
+    QuotesOneCharacter,
+    /// Q-19
+    SelectsTwice,
+    /// Q-25
+    KeysUnescaped,
+    /// Q-26
+    KeysNormalised,
+    /// Q-27
+    PercentInterpreted,
+    /// Q-28
+    QuotesInterpreted,
+    /// Q-29
+    EscapedParent,
+    /// Q-31
+    BelowNewNull,
+    /// Q-33
+    CrashesOnAnnotation,
+    /// Q-34
+    PatchesDeletions,
+    /// Q-35
+    ReferencesLeak,
+    /// Q-46
+    BareTarget,
+    /// Q-61
+    NullElements,
+    /// Q-62
+    QuotedKeys,
+    /// Q-77
+    Padding,
+}
+
+/// The name of the annotation kubectl keeps.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How many items of one select are worth rotating.
+const MOST_ROTATIONS: usize = 8;
+
+/// modgate's answer, and the decisions by which it differs from the original's.
+pub(crate) fn required(rules: &[Value], request: &Request<'_>) -> (Answer, Vec<&'static Decision>) {
+    use Original::{
+        BareTarget, BelowNewNull, CrashesOnAnnotation, EscapedParent, FailureSpreads,
+        GluesOperators, KeysNormalised, KeysUnescaped, LoadOrder, MatchesEverything, NoSchema,
+        NullElements, Padding, PatchesDeletions, PercentInterpreted, QuotedKeys, QuotesInterpreted,
+        QuotesOneCharacter, ReferencesLeak, Rotated, SelectsTwice,
+    };
+    let ours = answer(rules, request, &[]);
+    let mut applying: Vec<&'static Decision> = Vec::new();
+    // What was recorded ran the rules in the order they were loaded in, so that is the order the
+    // other decisions are judged in.
+    let in_load_order = answer(rules, request, &[LoadOrder]);
+    if !same_answer(&ours, &in_load_order) {
+        applying.push(&decisions::ORDER);
+    }
+    let singles = [
+        (FailureSpreads, &decisions::Q_01),
+        (GluesOperators, &decisions::Q_10),
+        (QuotesOneCharacter, &decisions::Q_11),
+        (MatchesEverything, &decisions::AS_02),
+        (NoSchema, &decisions::SCHEMA),
+        (SelectsTwice, &decisions::Q_19),
+        (KeysUnescaped, &decisions::Q_25),
+        (KeysNormalised, &decisions::Q_26),
+        (PercentInterpreted, &decisions::Q_27),
+        (QuotesInterpreted, &decisions::Q_28),
+        (EscapedParent, &decisions::Q_29),
+        (BelowNewNull, &decisions::Q_31),
+        (CrashesOnAnnotation, &decisions::Q_33),
+        (PatchesDeletions, &decisions::Q_34),
+        (ReferencesLeak, &decisions::Q_35),
+        (BareTarget, &decisions::Q_46),
+        (NullElements, &decisions::Q_61),
+        (QuotedKeys, &decisions::Q_62),
+        (Padding, &decisions::Q_77),
+    ];
+    let rotations = (0..MOST_ROTATIONS).map(|by| (Rotated(by), &decisions::Q_02));
+    for (original, decision) in singles.into_iter().chain(rotations) {
+        let known = applying.contains(&decision);
+        if !known && !same_answer(&in_load_order, &answer(rules, request, &[LoadOrder, original])) {
+            applying.push(decision);
+        }
+    }
+    (ours, applying)
+}
+
+/// Whether two answers are the same decision with the same effect.
+pub(crate) fn same_answer(a: &Answer, b: &Answer) -> bool {
+    let (Answer::Decided(a), Answer::Decided(b)) = (a, b) else { return false };
+    let same_object = match (&a.object, &b.object) {
+        (Some(a), Some(b)) => same(&with_annotation_read(a), &with_annotation_read(b)),
+        (None, None) => true,
+        _ => false,
+    };
+    (a.allowed, a.code, &a.reason, a.failed) == (b.allowed, b.code, &b.reason, b.failed)
+        && same_object
+}
+
+/// The object with its last-applied annotation as a document rather than as text, because the
+/// order of members inside that text is not part of what the model knows.
+fn with_annotation_read(object: &Value) -> Value {
+    let Some(text) = annotation(object) else { return object.clone() };
+    match Value::from_json(text.as_bytes()) {
+        Ok(document) => with_annotation(object, document).unwrap_or_else(|| object.clone()),
+        Err(_) => object.clone(),
+    }
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    object.path(&["metadata", "annotations", LAST_APPLIED])?.as_str()
+}
+
+/// The object with the annotation set; nothing if it has no map of annotations.
+fn with_annotation(object: &Value, value: Value) -> Option<Value> {
+    let mut annotations = object.path(&["metadata", "annotations"])?.as_object()?.clone();
+    annotations.insert(LAST_APPLIED, value);
+    let mut metadata = object.get("metadata")?.as_object()?.clone();
+    metadata.insert("annotations", annotations.into());
+    let mut members = object.as_object()?.clone();
+    members.insert("metadata", metadata.into());
+    Some(members.into())
+}
+
+fn answer(rules: &[Value], request: &Request<'_>, original: &[Original]) -> Answer {
+    let model = Model { request, original };
+    match model.run(rules) {
+        Ok(decided) => Answer::Decided(decided),
+        Err(Broken(how)) => Answer::Broken(how),
+    }
+}
+
+struct Broken(&'static str);
+
+struct Rule {
+    rule: ModRule,
+    /// Where it stands among the rules loaded.
+    loaded: usize,
+}
+
+struct Model<'a> {
+    request: &'a Request<'a>,
+    /// Where it behaves as the original does.
+    original: &'a [Original],
+}
+
+/// The document under way through the Patch rules.
+struct State {
+    document: Value,
+    /// The text of the last-applied annotation, while it can still be patched.
+    annotation: Option<String>,
+    annotation_failed: bool,
+    failed: bool,
+    /// Q-01: the original's document text has become empty.
+    lost: bool,
+}
+
+impl Model<'_> {
+    fn like(&self, original: Original) -> bool {
+        self.original.contains(&original)
+    }
+
+    fn run(&self, rules: &[Value]) -> Result<Decided, Broken> {
+        let object = self.request.subject().cloned().unwrap_or_default();
+        let Some(working) = self.working_document(&object) else {
+            // Q-36: admitted unchecked.
+            let reason = "failed to inject syntheticRefs into object manifest";
+            return Ok(decided(true, 200, reason, Some(object), true));
+        };
+        let rules = self.load(rules);
+        let mut state = State {
+            document: working.clone(),
+            annotation: annotation(&object).map(str::to_owned),
+            annotation_failed: false,
+            failed: false,
+            lost: false,
+        };
+        self.patch(&rules, &mut state)?;
+        if state.lost && state.annotation.is_none() {
+            return Ok(decided(true, 200, "failed to calculate patch", Some(object), true));
+        }
+        self.restore_annotation(&object, &mut state)?;
+        let rejections = self.rejections(&rules, &mut state);
+        if !rejections.is_empty() {
+            let reason =
+                format!("operation rejected by the following ModRule(s): {}", rejections.join(","));
+            return Ok(decided(false, 403, &reason, None, state.failed));
+        }
+        self.finish(&object, &working, state)
+    }
+
+    fn finish(&self, object: &Value, working: &Value, state: State) -> Result<Decided, Broken> {
+        let references = |document: &Value| document.get("syntheticRefs").cloned();
+        if references(working) != references(&state.document) && self.like(Original::ReferencesLeak)
+        {
+            return Err(Broken("the patch addresses /syntheticRefs"));
+        }
+        let patched = self.back_to_object(object, &state.document);
+        if same(&patched, object) {
+            return Ok(decided(true, 200, "non-patched ok", Some(patched), state.failed));
+        }
+        if self.request.operation == "DELETE" && !self.like(Original::PatchesDeletions) {
+            return Ok(decided(true, 200, "non-patched ok", Some(object.clone()), true));
+        }
+        if self.like(Original::NullElements) && fills_null_element(object, &patched) {
+            return Err(Broken("the patch inserts where it should replace"));
+        }
+        if self.like(Original::QuotedKeys)
+            && jsonpatch::diff(object, &patched).iter().any(|op| op.path.contains(['"', '\\']))
+        {
+            return Err(Broken("the response is not JSON"));
+        }
+        Ok(decided(true, 200, "patched ok", Some(patched), state.failed))
+    }
+
+    // ---- the working document (6.1) ----
+
+    fn store_namespace(&self) -> &str {
+        let text = |key| self.request.subject().and_then(|object| object.get(key)?.as_str());
+        if text("kind") == Some("Namespace") && text("apiVersion") == Some("v1") {
+            return "";
+        }
+        self.request.namespace
+    }
+
+    fn working_document(&self, object: &Value) -> Option<Value> {
+        let kind = object.get("kind")?.as_str().filter(|kind| !kind.is_empty())?;
+        let mut references: BTreeMap<&str, Value> = BTreeMap::new();
+        let namespace = self.store_namespace();
+        if !namespace.is_empty() {
+            let found = self.read("Namespace", namespace).unwrap_or_else(|| {
+                let metadata: Value = [("name", Value::from(namespace))].into_iter().collect();
+                [
+                    ("apiVersion", Value::from("v1")),
+                    ("kind", Value::from("Namespace")),
+                    ("metadata", metadata),
+                ]
+                .into_iter()
+                .collect()
+            });
+            let found = without(&found, &["metadata", "managedFields"]);
+            references
+                .insert("namespace", without(&found, &["metadata", "annotations", LAST_APPLIED]));
+        }
+        let node = object.path(&["metadata", "annotations", "ref.kubemod.io/nodename"]);
+        let node = node.and_then(Value::as_str).filter(|name| !name.is_empty());
+        if let Some(name) = node.filter(|_| kind == "Pod") {
+            let found = self.read("Node", name)?;
+            references.insert("node", without(&found, &["metadata", "managedFields"]));
+        }
+        let mut working = without(object, &["metadata", "managedFields"]).as_object()?.clone();
+        working.insert("syntheticRefs", references.into_iter().collect());
+        Some(working.into())
+    }
+
+    fn read(&self, kind: &str, name: &str) -> Option<Value> {
+        let is_it = |object: &&Value| {
+            object.get("kind").and_then(Value::as_str) == Some(kind)
+                && object.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name)
+        };
+        self.request.cluster.iter().find(is_it).cloned()
+    }
+
+    /// The object again: without references, with the managed fields it came with.
+    fn back_to_object(&self, object: &Value, document: &Value) -> Value {
+        let Some(members) = document.as_object() else { return document.clone() };
+        let mut members = members.clone();
+        members.remove("syntheticRefs");
+        if let Some(sent) = object.get("syntheticRefs") {
+            members.insert("syntheticRefs", sent.clone());
+        }
+        if let (Some(managed), Some(Value::Object(metadata))) =
+            (object.path(&["metadata", "managedFields"]), members.get_mut("metadata"))
+        {
+            metadata.insert("managedFields", managed.clone());
+        }
+        members.into()
+    }
+
+    // ---- loading and selecting rules (1.5, 5) ----
+
+    fn load(&self, rules: &[Value]) -> Vec<Rule> {
+        let decoded = rules.iter().filter_map(|rule| ModRule::from_value(rule).ok());
+        let loadable = decoded.filter(|rule| self.loads(rule));
+        loadable.enumerate().map(|(loaded, rule)| Rule { rule, loaded }).collect()
+    }
+
+    fn loads(&self, rule: &ModRule) -> bool {
+        let spec = &rule.spec;
+        let shape = match spec.rule_type.as_str() {
+            "Patch" => !spec.patch.is_empty() && spec.reject_message.is_none(),
+            "Reject" => spec.patch.is_empty(),
+            _ => false,
+        };
+        let some_criteria = !spec.criteria.is_empty() || self.like(Original::MatchesEverything);
+        // What the CRD's schema would have caught (1.2).
+        let schema = self.like(Original::NoSchema)
+            || (spec.patch.iter().all(|op| {
+                op.path.is_some() && ["add", "replace", "remove"].contains(&op.op.as_str())
+            }) && spec
+                .admission_operations
+                .iter()
+                .all(|op| ["CREATE", "UPDATE", "DELETE"].contains(&op.as_str())));
+        let mut selects = spec
+            .criteria
+            .iter()
+            .map(|item| item.select.as_str())
+            .chain(spec.patch.iter().filter_map(|op| op.select.as_deref()));
+        let syntax = selects.all(|select| {
+            !(self.like(Original::GluesOperators) && syntax::unglued(select).is_some()
+                || self.like(Original::QuotesOneCharacter) && syntax::requoted(select).is_some())
+        });
+        let criteria = spec.criteria.iter().all(|item| {
+            Expr::parse(&item.select).is_ok()
+                && item.match_regex.as_deref().is_none_or(|regex| GoRegex::new(regex).is_ok())
+                && ["Any", "All"].contains(&item.match_for.as_str())
+        });
+        let patch = spec.patch.iter().all(|op| {
+            op.select.as_deref().is_none_or(|select| PatchSelect::parse(select).is_ok())
+                && op
+                    .value
+                    .as_deref()
+                    .is_none_or(|value| Template::parse(path_of(op), &preprocess(value)).is_ok())
+        });
+        let message = spec.reject_message.as_deref();
+        let message = message.is_none_or(|text| Template::parse("rejectMessage", text).is_ok());
+        let namespaces = spec.target_namespace_regex.as_deref();
+        let namespaces = namespaces.is_none_or(|regex| GoRegex::new(regex).is_ok());
+        let tier = !matches!(spec.execution_tier, i16::MIN | i16::MAX);
+        shape
+            && some_criteria
+            && syntax
+            && schema
+            && criteria
+            && patch
+            && message
+            && namespaces
+            && tier
+    }
+
+    /// The candidates of one type, tier by tier, each tier in order.
+    fn tiers<'r>(&self, rules: &'r [Rule], rule_type: &str) -> Vec<Vec<&'r Rule>> {
+        let mut tiers: BTreeMap<i16, Vec<((bool, Position<'r>), &'r Rule)>> = BTreeMap::new();
+        for rule in rules.iter().filter(|rule| rule.rule.spec.rule_type == rule_type) {
+            let (as_cluster_rule, as_own) = self.scope(&rule.rule);
+            let position = if self.like(Original::LoadOrder) {
+                Position::Loaded(rule.loaded)
+            } else {
+                Position::Named(&rule.rule.metadata.name)
+            };
+            let tier = tiers.entry(rule.rule.spec.execution_tier).or_default();
+            let cluster_namespace = is_cluster_namespace(&rule.rule.metadata.namespace);
+            if as_cluster_rule {
+                tier.push(((false, position), rule));
+            }
+            if as_own && !(as_cluster_rule && !self.like(Original::SelectsTwice)) {
+                tier.push(((!cluster_namespace || as_cluster_rule, position), rule));
+            }
+        }
+        let in_order = |mut tier: Vec<(_, &'r Rule)>| {
+            tier.sort_by_key(|(position, _)| *position);
+            tier.into_iter().map(|(_, rule)| rule).collect()
+        };
+        tiers.into_values().map(in_order).collect()
+    }
+
+    /// Whether a rule is a candidate as a cluster-wide rule, and as one of the object's namespace.
+    fn scope(&self, rule: &ModRule) -> (bool, bool) {
+        let operation = self.request.operation;
+        if !rule.spec.admission_operations.iter().any(|listed| listed == operation)
+            || !["CREATE", "UPDATE", "DELETE"].contains(&operation)
+        {
+            return (false, false);
+        }
+        let namespace = self.store_namespace();
+        let own = !namespace.is_empty() && rule.metadata.namespace == namespace;
+        let cluster = is_cluster_namespace(&rule.metadata.namespace)
+            && match rule.spec.target_namespace_regex.as_deref() {
+                None | Some("") => namespace.is_empty(),
+                Some(regex) => GoRegex::new(regex).is_ok_and(|regex| regex.is_match(namespace)),
+            };
+        (cluster, own)
+    }
+
+    // ---- Patch rules (4) ----
+
+    fn patch(&self, rules: &[Rule], state: &mut State) -> Result<(), Broken> {
+        for tier in self.tiers(rules, "Patch") {
+            let start = state.document.clone();
+            for rule in tier.into_iter().filter(|rule| matches(&rule.rule, &start)) {
+                if state.lost {
+                    return Err(Broken("the request crashes"));
+                }
+                self.patch_one(&rule.rule, state)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn patch_one(&self, rule: &ModRule, state: &mut State) -> Result<(), Broken> {
+        let Some(operations) = self.operations(rule, &state.document)? else {
+            state.failed = true;
+            return Ok(());
+        };
+        let defects = [
+            (Original::EscapedParent, Defect::EscapedParent),
+            (Original::BelowNewNull, Defect::BelowNewNull),
+            (Original::Padding, Defect::Padding),
+        ];
+        let defect = defects.into_iter().find(|(original, _)| self.like(*original));
+        let defect = defect.map(|(_, defect)| defect);
+        match apply_all(&state.document, &operations, defect) {
+            Ok(document) => state.document = document,
+            Err(Fault::Crash) => return Err(Broken("the request crashes")),
+            Err(Fault::DoesNotApply) => {
+                state.failed = true;
+                state.lost = self.like(Original::FailureSpreads);
+                return Ok(());
+            }
+        }
+        self.patch_annotation(&operations, state)
+    }
+
+    /// The same operations on the last-applied annotation (4.9).
+    fn patch_annotation(&self, operations: &[Operation], state: &mut State) -> Result<(), Broken> {
+        let Some(text) = state.annotation.as_deref().filter(|_| !state.annotation_failed) else {
+            return Ok(());
+        };
+        if text.is_empty() && self.like(Original::CrashesOnAnnotation) {
+            return Err(Broken("the request crashes"));
+        }
+        let patched = Value::from_json(text.as_bytes())
+            .ok()
+            .and_then(|document| apply_all(&document, operations, None).ok());
+        match patched {
+            Some(document) => {
+                let mut text = String::new();
+                json::write(&document, &mut text, json::Escape::Html);
+                state.annotation = Some(text);
+            }
+            None => {
+                state.annotation_failed = true;
+                state.failed = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_annotation(&self, object: &Value, state: &mut State) -> Result<(), Broken> {
+        let (Some(_), Some(text)) = (annotation(object), state.annotation.clone()) else {
+            return Ok(());
+        };
+        match with_annotation(&state.document, text.into()) {
+            Some(document) => state.document = document,
+            None if self.like(Original::CrashesOnAnnotation) => {
+                return Err(Broken("the request crashes"));
+            }
+            // A rule removed all annotations, this one included.
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// A rule's operations; nothing if they cannot be calculated.
+    fn operations(
+        &self,
+        rule: &ModRule,
+        document: &Value,
+    ) -> Result<Option<Vec<Operation>>, Broken> {
+        let mut operations = Vec::new();
+        for template in &rule.spec.patch {
+            let budget = Budget::unlimited();
+            let select = template.select.as_deref().map(PatchSelect::parse);
+            let Some(select) = select.transpose().ok() else { return Ok(None) };
+            let mut items = match &select {
+                None => vec![(Vec::new(), Value::Null)],
+                Some(select) => match select.items(document, &budget) {
+                    Ok(items) => items
+                        .into_iter()
+                        .filter_map(|item| Some((item.keys, item.value.to_json()?)))
+                        .collect(),
+                    Err(_) => return Ok(None),
+                },
+            };
+            self.put_in_order(template, &mut items);
+            for (keys, selected) in items {
+                let path = match &select {
+                    None => Some(path_of(template).to_owned()),
+                    Some(_) => self.expand(path_of(template), &keys)?,
+                };
+                let Some(path) = path else { return Ok(None) };
+                if self.like(Original::QuotesInterpreted) && path.contains(['"', '\\']) {
+                    return Err(Broken("the operation is garbled"));
+                }
+                let Some(value) = self.value(template, document, &keys, &selected)? else {
+                    return Ok(None);
+                };
+                operations.push(Operation { op: template.op.to_string(), path, value });
+            }
+        }
+        Ok(Some(operations))
+    }
+
+    /// Document order, except from the back where an earlier operation would shift later ones
+    /// (Q-02).
+    fn put_in_order(&self, template: &PatchOperation, items: &mut [(Vec<Key>, Value)]) {
+        for original in self.original {
+            if let Original::Rotated(by) = original {
+                if !items.is_empty() {
+                    items.rotate_left(by % items.len());
+                }
+                return;
+            }
+        }
+        let last = path_of(template).rsplit('/').next().unwrap_or_default();
+        let placeholder = last.strip_prefix('#').and_then(|digits| digits.parse::<usize>().ok());
+        let captures_index = |(keys, _): &(Vec<Key>, Value)| {
+            placeholder.is_some_and(|at| matches!(keys.get(at), Some(Key::Index(_))))
+        };
+        let from_the_back = template.op == "remove"
+            || (template.op == "add" && !items.is_empty() && items.iter().all(captures_index));
+        if from_the_back {
+            items.reverse();
+        }
+    }
+
+    /// The path with its placeholders filled in (4.2); nothing for a placeholder without a key.
+    fn expand(&self, template: &str, keys: &[Key]) -> Result<Option<String>, Broken> {
+        if self.like(Original::PercentInterpreted) && template.contains('%') {
+            return Err(Broken("the path is garbled"));
+        }
+        let texts: Vec<String> = keys.iter().filter_map(|key| self.key_text(key)).collect();
+        let mut path = String::new();
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once('#') {
+            path.push_str(before);
+            let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let (number, tail) = after.split_at(digits);
+            if number.is_empty() {
+                path.push('#');
+            } else {
+                let key = number.parse::<usize>().ok().and_then(|at| texts.get(at));
+                let Some(key) = key else { return Ok(None) };
+                path.push_str(key);
+            }
+            rest = tail;
+        }
+        path.push_str(rest);
+        Ok(Some(path))
+    }
+
+    fn key_text(&self, key: &Key) -> Option<String> {
+        let name = match key {
+            Key::Index(index) => return Some(index.to_string()),
+            Key::Name(name) => name,
+        };
+        if self.like(Original::KeysNormalised)
+            && let Ok(number) = name.parse::<i64>()
+        {
+            return Some(number.to_string());
+        }
+        if self.like(Original::KeysUnescaped) {
+            return (!name.is_empty() && !name.contains(['"', '[', ']'])).then(|| name.to_string());
+        }
+        Some(jsonpatch::escape(name).into_owned())
+    }
+
+    /// The value of one operation for one item (4.3, 4.4).
+    fn value(
+        &self,
+        template: &PatchOperation,
+        document: &Value,
+        keys: &[Key],
+        selected: &Value,
+    ) -> Result<Option<Value>, Broken> {
+        let text = template.value.as_deref().unwrap_or("null");
+        if self.like(Original::BareTarget) && passes_bare_target(text) {
+            return Err(Broken("the template fails"));
+        }
+        let parts: Vec<_> = keys
+            .iter()
+            .map(|key| match key.part() {
+                KeyPart::Int(index) => modgate_template::KeyPart::Index(index),
+                KeyPart::Text(name) => modgate_template::KeyPart::Key(name),
+            })
+            .collect();
+        let context = PatchContext {
+            target: document,
+            namespace: self.store_namespace(),
+            selected_item: template.select.as_ref().map(|_| selected),
+            select_key_parts: &parts,
+        };
+        let text = preprocess(text);
+        let Ok(template) = Template::parse_with(path_of(template), &text, Functions::Sprig) else {
+            return Ok(None);
+        };
+        let budget = Budget::unlimited();
+        let env = Env { budget: &budget, host: &Isolated };
+        let rendered = template.render(context, &env);
+        Ok(rendered.ok().and_then(|text| yaml::value(&text).ok()))
+    }
+
+    // ---- Reject rules (5.4, 5.6) ----
+
+    fn rejections(&self, rules: &[Rule], state: &mut State) -> Vec<String> {
+        let mut entries = Vec::new();
+        for rule in self.tiers(rules, "Reject").into_iter().flatten() {
+            let rule = &rule.rule;
+            if !matches(rule, &state.document) {
+                continue;
+            }
+            let mut entry = format!("{}/{}", rule.metadata.namespace, rule.metadata.name);
+            if let Some(text) = &rule.spec.reject_message {
+                match self.message(text, &state.document) {
+                    Some(message) => entry.push_str(&format!(": \"{message}\"")),
+                    None => state.failed = true,
+                }
+            }
+            entries.push(entry);
+        }
+        entries
+    }
+
+    fn message(&self, text: &str, document: &Value) -> Option<String> {
+        let context = RejectContext { target: document, namespace: self.store_namespace() };
+        let budget = Budget::unlimited();
+        let template = Template::parse("rejectMessage", text).ok()?;
+        template.render(context, &Env { budget: &budget, host: &Isolated }).ok()
+    }
+}
+
+/// The path of an operation; the CRD's schema requires one.
+fn path_of(operation: &PatchOperation) -> &str {
+    operation.path.as_deref().unwrap_or_default()
+}
+
+/// Where a rule stands within its group of a tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Position<'r> {
+    Loaded(usize),
+    Named(&'r str),
+}
+
+fn is_cluster_namespace(namespace: &str) -> bool {
+    matches!(namespace, "kubemod-system" | "modgate-system")
+}
+
+fn decided(allowed: bool, code: i64, reason: &str, object: Option<Value>, failed: bool) -> Decided {
+    Decided { allowed, code, reason: reason.to_owned(), object, failed }
+}
+
+/// The object without the member at `path`.
+fn without(object: &Value, path: &[&str]) -> Value {
+    let (Some(members), Some((key, rest))) = (object.as_object(), path.split_first()) else {
+        return object.clone();
+    };
+    let mut members = members.clone();
+    if rest.is_empty() {
+        members.remove(key);
+    } else if let Some(member) = members.get_mut(key) {
+        *member = without(member, rest);
+    }
+    members.into()
+}
+
+/// Whether a list element that was null has become something else.
+fn fills_null_element(before: &Value, after: &Value) -> bool {
+    match (before, after) {
+        (Value::Array(before), Value::Array(after)) => before
+            .iter()
+            .zip(after.iter())
+            .any(|(b, a)| (b.is_null() && !a.is_null()) || fills_null_element(b, a)),
+        (Value::Object(before), Value::Object(after)) => {
+            before.iter().any(|(key, b)| after.get(key).is_some_and(|a| fills_null_element(b, a)))
+        }
+        _ => false,
+    }
+}
+
+/// Sprig's functions that take a map, to which the original cannot pass a bare `.Target` (Q-46).
+const MAP_FUNCTIONS: &[&str] = &[
+    "deepCopy",
+    "dig",
+    "get",
+    "hasKey",
+    "keys",
+    "merge",
+    "mergeOverwrite",
+    "mustMerge",
+    "mustMergeOverwrite",
+    "omit",
+    "pick",
+    "pluck",
+    "set",
+    "unset",
+    "values",
+];
+
+fn passes_bare_target(text: &str) -> bool {
+    let actions = text.split("{{").skip(1).filter_map(|after| after.split("}}").next());
+    actions.into_iter().any(|action| {
+        let mut words = action.split([' ', '(', ')', '|', '\t', '\n']).filter(|w| !w.is_empty());
+        words.clone().any(|word| MAP_FUNCTIONS.contains(&word))
+            && words.any(|word| word == ".Target")
+    })
+}
+
+// ---- criteria (3) ----
+
+fn matches(rule: &ModRule, document: &Value) -> bool {
+    rule.spec.criteria.iter().all(|item| is_positive(item, document))
+}
+
+fn is_positive(item: &MatchItem, document: &Value) -> bool {
+    let budget = Budget::unlimited();
+    let mut texts = Vec::new();
+    let shape = Expr::parse(&item.select).ok().and_then(|select| {
+        select
+            .for_each_value(document, &budget, &mut |value| {
+                texts.push(value.text().into_owned());
+                std::ops::ControlFlow::Continue(())
+            })
+            .ok()
+    });
+    let absent = match shape {
+        None | Some(Shape::Absent) => true,
+        Some(Shape::Bool(value)) => return value != item.negate,
+        Some(Shape::Single) => false,
+        Some(Shape::List { dropped_undefined }) => {
+            texts.is_empty() || (dropped_undefined && item.match_for == "All")
+        }
+    };
+    if absent {
+        return item.negate;
+    }
+    let mut tests = texts.iter().map(|text| test(item, text));
+    let holds = if item.match_for == "All" { tests.all(|t| t) } else { tests.any(|t| t) };
+    holds != item.negate
+}
+
+fn test(item: &MatchItem, text: &str) -> bool {
+    if let Some(value) = &item.match_value {
+        return value == text;
+    }
+    if !item.match_values.is_empty() {
+        return item.match_values.iter().any(|value| value == text);
+    }
+    let regex = item.match_regex.as_deref().map(GoRegex::new);
+    regex.is_none_or(|regex| regex.is_ok_and(|regex| regex.is_match(text)))
+}

@@ -1,0 +1,110 @@
+//! `cargo xtask codegen`: writes the files that are made from code; with `--check` compares them.
+
+use std::{env, fs, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use modgate_testkit::corpus;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Change nothing; fail if a file is not what would be written.
+    #[arg(long)]
+    check: bool,
+}
+
+/// A file made from code.
+struct Generated {
+    /// Below the repository.
+    path: &'static str,
+    text: fn() -> Result<String>,
+}
+
+const GENERATED: &[Generated] = &[Generated { path: "docs/cli.md", text: cli_reference }];
+
+/// Whether every generated file was up to date, or has been written.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line")]
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let mut stale = 0;
+    for generated in GENERATED {
+        let path = corpus::repository().join(generated.path);
+        let wanted = (generated.text)().with_context(|| format!("`{}`", generated.path))?;
+        if fs::read_to_string(&path).is_ok_and(|text| text == wanted) {
+            continue;
+        }
+        if args.check {
+            eprintln!("error: `{}` is out of date; run `cargo xtask codegen`", generated.path);
+            stale += 1;
+        } else {
+            fs::write(&path, wanted)?;
+            println!("codegen: wrote {}", generated.path);
+        }
+    }
+    if stale == 0 && args.check {
+        println!("codegen: {} files up to date", GENERATED.len());
+    }
+    Ok(stale == 0)
+}
+
+/// The help of `modgate` and of each of its commands, as the binary prints it.
+fn cli_reference() -> Result<String> {
+    let mut out = String::from(
+        "# Command line\n\n\
+         Written by `cargo xtask codegen` from the binary's own help; do not edit.\n",
+    );
+    let mut open = vec![Vec::new()];
+    while let Some(command) = open.pop() {
+        let help = help_of(&command)?;
+        let title: Vec<&str> = std::iter::once("modgate").chain(command.iter().copied()).collect();
+        out.push_str(&format!("\n## {}\n\n```text\n{}\n```\n", title.join(" "), help.trim_end()));
+        let help: &'static str = help.leak();
+        for name in subcommands(help).into_iter().rev() {
+            open.push(command.iter().copied().chain([name]).collect());
+        }
+    }
+    Ok(out)
+}
+
+fn help_of(command: &[&str]) -> Result<String> {
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["run", "--quiet", "--package", "modgate", "--"])
+        .args(command)
+        .arg("--help")
+        .current_dir(corpus::repository())
+        // A terminal's width must not show in the file.
+        .env("COLUMNS", "100")
+        .env_remove("CLICOLOR_FORCE")
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "`modgate {} --help` failed: {}",
+        command.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    let text = String::from_utf8(output.stdout)?;
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    Ok(lines.join("\n"))
+}
+
+/// The names listed under `Commands:`, without `help`.
+fn subcommands(help: &str) -> Vec<&str> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    listed
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::subcommands;
+
+    #[test]
+    fn commands_of_a_help_text() {
+        let help = "Usage: modgate\n\nCommands:\n  serve   Serves\n          more\n  help    Helps\n\nOptions:\n  -h";
+        assert_eq!(subcommands(help), ["serve"]);
+        assert_eq!(subcommands("Usage: modgate serve\n"), [""; 0]);
+    }
+}
