@@ -2,7 +2,21 @@
 //! arguments they accept.
 
 pub(crate) mod builtin;
+mod case;
+mod dates;
+mod defaults;
+mod dicts;
+mod encoding;
+mod json;
+mod lists;
 mod methods;
+mod numbers;
+mod paths;
+mod random;
+mod regexes;
+mod strings;
+mod urls;
+mod versions;
 
 pub(crate) use methods::method;
 
@@ -176,12 +190,30 @@ impl<'r, 'a> Args<'r, 'a> {
     }
 }
 
-/// The function a template means by `name`.
+/// Sprig's functions, by group.
+const SPRIG: &[&[Function]] = &[
+    strings::FUNCTIONS,
+    case::FUNCTIONS,
+    numbers::FUNCTIONS,
+    lists::FUNCTIONS,
+    dicts::FUNCTIONS,
+    defaults::FUNCTIONS,
+    json::FUNCTIONS,
+    dates::FUNCTIONS,
+    regexes::FUNCTIONS,
+    encoding::FUNCTIONS,
+    paths::FUNCTIONS,
+    versions::FUNCTIONS,
+    urls::FUNCTIONS,
+    random::FUNCTIONS,
+];
+
+/// The function a template means by `name`. Sprig's own come first: its `slice` replaces Go's.
 pub(crate) fn lookup(name: &str, functions: Functions) -> Option<&'static Function> {
-    let groups: &[&'static [Function]] = match functions {
-        Functions::Builtin => &[builtin::FUNCTIONS],
-        // Sprig's own come first: its `slice` replaces Go's.
-        Functions::Sprig => &[builtin::FUNCTIONS],
+    let sprig: &'static [&'static [Function]] = match functions {
+        Functions::Builtin => &[],
+        Functions::Sprig => SPRIG,
     };
-    groups.iter().flat_map(|group| group.iter()).find(|function| function.name == name)
+    let groups = sprig.iter().chain(std::iter::once(&builtin::FUNCTIONS));
+    groups.flat_map(|group| group.iter()).find(|function| function.name == name)
 }

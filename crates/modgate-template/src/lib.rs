@@ -7,6 +7,7 @@ mod certs;
 mod cx;
 mod data;
 mod env;
+mod equal;
 mod error;
 mod exec;
 mod funcs;
@@ -17,6 +18,7 @@ mod template;
 mod text;
 mod time;
 mod unicode;
+mod url;
 mod val;
 
 pub use data::{Data, KeyPart, PatchContext, RejectContext, preprocess};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use modgate_value::{gofloat, gofmt::Arg};
 
 use crate::{
-    Data, KeyPart,
+    Data,
     cx::{Cx, Result, check_depth},
     text::Text,
     val::{List, Map, Val},
@@ -98,19 +98,9 @@ fn append_context(cx: &Cx<'_>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
     out.push(b' ');
     append_at(cx, &Val::of_json(target), out, depth + 1)?;
     if let Data::Patch(context) = cx.data {
-        out.extend(b" [");
-        for (index, part) in context.select_key_parts.iter().enumerate() {
-            let part = match part {
-                KeyPart::Index(index) => index.to_string(),
-                KeyPart::Key(key) => (*key).to_owned(),
-            };
-            cx.allocate(part.len() + 1)?;
-            if index > 0 {
-                out.push(b' ');
-            }
-            out.extend(part.bytes());
-        }
-        out.extend(b"] ");
+        out.push(b' ');
+        append_at(cx, &context.key_parts(cx)?, out, depth + 1)?;
+        out.push(b' ');
         append_at(cx, &context.selected_item.map_or(Val::Nil, Val::of_json), out, depth + 1)?;
     }
     out.push(b'}');

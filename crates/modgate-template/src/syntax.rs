@@ -7,8 +7,7 @@ mod parse;
 mod print;
 
 pub(crate) use ast::{
-    Branch, BranchKind, Command, Expr, ExprKind, Fields, Literal, Node, Pipeline, Pos, Tree, Trees,
-    VarId,
+    Branch, BranchKind, Command, Expr, ExprKind, Node, Pipeline, Pos, Tree, Trees, VarId,
 };
-pub(crate) use number::{Number, parse_float, parse_int, parse_uint};
-pub(crate) use parse::{MAX_TEXT, parse};
+pub(crate) use number::{IntError, Number, parse_float, parse_int};
+pub(crate) use parse::parse;

@@ -4,7 +4,7 @@ use modgate_value::Str;
 
 use super::{At, Result, Run};
 use crate::{
-    Data, KeyPart,
+    Data,
     funcs::method,
     syntax::{Expr, ExprKind},
     text::Text,
@@ -127,11 +127,7 @@ impl<'a> Run<'a> {
                 Some(context.selected_item.map_or(Val::Nil, Val::of_json))
             }
             ("SelectKeyParts", Data::Patch(context)) => {
-                let parts = context.select_key_parts.iter().map(|part| match part {
-                    KeyPart::Index(index) => Val::Int(*index),
-                    KeyPart::Key(key) => Val::Text(Text::Ref(key)),
-                });
-                Some(self.lift(self.cx.list(parts.collect(), ListKind::Any))?)
+                Some(self.lift(context.key_parts(&self.cx))?)
             }
             _ => None,
         })

@@ -1,0 +1,255 @@
+//! Sprig's JSON functions: `encoding/json` of template values.
+
+use std::collections::BTreeMap;
+
+use modgate_value::{Value, gofloat};
+
+use crate::{
+    Data,
+    cx::{Cx, Fault, Result, check_depth},
+    funcs::{Args, Function, Ty},
+    text::Text,
+    val::{Map, Val},
+};
+
+use Ty::{Any, Text as S};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("fromJson", &[S], |cx, args| match decode(cx, args.text(0)) {
+        Err(Fault::Failed(_)) => Ok(Val::Nil),
+        other => other,
+    }),
+    Function::new("mustFromJson", &[S], |cx, args| decode(cx, args.text(0))),
+    Function::new("mustToJson", &[Any], |cx, args| encode(cx, args, Style::Compact)),
+    Function::new("mustToPrettyJson", &[Any], |cx, args| encode(cx, args, Style::Pretty)),
+    Function::new("mustToRawJson", &[Any], |cx, args| encode(cx, args, Style::Raw)),
+    Function::new("toJson", &[Any], |cx, args| or_nothing(encode(cx, args, Style::Compact))),
+    Function::new("toPrettyJson", &[Any], |cx, args| or_nothing(encode(cx, args, Style::Pretty))),
+    Function::new("toRawJson", &[Any], |cx, args| encode(cx, args, Style::Raw)),
+];
+
+/// Sprig throws away the error of what has no JSON form.
+fn or_nothing(result: Result<Val<'_>>) -> Result<Val<'_>> {
+    match result {
+        Err(Fault::Failed(_)) => Ok(Val::Text(Text::Ref(""))),
+        other => other,
+    }
+}
+
+fn decode<'a>(cx: &mut Cx<'a>, text: &Text<'a>) -> Result<Val<'a>> {
+    let bytes = text.as_bytes();
+    cx.spend(bytes.len() / 8)?;
+    // The parsed tree, at its largest: every other byte a value.
+    cx.allocate(bytes.len().saturating_mul(size_of::<Value>() / 2))?;
+    let value = Value::from_json(bytes).map_err(|error| Fault::new(error.to_string()))?;
+    own(cx, &value)
+}
+
+/// A value that borrows nothing; its depth is bounded by the JSON reader.
+fn own<'a>(cx: &mut Cx<'a>, value: &Value) -> Result<Val<'a>> {
+    Ok(match value {
+        Value::Null => Val::Nil,
+        Value::Bool(value) => Val::Bool(*value),
+        Value::Number(number) => {
+            let float = number.as_f64();
+            if !float.is_finite() {
+                return Err(Fault::new(format!(
+                    "json: cannot unmarshal number {number} into Go value of type float64"
+                )));
+            }
+            Val::Float(float)
+        }
+        Value::String(text) => cx.text(String::from(text.as_str()))?,
+        Value::Array(elements) => {
+            let mut items = Vec::with_capacity(elements.len());
+            for element in elements {
+                items.push(own(cx, element)?);
+            }
+            cx.any_list(items)?
+        }
+        Value::Object(members) => {
+            let mut entries = BTreeMap::new();
+            for (key, member) in members {
+                entries.insert(key.clone(), own(cx, member)?);
+            }
+            cx.any_map(entries)?
+        }
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Compact,
+    /// Indented by two spaces.
+    Pretty,
+    /// `<`, `>` and `&` as they are.
+    Raw,
+}
+
+fn encode<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, style: Style) -> Result<Val<'a>> {
+    let mut writer = Writer { cx, style, out: String::new() };
+    writer.value(args.get(0), 0)?;
+    Ok(Val::text(writer.out))
+}
+
+struct Writer<'c, 'a> {
+    cx: &'c Cx<'a>,
+    style: Style,
+    out: String,
+}
+
+impl<'a> Writer<'_, 'a> {
+    fn push(&mut self, text: &str) -> Result<()> {
+        self.cx.allocate(text.len())?;
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    fn value(&mut self, value: &Val<'a>, depth: usize) -> Result<()> {
+        self.cx.spend(1)?;
+        check_depth(depth)?;
+        match value {
+            Val::Missing | Val::Nil | Val::Map(Map::Nil) => self.push("null"),
+            Val::Bool(value) => self.push(if *value { "true" } else { "false" }),
+            Val::Float(value) if !value.is_finite() => {
+                let shown = gofloat::general(*value);
+                Err(Fault::new(format!("json: unsupported value: {shown}")))
+            }
+            Val::Float(value) => self.push(&gofloat::json(*value)),
+            Val::Uint64(value) => self.push(&value.to_string()),
+            Val::Uint32(value) => self.push(&value.to_string()),
+            Val::Uint8(value) => self.push(&value.to_string()),
+            Val::Int(_) | Val::Int64(_) | Val::Duration(_) | Val::Month(_) | Val::Weekday(_) => {
+                self.push(&value.as_signed().unwrap_or(0).to_string())
+            }
+            Val::Complex(..) => Err(Fault::new("json: unsupported type: complex128")),
+            Val::Text(text) => self.string(text.as_bytes()),
+            Val::Time(time) => {
+                if !(0..=9999).contains(&time.civil().year) {
+                    return Err(Fault::new(
+                        "json: error calling MarshalJSON for type time.Time: Time.MarshalJSON: \
+                         year outside of range [0,9999]",
+                    ));
+                }
+                let text = time.format("2006-01-02T15:04:05.999999999Z07:00");
+                self.string(text.as_bytes())
+            }
+            Val::Version(version) => self.string(version.to_string().as_bytes()),
+            Val::Certificate(pair) => {
+                let certificate = Val::text(pair.certificate.clone());
+                let key = Val::text(pair.key.clone());
+                self.members(vec![("Cert".into(), certificate), ("Key".into(), key)], depth)
+            }
+            Val::List(list) if list.kind().is_nil() => self.push("null"),
+            Val::List(list) => {
+                self.push("[")?;
+                for (index, item) in list.iter().enumerate() {
+                    self.separate(index, depth + 1)?;
+                    self.value(&item, depth + 1)?;
+                }
+                self.close(list.len(), "]", depth)
+            }
+            Val::Map(map) => {
+                let entries = self.cx.entries(*map)?;
+                self.members(entries, depth)
+            }
+            Val::Pointer(value) => self.value(&Val::of_json(value), depth + 1),
+            Val::Context => {
+                let members = context_members(self.cx)?;
+                self.members(members, depth)
+            }
+        }
+    }
+
+    fn members(&mut self, entries: Vec<(modgate_value::Str, Val<'a>)>, depth: usize) -> Result<()> {
+        self.push("{")?;
+        let count = entries.len();
+        for (index, (key, value)) in entries.into_iter().enumerate() {
+            self.separate(index, depth + 1)?;
+            self.string(key.as_bytes())?;
+            self.push(if self.style == Style::Pretty { ": " } else { ":" })?;
+            self.value(&value, depth + 1)?;
+        }
+        self.close(count, "}", depth)
+    }
+
+    fn separate(&mut self, index: usize, depth: usize) -> Result<()> {
+        if index > 0 {
+            self.push(",")?;
+        }
+        self.line(depth)
+    }
+
+    fn close(&mut self, count: usize, bracket: &str, depth: usize) -> Result<()> {
+        if count > 0 {
+            self.line(depth)?;
+        }
+        self.push(bracket)
+    }
+
+    fn line(&mut self, depth: usize) -> Result<()> {
+        if self.style != Style::Pretty {
+            return Ok(());
+        }
+        self.cx.allocate(1 + 2 * depth)?;
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n("  ", depth));
+        Ok(())
+    }
+
+    fn string(&mut self, bytes: &[u8]) -> Result<()> {
+        self.cx.allocate(bytes.len() + 2)?;
+        self.out.push('"');
+        for chunk in bytes.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                self.character(character)?;
+            }
+            for _ in chunk.invalid() {
+                self.push("\\ufffd")?;
+            }
+        }
+        self.out.push('"');
+        Ok(())
+    }
+
+    fn character(&mut self, character: char) -> Result<()> {
+        let named = match character {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{8}' => "\\b",
+            '\u{c}' => "\\f",
+            '\0'..' ' | '\u{2028}' | '\u{2029}' => "",
+            '<' | '>' | '&' if self.style != Style::Raw => "",
+            _ => {
+                self.out.push(character);
+                return Ok(());
+            }
+        };
+        if named.is_empty() {
+            self.push(&format!("\\u{:04x}", u32::from(character)))
+        } else {
+            self.push(named)
+        }
+    }
+}
+
+/// The fields of KubeMod's context, in the order it declares them.
+fn context_members<'a>(cx: &Cx<'a>) -> Result<Vec<(modgate_value::Str, Val<'a>)>> {
+    let (namespace, target) = match cx.data {
+        Data::Value(_) => return Ok(Vec::new()),
+        Data::Patch(context) => (context.namespace, context.target),
+        Data::Reject(context) => (context.namespace, context.target),
+    };
+    let mut members = vec![
+        ("Namespace".into(), Val::Text(Text::Ref(namespace))),
+        ("Target".into(), Val::Pointer(target)),
+    ];
+    if let Data::Patch(context) = cx.data {
+        members.push(("SelectKeyParts".into(), context.key_parts(cx)?));
+        members.push(("SelectedItem".into(), context.selected_item.map_or(Val::Nil, Val::of_json)));
+    }
+    Ok(members)
+}
