@@ -13,6 +13,7 @@ mod resolve;
 mod safety;
 mod signatures;
 mod symbols;
+mod types;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,6 +27,7 @@ use self::{
     resolve::{Globals, Resolver},
     safety::{Unsafe, VarSet},
     symbols::{Constants, Symbols},
+    types::Environment,
 };
 use crate::{
     ast::{self, HeadKind, Module, RegoVersion, Span},
@@ -122,7 +124,9 @@ impl<'m> Compiler<'m> {
             draft.check_safety(&mut self.errors);
         }
         self.errors.finish()?;
-        recursion::check(&self.symbols, self.modules, &dependencies, &mut self.errors);
+        let order = recursion::check(&self.symbols, self.modules, &dependencies, &mut self.errors);
+        self.errors.finish()?;
+        self.check_types(&drafts, &order);
         self.errors.finish()?;
 
         let mut rules = Vec::with_capacity(drafts.len());
@@ -159,6 +163,29 @@ impl<'m> Compiler<'m> {
             replaces_functions,
             replaces_data,
         })
+    }
+
+    fn check_types(&mut self, drafts: &[Draft], order: &[usize]) {
+        let mut environment = Environment::new();
+        for draft in order.iter().filter_map(|rule| drafts.get(*rule)) {
+            let rule = self.symbols.rule(self.modules, draft.id);
+            let source = self.symbols.sources.get(draft.id.0 as usize);
+            let group = self.symbols.group_of.get(draft.id.0 as usize);
+            let (Some(rule), Some(source), Some(group)) = (rule, source, group) else { continue };
+            for branch in &draft.branches {
+                let checked = types::Checked {
+                    group: *group,
+                    node: source.node,
+                    vars: &draft.vars,
+                    args: &draft.args,
+                    keys: &branch.keys,
+                    body: &branch.body,
+                    leaf: &branch.leaf,
+                    is_member: matches!(rule.head.kind, HeadKind::Member(_)),
+                };
+                types::check_rule(&self.symbols, &mut environment, &checked, &mut self.errors);
+            }
+        }
     }
 
     fn check_imports(&mut self) {
@@ -439,6 +466,8 @@ fn compile_query(
     for (code, span, message) in found.errors(&vars) {
         errors.push(code, span, message);
     }
+    errors.finish()?;
+    types::check_query(&symbols, &Environment::new(), &vars, &body, &mut errors);
     errors.finish()?;
     let mut lowerer = Lowerer::new(&mut symbols, &mut vars, true);
     let mut bound = VarSet::new();

@@ -59,27 +59,41 @@ pub struct Error {
     pub column: u32,
     /// The bytes of the module's text that are at fault.
     pub span: Span,
-    /// The text of the line, without its end.
-    pub excerpt: String,
+    /// Lines that say more: the offending line and a caret, or types that do not fit.
+    pub details: Vec<String>,
 }
 
 impl Error {
     /// An error at a place of `text`.
     pub(crate) fn at(code: Code, file: &Str, text: &str, span: Span, message: String) -> Self {
         let (line, column, excerpt) = locate(text, span.start as usize);
-        Self { code, message, file: file.clone(), line, column, span, excerpt: excerpt.to_owned() }
+        let details = match code {
+            Code::Parse => caret(excerpt, column),
+            _ => Vec::new(),
+        };
+        Self { code, message, file: file.clone(), line, column, span, details }
     }
 
-    /// The message with the offending line and a caret below it, as `opa check` prints it.
-    pub fn with_excerpt(&self) -> String {
-        let line = self.excerpt.trim_start_matches('\t');
-        let tabs = self.excerpt.len() - line.len();
-        // OPA counts bytes here, not characters.
-        let before = (self.column as usize).saturating_sub(1);
-        let bytes: usize = self.excerpt.chars().take(before).map(char::len_utf8).sum();
-        let caret = bytes.saturating_sub(tabs);
-        format!("{self}\n\t{line}\n\t{:caret$}^", "")
+    /// The whole error as OPA prints it: one line, then the details, each behind a tab.
+    pub fn detailed(&self) -> String {
+        let mut text = self.to_string();
+        for line in &self.details {
+            text.push_str("\n\t");
+            text.push_str(line);
+        }
+        text
     }
+}
+
+/// A line, and a caret below the column.
+fn caret(excerpt: &str, column: u32) -> Vec<String> {
+    let line = excerpt.trim_start_matches('\t');
+    let tabs = excerpt.len() - line.len();
+    // OPA counts bytes here, not characters.
+    let before = (column as usize).saturating_sub(1);
+    let bytes: usize = excerpt.chars().take(before).map(char::len_utf8).sum();
+    let indent = bytes.saturating_sub(tabs);
+    vec![line.to_owned(), format!("{:indent$}^", "")]
 }
 
 impl fmt::Display for Error {

@@ -293,7 +293,7 @@ pub enum DataBase {
 pub enum Operand {
     /// Look this key up.
     Key(Term),
-    /// Try every key that matches the pattern, which binds at least one variable.
+    /// Try every key that matches the pattern, which binds a variable or takes anything.
     Each(Pattern),
 }
 
@@ -349,7 +349,7 @@ pub enum Term {
     Array(Vec<Term>),
     /// A set.
     Set(Vec<Term>),
-    /// An object; equal keys are a conflict.
+    /// An object; of equal keys the last counts.
     Object(Vec<(Term, Term)>),
 }
 

@@ -42,6 +42,23 @@ impl<'m> Errors<'m> {
         }
     }
 
+    /// With lines that say more.
+    pub(super) fn push_with(
+        &mut self,
+        code: Code,
+        span: Span,
+        message: impl Into<String>,
+        details: Vec<String>,
+    ) {
+        let before = self.found.len();
+        self.push(code, span, message);
+        if self.found.len() > before
+            && let Some(error) = self.found.last_mut()
+        {
+            error.details = details;
+        }
+    }
+
     /// `file:line` of a span.
     pub(super) fn place(&self, span: Span) -> String {
         let Some(Text { name, text }) = self.texts.get(span.module as usize) else {

@@ -132,13 +132,14 @@ impl Dependencies {
     }
 }
 
-/// Reports every rule that can reach itself.
+/// Reports every rule that can reach itself; otherwise gives an order in which every rule comes
+/// after those it reads.
 pub(super) fn check(
     symbols: &Symbols,
     modules: &[Module],
     dependencies: &[Dependencies],
     errors: &mut Errors<'_>,
-) {
+) -> Vec<usize> {
     // Rules that depend on nothing unresolved cannot be part of a cycle; take them away until
     // nothing changes.
     let count = dependencies.len();
@@ -153,7 +154,9 @@ pub(super) fn check(
     }
     let mut ready: Vec<usize> =
         open.iter().enumerate().filter(|(_, open)| **open == 0).map(|(rule, _)| rule).collect();
+    let mut order = Vec::with_capacity(count);
     while let Some(rule) = ready.pop() {
+        order.push(rule);
         for user in users.get(rule).into_iter().flatten() {
             if let Some(open) = open.get_mut(*user) {
                 *open -= 1;
@@ -180,6 +183,7 @@ pub(super) fn check(
             format!("rule {name} is recursive: {}", path.join(" -> ")),
         );
     }
+    order
 }
 
 fn path_to_itself(start: usize, dependencies: &[Dependencies]) -> Option<Vec<usize>> {
