@@ -5,14 +5,15 @@
 //! Rego's `sprintf`; their arguments are an abstract [`Arg`], because the same JSON number is a
 //! `float64` to a template and an `int` or `*big.Int` to Rego.
 
+mod float;
 mod printf;
 mod quote;
 
 use std::borrow::Cow;
 
 pub use printf::{Arg, sprint, sprintf, sprintln};
-pub use quote::quote;
 pub(crate) use quote::go_syntax;
+pub use quote::quote;
 
 use crate::{Value, gofloat};
 

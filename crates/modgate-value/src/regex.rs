@@ -129,7 +129,7 @@ impl GoRegex {
     fn captures_at(&self, text: &str, start: usize) -> Option<Captures> {
         let mut locations = self.regex.capture_locations();
         self.regex.captures_read_at(&mut locations, text, start)?;
-        Some(Captures::of(&locations))
+        Some(Captures::of(&locations, self.names.len()))
     }
 
     /// `FindAllStringIndex(text, -1)`: the matches from left to right that do not overlap.
@@ -311,9 +311,11 @@ pub fn quote_meta(text: &str) -> String {
 }
 
 impl Captures {
-    fn of(locations: &CaptureLocations) -> Self {
+    /// `count` may be more than there are locations: the `regex` crate drops groups that are
+    /// repeated zero times.
+    fn of(locations: &CaptureLocations, count: usize) -> Self {
         let range = |index| locations.get(index).map(|(start, end)| start..end);
-        Self { groups: (0..locations.len()).map(range).collect() }
+        Self { groups: (0..count).map(range).collect() }
     }
 }
 

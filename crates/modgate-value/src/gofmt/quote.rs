@@ -1,27 +1,56 @@
 //! Go's source forms: quoted strings and `%#v`.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::LazyLock};
+
+use regex::Regex;
 
 use crate::{Value, gofloat};
 
-/// `strconv.Quote(text)`.
+/// Which characters a quoted form may contain as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// All that can be printed.
+    Printable,
+    /// ASCII only.
+    Ascii,
+}
+
+/// `strconv.Quote(text)`: a Go string literal, as `%q` prints it.
 pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    quote_into(text, false, &mut out);
+    quote_bytes(text.as_bytes(), Quoting::Printable)
+}
+
+/// `strconv.Quote` and `strconv.QuoteToASCII`.
+pub(super) fn quote_bytes(bytes: &[u8], quoting: Quoting) -> String {
+    let mut out = String::with_capacity(bytes.len() + 2);
+    out.push('"');
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            escape_into(character, '"', quoting, &mut out);
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out.push('"');
     out
 }
 
-/// Appends `text` as a Go string literal; with `ascii`, everything else is escaped.
-pub(super) fn quote_into(text: &str, ascii: bool, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        escape_into(character, '"', ascii, out);
-    }
-    out.push('"');
+/// `strconv.QuoteRune` and `strconv.QuoteRuneToASCII`.
+pub(super) fn quote_character(character: char, quoting: Quoting) -> String {
+    let mut out = String::from("'");
+    escape_into(character, '\'', quoting, &mut out);
+    out.push('\'');
+    out
+}
+
+/// `strconv.CanBackquote`: whether the text can stand between backquotes on one line.
+pub(super) fn can_backquote(text: &str) -> bool {
+    text.chars().all(|c| c == '\t' || !(c < ' ' || matches!(c, '`' | '\x7f' | '\u{feff}')))
 }
 
 /// Appends one character as it stands inside Go quotes.
-pub(super) fn escape_into(character: char, delimiter: char, ascii: bool, out: &mut String) {
+fn escape_into(character: char, delimiter: char, quoting: Quoting, out: &mut String) {
     match character {
         '\\' => out.push_str("\\\\"),
         _ if character == delimiter => {
@@ -36,7 +65,7 @@ pub(super) fn escape_into(character: char, delimiter: char, ascii: bool, out: &m
         '\t' => out.push_str("\\t"),
         '\x0b' => out.push_str("\\v"),
         ' '..='~' => out.push(character),
-        _ if !ascii && is_print(character) => out.push(character),
+        _ if quoting == Quoting::Printable && is_print(character) => out.push(character),
         '\0'..='\x7f' => {
             let _ = write!(out, "\\x{:02x}", u32::from(character));
         }
@@ -51,13 +80,13 @@ pub(super) fn escape_into(character: char, delimiter: char, ascii: bool, out: &m
 
 /// `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols, and the ASCII space.
 pub(super) fn is_print(character: char) -> bool {
-    // Rust's debug form escapes what Unicode calls other or separator, as Go does, and combining
-    // marks besides, which Go prints.
-    match character {
-        ' '..='~' => true,
-        '\0'..='\x1f' | '\x7f'..='\u{a0}' | '\u{ad}' => false,
-        _ => !character.is_control() && !character.is_whitespace(),
+    static BEYOND_ASCII: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S}]$").ok());
+    if character.is_ascii() {
+        return matches!(character, ' '..='~');
     }
+    let printable = |regex: &Regex| regex.is_match(character.encode_utf8(&mut [0; 4]));
+    BEYOND_ASCII.as_ref().is_some_and(printable)
 }
 
 /// `%#v` of a value whose maps go-yaml decoded: `map[interface {}]interface {}`.
@@ -79,7 +108,7 @@ fn go_syntax_into(value: &Value, key_type: &str, out: &mut String) {
             }
             None => out.push_str(&gofloat::general(number.as_f64())),
         },
-        Value::String(text) => quote_into(text, false, out),
+        Value::String(text) => out.push_str(&quote(text)),
         Value::Array(elements) => {
             out.push_str("[]interface {}{");
             for (index, element) in elements.iter().enumerate() {
@@ -96,7 +125,7 @@ fn go_syntax_into(value: &Value, key_type: &str, out: &mut String) {
                 if index > 0 {
                     out.push_str(", ");
                 }
-                quote_into(key, false, out);
+                out.push_str(&quote(key));
                 out.push(':');
                 go_syntax_into(member, key_type, out);
             }
