@@ -11,7 +11,7 @@ use std::{
 use modgate_engine::{PolicySource, Position, Problem};
 use modgate_value::{
     Str, Value,
-    diag::{Diagnostic, Location, Source, Span},
+    diag::{Diagnostic, Source, Span},
     yaml,
 };
 
@@ -105,6 +105,12 @@ impl Manifest {
         PolicySource { origin: self.origin, object: self.object, positions: Some(self.positions) }
     }
 
+    /// `file:line:column` of the object.
+    pub fn location(&self) -> String {
+        let yaml::Position { line, column, .. } = self.positions.nearest("");
+        format!("{}:{line}:{column}", self.origin)
+    }
+
     /// A finding about the object as a whole.
     pub fn finding(&self, diagnostic: Diagnostic, source: &Source) -> Diagnostic {
         let offset = self.positions.nearest("").offset;
@@ -122,6 +128,9 @@ impl Manifest {
 ///
 /// When `path` or a folder in it cannot be read.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    if is_stdin(path) {
+        return Ok(vec![path.to_owned()]);
+    }
     let mut found = Vec::new();
     let metadata = fs::metadata(path).map_err(unreadable(path))?;
     if metadata.is_dir() {
@@ -165,22 +174,25 @@ fn unreadable(path: &Path) -> impl Fn(io::Error) -> FileError {
     move |source| FileError::Read { path: path.clone(), source }
 }
 
-/// Reads a file.
+/// Reads a file, or standard input for `-`.
 ///
 /// # Errors
 ///
 /// When it cannot be read, is larger than [`MAX_FILE_BYTES`] or not UTF-8.
 pub fn read_file(path: &Path) -> Result<Source, FileError> {
+    if is_stdin(path) {
+        return read_stream("<stdin>", io::stdin().lock());
+    }
     let file = fs::File::open(path).map_err(unreadable(path))?;
     read_stream(&path.display().to_string(), file)
 }
 
-/// Reads a stream under the name `name`.
-///
-/// # Errors
-///
-/// As [`read_file`].
-pub fn read_stream(name: &str, stream: impl io::Read) -> Result<Source, FileError> {
+/// Whether a path stands for standard input: `-`.
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn read_stream(name: &str, stream: impl io::Read) -> Result<Source, FileError> {
     let mut bytes = Vec::new();
     stream.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable(Path::new(name)))?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_FILE_BYTES) {
@@ -301,7 +313,7 @@ fn field_span(text: &str, position: Position, part: Option<Span>) -> Span {
 
 fn offset_of(text: &str, position: Position) -> usize {
     let (line, column) = (position.line as usize, position.column as usize);
-    let start = modgate_value::diag::LineIndex::new(text).line_start(line).unwrap_or(0);
+    let start = modgate_value::diag::LineIndex::new(text).line_start(line).unwrap_or(text.len());
     let rest = text.get(start..).unwrap_or_default();
     let within = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at);
     start + within
@@ -312,12 +324,6 @@ fn line_span(text: &str, offset: usize) -> Span {
     let rest = text.get(offset..).unwrap_or_default();
     let length = rest.find(['\n', '\r']).unwrap_or(rest.len());
     Span::new(offset, offset + length)
-}
-
-/// `file:line:column` of an object, for messages about another one.
-pub(crate) fn location_of(manifest: &Manifest) -> String {
-    let yaml::Position { line, column, .. } = manifest.positions.nearest("");
-    format!("{}:{}", manifest.origin, Location { line, column })
 }
 
 #[cfg(test)]

@@ -19,7 +19,11 @@ use std::{
 use arc_swap::ArcSwapOption;
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicyId, Snapshot, Update,
-    api::{admission::AdmissionReview, modrule::ModRule},
+    api::{
+        admission::AdmissionReview,
+        meta,
+        modrule::{self, ModRule},
+    },
 };
 use modgate_value::{
     Str,
@@ -198,13 +202,15 @@ impl PolicyStore {
                     continue;
                 }
                 if !ModRule::is_modrule(&manifest.object) {
-                    report(findings, not_a_policy(manifest));
+                    if let Some(finding) = not_a_policy(manifest) {
+                        report(findings, finding);
+                    }
                     continue;
                 }
                 let id = policy_id(manifest, self.world.snapshot.config());
                 let reading = Reading { reading: file.reading, index };
                 if let Some((_, first)) = wanted.get(&id) {
-                    let first = manifest::location_of(first);
+                    let first = first.location();
                     report(
                         findings,
                         Diagnostic::error(format!("{id} is already defined in `{first}`"))
@@ -264,15 +270,31 @@ fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
     id
 }
 
-fn not_a_policy(manifest: &Manifest) -> Diagnostic {
-    match manifest.kind() {
-        "" => Diagnostic::warning("the document has no `kind`, skipped"),
-        kind => Diagnostic::warning(format!(
-            "`{kind}` of `{}` is not a policy, skipped",
-            manifest.api_version()
-        ))
-        .help("policies are of kind `ModRule` in `api.kubemod.io`"),
-    }
+/// API groups whose objects are policies, whether or not modgate knows their kind.
+const POLICY_GROUPS: [&str; 8] = [
+    modrule::GROUP,
+    "templates.gatekeeper.sh",
+    "constraints.gatekeeper.sh",
+    "mutations.gatekeeper.sh",
+    "expansion.gatekeeper.sh",
+    "externaldata.gatekeeper.sh",
+    "config.gatekeeper.sh",
+    "match.gatekeeper.sh",
+];
+
+/// What to say of an object that is not a policy: nothing, unless it looks as if it should be one.
+/// Policies often live next to the objects they are for.
+fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
+    let (group, _) = meta::split_api_version(manifest.api_version());
+    let message = match manifest.kind() {
+        "" => "the document has no `kind`, skipped".to_owned(),
+        kind if kind == modrule::KIND || POLICY_GROUPS.contains(&group) => {
+            format!("`{kind}` of `{}` is no policy modgate knows, skipped", manifest.api_version())
+        }
+        _ => return None,
+    };
+    let help = format!("policies are of kind `{}` in `{}`", modrule::KIND, modrule::API_VERSION);
+    Some(Diagnostic::warning(message).help(help))
 }
 
 /// The world every request sees; none until the policies were read for the first time.
@@ -335,7 +357,7 @@ pub(crate) async fn follow(
 /// Counts and logs a reload.
 pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagnostic]) {
     let policies: Vec<_> = store.world().snapshot.policies().collect();
-    let mut kinds = BTreeMap::from([(modgate_engine::api::modrule::KIND.to_owned(), 0)]);
+    let mut kinds = BTreeMap::from([(modrule::KIND.to_owned(), 0)]);
     for policy in &policies {
         *kinds.entry(policy.kind.to_string()).or_insert(0_usize) += 1;
     }
@@ -347,4 +369,201 @@ pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagn
         warnings = count(Severity::Warning),
         "policies loaded"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use modgate_engine::{Host as _, Review, api::meta::Operation};
+    use modgate_value::Value;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct Folder {
+        dir: TempDir,
+        store: PolicyStore,
+    }
+
+    impl Folder {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("dir");
+            let files = PolicyFiles { policies: vec![dir.path().to_owned()], objects: Vec::new() };
+            Self { store: PolicyStore::new(files, EngineConfig::default()), dir }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            // Another inode each time, as most editors and every ConfigMap have it.
+            let fresh = self.dir.path().join(".fresh");
+            fs::write(&fresh, text).expect("write");
+            fs::rename(fresh, self.dir.path().join(name)).expect("rename");
+        }
+
+        /// What is found, as `file:line:column: message`, and which policies are in force.
+        fn refresh(&mut self) -> (Vec<String>, Vec<String>) {
+            let prefix = format!("{}/", self.dir.path().display());
+            let findings = self.store.refresh().findings;
+            let texts = findings.iter().map(|found| found.to_string().replace(&prefix, ""));
+            let policies = self.store.world().snapshot.policies().map(ToString::to_string);
+            (texts.collect(), policies.collect())
+        }
+
+        /// The message `rejects` denies a Pod in namespace `default` with.
+        fn rejection(&self) -> Option<String> {
+            let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
+            let review = Review::of_object(pod, Operation::Create, "default");
+            let world = self.store.world();
+            world.snapshot.mutate(&review, &world.objects).rejections.first().cloned()
+        }
+    }
+
+    fn rule(name: &str, message: &str) -> String {
+        format!(
+            "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata:\n  name: {name}\nspec:\n  \
+             type: Reject\n  rejectMessage: '{message}'\n  match:\n  - select: '$.kind == \"Pod\"'\n"
+        )
+    }
+
+    #[test]
+    fn files_come_change_and_go() {
+        let mut folder = Folder::new();
+        assert_eq!(folder.refresh(), (vec![], vec![]));
+        folder.write("a.yaml", &rule("a", "one"));
+        assert_eq!(folder.refresh(), (vec![], vec!["ModRule default/a".to_owned()]));
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        assert!(!folder.store.refresh().changed);
+
+        folder.write("a.yaml", &rule("a", "two"));
+        assert!(folder.store.refresh().changed);
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"two\""));
+
+        fs::remove_file(folder.dir.path().join("a.yaml")).expect("remove");
+        assert_eq!(folder.refresh(), (vec![], vec![]));
+        assert_eq!(folder.rejection(), None);
+    }
+
+    #[test]
+    fn a_bad_file_keeps_its_last_good_version() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &rule("a", "one"));
+        folder.refresh();
+        folder.write("a.yaml", &format!("{}  oops: [\n", rule("a", "two")));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(policies, ["ModRule default/a"]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("a.yaml:"), "{findings:?}");
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        assert_eq!(folder.store.broken(), 1);
+        assert!(!folder.store.refresh().changed, "reported once");
+
+        folder.write("a.yaml", &rule("a", "three"));
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"three\""));
+        assert_eq!(folder.store.broken(), 0);
+    }
+
+    #[test]
+    fn a_bad_policy_keeps_its_last_good_version_and_its_neighbours_move_on() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &format!("{}---\n{}", rule("a", "one"), rule("b", "one")));
+        folder.refresh();
+        let bad = rule("a", "two").replace("$.kind ==", "$.kind[");
+        folder.write("a.yaml", &format!("{bad}---\n{}", rule("b", "two")));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(policies, ["ModRule default/a", "ModRule default/b"]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("a.yaml:9:"), "{findings:?}");
+        assert_eq!(folder.store.broken(), 1);
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+    }
+
+    #[test]
+    fn the_good_documents_of_a_new_bad_file_load() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &format!("{}---\na: b: c\n---\n{}", rule("a", "x"), rule("b", "x")));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(policies, ["ModRule default/a", "ModRule default/b"]);
+    }
+
+    #[test]
+    fn the_same_policy_twice() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &rule("a", "one"));
+        folder.write("b.yaml", &rule("a", "two"));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(policies, ["ModRule default/a"]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("b.yaml:1:1: ModRule default/a is already defined in"));
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        fs::remove_file(folder.dir.path().join("a.yaml")).expect("remove");
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"two\""));
+    }
+
+    #[test]
+    fn what_is_not_a_policy() {
+        let mut folder = Folder::new();
+        folder.write(
+            "a.yaml",
+            "kind: Deployment\napiVersion: apps/v1\n---\nkind: Modrule\n\
+             apiVersion: api.kubemod.io/v1beta1\n---\na: 1\n---\n- 1\n",
+        );
+        let (findings, policies) = folder.refresh();
+        assert!(policies.is_empty());
+        assert_eq!(
+            findings,
+            [
+                "a.yaml:9:1: expected an object, found a document of type array",
+                "a.yaml:4:1: `Modrule` of `api.kubemod.io/v1beta1` is no policy modgate knows, skipped",
+                "a.yaml:7:1: the document has no `kind`, skipped",
+            ]
+        );
+    }
+
+    #[test]
+    fn lists_namespaces_and_examples() {
+        let mut folder = Folder::new();
+        let rules = rule("a", "x").replace('\n', "\n  ");
+        folder.write("list.yaml", &format!("kind: List\napiVersion: v1\nitems:\n- {rules}\n"));
+        folder.write(
+            "ns.json",
+            r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "uid": "u"}}"#,
+        );
+        folder.write(
+            "review.json",
+            r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#,
+        );
+        let (findings, policies) = folder.refresh();
+        assert!(findings.is_empty(), "{findings:?}");
+        assert_eq!(policies, ["ModRule default/a"]);
+        assert!(folder.store.example().is_some_and(|path| path.ends_with("review.json")));
+        let objects = &folder.store.world().objects;
+        let uid = |name| objects.namespace(name).expect(name).pointer("/metadata/uid").cloned();
+        assert_eq!(uid("n"), Some("u".into()));
+        assert_eq!(uid("other"), None);
+        assert!(objects.node("n").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_mounted_config_map_swaps_a_link() {
+        use std::os::unix::fs::symlink;
+
+        let mut folder = Folder::new();
+        let root = folder.dir.path().to_owned();
+        for (version, message) in [("..1", "one"), ("..2", "two")] {
+            fs::create_dir(root.join(version)).expect("folder");
+            fs::write(root.join(version).join("a.yaml"), rule("a", message)).expect("write");
+        }
+        symlink("..1", root.join("..data")).expect("link");
+        symlink("..data/a.yaml", root.join("a.yaml")).expect("link");
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        symlink("..2", root.join("..data_tmp")).expect("link");
+        fs::rename(root.join("..data_tmp"), root.join("..data")).expect("swap");
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"two\""));
+    }
 }

@@ -8,7 +8,7 @@ use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
     signal,
-    sync::watch,
+    sync::{mpsc, watch},
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
@@ -183,25 +183,32 @@ impl Server {
     ///
     /// When signal handlers cannot be installed.
     pub async fn run(self) -> Result<Stopped, ServeError> {
-        let mut signals = Signals::install()?;
-        let first = async move {
-            signals.next().await;
-            signals
-        };
+        Ok(self.run_until(signals()?).await)
+    }
+
+    /// Serves until something is received; what is received after that ends the grace of open
+    /// requests.
+    pub async fn run_until(self, mut asked: mpsc::Receiver<()>) -> Stopped {
         let (stop, stopping) = watch::channel(false);
-        let mut serving = self.serve(stopping);
-        let mut signals = first.await;
-        tracing::info!("stopping: open requests are finished");
+        let mut serving = self.serve(&stopping);
+        asked.recv().await;
+        tracing::info!("stopping, open requests are finished");
         stop.send_replace(true);
+        let again = async {
+            if asked.recv().await.is_none() {
+                // Nobody is left to ask again.
+                std::future::pending::<()>().await;
+            }
+        };
         let finished = async { while serving.join_next().await.is_some() {} };
         tokio::select! {
-            () = finished => Ok(Stopped::Gracefully),
-            () = signals.next() => Ok(Stopped::AtOnce),
+            () = finished => Stopped::Gracefully,
+            () = again => Stopped::AtOnce,
         }
     }
 
     /// Starts everything; the set is empty once every listener has stopped.
-    fn serve(self, stopping: watch::Receiver<bool>) -> JoinSet<()> {
+    fn serve(self, stopping: &watch::Receiver<bool>) -> JoinSet<()> {
         let Self { listeners, certificates, app, store, report, config } = self;
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
         tokio::spawn(policies::follow(
@@ -243,42 +250,34 @@ async fn bind(address: &str) -> Result<TcpListener, ServeError> {
     }
 }
 
-/// SIGTERM and SIGINT.
-struct Signals {
-    #[cfg(unix)]
-    terminate: signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: signal::unix::Signal,
+/// SIGTERM and SIGINT, as they come.
+#[cfg(unix)]
+fn signals() -> io::Result<mpsc::Receiver<()>> {
+    use signal::unix::{SignalKind, signal};
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (sender, receiver) = mpsc::channel(2);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if sender.send(()).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(receiver)
 }
 
-impl Signals {
-    #[cfg(unix)]
-    fn install() -> io::Result<Self> {
-        use signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    #[cfg(unix)]
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn install() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    async fn next(&mut self) {
-        // Without a handler there is nothing to wait for.
-        if signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
+/// Ctrl-C, as it comes.
+#[cfg(not(unix))]
+fn signals() -> io::Result<mpsc::Receiver<()>> {
+    let (sender, receiver) = mpsc::channel(2);
+    tokio::spawn(async move {
+        while signal::ctrl_c().await.is_ok() && sender.send(()).await.is_ok() {}
+    });
+    Ok(receiver)
 }

@@ -1,6 +1,6 @@
 //! What one request sees of policies and cluster.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use modgate_engine::{Host, HostError, Snapshot, template};
 use modgate_value::{Clock, Str, Value};
@@ -8,7 +8,7 @@ use modgate_value::{Clock, Str, Value};
 use super::outside::Outside;
 
 /// Policies and the objects they may refer to, as they were at one moment.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct World {
     /// The compiled policies.
     pub snapshot: Snapshot,

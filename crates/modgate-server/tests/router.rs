@@ -1,0 +1,339 @@
+//! Real AdmissionReviews through the router, without a socket.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode, header},
+};
+use http_body_util::BodyExt as _;
+use modgate_engine::EngineConfig;
+use modgate_server::{
+    App, Current, Evaluators, PolicyFiles, PolicyStore, RequestLimits, Routes, router,
+    telemetry::metrics::Metrics,
+};
+use modgate_value::Value;
+use tower::ServiceExt as _;
+
+const RULES: &str = r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: patch, namespace: ns}
+spec:
+  type: Patch
+  match: [{select: '$.kind', matchValue: Pod}]
+  patch: [{op: add, path: /metadata/labels/seen, value: '{{ .Namespace }}'}]
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: reject, namespace: ns}
+spec:
+  type: Reject
+  rejectMessage: 'not {{ .Target.metadata.name }}'
+  match: [{select: '$.metadata.labels.bad'}]
+"#;
+
+struct Server {
+    app: Arc<App>,
+    router: Router,
+}
+
+impl Server {
+    fn with(evaluators: Evaluators, limits: RequestLimits) -> Self {
+        let app = Arc::new(App {
+            current: Arc::new(Current::default()),
+            metrics: Arc::new(Metrics::new()),
+            evaluators,
+            limits,
+        });
+        Self { router: router(Arc::clone(&app), Routes::All), app }
+    }
+
+    fn empty() -> Self {
+        Self::with(Evaluators::new(1), RequestLimits::default())
+    }
+
+    fn load(self, policies: &Path) -> Self {
+        let files = PolicyFiles { policies: vec![policies.to_owned()], objects: Vec::new() };
+        let mut store = PolicyStore::new(files, EngineConfig::default());
+        let findings = store.refresh().findings;
+        assert!(findings.is_empty(), "{findings:?}");
+        self.app.current.store(Arc::clone(store.world()));
+        self
+    }
+
+    fn loaded() -> Self {
+        let dir = tempfile::tempdir().expect("dir");
+        std::fs::write(dir.path().join("rules.yaml"), RULES).expect("rules");
+        Self::empty().load(dir.path())
+    }
+
+    async fn send(&self, request: Request<Body>) -> (StatusCode, String) {
+        let response = self.router.clone().oneshot(request).await.expect("infallible");
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("body").to_bytes();
+        (status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    async fn get(&self, path: &str) -> (StatusCode, String) {
+        self.send(Request::get(path).body(Body::empty()).expect("request")).await
+    }
+
+    async fn post(&self, path: &str, body: impl Into<Body>) -> (StatusCode, String) {
+        self.send(json(Request::post(path), body)).await
+    }
+
+    /// The `response` of the review answered to `body`.
+    async fn review(&self, path: &str, body: impl Into<Body>) -> Value {
+        let (status, body) = self.post(path, body).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        Value::from_json(body.as_bytes()).expect("json").get("response").expect("response").clone()
+    }
+}
+
+fn json(request: axum::http::request::Builder, body: impl Into<Body>) -> Request<Body> {
+    request.header(header::CONTENT_TYPE, "application/json").body(body.into()).expect("request")
+}
+
+fn review(version: &str, labels: &str) -> String {
+    format!(
+        r#"{{"apiVersion": "admission.k8s.io/{version}", "kind": "AdmissionReview", "request": {{
+            "uid": "u-1", "kind": {{"group": "", "version": "v1", "kind": "Pod"}},
+            "resource": {{"group": "", "version": "v1", "resource": "pods"}},
+            "name": "p", "namespace": "ns", "operation": "CREATE",
+            "object": {{"apiVersion": "v1", "kind": "Pod",
+                        "metadata": {{"name": "p", "namespace": "ns", "labels": {labels}}}}}}}}}"#
+    )
+}
+
+fn text<'a>(response: &'a Value, path: &[&str]) -> &'a str {
+    response.path(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The patch of a response, decoded.
+fn patch(response: &Value) -> String {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    assert_eq!(text(response, &["patchType"]), "JSONPatch");
+    let bytes = STANDARD.decode(text(response, &["patch"])).expect("base64");
+    String::from_utf8(bytes).expect("text")
+}
+
+#[tokio::test]
+async fn dragnet_patches_in_the_version_it_was_asked_in() {
+    let server = Server::loaded();
+    for version in ["v1", "v1beta1"] {
+        let (status, body) = server.post("/dragnet-webhook", review(version, "{}")).await;
+        assert_eq!(status, StatusCode::OK);
+        let answer = Value::from_json(body.as_bytes()).expect("json");
+        assert_eq!(text(&answer, &["apiVersion"]), format!("admission.k8s.io/{version}"));
+        assert_eq!(text(&answer, &["kind"]), "AdmissionReview");
+        let response = answer.get("response").expect("response");
+        assert_eq!(text(response, &["uid"]), "u-1");
+        assert_eq!(response.get("allowed"), Some(&Value::from(true)));
+        assert_eq!(text(response, &["status", "reason"]), "patched ok");
+        assert_eq!(
+            patch(response),
+            r#"[{"op":"add","path":"/metadata/labels/seen","value":"ns"}]"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn dragnet_rejects_with_kubemods_sentence() {
+    let response =
+        Server::loaded().review("/dragnet-webhook", review("v1", r#"{"bad": "x"}"#)).await;
+    assert_eq!(
+        response.to_json(),
+        r#"{"allowed":false,"status":{"code":403,"metadata":{},"reason":"operation rejected by the following ModRule(s): ns/reject: \"not p\""},"uid":"u-1"}"#
+    );
+}
+
+#[tokio::test]
+async fn our_own_webhooks_speak_kubernetes() {
+    let server = Server::loaded();
+    let bad = r#"{"bad": "x"}"#;
+    for path in ["/mutate", "/validate"] {
+        let response = server.review(path, review("v1", bad)).await;
+        assert_eq!(response.get("allowed"), Some(&Value::from(false)), "{path}");
+        assert_eq!(text(&response, &["status", "reason"]), "Forbidden");
+        assert!(text(&response, &["status", "message"]).ends_with("ns/reject: \"not p\""));
+    }
+    assert!(server.review("/mutate", review("v1", "{}")).await.get("patch").is_some());
+    assert!(server.review("/validate", review("v1", "{}")).await.get("patch").is_none());
+}
+
+#[tokio::test]
+async fn malformed_requests_are_answered() {
+    let server = Server::loaded();
+    for (body, code, message) in [
+        ("{", 400, "request body is not JSON: "),
+        (r#"{"kind": "Pod"}"#, 400, "expected an AdmissionReview, got `Pod`"),
+        (
+            r#"{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v2", "request": {"uid": "u"}}"#,
+            400,
+            "AdmissionReview has apiVersion `admission.k8s.io/v2`",
+        ),
+    ] {
+        let response = server.review("/dragnet-webhook", body).await;
+        assert_eq!(response.get("allowed"), Some(&Value::from(false)), "{body}");
+        assert_eq!(response.path(&["status", "code"]), Some(&Value::from(code)));
+        let found = text(&response, &["status", "message"]);
+        assert!(found.starts_with(message), "{found}");
+    }
+    let plain = Request::post("/dragnet-webhook")
+        .header(header::CONTENT_TYPE, "text/plain")
+        .body(Body::from(review("v1", "{}")))
+        .expect("request");
+    let (status, body) = server.send(plain).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(body.contains("contentType=text/plain, expected application/json"), "{body}");
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_refused() {
+    let limits = RequestLimits { body_bytes: 100, ..RequestLimits::default() };
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::with(Evaluators::new(1), limits).load(dir.path());
+    let response = server.review("/dragnet-webhook", review("v1", "{}")).await;
+    assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+    assert_eq!(response.path(&["status", "code"]), Some(&Value::from(413)));
+}
+
+#[tokio::test]
+async fn failures_follow_the_route() {
+    // No turns at all: whoever waits gives up.
+    let limits = RequestLimits { time: Duration::from_millis(5), ..RequestLimits::default() };
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::with(Evaluators::new(0), limits).load(dir.path());
+    for path in ["/dragnet-webhook", "/podbinding-webhook"] {
+        let response = server.review(path, review("v1", "{}")).await;
+        assert_eq!(response.get("allowed"), Some(&Value::from(true)), "{path}");
+        assert!(response.get("warnings").is_some(), "{path}");
+    }
+    for path in ["/mutate", "/validate", "/validate-api-kubemod-io-v1beta1-modrule"] {
+        let (status, _) = server.post(path, review("v1", "{}")).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+    }
+}
+
+fn modrule(spec: &str) -> String {
+    format!(
+        r#"{{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": {{
+            "uid": "u-2", "operation": "CREATE", "namespace": "ns", "name": "r",
+            "object": {{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+                        "metadata": {{"name": "r", "namespace": "ns"}}, "spec": {spec}}}}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn modrules_are_defaulted_and_validated() {
+    let server = Server::loaded();
+    let good = r#"{"type": "Reject", "match": [{"select": "$.a"}]}"#;
+    let defaulted = server.review("/mutate-api-kubemod-io-v1beta1-modrule", modrule(good)).await;
+    assert_eq!(defaulted.get("allowed"), Some(&Value::from(true)));
+    assert!(patch(&defaulted).contains("admissionOperations"), "{}", patch(&defaulted));
+
+    let path = "/validate-api-kubemod-io-v1beta1-modrule";
+    assert_eq!(server.review(path, modrule(good)).await.get("allowed"), Some(&Value::from(true)));
+    let bad = r#"{"type": "Patch", "match": [{"select": "$.a", "matchFor": "Any"}]}"#;
+    let denied = server.review(path, modrule(bad)).await;
+    assert_eq!(denied.path(&["status", "code"]), Some(&Value::from(403)));
+    assert_eq!(
+        text(&denied, &["status", "reason"]),
+        "ModRule.api.kubemod.io \"r\" is invalid: spec.patch: Required value: field 'patch' cannot \
+         be empty for ModRules of type Patch"
+    );
+    let wrong_type = r#"{"type": "Patch", "match": [{"select": 3}]}"#;
+    let denied = server.review("/mutate-api-kubemod-io-v1beta1-modrule", modrule(wrong_type)).await;
+    assert_eq!(denied.path(&["status", "code"]), Some(&Value::from(400)));
+    assert!(text(&denied, &["status", "message"]).contains("spec.match[0].select"));
+}
+
+#[tokio::test]
+async fn a_binding_is_never_held_up() {
+    let binding = r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u-3", "operation": "CREATE", "namespace": "ns", "subResource": "binding",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "object": {"kind": "Binding", "metadata": {"name": "p", "namespace": "ns"},
+                   "target": {"kind": "Node", "name": "n"}}}}"#;
+    let response = Server::loaded().review("/podbinding-webhook", binding).await;
+    assert_eq!(response.get("allowed"), Some(&Value::from(true)));
+    assert_eq!(text(&response, &["status", "reason"]), "failed to obtain pod");
+}
+
+#[tokio::test]
+async fn dry_run() {
+    let server = Server::loaded();
+    let body = r#"{"resourceManifest": {"kind": "Pod", "metadata": {"name": "<p>"}},
+        "modRules": [{"metadata": {"name": "r"}, "spec": {"type": "Patch",
+            "match": [{"select": "$.kind", "matchValue": "Pod"}],
+            "patch": [{"op": "add", "path": "/metadata/labels/x", "value": "z&"}]}}]}"#;
+    let (status, answer) = server.send(json(Request::put("/v1/dryrun"), body)).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert!(answer.contains(r#""value":{"x":"z\u0026"}"#), "{answer}");
+    assert!(answer.contains(r#""rejections":[]"#), "{answer}");
+
+    let missing = server.send(json(Request::put("/v1/dryrun"), r#"{"modRules": []}"#)).await;
+    assert_eq!(missing.0, StatusCode::BAD_REQUEST);
+    assert!(missing.1.contains("Field validation for 'ResourceManifest'"), "{}", missing.1);
+    let form = Request::put("/v1/dryrun").body(Body::from(body)).expect("request");
+    assert_eq!(server.send(form).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        server.get("/v1/dryrun").await,
+        (StatusCode::NOT_FOUND, "404 page not found".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn not_ready_until_policies_are_loaded() {
+    let server = Server::empty();
+    assert_eq!(server.get("/healthz").await, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!(
+        server.get("/readyz").await,
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "[-]tracker failed: policies not loaded yet\nreadyz check failed\n".to_owned()
+        )
+    );
+    let (status, _) = server.post("/dragnet-webhook", review("v1", "{}")).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+
+    let server = Server::loaded();
+    assert_eq!(server.get("/readyz/").await, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!(
+        server.get("/readyz?verbose").await,
+        (StatusCode::OK, "[+]tracker ok\nreadyz check passed\n".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn everything_is_counted() {
+    let server = Server::loaded();
+    server.review("/dragnet-webhook", review("v1", "{}")).await;
+    server.review("/dragnet-webhook", review("v1", r#"{"bad": "x"}"#)).await;
+    let (status, text) = server.get("/metrics").await;
+    assert_eq!(status, StatusCode::OK);
+    for line in [
+        r#"controller_runtime_webhook_requests_total{webhook="/dragnet-webhook",code="200"} 2"#,
+        r#"modgate_decisions_total{webhook="/dragnet-webhook",kind="ModRule",decision="patched"} 1"#,
+        r#"modgate_decisions_total{webhook="/dragnet-webhook",kind="ModRule",decision="rejected"} 1"#,
+        r#"modgate_evaluation_seconds_count{webhook="/dragnet-webhook"} 2"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods() {
+    let server = Server::loaded();
+    assert_eq!(server.get("/").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(server.get("/dragnet-webhook").await.0, StatusCode::METHOD_NOT_ALLOWED);
+}

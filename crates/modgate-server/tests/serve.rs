@@ -1,0 +1,225 @@
+//! The whole server over TLS on loopback: reload, last good version, graceful stop.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use modgate_server::{Addresses, CertificateSource, PolicyFiles, ServeConfig, Server, Stopped};
+use modgate_value::Value;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::mpsc,
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// Longer than anything here takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn rule(message: &str) -> String {
+    format!(
+        "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata: {{name: r, namespace: ns}}\n\
+         spec:\n  type: Reject\n  rejectMessage: '{message}'\n  match: [{{select: '$.kind'}}]\n"
+    )
+}
+
+const REVIEW: &str = r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+    "request": {"uid": "u", "namespace": "ns", "operation": "CREATE", "object": {"kind": "Pod"}}}"#;
+
+async fn start(policies: &Path) -> (SocketAddr, Server) {
+    let files = PolicyFiles { policies: vec![policies.to_owned()], objects: Vec::new() };
+    let certificate = CertificateSource::SelfSigned { names: vec!["localhost".to_owned()] };
+    let mut config = ServeConfig::new(files, certificate);
+    config.addresses = Addresses { webhooks: "127.0.0.1:0".to_owned(), ..Addresses::default() };
+    config.poll = Duration::from_millis(20);
+    let server = Server::start(config, |_| {}).await.expect("server");
+    (server.address().expect("address"), server)
+}
+
+/// Takes the certificate as it is: the server made it a moment ago.
+#[derive(Debug)]
+struct Trusting(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Trusting {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+async fn connect(
+    address: SocketAddr,
+    version: &'static rustls::SupportedProtocolVersion,
+    alpn: &str,
+) -> TlsStream<TcpStream> {
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[version])
+        .expect("versions")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+    let tcp = TcpStream::connect(address).await.expect("connect");
+    let name = ServerName::try_from("localhost").expect("name");
+    TlsConnector::from(Arc::new(config)).connect(name, tcp).await.expect("handshake")
+}
+
+/// The bytes of a POST to the dragnet webhook.
+fn post() -> String {
+    format!(
+        "POST /dragnet-webhook HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{REVIEW}",
+        REVIEW.len()
+    )
+}
+
+fn reason(answer: &str) -> String {
+    let body = answer.split_once("\r\n\r\n").map_or(answer, |(_, body)| body);
+    let review =
+        Value::from_json(body.as_bytes()).unwrap_or_else(|error| panic!("{error}: {answer}"));
+    let reason = review.path(&["response", "status", "reason"]).and_then(Value::as_str);
+    reason.unwrap_or_default().to_owned()
+}
+
+async fn review(address: SocketAddr) -> String {
+    let mut stream = connect(address, &rustls::version::TLS13, "http/1.1").await;
+    stream.write_all(post().as_bytes()).await.expect("send");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("receive");
+    reason(&answer)
+}
+
+/// Asks until the answer contains `wanted`.
+async fn review_until(address: SocketAddr, wanted: &str) {
+    let asking = async {
+        while !review(address).await.contains(wanted) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("never answered `{wanted}`"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_reloads_keeps_the_last_good_version_and_stops_gracefully() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("rule.yaml");
+    fs::write(&file, rule("first")).expect("write");
+    let (address, server) = start(dir.path()).await;
+    let (stop, asked) = mpsc::channel(1);
+    let running = tokio::spawn(server.run_until(asked));
+
+    assert!(review(address).await.contains("ns/r: \"first\""));
+    fs::write(&file, rule("second")).expect("write");
+    review_until(address, "ns/r: \"second\"").await;
+
+    // A bad file next to a changed one: once the change is seen, the bad file was seen, too.
+    fs::write(&file, "spec: [\n").expect("write");
+    let other = rule("other").replace("name: r,", "name: s,");
+    fs::write(dir.path().join("s.yaml"), other).expect("write");
+    review_until(address, "ns/s: \"other\"").await;
+    assert!(review(address).await.contains("ns/r: \"second\""), "the last good version stays");
+
+    // A request whose head was received before the stop is answered after it.
+    let mut open = connect(address, &rustls::version::TLS13, "http/1.1").await;
+    let request = post();
+    let (head, rest) = request.split_at(request.len() - 10);
+    open.write_all(head.as_bytes()).await.expect("send");
+    open.flush().await.expect("send");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    stop.send(()).await.expect("stop");
+    let refused = async { while TcpStream::connect(address).await.is_ok() {} };
+    timeout(PATIENCE, refused).await.expect("new connections are refused");
+    open.write_all(rest.as_bytes()).await.expect("send");
+    let mut answer = String::new();
+    open.read_to_string(&mut answer).await.expect("receive");
+    assert!(reason(&answer).contains("ns/r: \"second\""), "{answer}");
+    drop(open);
+    let stopped = timeout(PATIENCE, running).await.expect("in time").expect("no panic");
+    assert_eq!(stopped, Stopped::Gracefully);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_stops_at_once() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (address, server) = start(dir.path()).await;
+    let (stop, asked) = mpsc::channel(2);
+    let running = tokio::spawn(server.run_until(asked));
+    // A request that never ends.
+    let mut open = connect(address, &rustls::version::TLS13, "http/1.1").await;
+    open.write_all(&post().as_bytes()[..100]).await.expect("send");
+    stop.send(()).await.expect("stop");
+    stop.send(()).await.expect("stop");
+    let stopped = timeout(PATIENCE, running).await.expect("in time").expect("no panic");
+    assert_eq!(stopped, Stopped::AtOnce);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_and_tls_1_2() {
+    let dir = tempfile::tempdir().expect("dir");
+    fs::write(dir.path().join("rule.yaml"), rule("hello")).expect("write");
+    let (address, server) = start(dir.path()).await;
+    let (_stop, asked) = mpsc::channel(1);
+    let running = tokio::spawn(server.run_until(asked));
+
+    let stream = connect(address, &rustls::version::TLS12, "h2").await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .expect("handshake");
+    tokio::spawn(connection);
+    for _ in 0..3 {
+        let request = hyper::Request::post("https://localhost/dragnet-webhook")
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(REVIEW)))
+            .expect("request");
+        let response = sender.send_request(request).await.expect("response");
+        let body = response.into_body().collect().await.expect("body").to_bytes();
+        assert!(reason(str::from_utf8(&body).expect("text")).contains("ns/r: \"hello\""));
+    }
+    running.abort();
+}
