@@ -19,7 +19,22 @@ const COMPUTED_REGEX_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(crate) enum Fault<'a> {
     Exhausted(Exhausted),
-    Failed(Why<'a>, Span),
+    /// Boxed, so that results stay small on the way up.
+    Failed(Box<(Why<'a>, Span)>),
+}
+
+impl<'a> Fault<'a> {
+    pub(crate) fn failed(why: Why<'a>, span: Span) -> Self {
+        Self::Failed(Box::new((why, span)))
+    }
+
+    /// The same failure, told differently.
+    pub(crate) fn map(self, tell: impl FnOnce(Why<'a>) -> Why<'a>) -> Self {
+        match self {
+            Self::Failed(failure) => Self::failed(tell(failure.0), failure.1),
+            exhausted => exhausted,
+        }
+    }
 }
 
 impl From<Exhausted> for Fault<'_> {
@@ -32,7 +47,9 @@ impl From<Fault<'_>> for EvalError {
     fn from(fault: Fault<'_>) -> Self {
         match fault {
             Fault::Exhausted(exhausted) => Self::Exhausted(exhausted),
-            Fault::Failed(why, span) => Self::Failed { message: why.to_string(), span },
+            Fault::Failed(failure) => {
+                Self::Failed { message: failure.0.to_string(), span: failure.1 }
+            }
         }
     }
 }
@@ -243,7 +260,7 @@ pub(crate) fn link<'a>(
         Some(Err(message)) => Err(Why::Pattern(message.clone())),
         None => infix(link.op, left, right, budget)?,
     };
-    result.map_err(|why| Fault::Failed(why, first.span.to(link.right.span)))
+    result.map_err(|why| Fault::failed(why, first.span.to(link.right.span)))
 }
 
 /// Every infix operator; the inner error is the language's.

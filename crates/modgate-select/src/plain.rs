@@ -74,7 +74,7 @@ impl<'o, 'a> Plain<'o, 'a> {
     }
 
     fn eval_kind(&mut self, node: &'a Node, scope: &Scope<'a, '_>) -> Evaluated<'a> {
-        let failed = |why| Fault::Failed(why, node.span);
+        let failed = |why| Fault::failed(why, node.span);
         match &node.kind {
             Kind::Number(number) => Ok(Val::Number(*number)),
             Kind::Text(text) => Ok(Val::Str(Cow::Borrowed(&text.text))),
@@ -133,13 +133,9 @@ impl<'o, 'a> Plain<'o, 'a> {
             }
             Kind::Variable(keys) => self.variable(keys, node, scope),
             Kind::CallVariable(keys, _) => {
-                let callee = match self.variable(keys, node, scope) {
-                    Ok(callee) => callee,
-                    Err(Fault::Failed(why, span)) => {
-                        return Err(Fault::Failed(Why::Callee(Box::new(why)), span));
-                    }
-                    Err(exhausted) => return Err(exhausted),
-                };
+                let callee = self
+                    .variable(keys, node, scope)
+                    .map_err(|fault| fault.map(|why| Why::Callee(Box::new(why))))?;
                 let name = match keys.first().map(|key| &key.kind) {
                     Some(Kind::Text(name)) => name.text.clone(),
                     _ => Str::default(),
@@ -169,7 +165,7 @@ impl<'o, 'a> Plain<'o, 'a> {
         for (index, name) in names.iter().enumerate() {
             value = ops::variable(value, name).ok_or_else(|| {
                 let path = names.get(..=index).unwrap_or_default().join(".");
-                Fault::Failed(Why::UnknownParameter(path.into()), node.span)
+                Fault::failed(Why::UnknownParameter(path.into()), node.span)
             })?;
         }
         Ok(value)
@@ -263,7 +259,7 @@ impl<'o, 'a> Plain<'o, 'a> {
         scope: &Scope<'a, '_>,
     ) -> Evaluated<'a, Option<Val<'a>>> {
         match self.plain_steps(steps, start, scope) {
-            Ok(Val::Undefined) | Err(Fault::Failed(..)) => Ok(None),
+            Ok(Val::Undefined) | Err(Fault::Failed(_)) => Ok(None),
             Ok(value) => Ok(Some(value)),
             Err(exhausted) => Err(exhausted),
         }
@@ -296,9 +292,9 @@ impl<'o, 'a> Plain<'o, 'a> {
     ) -> Evaluated<'a, (Key, Val<'a>)> {
         let span = key.span;
         let scope = scope.with_current(value.clone());
-        let key = |plain: &mut Self| match plain.eval(key, &scope) {
-            Err(Fault::Failed(why, span)) => Err(Fault::Failed(Why::BadKey(Box::new(why)), span)),
-            other => other,
+        let key = |plain: &mut Self| {
+            let evaluated = plain.eval(key, &scope);
+            evaluated.map_err(|fault| fault.map(|why| Why::BadKey(Box::new(why))))
         };
         match value {
             Val::Undefined | Val::Null => {
@@ -307,7 +303,7 @@ impl<'o, 'a> Plain<'o, 'a> {
             }
             Val::Array(list) => {
                 let index =
-                    ops::index(key(self)?, list.len()).map_err(|why| Fault::Failed(why, span))?;
+                    ops::index(key(self)?, list.len()).map_err(|why| Fault::failed(why, span))?;
                 Ok((Key::Index(index), list.get(index).unwrap_or(Val::Undefined)))
             }
             Val::Object(map) => {
@@ -316,7 +312,7 @@ impl<'o, 'a> Plain<'o, 'a> {
                 let value = map.get(&name).unwrap_or(Val::Undefined);
                 Ok((Key::Name(name.into()), value))
             }
-            other => Err(Fault::Failed(Why::NoContainer(other.go_type()), span)),
+            other => Err(Fault::failed(Why::NoContainer(other.go_type()), span)),
         }
     }
 
@@ -340,7 +336,7 @@ impl<'o, 'a> Plain<'o, 'a> {
                         Ok(condition) if ops::truth(&condition) == Some(true) => {
                             out.push((Capture::One(key), child));
                         }
-                        Ok(_) | Err(Fault::Failed(..)) => {}
+                        Ok(_) | Err(Fault::Failed(_)) => {}
                         Err(exhausted) => return Err(exhausted),
                     }
                 }
@@ -348,7 +344,7 @@ impl<'o, 'a> Plain<'o, 'a> {
             Step::Union(keys) => {
                 for key in keys {
                     match self.lookup(key, &value, scope) {
-                        Ok((_, Val::Undefined)) | Err(Fault::Failed(..)) => {}
+                        Ok((_, Val::Undefined)) | Err(Fault::Failed(_)) => {}
                         Ok((key, child)) => out.push((Capture::One(key), child)),
                         Err(exhausted) => return Err(exhausted),
                     }
@@ -366,7 +362,7 @@ impl<'o, 'a> Plain<'o, 'a> {
                     };
                     match self.eval(bound, &scope).map(|bound| ops::number(&bound)) {
                         Ok(Some(number)) => *resolved = crate::num::to_i64(number),
-                        Ok(None) | Err(Fault::Failed(..)) => return Ok(out),
+                        Ok(None) | Err(Fault::Failed(_)) => return Ok(out),
                         Err(exhausted) => return Err(exhausted),
                     }
                 }

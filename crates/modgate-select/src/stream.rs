@@ -7,7 +7,7 @@
 
 use std::{borrow::Cow, cell::Cell, ops::ControlFlow, sync::Arc};
 
-use modgate_value::{Budget, Str, Value};
+use modgate_value::{Budget, Str, Value, diag::Span};
 
 use crate::{
     Key, List, Val, Zone,
@@ -116,12 +116,6 @@ impl<'a, 'e> Stream<'a, 'e> {
         self.each_match(path, frame, true, emit)
     }
 
-    /// The place a path without multi steps leads to.
-    pub(crate) fn place(&self, path: &'a Path) -> Evaluated<'a, Cursor<'a>> {
-        let frame = Frame { current: &Cursor::Json(&NULL), captures: None };
-        self.plain_steps(&path.steps, self.start(path, frame), frame)
-    }
-
     fn eval(&self, node: &'a Node, frame: Frame<'_, 'a>) -> Evaluated<'a> {
         self.budget.spend(1)?;
         match &node.kind {
@@ -153,7 +147,7 @@ impl<'a, 'e> Stream<'a, 'e> {
     }
 
     fn eval_compound(&self, node: &'a Node, frame: Frame<'_, 'a>) -> Evaluated<'a> {
-        let failed = |why| Fault::Failed(why, node.span);
+        let failed = |why| Fault::failed(why, node.span);
         match &node.kind {
             Kind::Number(_) | Kind::Text(_) | Kind::Bool(_) => Ok(Val::Undefined),
             Kind::Array(elements) => {
@@ -197,10 +191,7 @@ impl<'a, 'e> Stream<'a, 'e> {
             }
             Kind::Call(function, arguments) => match arguments.as_slice() {
                 [Node { kind: Kind::Path(path), .. }] if path.is_multi() => {
-                    self.call_on_matches(*function, path, frame).map_err(|fault| match fault {
-                        Fault::Failed(why, _) => failed(why),
-                        exhausted => exhausted,
-                    })
+                    self.call_on_matches(*function, path, node.span, frame)
                 }
                 [argument] => {
                     let argument = self.eval(argument, frame)?;
@@ -297,6 +288,7 @@ impl<'a, 'e> Stream<'a, 'e> {
         &self,
         function: Function,
         path: &'a Path,
+        span: Span,
         frame: Frame<'_, 'a>,
     ) -> Evaluated<'a> {
         let mut length = 0;
@@ -317,7 +309,7 @@ impl<'a, 'e> Stream<'a, 'e> {
             Function::IsDefined => return Ok(Val::Bool(true)),
             Function::IsUndefined => return Ok(Val::Bool(false)),
             Function::Date => {
-                return Err(Fault::Failed(Why::Arity(Function::Date), Default::default()));
+                return Err(Fault::failed(Why::Arity(Function::Date), span));
             }
         }
         Ok(ops::of_length(function, length))
@@ -366,9 +358,9 @@ impl<'a, 'e> Stream<'a, 'e> {
         frame: Frame<'_, 'a>,
     ) -> Evaluated<'a, (Key, Cursor<'a>)> {
         let value = Val::from(cursor.clone());
-        let evaluated = || match self.eval(key, Frame { current: cursor, ..frame }) {
-            Err(Fault::Failed(why, span)) => Err(Fault::Failed(Why::BadKey(Box::new(why)), span)),
-            other => other,
+        let evaluated = || {
+            let evaluated = self.eval(key, Frame { current: cursor, ..frame });
+            evaluated.map_err(|fault| fault.map(|why| Why::BadKey(Box::new(why))))
         };
         let undefined = Cursor::Built(Val::Undefined);
         match value {
@@ -378,7 +370,7 @@ impl<'a, 'e> Stream<'a, 'e> {
             }
             Val::Array(list) => {
                 let index = ops::index(evaluated()?, list.len())
-                    .map_err(|why| Fault::Failed(why, key.span))?;
+                    .map_err(|why| Fault::failed(why, key.span))?;
                 Ok((Key::Index(index), element(&list, index).unwrap_or(undefined)))
             }
             Val::Object(map) => {
@@ -390,7 +382,7 @@ impl<'a, 'e> Stream<'a, 'e> {
                 };
                 Ok((Key::Name(name.into()), member.unwrap_or(undefined)))
             }
-            other => Err(Fault::Failed(Why::NoContainer(other.go_type()), key.span)),
+            other => Err(Fault::failed(Why::NoContainer(other.go_type()), key.span)),
         }
     }
 
@@ -432,7 +424,7 @@ impl<'a> Walk<'_, 'a, '_> {
         let mut cursor = cursor;
         if at_start || !group.is_empty() {
             cursor = match self.stream.plain_steps(group, cursor, self.frame) {
-                Ok(Cursor::Built(Val::Undefined)) | Err(Fault::Failed(..)) => return Ok(CONTINUE),
+                Ok(Cursor::Built(Val::Undefined)) | Err(Fault::Failed(_)) => return Ok(CONTINUE),
                 Ok(cursor) => cursor,
                 Err(exhausted) => return Err(exhausted),
             };
@@ -492,14 +484,14 @@ impl<'a> Walk<'_, 'a, '_> {
                 let frame = Frame { current: &child, ..self.frame };
                 match self.stream.eval(condition, frame) {
                     Ok(condition) if ops::truth(&condition) == Some(true) => go(mark, child),
-                    Ok(_) | Err(Fault::Failed(..)) => Ok(CONTINUE),
+                    Ok(_) | Err(Fault::Failed(_)) => Ok(CONTINUE),
                     Err(exhausted) => Err(exhausted),
                 }
             }),
             Step::Union(keys) => {
                 for key in keys {
                     let flow = match self.stream.lookup(key, &cursor, self.frame) {
-                        Ok((_, Cursor::Built(Val::Undefined))) | Err(Fault::Failed(..)) => CONTINUE,
+                        Ok((_, Cursor::Built(Val::Undefined))) | Err(Fault::Failed(_)) => CONTINUE,
                         Ok((Key::Index(index), child)) => go(Mark::Index(index), child)?,
                         Ok((Key::Name(name), child)) => go(Mark::Name(&name), child)?,
                         Err(exhausted) => return Err(exhausted),
@@ -522,7 +514,7 @@ impl<'a> Walk<'_, 'a, '_> {
                     };
                     match self.stream.eval(bound, frame).map(|bound| ops::number(&bound)) {
                         Ok(Some(number)) => *resolved = num::to_i64(number),
-                        Ok(None) | Err(Fault::Failed(..)) => return Ok(CONTINUE),
+                        Ok(None) | Err(Fault::Failed(_)) => return Ok(CONTINUE),
                         Err(exhausted) => return Err(exhausted),
                     }
                 }
