@@ -9,5 +9,7 @@
 //! What this crate does not do: compile, evaluate, or talk to anyone.
 
 pub mod admission;
+pub mod matching;
 pub mod meta;
 pub mod modrule;
+pub mod mutations;

@@ -75,7 +75,7 @@ impl Snapshot {
 
     /// The policies that are loaded, in the order in which they are visited.
     pub fn policies(&self) -> impl Iterator<Item = &PolicyId> {
-        self.modrules.rules().iter().map(|rule| &rule.id)
+        self.modrules.entries().iter().map(|entry| &entry.rule.id)
     }
 
     /// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.

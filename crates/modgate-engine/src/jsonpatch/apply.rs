@@ -7,7 +7,9 @@
 use modgate_value::{Budget, Exhausted, MAX_DEPTH, Value};
 
 use super::{
-    Op, PatchOperation, Tree, pointer,
+    Op, PatchOperation, Tree,
+    find::step,
+    pointer,
     tree::{Opened, Shape},
 };
 
@@ -119,6 +121,9 @@ pub fn apply(
     if operation.op != Op::Remove && segments.len() + depth(&value) > MAX_DEPTH {
         return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
     }
+    if changes_nothing(tree, operation.op, &segments, &value) {
+        return Ok(());
+    }
     match operation.op {
         Op::Add => {
             let mut node = tree;
@@ -147,6 +152,45 @@ pub fn apply(
             }
             at.remove(node, last, budget)
         }
+    }
+}
+
+/// Whether an operation only confirms what an untouched part of the document says already: then
+/// nothing needs to be opened. Text is left to be opened, because that shows when it is printed.
+fn changes_nothing(tree: &Tree<'_>, op: Op, segments: &[&str], value: &Value) -> bool {
+    let mut node = tree;
+    let mut rest = segments;
+    let untouched = loop {
+        match (node, rest) {
+            (Tree::Value(value), rest) => break (value, rest),
+            (Tree::Object(members), [segment, tail @ ..]) => {
+                let key = pointer::unescape(segment);
+                let found = members.binary_search_by(|(name, _)| name.as_str().cmp(&key));
+                let Some((_, member)) = found.ok().and_then(|at| members.get(at)) else {
+                    return false;
+                };
+                (node, rest) = (member, tail);
+            }
+            (Tree::Array(elements), [segment, tail @ ..]) => {
+                let at = pointer::index(segment)
+                    .and_then(|index| pointer::resolve(index, elements.len()));
+                let Some(element) = at.and_then(|at| elements.get(at)) else { return false };
+                (node, rest) = (element, tail);
+            }
+            _ => return false,
+        }
+    };
+    let (document, [parents @ .., last]) = untouched else { return false };
+    let parent = parents.iter().try_fold(document, |value, segment| step(value, segment));
+    match (op, parent) {
+        (Op::Add | Op::Replace, Some(Value::Object(members))) => {
+            members.get(&pointer::unescape(last)) == Some(value)
+        }
+        (Op::Remove, Some(Value::Object(members))) => {
+            !members.contains_key(&pointer::unescape(last))
+        }
+        (Op::Remove, None) => true,
+        _ => false,
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn parent_len(document: &Value, path: &str) -> Option<usize> {
     }
 }
 
-fn step<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
+/// The member of `value` that one segment names.
+pub(super) fn step<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
     match value {
         Value::Object(members) => members.get(&pointer::unescape(segment)),
         Value::Array(elements) => {

@@ -32,6 +32,8 @@ pub(crate) struct CompiledModRule {
     pub(crate) operations: Operations,
     /// `targetNamespaceRegex`, if there is one and it is not empty.
     pub(crate) target: Option<GoRegex>,
+    /// Those that depend on the kind come first: when one of them is negative the rule does not
+    /// match, whatever the others would cost. That is what lets the index leave rules out.
     pub(crate) criteria: Vec<Criterion>,
     pub(crate) action: Action,
     /// File or object it came from.
@@ -82,6 +84,8 @@ pub(crate) struct Criterion {
     pub(crate) negate: bool,
     /// The kinds of object the item can be positive for, where that follows from its text.
     pub(crate) kinds: Option<BTreeSet<Str>>,
+    /// Equal for items that always come out the same.
+    pub(crate) fingerprint: Str,
     pub(crate) position: Option<Position>,
 }
 
@@ -294,13 +298,15 @@ pub(crate) fn compile(
     if !errors.is_empty() {
         return Err(errors);
     }
+    let mut criteria: Vec<Criterion> = criteria.into_iter().flatten().collect();
+    criteria.sort_by_key(|criterion| criterion.kinds.is_none());
     let compiled = CompiledModRule {
         id: id.clone(),
         label: format!("{}/{}", id.namespace, id.name).into(),
         tier: rule.spec.execution_tier,
         operations,
         target,
-        criteria: criteria.into_iter().flatten().collect(),
+        criteria,
         action: if rule.spec.rule_type == "Patch" {
             Action::Patch(steps.into_iter().flatten().collect())
         } else {
@@ -327,7 +333,8 @@ fn check_spec(rule: &ModRule, errors: &mut Vec<FieldError>) {
             "field 'patch' should be present only for ModRules of type Patch",
         );
         // KubeMod prints a Go dump with memory addresses here.
-        error.kind = FieldErrorKind::Invalid(format!("{} operations", spec.patch.len()));
+        let shown: Vec<String> = spec.patch.iter().map(show).collect();
+        error.kind = FieldErrorKind::Invalid(format!("[{}]", shown.join(", ")));
         errors.push(error);
     }
     if is("Patch") && spec.patch.is_empty() {
@@ -352,6 +359,11 @@ fn check_spec(rule: &ModRule, errors: &mut Vec<FieldError>) {
         error.kind = FieldErrorKind::Invalid(spec.execution_tier.to_string());
         errors.push(error);
     }
+}
+
+/// A patch operation in short: `add "/metadata/labels/x"`.
+fn show(operation: &PatchOperation) -> String {
+    format!("{} {}", operation.op, quote(operation.path.as_deref().unwrap_or_default()))
 }
 
 /// V6 to V9.
@@ -397,8 +409,16 @@ fn criterion(
         (None, None) => Test::None,
     };
     let kinds = if item.negate { None } else { required_kinds(&select, &test) };
-    let position = source.position(&format!("spec.match[{index}]"));
-    Some(Criterion { index, select, quantifier, test, negate: item.negate, kinds, position })
+    Some(Criterion {
+        index,
+        kinds,
+        fingerprint: format!("{quantifier:?} {} {test} {}", item.negate, item.select).into(),
+        select,
+        quantifier,
+        test,
+        negate: item.negate,
+        position: source.position(&format!("spec.match[{index}]")),
+    })
 }
 
 /// The values of `$.kind` an item can be positive for: `$.kind` itself compared with texts, or a
@@ -524,7 +544,7 @@ fn expression(field: &str, text: &str, errors: &mut Vec<FieldError>) -> Option<E
 
 fn regex(field: &str, pattern: &str, errors: &mut Vec<FieldError>) -> Option<GoRegex> {
     GoRegex::new(pattern)
-        .map_err(|error| errors.push(FieldError::invalid(field, pattern, error.message)))
+        .map_err(|error| errors.push(FieldError::invalid(field, pattern, error.to_string())))
         .ok()
 }
 

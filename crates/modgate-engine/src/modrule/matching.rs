@@ -1,16 +1,61 @@
 //! Whether a rule matches a document (section 3).
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use modgate_select::{EvalError, Shape};
 use modgate_value::{Budget, Exhausted, Value};
 
-use super::compile::{CompiledModRule, Criterion, Quantifier, Test};
+use super::{
+    compile::{CompiledModRule, Criterion, Quantifier, Test},
+    store::Entry,
+};
+
+/// Outcomes of criteria items for one document, shared by the rules that have the same item.
+///
+/// An outcome is charged like its evaluation, so that a rule is decided alike with and without.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    outcomes: HashMap<u32, Outcome>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    positive: bool,
+    steps: u64,
+    bytes: u64,
+}
+
+impl Memo {
+    /// Forgets everything: the document has changed.
+    pub(super) fn clear(&mut self) {
+        self.outcomes.clear();
+    }
+
+    fn is_positive(
+        &mut self,
+        id: u32,
+        criterion: &Criterion,
+        document: &Value,
+        budget: &Budget<'_>,
+    ) -> Result<bool, Exhausted> {
+        if let Some(Outcome { positive, steps, bytes }) = self.outcomes.get(&id).copied() {
+            budget.spend(steps)?;
+            budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            return Ok(positive);
+        }
+        let before = (budget.steps_spent(), budget.bytes_spent());
+        let positive = is_positive(criterion, document, budget)?;
+        let outcome = Outcome {
+            positive,
+            steps: budget.steps_spent() - before.0,
+            bytes: budget.bytes_spent() - before.1,
+        };
+        self.outcomes.insert(id, outcome);
+        Ok(positive)
+    }
+}
 
 /// Whether every criteria item is positive.
-///
-/// Items that only depend on the kind come first: when one of them is negative the rule does not
-/// match, whatever the others would cost. That is what lets the index leave such rules out.
 ///
 /// # Errors
 ///
@@ -20,10 +65,31 @@ pub(super) fn matches(
     document: &Value,
     budget: &Budget<'_>,
 ) -> Result<bool, Exhausted> {
-    let (first, rest): (Vec<&Criterion>, Vec<&Criterion>) =
-        rule.criteria.iter().partition(|criterion| criterion.kinds.is_some());
-    for criterion in first.into_iter().chain(rest) {
+    for criterion in &rule.criteria {
         if !is_positive(criterion, document, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// [`matches`] for a rule the index found for documents of this kind.
+///
+/// # Errors
+///
+/// As [`matches`].
+pub(super) fn matches_indexed(
+    entry: &Entry,
+    document: &Value,
+    budget: &Budget<'_>,
+    memo: &mut Memo,
+) -> Result<bool, Exhausted> {
+    for (criterion, id) in entry.rule.criteria.iter().zip(&entry.shared) {
+        let positive = match id {
+            Some(id) => memo.is_positive(*id, criterion, document, budget)?,
+            None => is_positive(criterion, document, budget)?,
+        };
+        if !positive {
             return Ok(false);
         }
     }

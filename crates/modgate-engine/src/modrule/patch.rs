@@ -19,7 +19,7 @@ pub(super) struct Calculated {
     /// Index in `spec.patch`.
     pub(super) step: usize,
     pub(super) operation: PatchOperation,
-    /// The text the value was read from; absent where there is none.
+    /// What the template rendered to; absent where the value is the same for every object.
     pub(super) rendered: Option<String>,
 }
 
@@ -139,7 +139,7 @@ fn operation(
         .allocate(path.len())
         .map_err(|exhausted| CalculateError::Exhausted { step: index, exhausted })?;
     let (value, rendered) = match &step.value {
-        PatchValue::Constant(value, text) => (value.clone(), text.clone()),
+        PatchValue::Constant(value, _) => (value.clone(), None),
         PatchValue::Broken(cause) => {
             return Err(CalculateError::Yaml { step: index, cause: cause.clone() });
         }

@@ -1,5 +1,7 @@
 //! Path templates: a pointer whose `#N` stand for captured keys (4.2).
 
+use std::fmt::Write as _;
+
 use modgate_select::Key;
 
 use crate::jsonpatch;
@@ -86,7 +88,9 @@ impl PathTemplate {
             match part {
                 Part::Literal(text) => out.push_str(text),
                 Part::Key(index) => match keys.get(*index) {
-                    Some(Key::Index(position)) => out.push_str(&position.to_string()),
+                    Some(Key::Index(position)) => {
+                        let _ = write!(out, "{position}");
+                    }
                     Some(Key::Name(name)) => out.push_str(&jsonpatch::escape(name)),
                     None => {
                         complete = false;

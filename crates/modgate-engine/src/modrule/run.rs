@@ -7,10 +7,10 @@ use modgate_value::{Budget, Exhausted, Value};
 use super::{
     compile::{Action, CompiledModRule, PatchStep},
     last_applied::{self, LastApplied},
-    matching,
+    matching::{self, Memo},
     patch::{self, Calculated},
     references::{self, SYNTHETIC_REFS},
-    store::{Query, RuleType, Store},
+    store::{Entry, Query, RuleType, Store},
 };
 use crate::{
     Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, Review, RuleFailure,
@@ -135,6 +135,7 @@ struct Run<'a> {
     before: Value,
     /// The working document now.
     document: Value,
+    memo: Memo,
     rejections: Vec<String>,
     warnings: Vec<String>,
     failures: Vec<RuleFailure>,
@@ -157,6 +158,7 @@ impl<'a> Run<'a> {
             budget,
             before: document.clone(),
             document,
+            memo: Memo::default(),
             rejections: Vec::new(),
             warnings: Vec::new(),
             failures: Vec::new(),
@@ -170,8 +172,9 @@ impl<'a> Run<'a> {
         while let Some(tier) = tiers.next(self) {
             // All criteria of a tier are decided before any of its patches is applied.
             let mut matching = Vec::new();
-            for rule in tier {
-                let matched = self.matches(rule);
+            for entry in tier {
+                let rule = &*entry.rule;
+                let matched = self.matches(entry);
                 observer.considered(rule, &self.document, &matched);
                 match matched {
                     Ok(true) => matching.push(rule),
@@ -189,6 +192,7 @@ impl<'a> Run<'a> {
         }
         let document = std::mem::take(&mut self.document);
         self.document = last_applied.finish(document);
+        self.memo.clear();
     }
 
     /// Applies one rule as a unit: all of its operations or, when anything fails, none (4.8; Q-01).
@@ -223,6 +227,7 @@ impl<'a> Run<'a> {
         match apply_all(&self.document, operations(), &budget) {
             Ok(document) => {
                 let before = std::mem::replace(&mut self.document, document);
+                self.memo.clear();
                 observer.patched(rule, &before, &calculated, None);
             }
             Err(error) => {
@@ -258,25 +263,26 @@ impl<'a> Run<'a> {
     fn reject<O: Observer>(&mut self, observer: &mut O) {
         let mut tiers = Tiers::new(RuleType::Reject, self);
         while let Some(tier) = tiers.next(self) {
-            for rule in tier {
-                let matched = self.matches(rule);
+            for entry in tier {
+                let rule = &*entry.rule;
+                let matched = self.matches(entry);
                 observer.considered(rule, &self.document, &matched);
-                let entry = match matched {
+                let rejection = match matched {
                     Ok(false) => continue,
                     Ok(true) => self.rejection(rule),
                     Err(exhausted) => {
                         let message = format!("the rule could not be decided: {exhausted}");
-                        let entry = format!("{}: \"{message}\"", rule.label);
+                        let rejection = format!("{}: \"{message}\"", rule.label);
                         self.failures.push(RuleFailure {
                             kind: FailureKind::Budget,
                             rule: rule.label.to_string(),
                             message,
                         });
-                        entry
+                        rejection
                     }
                 };
-                observer.rejected(rule, &entry);
-                self.rejections.push(entry);
+                observer.rejected(rule, &rejection);
+                self.rejections.push(rejection);
             }
         }
     }
@@ -307,9 +313,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn matches(&self, rule: &CompiledModRule) -> Result<bool, Exhausted> {
+    fn matches(&mut self, entry: &Entry) -> Result<bool, Exhausted> {
         let budget = self.budget.child(self.config.rule_limits);
-        matching::matches(rule, &self.document, &budget)
+        match self.config.lookup {
+            Lookup::Index => {
+                matching::matches_indexed(entry, &self.document, &budget, &mut self.memo)
+            }
+            Lookup::Scan => matching::matches(&entry.rule, &self.document, &budget),
+        }
     }
 
     fn decide(mut self) -> Decision {
@@ -385,7 +396,7 @@ fn without_references(document: &Value) -> Value {
 /// The candidates of a pass, tier by tier.
 struct Tiers<'s> {
     rule_type: RuleType,
-    candidates: std::iter::Peekable<std::vec::IntoIter<&'s CompiledModRule>>,
+    candidates: std::iter::Peekable<std::vec::IntoIter<&'s Entry>>,
     /// The kind the candidates were looked up for.
     kind: Option<Value>,
     last: Option<i16>,
@@ -411,40 +422,41 @@ impl<'s> Tiers<'s> {
             namespace: run.review.store_namespace(),
             kind: kind.and_then(Value::as_str),
         };
-        let found: Vec<&CompiledModRule> = match run.config.lookup {
+        let found: Vec<&Entry> = match run.config.lookup {
             Lookup::Index => run.store.candidates(&query),
             Lookup::Scan => scan(run, &query),
         };
         let last = self.last;
-        let rest: Vec<_> =
-            found.into_iter().filter(|rule| last.is_none_or(|last| rule.tier > last)).collect();
+        let rest: Vec<_> = found
+            .into_iter()
+            .filter(|entry| last.is_none_or(|last| entry.rule.tier > last))
+            .collect();
         self.kind = kind.cloned();
         self.candidates = rest.into_iter().peekable();
     }
 
     /// The candidates of the next tier that has any.
-    fn next(&mut self, run: &Run<'s>) -> Option<Vec<&'s CompiledModRule>> {
+    fn next(&mut self, run: &Run<'s>) -> Option<Vec<&'s Entry>> {
         // A rule may have changed the kind, which the index goes by.
         if self.last.is_some() && self.kind.as_ref() != run.document.get("kind") {
             self.look_up(run);
         }
-        let tier = self.candidates.peek()?.tier;
+        let tier = self.candidates.peek()?.rule.tier;
         self.last = Some(tier);
         let mut rules = Vec::new();
-        while let Some(rule) = self.candidates.next_if(|rule| rule.tier == tier) {
+        while let Some(rule) = self.candidates.next_if(|entry| entry.rule.tier == tier) {
             rules.push(rule);
         }
         Some(rules)
     }
 }
 
-fn scan<'s>(run: &Run<'s>, query: &Query<'_>) -> Vec<&'s CompiledModRule> {
+fn scan<'s>(run: &Run<'s>, query: &Query<'_>) -> Vec<&'s Entry> {
     let cluster = &run.config.cluster_rules_namespaces;
-    run.store
-        .rules()
-        .iter()
-        .map(|rule| &**rule)
-        .filter(|rule| RuleType::of(rule) == query.rule_type)
-        .filter(|rule| Store::excluded(rule, query.operation, query.namespace, cluster).is_none())
+    let Query { operation, namespace, .. } = *query;
+    let entries = run.store.entries().iter();
+    entries
+        .filter(|entry| RuleType::of(&entry.rule) == query.rule_type)
+        .filter(|entry| Store::excluded(&entry.rule, operation, namespace, cluster).is_none())
         .collect()
 }

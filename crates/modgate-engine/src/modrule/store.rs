@@ -8,7 +8,7 @@ use std::{
 use modgate_api::meta::Operation;
 use modgate_value::{Str, regex::GoRegex};
 
-use super::compile::{Action, CompiledModRule};
+use super::compile::{Action, CompiledModRule, Criterion};
 use crate::PolicyId;
 
 /// Rules in their total order, indexed. Immutable; [`Store::with`] makes the next one.
@@ -17,15 +17,23 @@ pub(crate) struct Store {
     by_id: BTreeMap<PolicyId, Arc<CompiledModRule>>,
     /// Sorted by tier, then cluster-rules namespaces before others, then name (5.3), then
     /// namespace.
-    ordered: Vec<Arc<CompiledModRule>>,
+    ordered: Vec<Entry>,
     /// Rules by the namespace they live in.
     own: HashMap<Str, Bucket>,
     /// Rules of the cluster-rules namespaces, which may reach further.
     cluster: Bucket,
     /// Each distinct `targetNamespaceRegex`, so that it is tried once per request.
     targets: Vec<GoRegex>,
-    /// For each rule of `ordered`, its place in `targets`.
-    target_of: Vec<Option<usize>>,
+}
+
+/// A loaded rule.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) rule: Arc<CompiledModRule>,
+    /// For each criteria item, a number that the same item of other rules has too, if any has it.
+    pub(super) shared: Vec<Option<u32>>,
+    /// Place of the rule's `targetNamespaceRegex` in [`Store::targets`], if it has an effect.
+    target: Option<usize>,
 }
 
 /// Which rules a pass is about.
@@ -126,6 +134,7 @@ impl Store {
                 .then_with(|| a.id.name.cmp(&b.id.name))
                 .then_with(|| a.id.namespace.cmp(&b.id.namespace))
         });
+        let shared = Shared::of(&ordered);
         let mut store = Self { by_id, ..Self::default() };
         for (position, rule) in (0_u32..).zip(&ordered) {
             let kinds = required_kinds(rule);
@@ -134,28 +143,30 @@ impl Store {
             let mut target = None;
             if in_cluster(rule) {
                 store.cluster.insert(position, rule, kinds.as_ref());
-                target = rule.target.as_ref().map(|regex| {
-                    let known = store.targets.iter().position(|t| t.as_str() == regex.as_str());
-                    known.unwrap_or_else(|| {
-                        store.targets.push(regex.clone());
-                        store.targets.len() - 1
-                    })
-                });
+                target = rule.target.as_ref().map(|regex| store.intern(regex));
             }
-            store.target_of.push(target);
+            let shared = shared.numbers(rule);
+            store.ordered.push(Entry { rule: Arc::clone(rule), shared, target });
         }
-        store.ordered = ordered;
         store
     }
 
+    fn intern(&mut self, regex: &GoRegex) -> usize {
+        let known = self.targets.iter().position(|known| known.as_str() == regex.as_str());
+        known.unwrap_or_else(|| {
+            self.targets.push(regex.clone());
+            self.targets.len() - 1
+        })
+    }
+
     /// Every rule, in order.
-    pub(crate) fn rules(&self) -> &[Arc<CompiledModRule>] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.ordered
     }
 
     /// The rules a request may concern, in order: those of its namespace and those of the
     /// cluster-rules namespaces that reach it, each once.
-    pub(super) fn candidates(&self, query: &Query<'_>) -> Vec<&CompiledModRule> {
+    pub(super) fn candidates(&self, query: &Query<'_>) -> Vec<&Entry> {
         let mut positions: Vec<u32> = Vec::new();
         if !query.namespace.is_empty()
             && let Some(bucket) = self.own.get(query.namespace)
@@ -164,7 +175,7 @@ impl Store {
         }
         let mut reached: Vec<Option<bool>> = vec![None; self.targets.len()];
         positions.extend(self.cluster.lists(query).flatten().filter(|position| {
-            let target = self.target_of.get(**position as usize).copied().flatten();
+            let target = self.ordered.get(**position as usize).and_then(|entry| entry.target);
             let Some(target) = target else { return query.namespace.is_empty() };
             let (Some(regex), Some(known)) = (self.targets.get(target), reached.get_mut(target))
             else {
@@ -174,10 +185,7 @@ impl Store {
         }));
         positions.sort_unstable();
         positions.dedup();
-        positions
-            .into_iter()
-            .filter_map(|position| self.ordered.get(position as usize).map(|rule| &**rule))
-            .collect()
+        positions.into_iter().filter_map(|position| self.ordered.get(position as usize)).collect()
     }
 
     /// Why a rule is no candidate, looked at one by one; the oracle of [`Store::candidates`].
@@ -225,4 +233,30 @@ fn required_kinds(rule: &CompiledModRule) -> Option<BTreeSet<Str>> {
         .iter()
         .filter_map(|criterion| criterion.kinds.clone())
         .reduce(|a, b| a.intersection(&b).cloned().collect())
+}
+
+/// The criteria items more than one rule has.
+struct Shared<'r> {
+    numbers: HashMap<&'r str, u32>,
+}
+
+impl<'r> Shared<'r> {
+    fn of(rules: &'r [Arc<CompiledModRule>]) -> Self {
+        let mut seen: HashMap<&str, u32> = HashMap::new();
+        let mut numbers = HashMap::new();
+        for criterion in rules.iter().flat_map(|rule| &rule.criteria) {
+            let count = seen.entry(&criterion.fingerprint).or_default();
+            *count += 1;
+            if *count == 2 {
+                let number = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+                numbers.insert(criterion.fingerprint.as_str(), number);
+            }
+        }
+        Self { numbers }
+    }
+
+    fn numbers(&self, rule: &CompiledModRule) -> Vec<Option<u32>> {
+        let number = |criterion: &Criterion| self.numbers.get(&*criterion.fingerprint).copied();
+        rule.criteria.iter().map(number).collect()
+    }
 }

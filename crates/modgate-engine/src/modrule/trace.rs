@@ -6,7 +6,7 @@ use modgate_select::{EvalError, Shape};
 use modgate_value::{Budget, Exhausted, Value};
 
 use super::{
-    compile::{Action, CompiledModRule, Criterion, Quantifier, Test},
+    compile::{Action, CompiledModRule, Criterion, PatchValue, Quantifier, Test},
     matching,
     patch::Calculated,
     references,
@@ -35,7 +35,8 @@ pub(crate) fn explain(
     let mut tracer = Tracer { config: &config, host, rules: Vec::new() };
     let decision = run::mutate_observed(store, &config, review, host, document, &mut tracer);
     let mut rules = tracer.rules;
-    for rule in store.rules() {
+    for entry in store.entries() {
+        let rule = &entry.rule;
         if rules.iter().all(|trace| trace.policy != rule.id) {
             let cause = Store::excluded(
                 rule,
@@ -92,7 +93,9 @@ impl Observer for Tracer<'_> {
             Err(exhausted) => Outcome::Failed(exhausted.to_string()),
         };
         let mut trace = trace_of(rule, outcome);
-        for item in &rule.criteria {
+        let mut criteria: Vec<&Criterion> = rule.criteria.iter().collect();
+        criteria.sort_by_key(|item| item.index);
+        for item in criteria {
             let traced = criterion(item, document, &budget);
             let positive = traced.positive;
             trace.criteria.push(traced);
@@ -228,7 +231,10 @@ fn operations(
             op: operation.op.as_str().to_owned(),
             position: steps.get(*step).and_then(|step| step.position),
             path: operation.path.clone(),
-            rendered: rendered.clone(),
+            rendered: rendered.clone().or_else(|| match &steps.get(*step)?.value {
+                PatchValue::Constant(_, text) => text.clone(),
+                PatchValue::Broken(_) | PatchValue::Template(_) => None,
+            }),
             value: operation.value.clone(),
             before: old,
             effect,

@@ -1,0 +1,166 @@
+//! One review against N ModRules, the fixture of KubeMod's own measurement: a 3.5 KB Deployment of
+//! four containers; rules of four criteria (one a filter) and two operations, one rule in five
+//! matching.
+
+use std::time::Duration;
+
+use modgate_engine::{
+    Change, EngineConfig, Host, HostError, Lookup, OnError, PolicySource, Review, Snapshot,
+    api::meta::Operation,
+};
+use modgate_value::{Clock, Value};
+
+fn main() {
+    divan::main();
+}
+
+/// The decision for one review.
+#[divan::bench(args = [10, 100, 1000])]
+fn mutate(bencher: divan::Bencher<'_, '_>, rules: usize) {
+    let snapshot = snapshot(matching_rules(rules), Lookup::Index);
+    let review = review();
+    bencher.bench(|| snapshot.mutate(&review, &Cluster));
+}
+
+/// The oracle, which looks at every rule.
+#[divan::bench(args = [10, 100, 1000])]
+fn mutate_scanning(bencher: divan::Bencher<'_, '_>, rules: usize) {
+    let snapshot = snapshot(matching_rules(rules), Lookup::Scan);
+    let review = review();
+    bencher.bench(|| snapshot.mutate(&review, &Cluster));
+}
+
+/// N = 100 beside 10,000 rules that concern other kinds, namespaces and operations.
+#[divan::bench(args = [0, 10_000])]
+fn beside_excluded(bencher: divan::Bencher<'_, '_>, excluded: usize) {
+    let mut rules = matching_rules(100);
+    rules.extend(excluded_rules(excluded));
+    let snapshot = snapshot(rules, Lookup::Index);
+    let review = review();
+    bencher.bench(|| snapshot.mutate(&review, &Cluster));
+}
+
+#[divan::bench(args = [100, 1000])]
+fn compile(bencher: divan::Bencher<'_, '_>, rules: usize) {
+    let rules = matching_rules(rules);
+    bencher.bench(|| snapshot(rules.clone(), Lookup::Index));
+}
+
+struct Cluster;
+
+struct Monotonic;
+
+impl Clock for Monotonic {
+    fn now(&self) -> Duration {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed()
+    }
+}
+
+impl Host for Cluster {
+    fn clock(&self) -> &dyn Clock {
+        &Monotonic
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        Ok(json(&format!(
+            r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}"#
+        )))
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        Err(HostError(format!("there is no node {name}")))
+    }
+}
+
+fn json(text: &str) -> Value {
+    Value::from_json(text.as_bytes()).expect(text)
+}
+
+fn snapshot(rules: Vec<Value>, lookup: Lookup) -> Snapshot {
+    let changes =
+        rules.into_iter().map(|rule| Change::Upsert(PolicySource::of_object(rule))).collect();
+    let config = EngineConfig { lookup, ..EngineConfig::default() };
+    let update = Snapshot::new(config).apply(changes, OnError::Unload);
+    assert!(!update.has_errors(), "{:?}", update.problems);
+    update.snapshot
+}
+
+fn review() -> Review {
+    let bytes = deployment().to_json().len();
+    assert!((3_300..3_700).contains(&bytes), "the Deployment has {bytes} bytes");
+    Review::of_object(deployment(), Operation::Create, "default")
+}
+
+fn deployment() -> Value {
+    let containers: Vec<String> = (0..4)
+        .map(|c| {
+            let env: Vec<String> = (0..10)
+                .map(|e| format!(r#"{{"name": "VARIABLE_{e}", "value": "value-{c}-{e}"}}"#))
+                .collect();
+            format!(
+                r#"{{"name": "container-{c}", "image": "registry.example.com/team/app-{c}:1.14.{c}",
+                     "ports": [{{"containerPort": {}, "protocol": "TCP"}},
+                               {{"containerPort": {}, "protocol": "TCP"}}],
+                     "env": [{}]}}"#,
+                8080 + c,
+                9090 + c,
+                env.join(",")
+            )
+        })
+        .collect();
+    json(&format!(
+        r#"{{"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {{"name": "app", "namespace": "my-namespace",
+                          "labels": {{"app": "web", "tier": "front"}},
+                          "annotations": {{"note": "bench"}}}},
+            "spec": {{"replicas": 3, "selector": {{"matchLabels": {{"app": "web"}}}},
+                      "template": {{"metadata": {{"labels": {{"app": "web"}}}},
+                                    "spec": {{"containers": [{}]}}}}}}}}"#,
+        containers.join(",")
+    ))
+}
+
+/// One rule in five matches: the others differ in their third criterion.
+fn matching_rules(count: usize) -> Vec<Value> {
+    (0..count)
+        .map(|n| {
+            let tier = if n % 5 == 0 { "front" } else { "back" };
+            rule(n, "my-namespace", "Deployment", tier, "CREATE")
+        })
+        .collect()
+}
+
+fn excluded_rules(count: usize) -> Vec<Value> {
+    (0..count)
+        .map(|n| match n % 3 {
+            0 => rule(100_000 + n, "my-namespace", "StatefulSet", "front", "CREATE"),
+            1 => rule(100_000 + n, "other-namespace", "Deployment", "front", "CREATE"),
+            _ => rule(100_000 + n, "my-namespace", "Deployment", "front", "DELETE"),
+        })
+        .collect()
+}
+
+fn rule(n: usize, namespace: &str, kind: &str, tier: &str, operation: &str) -> Value {
+    json(&format!(
+        r#"{{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+            "metadata": {{"name": "rule-{n}", "namespace": "{namespace}"}},
+            "spec": {{"type": "Patch", "admissionOperations": ["{operation}"],
+              "match": [
+                {{"select": "$.kind", "matchValue": "{kind}"}},
+                {{"select": "$.spec.template.spec.containers[*].image",
+                  "matchRegex": "registry\\.example\\.com/team/app-{}:.*"}},
+                {{"select": "$.metadata.labels.tier", "matchValue": "{tier}"}},
+                {{"select":
+                  "$.spec.template.spec.containers[? @.ports[0].containerPort == {}].name"}}
+              ],
+              "patch": [
+                {{"op": "add", "path": "/metadata/annotations/rule-{n}", "value": "applied"}},
+                {{"op": "add", "select": "$.spec.template.spec.containers[*]",
+                  "path": "/spec/template/spec/containers/#0/imagePullPolicy",
+                  "value": "IfNotPresent"}}
+              ]}}}}"#,
+        n % 4,
+        8080 + n % 4,
+    ))
+}

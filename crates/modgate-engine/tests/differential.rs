@@ -1,0 +1,107 @@
+//! The index finds the rules the plain evaluator finds: same decisions for any rules and objects.
+
+mod support;
+
+use modgate_engine::{EngineConfig, Lookup, Review, api::meta::Operation};
+use modgate_value::Value;
+use proptest::prelude::*;
+use support::{Cluster, rule, snapshot_with, value};
+
+fn kind() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("Pod"), Just("Job"), Just("1.20"), Just("Namespace")]
+}
+
+fn namespace() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("a"), Just("b"), Just("default"), Just("kubemod-system")]
+}
+
+fn criterion() -> impl Strategy<Value = String> {
+    let label = "$.metadata.labels.x";
+    let shape = (kind(), kind(), any::<bool>(), 0..12_u8);
+    shape.prop_map(move |(one, other, negate, shape)| {
+        let item = match shape {
+            0..3 => format!("select: $.kind, matchValue: '{one}'"),
+            3 => format!("select: $.kind, matchValues: ['{one}', '{other}']"),
+            4 => format!("select: '$.kind == \"{one}\"'"),
+            5 => format!("select: '\"{one}\" == $.kind'"),
+            6 => format!("select: '$.kind == \"{one}\" || $.kind == \"{other}\"'"),
+            7 => format!("select: '$.kind in [\"{one}\", \"{other}\"] && $.spec.n < 3'"),
+            8 => format!("select: $.kind, matchFor: All, matchRegex: '{one}'"),
+            9 => format!("select: {label}, matchValue: '1'"),
+            10 => format!("select: '$.spec.list[? @ == \"{one}\"]'"),
+            _ => "select: '$.spec.list[7]'".to_owned(),
+        };
+        format!("{{{item}, negate: {negate}}}")
+    })
+}
+
+fn some_rule() -> impl Strategy<Value = (Value, u8)> {
+    let action = prop_oneof![
+        Just("type: Reject, rejectMessage: '{{ .Target.kind }}'".to_owned()),
+        (kind(), 0..4_u8).prop_map(|(kind, shape)| {
+            let patch = match shape {
+                0 => format!("{{op: replace, path: /kind, value: '\"{kind}\"'}}"),
+                1 => "{op: add, path: /metadata/labels/x, value: '\"1\"'}".to_owned(),
+                2 => format!("{{op: add, path: /spec/list/-1, value: '\"{kind}\"'}}"),
+                _ => "{op: replace, path: /nope/nope, value: '1'}".to_owned(),
+            };
+            format!("type: Patch, patch: [{patch}]")
+        }),
+    ];
+    let operations = prop_oneof![
+        Just(""),
+        Just(", admissionOperations: [CREATE]"),
+        Just(", admissionOperations: [UPDATE, DELETE]"),
+    ];
+    let regex = prop_oneof![
+        Just(""),
+        Just(", targetNamespaceRegex: '.*'"),
+        Just(", targetNamespaceRegex: '^(a|default)$'"),
+    ];
+    let criteria = proptest::collection::vec(criterion(), 1..4);
+    (namespace(), any::<u8>(), action, operations, regex, criteria, -1..2_i8).prop_map(
+        |(namespace, number, action, operations, regex, criteria, tier)| {
+            let spec = format!(
+                "{action}{operations}{regex}, executionTier: {tier}, match: [{}]",
+                criteria.join(", ")
+            );
+            (rule(&format!("{namespace}/r{number}"), &spec), number)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn index_and_scan_agree(
+        rules in proptest::collection::vec(some_rule(), 0..12),
+        kind in kind(),
+        namespace in namespace(),
+        operation in prop_oneof![
+            Just(Operation::Create), Just(Operation::Update), Just(Operation::Delete)
+        ],
+        n in 0..6_i32,
+    ) {
+        let object = value(&format!(
+            "{{apiVersion: v1, kind: '{kind}', metadata: {{name: o, namespace: {namespace}}}, \
+             spec: {{n: {n}, list: [Pod, Job]}}}}"
+        ));
+        let review = Review::of_object(object, operation, "default");
+        let decide = |rules: Vec<Value>, lookup| {
+            let config = EngineConfig { lookup, ..EngineConfig::default() };
+            snapshot_with(config, rules).mutate(&review, &Cluster::default())
+        };
+        // Of equal names the last one counts; the order of the others must not.
+        let mut distinct: Vec<(Value, u8)> = Vec::new();
+        for (rule, number) in rules {
+            if distinct.iter().all(|(_, known)| *known != number) {
+                distinct.push((rule, number));
+            }
+        }
+        let rules: Vec<Value> = distinct.into_iter().map(|(rule, _)| rule).collect();
+        let indexed = decide(rules.clone(), Lookup::Index);
+        prop_assert_eq!(&indexed, &decide(rules.clone(), Lookup::Scan));
+        prop_assert_eq!(&indexed, &decide(rules.into_iter().rev().collect(), Lookup::Index));
+    }
+}

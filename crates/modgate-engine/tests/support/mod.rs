@@ -1,0 +1,81 @@
+//! A cluster of the test's own making, and rules in few words.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use modgate_engine::{
+    Change, Decision, EngineConfig, Host, HostError, OnError, PolicySource, Review, Snapshot,
+    api::meta::Operation,
+};
+use modgate_value::{Clock, Value, budget::Frozen, yaml};
+
+/// Every namespace exists; nodes are those given.
+#[derive(Default)]
+pub struct Cluster {
+    pub nodes: Vec<Value>,
+    pub no_namespaces: bool,
+}
+
+impl Host for Cluster {
+    fn clock(&self) -> &dyn Clock {
+        &Frozen
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        if self.no_namespaces {
+            return Err(HostError("namespaces cannot be read".to_owned()));
+        }
+        Ok(value(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: '{name}'}}}}")))
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        let found = self
+            .nodes
+            .iter()
+            .find(|node| node.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name));
+        found.cloned().ok_or_else(|| HostError(format!("nodes \"{name}\" not found")))
+    }
+}
+
+/// One YAML document.
+pub fn value(text: &str) -> Value {
+    yaml::value(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A rule `namespace/name`; `spec` is the inside of a YAML flow mapping.
+pub fn rule(name: &str, spec: &str) -> Value {
+    let (namespace, name) = name.split_once('/').expect(name);
+    value(&format!(
+        "{{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, \
+         metadata: {{name: '{name}', namespace: '{namespace}'}}, spec: {{{spec}}}}}"
+    ))
+}
+
+/// A Patch rule that appends its own name to `spec.order`.
+pub fn appends(name: &str, more: &str) -> Value {
+    rule(
+        name,
+        &format!(
+            "type: Patch, match: [{{select: $.kind}}], \
+             patch: [{{op: add, path: /spec/order/-1, value: '{name}'}}]{more}"
+        ),
+    )
+}
+
+pub fn snapshot_with(config: EngineConfig, rules: Vec<Value>) -> Snapshot {
+    let changes = rules.into_iter().map(PolicySource::of_object).map(Change::Upsert).collect();
+    let update = Snapshot::new(config).apply(changes, OnError::Unload);
+    assert!(!update.has_errors(), "{:?}", update.problems);
+    update.snapshot
+}
+
+pub fn snapshot(rules: Vec<Value>) -> Snapshot {
+    snapshot_with(EngineConfig::default(), rules)
+}
+
+pub fn mutate(rules: Vec<Value>, operation: Operation, object: &str) -> Decision {
+    let review = Review::of_object(value(object), operation, "default");
+    snapshot(rules).mutate(&review, &Cluster::default())
+}
+
+pub fn create(rules: Vec<Value>, object: &str) -> Decision {
+    mutate(rules, Operation::Create, object)
+}
