@@ -124,6 +124,9 @@ fn deep_copy<'a>(cx: &mut Cx<'a>, value: &Val<'a>, depth: usize) -> Result<Val<'
     check_depth(depth)?;
     cx.spend(1)?;
     match value {
+        Val::Nil | Val::Missing if depth == 0 => {
+            Err(Fault::new("reflect: call of reflect.Value.Type on zero Value"))
+        }
         // Data is never changed, only copied when it would be; but a changed copy must be copied.
         Val::Map(map) => {
             let mut copy = BTreeMap::new();
