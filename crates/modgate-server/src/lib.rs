@@ -30,6 +30,6 @@ mod webhook;
 
 pub use files::POLL_INTERVAL;
 pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
-pub use serve::{Addresses, ServeConfig, ServeError, Server, Stopped, runtime};
+pub use serve::{Addresses, ServeConfig, ServeError, Server, Stopped, runtime, stop_signals};
 pub use tls::{CertificateError, CertificateSource};
 pub use webhook::{App, Evaluators, RequestLimits, Routes, router};

@@ -2,6 +2,7 @@
 //! text each part stands.
 
 use std::{
+    borrow::Cow,
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -265,9 +266,12 @@ fn is_list(document: &Value) -> bool {
 ///
 /// `source` is the file, where its text is still at hand.
 pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
+    let field =
+        if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
+    let message = format!("{}: {field}{}", problem.policy, brief(&problem.message));
     let mut diagnostic = match problem.severity {
-        modgate_engine::Severity::Warning => Diagnostic::warning(problem.to_string()),
-        modgate_engine::Severity::Error => Diagnostic::error(problem.to_string()),
+        modgate_engine::Severity::Warning => Diagnostic::warning(message),
+        modgate_engine::Severity::Error => Diagnostic::error(message),
     };
     diagnostic.help.clone_from(&problem.help);
     match (source, problem.position) {
@@ -283,6 +287,19 @@ pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
             }
             diagnostic
         }
+    }
+}
+
+/// KubeMod's parse errors repeat the expression and count its columns (spec `kubemod.md`, 1.5):
+/// `parsing error: <expression><TAB>:1:5 - 1:5 <detail>`. Where the place is underlined the detail
+/// says it all.
+fn brief(message: &str) -> Cow<'_, str> {
+    let detail = message
+        .strip_prefix("parsing error: ")
+        .and_then(|rest| rest.rsplit_once('\t')?.1.split_once(" - ")?.1.split_once(' '));
+    match detail {
+        Some((_, detail)) => format!("parsing error: {detail}").into(),
+        None => message.into(),
     }
 }
 
@@ -344,6 +361,17 @@ mod tests {
         assert_eq!(slice(3, 4, Some(0..1)), "\"x\\n$\"");
         assert_eq!(slice(4, 4, Some(0..1)), "|");
         assert_eq!(slice(9, 9, Some(0..1)), "");
+    }
+
+    #[test]
+    fn parse_errors_are_cut_short() {
+        let long = "parsing error: $.a[\t:1:5 - 1:5 unexpected EOF while scanning extensions";
+        assert_eq!(brief(long), "parsing error: unexpected EOF while scanning extensions");
+        assert_eq!(
+            brief("parsing error: a\t - 1:2 unknown operator ="),
+            "parsing error: unknown operator ="
+        );
+        assert_eq!(brief("required"), "required");
     }
 
     #[test]

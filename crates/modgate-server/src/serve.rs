@@ -177,17 +177,8 @@ impl Server {
         &self.store
     }
 
-    /// Serves until SIGTERM or SIGINT.
-    ///
-    /// # Errors
-    ///
-    /// When signal handlers cannot be installed.
-    pub async fn run(self) -> Result<Stopped, ServeError> {
-        Ok(self.run_until(signals()?).await)
-    }
-
-    /// Serves until something is received; what is received after that ends the grace of open
-    /// requests.
+    /// Serves until something is received, such as one of the [`stop_signals`]; what is received
+    /// after that ends the grace of open requests.
     pub async fn run_until(self, mut asked: mpsc::Receiver<()>) -> Stopped {
         let (stop, stopping) = watch::channel(false);
         let mut serving = self.serve(&stopping);
@@ -250,9 +241,13 @@ async fn bind(address: &str) -> Result<TcpListener, ServeError> {
     }
 }
 
-/// SIGTERM and SIGINT, as they come.
+/// SIGTERM and SIGINT, as they come; from now on they do not end the process by themselves.
+///
+/// # Errors
+///
+/// When the operating system refuses handlers.
 #[cfg(unix)]
-fn signals() -> io::Result<mpsc::Receiver<()>> {
+pub fn stop_signals() -> io::Result<mpsc::Receiver<()>> {
     use signal::unix::{SignalKind, signal};
 
     let mut terminate = signal(SignalKind::terminate())?;
@@ -272,9 +267,13 @@ fn signals() -> io::Result<mpsc::Receiver<()>> {
     Ok(receiver)
 }
 
-/// Ctrl-C, as it comes.
+/// Ctrl-C, as it comes; from now on it does not end the process by itself.
+///
+/// # Errors
+///
+/// None here; the type is that of other systems.
 #[cfg(not(unix))]
-fn signals() -> io::Result<mpsc::Receiver<()>> {
+pub fn stop_signals() -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = mpsc::channel(2);
     tokio::spawn(async move {
         while signal::ctrl_c().await.is_ok() && sender.send(()).await.is_ok() {}

@@ -3,7 +3,7 @@
 mod log;
 pub mod metrics;
 
-pub use log::{LogConfig, LogError, LogFormat, init_logs};
+pub use log::{LogConfig, LogError, LogFormat, init_logs, log_finding};
 
 use std::{error::Error, fmt};
 

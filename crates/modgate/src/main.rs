@@ -1,2 +1,64 @@
-//! modgate
-fn main() {}
+//! `modgate`: Kubernetes admission policies, on the command line and as a webhook.
+//!
+//! Every verb is the same three steps: arguments to typed configuration, run, [`Exit`]. Decisions
+//! come from `modgate-engine`, files and sockets are `modgate-server`'s.
+
+mod args;
+mod exit;
+mod explain;
+mod inputs;
+mod review;
+mod select;
+mod serve;
+mod terminal;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::{
+    args::{Args, Verb},
+    exit::Exit,
+    terminal::Terminal,
+};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let terminal = Terminal::detect();
+    let done = match args.verb {
+        Verb::Serve(args) => serve::run(args, &terminal),
+        Verb::Review(args) => review::run(&args, &terminal),
+        Verb::Explain(args) => explain::run(&args, &terminal),
+        Verb::Select(args) => select::run(&args, &terminal),
+        Verb::Version => version(),
+        Verb::Completion { shell } => completion(shell),
+    };
+    done.unwrap_or_else(|error| exit_of(&error, &terminal)).into()
+}
+
+fn version() -> anyhow::Result<Exit> {
+    writeln!(io::stdout(), "modgate {}", env!("CARGO_PKG_VERSION"))?;
+    Ok(Exit::Success)
+}
+
+fn completion(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "modgate", &mut script);
+    io::stdout().write_all(&script)?;
+    Ok(Exit::Success)
+}
+
+fn exit_of(error: &anyhow::Error, terminal: &Terminal) -> Exit {
+    // Whoever reads our output has seen enough: `modgate review … | head`.
+    let closed = error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    if closed {
+        return Exit::Success;
+    }
+    terminal.error(&format!("{error:#}"));
+    Exit::BadInput
+}

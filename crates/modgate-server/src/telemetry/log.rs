@@ -6,7 +6,10 @@ use std::{
     str::FromStr,
 };
 
-use modgate_value::json::{Escape, write_string};
+use modgate_value::{
+    diag::{Diagnostic, Location, Severity},
+    json::{Escape, write_string},
+};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -94,30 +97,50 @@ pub enum LogError {
     Twice,
 }
 
-/// Sends this process's logs to standard error.
+/// Sends this process's logs to standard error, and returns the format in use, never
+/// [`LogFormat::Auto`].
 ///
 /// # Errors
 ///
 /// When the filter is malformed or logging was set up before.
-pub fn init_logs(config: &LogConfig) -> Result<(), LogError> {
+pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
     let filter: Targets = config.filter.parse().map_err(|cause| LogError::Filter {
         filter: config.filter.clone(),
         cause: format!("{cause}"),
     })?;
     let terminal = std::io::stderr().is_terminal();
-    let json = match config.format {
-        LogFormat::Auto => !terminal,
-        LogFormat::Text => false,
-        LogFormat::Json => true,
+    let format = match config.format {
+        LogFormat::Auto if terminal => LogFormat::Text,
+        LogFormat::Auto => LogFormat::Json,
+        chosen => chosen,
     };
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
-    let done = if json {
+    let done = if format == LogFormat::Json {
         registry.with(layer.event_format(JsonLine)).try_init()
     } else {
         registry.with(layer.with_ansi(terminal && !config.no_color)).try_init()
     };
-    done.map_err(|_| LogError::Twice)
+    done.map(|()| format).map_err(|_| LogError::Twice)
+}
+
+/// Logs a finding about a policy file.
+pub fn log_finding(finding: &Diagnostic) {
+    let file = finding.source.as_ref().map(|source| &*source.name).unwrap_or_default();
+    let Location { line, column } = finding.location().unwrap_or(Location { line: 0, column: 0 });
+    let help = finding.help.as_deref().unwrap_or_default();
+    let message = &finding.message;
+    match finding.severity {
+        Severity::Error => {
+            tracing::error!(target: "policies", file, line, column, help, "{message}");
+        }
+        Severity::Warning => {
+            tracing::warn!(target: "policies", file, line, column, help, "{message}");
+        }
+        Severity::Note => {
+            tracing::info!(target: "policies", file, line, column, help, "{message}");
+        }
+    }
 }
 
 /// One event as one JSON object.

@@ -1,0 +1,305 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
+
+use crate::exit;
+
+/// Kubernetes admission policies: KubeMod's ModRules, on the command line and as a webhook.
+#[derive(Debug, Parser)]
+#[command(name = "modgate", version, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Answer admission webhooks with the policies of a folder; no cluster needed.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    /// Say what policies do to objects.
+    #[command(after_help = review_examples())]
+    Review(ReviewArgs),
+    /// Say why each policy did or did not apply to objects.
+    #[command(after_help = explain_examples())]
+    Explain(ExplainArgs),
+    /// Evaluate a `select` expression.
+    #[command(after_help = SELECT_EXAMPLES)]
+    Select(SelectArgs),
+    /// Print the version.
+    Version,
+    /// Print a completion script for a shell.
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  # Policies from a folder on https://localhost:9443, with a certificate made at start
+  modgate serve --policies examples/quickstart
+
+  # In a cluster: certificate from a mounted Secret, probes and metrics over plain HTTP
+  modgate serve --policies /policies --cert /tls/tls.crt --key /tls/tls.key \\
+    --operator-health-probe-addr :8083 --operator-metrics-addr :8082";
+
+fn review_examples() -> String {
+    format!(
+        "\
+Examples:
+  # What would these policies do to this object?
+  modgate review -f policies/ deployment.yaml
+
+  # Objects of a live cluster, changes only
+  kubectl get deploy -A -o yaml | modgate review -f policies/ -o diff -
+
+  # The patched objects, ready to apply
+  modgate review -f policies/ -o yaml app.yaml | kubectl apply -f -
+
+{}",
+        exit::TABLE
+    )
+}
+
+fn explain_examples() -> String {
+    format!(
+        "\
+Examples:
+  # Why does no rule match?
+  modgate explain -f policies/ deployment.yaml
+
+  # One rule only, for a deletion
+  modgate explain -f policies/ --rule protect-data --operation DELETE volume.yaml
+
+{}",
+        exit::TABLE
+    )
+}
+
+const SELECT_EXAMPLES: &str = "\
+Examples:
+  # Which containers have no limits, and which keys would `#0` stand for?
+  modgate select '$.spec.template.spec.containers[? isUndefined(@.resources.limits)].name' \\
+    -f deployment.yaml
+
+  # Does it parse?
+  modgate select '$.spec.replicas >'";
+
+/// Where policies come from, and what they may assume.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PolicyArgs {
+    /// File or folder with policies; repeat for more, `-` for standard input.
+    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true)]
+    pub(crate) policies: Vec<PathBuf>,
+    /// File or folder with Namespaces and Nodes for synthetic references; repeat for more.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) objects: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// Settings of the engine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EngineArgs {
+    /// Namespace whose ModRules may act cluster-wide; repeat for more
+    /// [default: kubemod-system, modgate-system]
+    #[arg(long, value_name = "NAMESPACE")]
+    cluster_modrules_namespace: Vec<String>,
+    /// What to do when an object's Namespace or Node cannot be found.
+    #[arg(long, value_name = "POLICY", default_value = "allow")]
+    missing_reference: MissingReferenceArg,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum MissingReferenceArg {
+    /// Let the object through unchecked, as KubeMod does.
+    Allow,
+    /// Deny it.
+    Deny,
+}
+
+impl EngineArgs {
+    /// The engine's configuration; policies without a namespace are taken to live in `namespace`.
+    pub(crate) fn config(&self, namespace: &str) -> EngineConfig {
+        let mut config = EngineConfig { default_namespace: namespace.into(), ..Default::default() };
+        if !self.cluster_modrules_namespace.is_empty() {
+            config.cluster_rules_namespaces =
+                self.cluster_modrules_namespace.iter().map(|name| name.as_str().into()).collect();
+        }
+        config.missing_reference = match self.missing_reference {
+            MissingReferenceArg::Allow => MissingReference::Allow,
+            MissingReferenceArg::Deny => MissingReference::Deny,
+        };
+        config
+    }
+}
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubjectArgs {
+    /// Objects or AdmissionReviews: files, folders, or `-` for standard input.
+    #[arg(value_name = "OBJECT", required = true)]
+    pub(crate) subjects: Vec<PathBuf>,
+    /// What is done to objects; AdmissionReviews say so themselves.
+    #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = operation)]
+    pub(crate) operation: Operation,
+    /// Namespace of objects and policies that name none.
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+}
+
+fn operation(text: &str) -> Result<Operation, String> {
+    text.to_ascii_uppercase()
+        .parse()
+        .map_err(|error: modgate_engine::api::meta::UnknownOperation| error.to_string())
+}
+
+/// Arguments of `modgate review`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReviewArgs {
+    #[command(flatten)]
+    pub(crate) policies: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) subjects: SubjectArgs,
+    /// What to print for each object.
+    #[arg(short, long, default_value = "text")]
+    pub(crate) output: ReviewOutput,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReviewOutput {
+    /// The decision, its warnings and the changes, for people.
+    Text,
+    /// Everything in a JSON list: decision, warnings, patch and final object.
+    Json,
+    /// The final objects as YAML documents; denied ones are left out.
+    Yaml,
+    /// The JSON Patches, one per line.
+    Patch,
+    /// A unified diff of the objects as YAML.
+    Diff,
+}
+
+/// Arguments of `modgate explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) policies: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) subjects: SubjectArgs,
+    /// Only rules of this name, or `namespace/name`; repeat for more.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rule: Vec<String>,
+    /// Also list rules that are no candidates for the object.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How to print it.
+    #[arg(short, long, default_value = "text")]
+    pub(crate) output: TextOrJson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrJson {
+    /// For people.
+    Text,
+    /// A JSON list.
+    Json,
+}
+
+/// Arguments of `modgate select`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SelectArgs {
+    /// The expression, as in `match[].select` or `patch[].select`.
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) expression: String,
+    /// File or folder with objects, or `-` for standard input; without it the expression is only
+    /// checked.
+    #[arg(short = 'f', long = "filename", value_name = "OBJECT")]
+    pub(crate) objects: Vec<PathBuf>,
+    /// How to print the results.
+    #[arg(short, long, default_value = "text")]
+    pub(crate) output: TextOrJson,
+}
+
+/// Arguments of `modgate serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// File or folder with policies, followed as they change; repeat for more. Namespaces and Nodes
+    /// in it serve synthetic references.
+    #[arg(long, value_name = "PATH", required = true)]
+    pub(crate) policies: Vec<PathBuf>,
+    /// File or folder with further Namespaces and Nodes; repeat for more.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) objects: Vec<PathBuf>,
+    /// Namespace of policies that name none.
+    #[arg(short, long, default_value = "default")]
+    pub(crate) namespace: String,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
+    #[command(flatten)]
+    pub(crate) certificate: CertificateArgs,
+    #[command(flatten)]
+    pub(crate) logs: LogArgs,
+}
+
+/// Where to listen.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Listening")]
+pub(crate) struct ListenArgs {
+    /// HTTPS address of every route; `:PORT` listens on all addresses of the machine.
+    #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
+    pub(crate) address: String,
+    /// Plain HTTP address of the dry-run API, off unless given. KubeMod's was :8081.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) webapp_addr: Option<String>,
+    /// Plain HTTP address of `/metrics`, off unless given. KubeMod's was :8082.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) operator_metrics_addr: Option<String>,
+    /// Plain HTTP address of `/healthz` and `/readyz`, off unless given. KubeMod's was :8083.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) operator_health_probe_addr: Option<String>,
+}
+
+/// The serving certificate; without files one is made at start.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Certificate")]
+pub(crate) struct CertificateArgs {
+    /// PEM file with the certificate chain, followed as it changes.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// PEM file with the private key.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// Name or address the certificate made at start is for, besides localhost and KubeMod's
+    /// service; repeat for more.
+    #[arg(long, value_name = "NAME", conflicts_with = "cert")]
+    pub(crate) tls_name: Vec<String>,
+}
+
+/// What is logged on standard error.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Logs")]
+pub(crate) struct LogArgs {
+    /// Level, or levels by logger, such as `info` or `warn,dragnet-webhook=debug`.
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    pub(crate) log_level: String,
+    /// `text`, `json`, or `auto`: text on a terminal and JSON elsewhere.
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    pub(crate) log_format: modgate_server::telemetry::LogFormat,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn arguments_are_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,32 @@
+//! What the process tells its caller.
+
+use std::process::ExitCode;
+
+/// The exit codes, the same for every verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// 0: every object is allowed; the server stopped gracefully.
+    Success,
+    /// 1: an object is denied; the server was told twice to stop.
+    Denied,
+    /// 2: arguments, files, policies or objects are not what they should be; the server could not
+    /// start. Nothing can be concluded about the objects.
+    BadInput,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Denied => 1,
+            Exit::BadInput => 2,
+        })
+    }
+}
+
+/// For `--help`.
+pub(crate) const TABLE: &str = "\
+Exit codes:
+  0  every object is allowed
+  1  at least one object is denied
+  2  arguments, files, policies or objects are not valid";

@@ -1,0 +1,225 @@
+//! `modgate explain`: why each policy did or did not apply.
+
+use std::io::{self, Write};
+
+use anyhow::{Context as _, Result};
+use modgate_engine::{
+    Position,
+    explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
+};
+use modgate_value::Value;
+
+use crate::{
+    args::{ExplainArgs, TextOrJson},
+    exit::Exit,
+    inputs,
+    review::{headline, print_json, result},
+    terminal::{Terminal, Tone, printable},
+};
+
+/// Runs the verb.
+pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
+    let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
+        return Ok(Exit::BadInput);
+    };
+    let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
+    for name in &args.rule {
+        let mut policies = inputs.world.snapshot.policies();
+        if !policies.any(|id| is_named(name, &id.namespace, &id.name)) {
+            terminal.error(&format!("no rule is called `{name}`"));
+            exit = Exit::BadInput;
+        }
+    }
+    let mut out = io::stdout().lock();
+    let mut results = Vec::new();
+    for (index, subject) in inputs.subjects.iter().enumerate() {
+        let explanation = inputs.world.snapshot.explain(&subject.review, &inputs.world.objects);
+        let decision = &explanation.decision;
+        if !decision.allowed {
+            exit = exit.max(Exit::Denied);
+        }
+        let rules: Vec<&RuleTrace> =
+            explanation.rules.iter().filter(|rule| is_shown(rule, args)).collect();
+        match args.output {
+            TextOrJson::Text => {
+                if index > 0 {
+                    writeln!(out)?;
+                }
+                headline(&mut out, subject, decision, terminal)?;
+                for rule in &rules {
+                    explain_rule(&mut out, rule, terminal)?;
+                }
+                let hidden = explanation.rules.len() - rules.len();
+                if hidden > 0 {
+                    let rules = if hidden == 1 { "rule" } else { "rules" };
+                    let hint = if args.rule.is_empty() { ", `--all` shows them" } else { "" };
+                    let line = format!("  {hidden} other {rules} not shown{hint}");
+                    writeln!(out, "{}", terminal.paint(Tone::Faint, line))?;
+                }
+            }
+            TextOrJson::Json => {
+                let mut members = result(subject, decision)
+                    .as_object()
+                    .cloned()
+                    .context("a result is an object")?;
+                let rules = Value::from_json(&serde_json::to_vec(&rules)?)?;
+                members.insert("rules", rules);
+                results.push(Value::from(members));
+            }
+        }
+    }
+    if args.output == TextOrJson::Json {
+        print_json(&mut out, &results.into())?;
+    }
+    out.flush()?;
+    Ok(exit)
+}
+
+fn is_named(wanted: &str, namespace: &str, name: &str) -> bool {
+    match wanted.split_once('/') {
+        Some((in_namespace, wanted)) => in_namespace == namespace && wanted == name,
+        None => wanted == name,
+    }
+}
+
+/// Rules asked for by name; otherwise the candidates, or all.
+fn is_shown(rule: &RuleTrace, args: &ExplainArgs) -> bool {
+    if args.rule.is_empty() {
+        return args.all || !matches!(rule.outcome, Outcome::NotCandidate(_));
+    }
+    args.rule.iter().any(|name| is_named(name, &rule.policy.namespace, &rule.policy.name))
+}
+
+fn explain_rule(out: &mut impl Write, rule: &RuleTrace, terminal: &Terminal) -> Result<()> {
+    let (tone, outcome) = match &rule.outcome {
+        Outcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
+        Outcome::NoMatch => (Tone::Faint, "no match".to_owned()),
+        Outcome::Matched => (Tone::Good, "matched".to_owned()),
+        Outcome::Patched => (Tone::Good, "matched, patched".to_owned()),
+        Outcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
+        Outcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
+        _ => (Tone::Notice, "unknown outcome".to_owned()),
+    };
+    writeln!(
+        out,
+        "\n  {} {} {}",
+        terminal.paint(Tone::Heading, format_args!("{} {}", rule.rule_type, rule_name(rule))),
+        terminal.paint(tone, printable(&outcome)),
+        terminal.paint(
+            Tone::Faint,
+            format_args!("(tier {}, {})", rule.tier, place(rule, rule.position))
+        ),
+    )?;
+    for criterion in &rule.criteria {
+        explain_criterion(out, rule, criterion, terminal)?;
+    }
+    for operation in &rule.operations {
+        explain_operation(out, rule, operation, terminal)?;
+    }
+    Ok(())
+}
+
+fn rule_name(rule: &RuleTrace) -> String {
+    format!("{}/{}", rule.policy.namespace, rule.policy.name)
+}
+
+/// `file:line:column`, as far as it is known.
+fn place(rule: &RuleTrace, position: Option<Position>) -> String {
+    match position {
+        Some(position) => format!("{}:{position}", rule.origin),
+        None => rule.origin.clone(),
+    }
+}
+
+fn explain_criterion(
+    out: &mut impl Write,
+    rule: &RuleTrace,
+    criterion: &CriterionTrace,
+    terminal: &Terminal,
+) -> Result<()> {
+    let verdict = if criterion.positive {
+        terminal.paint(Tone::Good, "yes")
+    } else {
+        terminal.paint(Tone::Bad, "no ")
+    };
+    let test =
+        if criterion.test.is_empty() { String::new() } else { format!("  {}", criterion.test) };
+    writeln!(
+        out,
+        "    {verdict} match[{}] {}{} {}",
+        criterion.index,
+        printable(&criterion.select),
+        printable(&test),
+        terminal.paint(Tone::Faint, format_args!("({})", place(rule, criterion.position))),
+    )?;
+    let values: Vec<_> =
+        criterion.values.iter().map(|value| shorten(&format!("`{value}`"))).collect();
+    if !values.is_empty() {
+        writeln!(out, "        saw {}", values.join(", "))?;
+    }
+    if !criterion.explanation.is_empty() {
+        writeln!(out, "        {}", printable(&criterion.explanation))?;
+    }
+    Ok(())
+}
+
+fn explain_operation(
+    out: &mut impl Write,
+    rule: &RuleTrace,
+    operation: &OperationTrace,
+    terminal: &Terminal,
+) -> Result<()> {
+    writeln!(
+        out,
+        "    patch[{}] {} {}: {} {}",
+        operation.index,
+        operation.op,
+        printable(&operation.path),
+        printable(&operation.effect),
+        terminal.paint(Tone::Faint, format_args!("({})", place(rule, operation.position))),
+    )?;
+    if let Some(rendered) = &operation.rendered {
+        writeln!(out, "        rendered {}", shorten(&format!("`{}`", rendered.trim_end())))?;
+    }
+    let json = |value: &Value| shorten(&value.to_json());
+    match (&operation.before, &operation.value) {
+        (Some(before), Some(value)) => {
+            writeln!(out, "        {} became {}", json(before), json(value))?;
+        }
+        (None, Some(value)) => writeln!(out, "        value {}", json(value))?,
+        (Some(before), None) => writeln!(out, "        was {}", json(before))?,
+        (None, None) => {}
+    }
+    Ok(())
+}
+
+/// Longest text shown of one value, in characters.
+const MAX_SHOWN: usize = 200;
+
+/// The text on one line, cut where it gets long.
+fn shorten(text: &str) -> String {
+    let text = printable(text).replace('\n', "\\n");
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert!(is_named("a", "ns", "a"));
+        assert!(is_named("ns/a", "ns", "a"));
+        assert!(!is_named("other/a", "ns", "a"));
+        assert!(!is_named("b", "ns", "a"));
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        assert_eq!(shorten("a\nb"), "a\\nb");
+        assert_eq!(shorten(&"é".repeat(300)).chars().count(), MAX_SHOWN + 1);
+    }
+}

@@ -1,0 +1,181 @@
+//! Policies and objects from files, folders and standard input.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Result, ensure};
+use modgate_engine::{
+    Review,
+    api::admission::{AdmissionReview, ReviewVersion},
+};
+use modgate_server::{
+    PolicyFiles, PolicyStore, World,
+    manifest::{self, Manifest},
+};
+use modgate_value::{
+    Value,
+    diag::{Diagnostic, Severity, Source},
+};
+
+use crate::{
+    args::{PolicyArgs, SubjectArgs},
+    terminal::Terminal,
+};
+
+/// An object to look at and where it came from.
+pub(crate) struct Subject {
+    /// `file:line:column`.
+    pub(crate) place: String,
+    /// The request about it.
+    pub(crate) review: Review,
+}
+
+impl Subject {
+    /// `Deployment shop/web`, for people.
+    pub(crate) fn title(&self) -> String {
+        let request = self.review.request();
+        let object = self.review.object();
+        let text = |path: &[&str]| object.and_then(|object| object.path(path)?.as_str());
+        let kind = match request.kind.kind.as_str() {
+            "" => text(&["kind"]).unwrap_or("object"),
+            kind => kind,
+        };
+        let name = match request.name.as_str() {
+            "" => text(&["metadata", "name"]).or(text(&["metadata", "generateName"])),
+            name => Some(name),
+        };
+        match (self.review.store_namespace(), name.unwrap_or("(unnamed)")) {
+            ("", name) => format!("{kind} {name}"),
+            (namespace, name) => format!("{kind} {namespace}/{name}"),
+        }
+    }
+}
+
+/// Everything a verb works on.
+pub(crate) struct Inputs {
+    pub(crate) world: Arc<World>,
+    pub(crate) subjects: VecDeque<Subject>,
+    /// Whether an object could not be read, hence is missing from `subjects`.
+    pub(crate) incomplete: bool,
+}
+
+/// Reads policies and objects; `None` when a policy does not load, for then nothing can be said
+/// about any object. Findings go to the terminal.
+pub(crate) fn read(
+    policies: &PolicyArgs,
+    subjects: &SubjectArgs,
+    terminal: &Terminal,
+) -> Result<Option<Inputs>> {
+    let all = policies.policies.iter().chain(&policies.objects).chain(&subjects.subjects);
+    let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
+    ensure!(
+        from_stdin <= 1,
+        "standard input can be read once, but `-` is given {from_stdin} times"
+    );
+
+    let files =
+        PolicyFiles { policies: policies.policies.clone(), objects: policies.objects.clone() };
+    let mut store = PolicyStore::new(files, policies.engine.config(&subjects.namespace));
+    let findings = store.refresh().findings;
+    findings.iter().for_each(|finding| terminal.diagnostic(finding));
+    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+        return Ok(None);
+    }
+    let mut world = World::clone(store.world());
+    let mut found = VecDeque::new();
+    let mut incomplete = false;
+    for (manifest, review) in read_subjects(subjects, terminal, &mut incomplete) {
+        // Namespaces and Nodes among the objects are there for the others, too.
+        world.objects.take(&manifest.object);
+        found.push_back(Subject { place: manifest.location(), review });
+    }
+    if found.is_empty() && !incomplete {
+        let paths: Vec<_> =
+            subjects.subjects.iter().map(|path| path.display().to_string()).collect();
+        terminal.error(&format!("there is no object in `{}`", paths.join("`, `")));
+        incomplete = true;
+    }
+    Ok(Some(Inputs { world: Arc::new(world), subjects: found, incomplete }))
+}
+
+fn read_subjects(
+    args: &SubjectArgs,
+    terminal: &Terminal,
+    incomplete: &mut bool,
+) -> Vec<(Manifest, Review)> {
+    let mut subjects = Vec::new();
+    for (manifest, source) in manifests(&args.subjects, terminal, incomplete) {
+        match review_of(&manifest, args) {
+            Ok(review) => subjects.push((manifest, review)),
+            Err(problem) => {
+                *incomplete = true;
+                terminal.diagnostic(&manifest.finding(*problem, &source));
+            }
+        }
+    }
+    subjects
+}
+
+/// Every object under `paths`; what cannot be read is reported and noted in `incomplete`.
+pub(crate) fn manifests(
+    paths: &[PathBuf],
+    terminal: &Terminal,
+    incomplete: &mut bool,
+) -> Vec<(Manifest, Source)> {
+    let mut found = Vec::new();
+    for path in paths {
+        match read_path(path) {
+            Ok(read) => {
+                for (manifests, source, findings) in read {
+                    *incomplete |= !findings.is_empty();
+                    findings.iter().for_each(|finding| terminal.diagnostic(finding));
+                    found.extend(manifests.into_iter().map(|manifest| (manifest, source.clone())));
+                }
+            }
+            Err(error) => {
+                *incomplete = true;
+                terminal.diagnostic(&error.into());
+            }
+        }
+    }
+    found
+}
+
+type Read = (Vec<Manifest>, Source, Vec<Diagnostic>);
+
+fn read_path(path: &Path) -> Result<Vec<Read>, manifest::FileError> {
+    manifest::files(path)?
+        .iter()
+        .map(|file| {
+            let source = manifest::read_file(file)?;
+            let (manifests, findings) = manifest::parse(&source);
+            Ok((manifests, source, findings))
+        })
+        .collect()
+}
+
+/// The request an object stands for: the one of an AdmissionReview, or what `--operation` says is
+/// done to it.
+fn review_of(manifest: &Manifest, args: &SubjectArgs) -> Result<Review, Box<Diagnostic>> {
+    let object = &manifest.object;
+    if AdmissionReview::is_review(object) {
+        return AdmissionReview::from_value(object)
+            .map(|review| Review::new(review.request))
+            .map_err(|error| {
+                let help = format!(
+                    "an AdmissionReview has apiVersion `{}` and a `request`",
+                    ReviewVersion::V1.api_version()
+                );
+                Diagnostic::error(error.to_string()).help(help).into()
+            });
+    }
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if kind.is_empty() {
+        let problem = Diagnostic::error("the object has no `kind`");
+        return Err(problem.help("give a Kubernetes object or an AdmissionReview").into());
+    }
+    Ok(Review::of_object(object.clone(), args.operation, &args.namespace))
+}

@@ -1,0 +1,223 @@
+//! `modgate review`: what policies do to objects.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use modgate_engine::{Decision, jsonpatch};
+use modgate_value::{
+    Value,
+    json::{self, Escape},
+    yaml,
+};
+use similar::{ChangeTag, TextDiff};
+
+use crate::{
+    args::{ReviewArgs, ReviewOutput},
+    exit::Exit,
+    inputs::{self, Subject},
+    terminal::{Terminal, Tone, printable},
+};
+
+/// Runs the verb.
+pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
+    let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
+        return Ok(Exit::BadInput);
+    };
+    let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
+    let mut out = io::stdout().lock();
+    let mut results = Vec::new();
+    let mut documents = 0;
+    for subject in &inputs.subjects {
+        let decision = inputs.world.snapshot.mutate(&subject.review, &inputs.world.objects);
+        if !decision.allowed {
+            exit = exit.max(Exit::Denied);
+        }
+        if !matches!(args.output, ReviewOutput::Text | ReviewOutput::Json) {
+            remark(subject, &decision, terminal);
+        }
+        match args.output {
+            ReviewOutput::Text => text(&mut out, subject, &decision, terminal)?,
+            ReviewOutput::Json => results.push(result(subject, &decision)),
+            ReviewOutput::Yaml if decision.allowed => {
+                if documents > 0 {
+                    writeln!(out, "---")?;
+                }
+                documents += 1;
+                write!(out, "{}", yaml::write(&decision.object))?;
+            }
+            ReviewOutput::Yaml => {}
+            ReviewOutput::Patch => writeln!(out, "{}", jsonpatch::to_value(&decision.patch))?,
+            ReviewOutput::Diff => diff(&mut out, subject, &decision, terminal)?,
+        }
+    }
+    if args.output == ReviewOutput::Json {
+        print_json(&mut out, &results.into())?;
+    }
+    out.flush()?;
+    Ok(exit)
+}
+
+/// Prints pretty JSON and a line break.
+pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
+    let mut text = String::new();
+    json::write_pretty(value, &mut text, "  ", Escape::Minimal);
+    Ok(writeln!(out, "{text}")?)
+}
+
+/// Denials and warnings where standard output has no place for them.
+fn remark(subject: &Subject, decision: &Decision, terminal: &Terminal) {
+    let title = subject.title();
+    if !decision.allowed {
+        terminal.note(format_args!("denied: {title}: {}", printable(&decision.reason)));
+    }
+    for warning in warnings(decision) {
+        terminal.note(format_args!("warning: {title}: {warning}"));
+    }
+}
+
+/// What the user should hear of besides the decision: warnings, and rules that could not do their
+/// work.
+fn warnings(decision: &Decision) -> impl Iterator<Item = String> + '_ {
+    let told = |rule: &str, message: &str| {
+        decision.warnings.iter().any(|warning| warning.contains(message) && warning.contains(rule))
+    };
+    let failures =
+        decision.failures.iter().filter(move |failure| !told(&failure.rule, &failure.message)).map(
+            |failure| match failure.rule.as_str() {
+                "" => failure.message.clone(),
+                rule => format!("{rule}: {}", failure.message),
+            },
+        );
+    decision.warnings.iter().cloned().chain(failures).map(|warning| printable(&warning))
+}
+
+/// The first line about a subject.
+pub(crate) fn headline(
+    out: &mut impl Write,
+    subject: &Subject,
+    decision: &Decision,
+    terminal: &Terminal,
+) -> Result<()> {
+    let (tone, verdict) = match (decision.allowed, decision.patch.is_empty()) {
+        (false, _) => (Tone::Bad, "denied"),
+        (true, false) => (Tone::Good, "allowed, patched"),
+        (true, true) => (Tone::Good, "allowed"),
+    };
+    writeln!(
+        out,
+        "{}: {} {}",
+        terminal.paint(Tone::Heading, subject.title()),
+        terminal.paint(tone, verdict),
+        terminal.paint(Tone::Faint, format_args!("({})", subject.place)),
+    )?;
+    Ok(())
+}
+
+fn text(
+    out: &mut impl Write,
+    subject: &Subject,
+    decision: &Decision,
+    terminal: &Terminal,
+) -> Result<()> {
+    headline(out, subject, decision, terminal)?;
+    for rejection in &decision.rejections {
+        writeln!(out, "  rejected by {}", printable(rejection))?;
+    }
+    if !decision.allowed && decision.rejections.is_empty() {
+        writeln!(out, "  {}", printable(&decision.reason))?;
+    }
+    for warning in warnings(decision) {
+        writeln!(out, "  {}: {warning}", terminal.paint(Tone::Notice, "warning"))?;
+    }
+    if decision.allowed && !decision.patch.is_empty() {
+        hunks(out, subject, decision, terminal, "  ")?;
+    }
+    Ok(())
+}
+
+fn diff(
+    out: &mut impl Write,
+    subject: &Subject,
+    decision: &Decision,
+    terminal: &Terminal,
+) -> Result<()> {
+    if !decision.allowed || decision.patch.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", terminal.paint(Tone::Heading, format_args!("--- {}", subject.place)))?;
+    writeln!(
+        out,
+        "{}",
+        terminal.paint(Tone::Heading, format_args!("+++ {} (patched)", subject.title()))
+    )?;
+    hunks(out, subject, decision, terminal, "")
+}
+
+/// The changes as a unified diff with three lines of context, each line after `margin`.
+fn hunks(
+    out: &mut impl Write,
+    subject: &Subject,
+    decision: &Decision,
+    terminal: &Terminal,
+    margin: &str,
+) -> Result<()> {
+    let before = subject.review.object().map(yaml::write).unwrap_or_default();
+    let after = yaml::write(&decision.object);
+    let changes = TextDiff::from_lines(&before, &after);
+    for hunk in changes.unified_diff().context_radius(3).iter_hunks() {
+        writeln!(out, "{margin}{}", terminal.paint(Tone::Faint, hunk.header()))?;
+        for change in hunk.iter_changes() {
+            let line = printable(change.value().trim_end_matches('\n'));
+            match change.tag() {
+                ChangeTag::Equal => writeln!(out, "{margin} {line}")?,
+                ChangeTag::Delete => {
+                    let line = terminal.paint(Tone::Bad, format_args!("-{line}")).to_string();
+                    writeln!(out, "{margin}{line}")?;
+                }
+                ChangeTag::Insert => {
+                    let line = terminal.paint(Tone::Good, format_args!("+{line}")).to_string();
+                    writeln!(out, "{margin}{line}")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything about a decision, for machines.
+pub(crate) fn result(subject: &Subject, decision: &Decision) -> Value {
+    let request = subject.review.request();
+    let texts = |texts: &[String]| -> Value {
+        texts.iter().map(|text| Value::from(text.as_str())).collect()
+    };
+    let failures: Value = decision
+        .failures
+        .iter()
+        .map(|failure| {
+            [
+                ("rule", Value::from(failure.rule.as_str())),
+                ("failure", failure.kind.log_message().into()),
+                ("cause", failure.message.as_str().into()),
+            ]
+            .into_iter()
+            .collect::<Value>()
+        })
+        .collect();
+    [
+        ("source", Value::from(subject.place.as_str())),
+        ("kind", request.kind.kind.as_str().into()),
+        ("namespace", request.namespace.as_str().into()),
+        ("name", request.name.as_str().into()),
+        ("operation", request.operation.as_str().into()),
+        ("allowed", decision.allowed.into()),
+        ("code", i64::from(decision.code).into()),
+        ("reason", decision.reason.as_str().into()),
+        ("rejections", texts(&decision.rejections)),
+        ("warnings", texts(&decision.warnings)),
+        ("failures", failures),
+        ("patch", jsonpatch::to_value(&decision.patch)),
+        ("object", decision.object.clone()),
+    ]
+    .into_iter()
+    .collect()
+}

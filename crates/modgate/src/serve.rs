@@ -1,0 +1,130 @@
+//! `modgate serve`: the webhooks.
+
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+    path::Path,
+};
+
+use anyhow::{Result, ensure};
+use modgate_server::{
+    Addresses, CertificateSource, PolicyFiles, ServeConfig, Server, Stopped, manifest, runtime,
+    stop_signals,
+    telemetry::{LogConfig, LogFormat, init_logs, log_finding},
+};
+use modgate_value::diag::Diagnostic;
+
+use crate::{
+    args::{CertificateArgs, ServeArgs},
+    exit::Exit,
+    terminal::{Terminal, no_color},
+};
+
+/// Names of the certificate made at start: this machine's own, and the service KubeMod's manifests
+/// point their webhooks to.
+const NAMES: [&str; 5] = [
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubemod-webhook-service.kubemod-system.svc",
+    "modgate-webhook.modgate-system.svc",
+];
+
+/// Runs the verb until the process is told to stop.
+pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
+    for path in args.policies.iter().chain(&args.objects) {
+        ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
+        ensure!(path.exists(), "`{}` does not exist", path.display());
+    }
+    let format = init_logs(&LogConfig {
+        format: args.logs.log_format,
+        filter: args.logs.log_level.clone(),
+        no_color: no_color(),
+    })?;
+    let config = config(args);
+    let terminal = *terminal;
+    // Machines read findings as log lines, people with the line underlined.
+    let report = move |finding: &Diagnostic| match format {
+        LogFormat::Json => log_finding(finding),
+        LogFormat::Text | LogFormat::Auto => terminal.diagnostic(finding),
+    };
+    runtime()?.block_on(async {
+        let asked_to_stop = stop_signals()?;
+        let server = Server::start(config, report).await?;
+        announce(&server)?;
+        Ok(match server.run_until(asked_to_stop).await {
+            Stopped::Gracefully => Exit::Success,
+            Stopped::AtOnce => Exit::Denied,
+        })
+    })
+}
+
+fn config(args: ServeArgs) -> ServeConfig {
+    let files = PolicyFiles { policies: args.policies, objects: args.objects };
+    let mut config = ServeConfig::new(files, certificate(args.certificate));
+    config.engine = args.engine.config(&args.namespace);
+    config.addresses = Addresses {
+        webhooks: args.listen.address,
+        health: args.listen.operator_health_probe_addr,
+        metrics: args.listen.operator_metrics_addr,
+        dry_run: args.listen.webapp_addr,
+    };
+    config
+}
+
+fn certificate(args: CertificateArgs) -> CertificateSource {
+    match (args.cert, args.key) {
+        (Some(cert), Some(key)) => CertificateSource::Files { cert, key },
+        _ => CertificateSource::SelfSigned {
+            names: NAMES.into_iter().map(str::to_owned).chain(args.tls_name).collect(),
+        },
+    }
+}
+
+/// Says where the webhooks are, and how to see a patch.
+fn announce(server: &Server) -> Result<()> {
+    let Some(address) = server.address() else { return Ok(()) };
+    let url = format!("https://{}", reachable(address));
+    let policies = server.store().world().snapshot.policies().count();
+    let mut out = io::stdout().lock();
+    writeln!(out, "{policies} {} on {url}", if policies == 1 { "policy" } else { "policies" })?;
+    if let Some(example) = server.store().example() {
+        writeln!(out, "to see a patch, paste:\n  {}", curl(&url, example))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// A shell command that sends an example review and prints the patch it is answered with.
+fn curl(url: &str, example: &Path) -> String {
+    format!(
+        "curl -sk {url}/dragnet-webhook -H 'Content-Type: application/json' --data @{} \
+         | sed 's/.*\"patch\":\"\\([^\"]*\\)\".*/\\1/' | base64 -d",
+        example.display()
+    )
+}
+
+/// An address that listens everywhere is reached on this machine as localhost.
+fn reachable(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_to_paste() {
+        for (address, expected) in [
+            ("[::]:9443", "localhost:9443"),
+            ("0.0.0.0:1", "localhost:1"),
+            ("127.0.0.1:2", "127.0.0.1:2"),
+        ] {
+            assert_eq!(reachable(address.parse().expect("address")), expected);
+        }
+    }
+}
