@@ -25,12 +25,18 @@ mod arithmetic;
 mod arrays;
 mod comparison;
 mod declaration;
+mod edits;
+mod encoding;
 mod host;
+mod net;
 mod objects;
 mod operand;
+mod patterns;
 mod sets;
 mod strings;
 mod types;
+mod units;
+mod versions;
 
 use std::{fmt, sync::LazyLock};
 
@@ -115,11 +121,17 @@ const GROUPS: &[&[Builtin]] = &[
     arithmetic::BUILTINS,
     arrays::BUILTINS,
     comparison::BUILTINS,
+    edits::BUILTINS,
+    encoding::BUILTINS,
     host::BUILTINS,
+    net::BUILTINS,
     objects::BUILTINS,
+    patterns::BUILTINS,
     sets::BUILTINS,
     strings::BUILTINS,
     types::BUILTINS,
+    units::BUILTINS,
+    versions::BUILTINS,
 ];
 
 /// The built-in called `name`.

@@ -299,6 +299,28 @@ impl<'a> Num<'a> {
         Ok(self.to_float()?.truncate())
     }
 
+    /// The number exactly, as numerator and denominator.
+    ///
+    /// # Errors
+    ///
+    /// [`ArithmeticError::TooManyDigits`]
+    pub fn to_fraction(self) -> Result<(BigInt, BigInt), ArithmeticError> {
+        let (digits, exponent) = Decimal::of(&self.text()).scaled()?;
+        let exponent = i32::try_from(exponent).map_err(|_| ArithmeticError::TooManyDigits)?;
+        let power = BigInt::from(10).pow(exponent.unsigned_abs());
+        Ok(if exponent >= 0 { (digits * power, 1.into()) } else { (digits, power) })
+    }
+
+    /// The integer part of the product with `factor`, computed with 64 bits of mantissa.
+    ///
+    /// # Errors
+    ///
+    /// [`ArithmeticError::TooManyDigits`]
+    pub fn truncated_product(self, factor: i64) -> Result<BigInt, ArithmeticError> {
+        let factor = Float::from_integer(&factor.into(), float::PRECISION);
+        Ok(self.to_float()?.mul(&factor).truncate())
+    }
+
     fn both_integers(self, other: Num<'_>) -> Result<Option<(BigInt, BigInt)>, ArithmeticError> {
         Ok(self.to_integer()?.zip(other.to_integer()?))
     }
