@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Flow, Machine, Stop, Yield};
 use crate::{
-    ir::{Base, DataBase, GroupId, GroupKind, Operand, Pattern, Ref},
+    ir::{Base, ConstId, DataBase, GroupId, GroupKind, NodeId, Operand, Pattern, Ref},
     value::Value,
 };
 
@@ -39,8 +39,7 @@ enum Walked<'a> {
 impl<'a> Machine<'a> {
     /// The value of a reference without iteration.
     pub(super) fn look_up(&mut self, reference: &'a Ref) -> Result<Option<Value<'a>>, Stop> {
-        let Some(place) = self.start(&reference.base)? else { return Ok(None) };
-        match self.walk(place, &reference.path)? {
+        match self.walk(reference)? {
             Walked::Done(value) => Ok(Some(value)),
             Walked::Undefined | Walked::Each(..) => Ok(None),
         }
@@ -48,12 +47,12 @@ impl<'a> Machine<'a> {
 
     /// Runs `on` for each value of a reference.
     pub(super) fn each_of_ref(&mut self, reference: &'a Ref, on: Yield<'_, 'a>) -> Flow {
-        let Some(place) = self.start(&reference.base)? else { return Ok(()) };
-        self.each_from(place, &reference.path, on)
+        let walked = self.walk(reference)?;
+        self.each_of(walked, on)
     }
 
-    fn each_from(&mut self, place: Place<'a>, path: &'a [Operand], on: Yield<'_, 'a>) -> Flow {
-        let (collection, pattern, rest) = match self.walk(place, path)? {
+    fn each_of(&mut self, walked: Walked<'a>, on: Yield<'_, 'a>) -> Flow {
+        let (collection, pattern, rest) = match walked {
             Walked::Undefined => return Ok(()),
             Walked::Done(value) => return on(self, value),
             Walked::Each(collection, pattern, rest) => (collection, pattern, rest),
@@ -64,84 +63,126 @@ impl<'a> Machine<'a> {
                 machine.spend(1)?;
                 let Some((key, value)) = collection.entry(index) else { break };
                 if machine.matches(pattern, key)? {
-                    machine.each_from(Place::Value(value), rest, on)?;
+                    let walked = machine.follow(value, rest)?;
+                    machine.each_of(walked, on)?;
                 }
             }
             Ok(())
         })
     }
 
-    fn start(&mut self, base: &'a Base) -> Result<Option<Place<'a>>, Stop> {
-        match base {
-            Base::Term(term) => self.term(term).map(|value| Some(Place::Value(value))),
-            Base::Input => Ok(self.input().map(Place::Value)),
+    /// Follows a reference up to its first iteration.
+    fn walk(&mut self, reference: &'a Ref) -> Result<Walked<'a>, Stop> {
+        match &reference.base {
+            Base::Term(term) => {
+                let value = self.term(term)?;
+                self.follow(value, &reference.path)
+            }
+            Base::Input => match self.input() {
+                Some(input) => self.follow(input, &reference.path),
+                None => Ok(Walked::Undefined),
+            },
             Base::Data { prefix, at } => {
+                // When something is replaced, it may be on the way, so every step has to look.
                 if self.program.replaces_data && !self.replacements().is_empty() {
-                    // Some key on the way may be replaced, so every step has to look.
-                    let root = DataPlace {
-                        at: DataBase::Node(crate::ir::NodeId(0)),
-                        base: self.data,
-                        replaced: (0..self.replacements().len()).collect(),
-                        depth: 0,
-                    };
-                    let mut place = Place::Data(root);
-                    for key in prefix {
-                        let key = self.constant(*key);
-                        let Some(next) = self.step(place, key)? else { return Ok(None) };
-                        place = next;
-                    }
-                    return Ok(Some(place));
+                    return self.walk_replaced(prefix, &reference.path);
                 }
-                let base = match at {
-                    DataBase::Group(_) => None,
-                    DataBase::Node(_) | DataBase::Document => prefix
-                        .iter()
-                        .try_fold(self.data, |base, key| base?.get(self.constant(*key)).map(Some))
-                        .flatten(),
-                };
-                Ok(match (at, base) {
-                    (DataBase::Document, None) => None,
-                    (DataBase::Document, Some(value)) => Some(Place::Value(value)),
-                    (at, base) => Some(Place::Data(DataPlace {
-                        at: *at,
-                        base,
-                        replaced: Vec::new(),
-                        depth: prefix.len(),
-                    })),
-                })
+                if let DataBase::Group(group) = at {
+                    return self.follow_group(*group, &reference.path);
+                }
+                let mut base = self.data;
+                for key in prefix {
+                    base = base.and_then(|base| base.get(self.constant(*key)));
+                }
+                match (at, base) {
+                    (DataBase::Document, None) => Ok(Walked::Undefined),
+                    (DataBase::Document, Some(value)) => self.follow(value, &reference.path),
+                    (at, base) => {
+                        let (at, depth) = (*at, prefix.len());
+                        let place = DataPlace { at, base, replaced: Vec::new(), depth };
+                        self.walk_data(place, &reference.path)
+                    }
+                }
             }
         }
     }
 
-    /// Follows the known keys of a path.
-    fn walk(&mut self, mut place: Place<'a>, mut path: &'a [Operand]) -> Result<Walked<'a>, Stop> {
+    /// Follows the known keys of a path from a value.
+    fn follow(&mut self, mut value: Value<'a>, path: &'a [Operand]) -> Result<Walked<'a>, Stop> {
+        let mut rest = path;
+        while let Some((step, after)) = rest.split_first() {
+            let key = match step {
+                Operand::Key(key) => self.term(key)?,
+                Operand::Each(pattern) => return Ok(Walked::Each(value, pattern, after)),
+            };
+            let Some(next) = value.get(key) else { return Ok(Walked::Undefined) };
+            value = next;
+            rest = after;
+        }
+        Ok(Walked::Done(value))
+    }
+
+    fn walk_replaced(
+        &mut self,
+        prefix: &'a [ConstId],
+        path: &'a [Operand],
+    ) -> Result<Walked<'a>, Stop> {
+        let mut place = DataPlace {
+            at: DataBase::Node(NodeId(0)),
+            base: self.data,
+            replaced: (0..self.replacements().len()).collect(),
+            depth: 0,
+        };
+        let mut keys = prefix.iter();
+        while let Some(key) = keys.next() {
+            match self.step(place, self.constant(*key))? {
+                None => return Ok(Walked::Undefined),
+                Some(Place::Data(next)) => place = next,
+                Some(Place::Value(mut value)) => {
+                    for key in keys {
+                        let Some(next) = value.get(self.constant(*key)) else {
+                            return Ok(Walked::Undefined);
+                        };
+                        value = next;
+                    }
+                    return self.follow(value, path);
+                }
+            }
+        }
+        self.walk_data(place, path)
+    }
+
+    /// Follows the known keys of a path under `data`.
+    fn walk_data(
+        &mut self,
+        mut place: DataPlace<'a>,
+        path: &'a [Operand],
+    ) -> Result<Walked<'a>, Stop> {
+        let mut rest = path;
         loop {
-            if let Place::Data(DataPlace { at: DataBase::Group(group), .. }) = &place {
-                let group = *group;
-                let (value, rest) = self.group_walk(group, path)?;
-                let Some(value) = value else { return Ok(Walked::Undefined) };
-                place = Place::Value(value);
-                path = rest;
+            if let DataBase::Group(group) = place.at {
+                return self.follow_group(group, rest);
             }
-            match path.split_first() {
-                None => {
-                    return Ok(self.whole(place)?.map_or(Walked::Undefined, Walked::Done));
-                }
-                Some((Operand::Each(pattern), rest)) => {
-                    let whole = self.whole(place)?;
-                    return Ok(
-                        whole.map_or(Walked::Undefined, |whole| Walked::Each(whole, pattern, rest))
-                    );
-                }
-                Some((Operand::Key(key), rest)) => {
-                    let key = self.term(key)?;
-                    let Some(next) = self.step(place, key)? else {
-                        return Ok(Walked::Undefined);
-                    };
-                    place = next;
-                    path = rest;
-                }
+            let Some((Operand::Key(key), after)) = rest.split_first() else {
+                return match self.whole(Place::Data(place))? {
+                    Some(value) => self.follow(value, rest),
+                    None => Ok(Walked::Undefined),
+                };
+            };
+            let key = self.term(key)?;
+            match self.step(place, key)? {
+                None => return Ok(Walked::Undefined),
+                Some(Place::Value(value)) => return self.follow(value, after),
+                Some(Place::Data(next)) => (place, rest) = (next, after),
             }
+        }
+    }
+
+    fn follow_group(&mut self, group: GroupId, path: &'a [Operand]) -> Result<Walked<'a>, Stop> {
+        let (value, rest) = self.group_walk(group, path)?;
+        match value {
+            Some(value) => self.follow(value, rest),
+            None => Ok(Walked::Undefined),
         }
     }
 
@@ -170,11 +211,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The place one key further; `None` when undefined.
-    fn step(&mut self, place: Place<'a>, key: Value<'a>) -> Result<Option<Place<'a>>, Stop> {
-        let data = match place {
-            Place::Value(value) => return Ok(value.get(key).map(Place::Value)),
-            Place::Data(data) => data,
-        };
+    fn step(&mut self, data: DataPlace<'a>, key: Value<'a>) -> Result<Option<Place<'a>>, Stop> {
         let replaced: Vec<usize> = data
             .replaced
             .into_iter()
@@ -206,7 +243,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn child(&self, node: crate::ir::NodeId, key: Value<'a>) -> DataBase {
+    fn child(&self, node: NodeId, key: Value<'a>) -> DataBase {
         let Some(node) = self.node(node) else { return DataBase::Document };
         let child = node.children.iter().find(|(name, _)| self.constant(**name) == key);
         let Some((_, id)) = child else { return DataBase::Document };
@@ -246,7 +283,7 @@ impl<'a> Machine<'a> {
                 depth: data.depth,
             };
             let member = self.nested(|machine| {
-                let next = machine.step_whole(here, key)?;
+                let next = machine.step(here, key)?;
                 next.map_or(Ok(None), |next| machine.whole(next))
             })?;
             match member {
@@ -256,15 +293,6 @@ impl<'a> Machine<'a> {
         }
         let entries: Vec<_> = members.into_iter().collect();
         Ok(Some(self.heap.object_from_sorted(&entries)?))
-    }
-
-    /// As [`step`](Self::step), but to a group rather than into it.
-    fn step_whole(
-        &mut self,
-        data: DataPlace<'a>,
-        key: Value<'a>,
-    ) -> Result<Option<Place<'a>>, Stop> {
-        self.step(Place::Data(data), key)
     }
 }
 

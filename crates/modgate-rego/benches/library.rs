@@ -1,0 +1,38 @@
+//! One evaluation of `violation` on samples of the public library, against the figures for OPA in
+//! `docs/performance.md`. Needs the library: set `MODGATE_CONFORMANCE`.
+
+#[path = "../tests/support/library.rs"]
+mod library;
+
+use divan::{Bencher, counter::ItemsCount};
+use library::Case;
+use modgate_rego::value::Arena;
+
+fn main() {
+    divan::main();
+}
+
+const CASES: [&str; 8] = [
+    "general/requiredlabels/suite.yaml:must-have-owner/example-disallowed",
+    "general/allowedrepos/suite.yaml:allowed-repos/container-disallowed",
+    "general/containerlimits/suite.yaml:container-limits/example-disallowed",
+    "privileged-containers/suite.yaml:privileged-containers-disallowed/example-disallowed",
+    "users/suite.yaml:users-and-groups-together/example-disallowed",
+    "pod-security-policy/capabilities/suite.yaml:capabilities/example-disallowed",
+    "seccompv2/suite.yaml:seccomp-restricted/example-disallowed-container",
+    "host-filesystem/suite.yaml:host-filesystem/example-disallowed",
+];
+
+fn case(name: &str) -> Option<Case> {
+    library::cases(&library::corpora()?, name).into_iter().next()
+}
+
+#[divan::bench(args = CASES)]
+fn violation(bencher: Bencher<'_, '_>, name: &str) {
+    let Some(case) = case(name) else { return };
+    let mut arena = Arena::new();
+    bencher.counter(ItemsCount::new(1_usize)).bench_local(|| {
+        arena.reset();
+        case.evaluate(&arena, |violations| violations.entry_count())
+    });
+}
