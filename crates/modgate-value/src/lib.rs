@@ -26,6 +26,7 @@ mod de;
 pub mod diag;
 pub mod gofloat;
 pub mod gofmt;
+pub mod gotime;
 pub mod json;
 mod number;
 pub mod regex;

@@ -131,7 +131,7 @@ fn element_at(rest: &str) -> Option<(Element, usize, usize)> {
 
 impl Time {
     /// `time.Time.Format`
-    pub(crate) fn format(&self, layout: &str) -> String {
+    pub fn format(&self, layout: &str) -> String {
         use Element as E;
         let civil = self.civil();
         let offset = self.zone.offset_at(self.unix);

@@ -1,19 +1,28 @@
+//! Spans of time.
+
 use std::fmt;
 
-use crate::text::quote;
+use crate::gofmt::quote;
 
-pub(crate) const SECOND: i64 = 1_000_000_000;
-pub(crate) const MINUTE: i64 = 60 * SECOND;
-pub(crate) const HOUR: i64 = 60 * MINUTE;
+/// A second in nanoseconds.
+pub const SECOND: i64 = 1_000_000_000;
+/// A minute in nanoseconds.
+pub const MINUTE: i64 = 60 * SECOND;
+/// An hour in nanoseconds.
+pub const HOUR: i64 = 60 * MINUTE;
 
 /// `time.Duration`: nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Duration(pub(crate) i64);
+pub struct Duration(pub i64);
 
 impl Duration {
     /// `time.ParseDuration`
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let invalid = || format!("time: invalid duration {}", quote(text.as_bytes()));
+    ///
+    /// # Errors
+    ///
+    /// Go's text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let invalid = || format!("time: invalid duration {}", quote(text));
         let (negative, mut rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -43,7 +52,7 @@ impl Duration {
             let (unit, after) = rest.split_at(unit_length);
             rest = after;
             if unit.is_empty() {
-                let quoted = quote(text.as_bytes());
+                let quoted = quote(text);
                 return Err(format!("time: missing unit in duration {quoted}"));
             }
             let scale: u64 = match unit {
@@ -54,7 +63,7 @@ impl Duration {
                 "m" => MINUTE.unsigned_abs(),
                 "h" => HOUR.unsigned_abs(),
                 _ => {
-                    let (unit, quoted) = (quote(unit.as_bytes()), quote(text.as_bytes()));
+                    let (unit, quoted) = (quote(unit), quote(text));
                     return Err(format!("time: unknown unit {unit} in duration {quoted}"));
                 }
             };
@@ -76,7 +85,7 @@ impl Duration {
     }
 
     /// To the nearest multiple of `unit`, halves away from zero.
-    pub(crate) fn round(self, unit: i64) -> Self {
+    pub fn round(self, unit: i64) -> Self {
         if unit <= 0 {
             return self;
         }

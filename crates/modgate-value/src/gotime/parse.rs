@@ -5,7 +5,7 @@ use super::{
     format::{Offset, next_element},
     is_leap,
 };
-use crate::text::quote;
+use crate::gofmt::quote;
 
 /// What is wrong with one element of a value.
 enum Wrong {
@@ -34,11 +34,15 @@ struct Parts {
 }
 
 /// Reads `value` by `layout`; a value that names no zone is in `local`.
-pub(crate) fn parse(layout: &str, value: &str, local: &Zone) -> Result<Time, String> {
+///
+/// # Errors
+///
+/// Go's text.
+pub fn parse(layout: &str, value: &str, local: &Zone) -> Result<Time, String> {
     let mut parts = Parts::default();
     let mut rest = value;
     let mut layout_rest = layout;
-    let quoted = quote(value.as_bytes());
+    let quoted = quote(value);
     loop {
         let (before, element, after) = next_element(layout_rest);
         let element_text =
@@ -46,15 +50,15 @@ pub(crate) fn parse(layout: &str, value: &str, local: &Zone) -> Result<Time, Str
         let unlike = |found: &str, expected: &str| {
             format!(
                 "parsing time {quoted} as {}: cannot parse {} as {}",
-                quote(layout.as_bytes()),
-                quote(found.as_bytes()),
-                quote(expected.as_bytes())
+                quote(layout),
+                quote(found),
+                quote(expected)
             )
         };
         rest = skip(rest, before).map_err(|found| unlike(found, before))?;
         let Some(element) = element else {
             if !rest.is_empty() {
-                let extra = quote(rest.as_bytes());
+                let extra = quote(rest);
                 return Err(format!("parsing time {quoted}: extra text: {extra}"));
             }
             break;

@@ -1,3 +1,5 @@
+//! Time zones.
+
 use std::sync::LazyLock;
 
 use jiff::{
@@ -10,7 +12,8 @@ static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundl
 
 /// `*time.Location`
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Zone {
+pub enum Zone {
+    /// `UTC`
     Utc,
     /// An offset in seconds east of UTC, perhaps with an abbreviation.
     Fixed(i64, Box<str>),
@@ -19,12 +22,13 @@ pub(crate) enum Zone {
 }
 
 impl Zone {
-    pub(crate) fn utc() -> Self {
+    /// `time.UTC`
+    pub fn utc() -> Self {
         Self::Utc
     }
 
     /// `time.LoadLocation`: names are case-sensitive, `""` is UTC, `Local` is `local`.
-    pub(crate) fn load(name: &str, local: &str) -> Option<Self> {
+    pub fn load(name: &str, local: &str) -> Option<Self> {
         let name = if name == "Local" { local } else { name };
         if matches!(name, "" | "UTC" | "Local") {
             return Some(Self::Utc);
@@ -34,7 +38,7 @@ impl Zone {
     }
 
     /// Seconds east of UTC at an instant.
-    pub(crate) fn offset_at(&self, unix: i64) -> i64 {
+    pub fn offset_at(&self, unix: i64) -> i64 {
         match self {
             Self::Utc => 0,
             Self::Fixed(offset, _) => *offset,
@@ -43,7 +47,7 @@ impl Zone {
     }
 
     /// The abbreviation at an instant; empty where there is none.
-    pub(crate) fn abbreviation_at(&self, unix: i64) -> String {
+    pub fn abbreviation_at(&self, unix: i64) -> String {
         match self {
             Self::Utc => "UTC".to_owned(),
             Self::Fixed(_, name) => name.to_string(),
@@ -53,7 +57,7 @@ impl Zone {
 
     /// The offset that `abbreviation` stands for in this zone, for a time of day given as if it
     /// were UTC.
-    pub(crate) fn offset_of(&self, abbreviation: &str, unix: i64) -> Option<i64> {
+    pub fn offset_of(&self, abbreviation: &str, unix: i64) -> Option<i64> {
         let Self::Named(zone) = self else {
             return None;
         };
