@@ -8,5 +8,6 @@
 mod read;
 mod write;
 
+pub(crate) use read::lossy;
 pub use read::{ParseError, ParseErrorKind, parse};
 pub use write::{Escape, write, write_pretty, write_string};

@@ -239,14 +239,14 @@ impl Iterator for Documents<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let parser = self.parser.as_mut()?;
         let result = parser.document();
-        let mark = parser.mark();
+        let offset = parser.document_offset();
         let Some(result) = result else {
             self.parser = None;
             return None;
         };
         Some(result.map_err(|(error, syntax)| {
             if syntax {
-                let resume = next_document(self.text, mark);
+                let resume = next_document(self.text, offset);
                 self.parser = resume.map(|(offset, line)| {
                     Parser::new(Scanner::new(self.text, offset, line), self.options)
                 });
@@ -256,10 +256,15 @@ impl Iterator for Documents<'_> {
     }
 }
 
-/// Offset and line (from 0) of the first line after `mark` that starts a document.
-fn next_document(text: &str, mark: Mark) -> Option<(usize, usize)> {
-    let rest = text.get(mark.offset..)?;
-    let at = rest.find("\n---")? + 1;
-    let line = text.get(..mark.offset + at)?.bytes().filter(|byte| *byte == b'\n').count();
-    Some((mark.offset + at, line))
+/// Offset and line (from 0) of the first line after `offset` that starts a document: wherever it
+/// stands, in a scalar or not, `---` at the beginning of a line does.
+fn next_document(text: &str, offset: usize) -> Option<(usize, usize)> {
+    let rest = text.get(offset..)?;
+    let starts = rest.match_indices("\n---").map(|(at, _)| offset + at + 1);
+    let start = starts.into_iter().find(|start| {
+        let after = text.get(start + 3..).unwrap_or_default();
+        after.is_empty() || after.starts_with([' ', '\t', '\r', '\n'])
+    })?;
+    let line = text.get(..start)?.bytes().filter(|byte| *byte == b'\n').count();
+    Some((start, line))
 }

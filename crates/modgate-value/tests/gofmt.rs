@@ -51,7 +51,7 @@ fn arg(spec: &Value) -> Arg<'_> {
                 })
                 .collect(),
         },
-        other => panic!("type {other}"),
+        other => unreachable!("type {other}"),
     }
 }
 

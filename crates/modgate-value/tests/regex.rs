@@ -1,6 +1,11 @@
 //! Go regular expressions against recordings of Go's `regexp`.
 
-use modgate_value::{Value, regex::GoRegex};
+use modgate_value::{
+    Budget, Exhausted, Limits, Value,
+    budget::Frozen,
+    regex::{GoRegex, quote_meta},
+};
+use proptest::prelude::*;
 
 #[test]
 fn matches_as_go() {
@@ -32,4 +37,193 @@ fn matches_as_go() {
         }
     }
     assert!(failures.is_empty(), "{}\n{} failures", failures.join("\n"), failures.len());
+}
+
+#[test]
+fn errors_as_go_words_them() {
+    for (pattern, message) in [
+        ("(", "missing closing ): `(`"),
+        ("a)", "unexpected ): `a)`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("x[]a", "missing closing ]: `[]a`"),
+        ("[b-a]", "invalid character class range: `b-a`"),
+        ("[[:word:][:foo:]]", "invalid character class range: `[:foo:]`"),
+        (r"\pX", r"invalid character class range: `\pX`"),
+        (r"\p{Foo}b", r"invalid character class range: `\p{Foo}`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("a{2}+?", "invalid nested repetition operator: `{2}+?`"),
+        ("a|*", "missing argument to repetition operator: `*`"),
+        ("a{1001}", "invalid repeat count: `{1001}`"),
+        ("(a{100}){11}", "invalid repeat count: `{11}`"),
+        ("(?i)(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        ("(?P<n-a>x)", "invalid named capture: `(?P<n-a>`"),
+        (r"\8", r"invalid escape sequence: `\8`"),
+        (r"a\", "trailing backslash at end of expression: ``"),
+    ] {
+        let error = GoRegex::new(pattern).expect_err(pattern);
+        assert_eq!(error.to_string(), format!("error parsing regexp: {message}"), "{pattern}");
+    }
+}
+
+#[test]
+fn what_is_too_large_or_deep_is_refused() {
+    let nested = |levels| format!("{}a{}", "(".repeat(levels), ")".repeat(levels));
+    assert!(GoRegex::new(&nested(999)).expect("Go's bound").is_match("a"));
+    for (pattern, reason) in [
+        (nested(1000), "expression nests too deeply"),
+        (nested(100_000), "expression nests too deeply"),
+        ("(?:".repeat(2_000), "missing closing )"),
+        (r"\pL{1000}".to_owned(), "expression too large"),
+        ("a".repeat(1 << 20), "expression too large"),
+    ] {
+        assert_eq!(GoRegex::new(&pattern).expect_err("refused").reason, reason);
+    }
+    assert!(GoRegex::with_size_limit("[a-z]{100}", 1 << 10).is_err());
+}
+
+#[test]
+fn submatches_and_repeated_groups() {
+    let regex = GoRegex::new(r"(?P<key>\w+)=(\w+)?(z){0}").expect("regex");
+    let captures = regex.captures("x a= b").expect("match");
+    assert_eq!(captures.groups(), [Some(2..4), Some(2..3), None, None]);
+    assert_eq!(regex.group_names(), ["", "key", "", ""]);
+    assert_eq!(regex.captures_iter("a=1 b=2").count(), 2);
+}
+
+#[test]
+fn replaces_as_go() {
+    for (pattern, text, template, expected) in [
+        ("a*", "baac", "X", "XbXcX"),
+        ("(a)(b)?", "ab a", "<$2$1>", "<ba> <a>"),
+        ("a", "a", "$1x|${1}x|$$|$|${|$é", "|x|$|$|${|"),
+        ("(?P<n>a)", "a", "${n}$n $0", "aa a"),
+        ("(?P<n>a)|(?P<n>b)", "ab", "[$n]", "[a][b]"),
+        ("(a)", "a", "$01 $10", " "),
+        ("é*", "aéb", "-", "-a-b-"),
+    ] {
+        let regex = GoRegex::new(pattern).expect(pattern);
+        assert_eq!(regex.replace_all(text, template), expected, "{pattern} {template}");
+    }
+    assert_eq!(GoRegex::new("a").expect("a").replace_all_literal("a", "$0"), "$0");
+    let limits = Limits { bytes: 1_000, ..Limits::UNLIMITED };
+    let budget = Budget::new(limits, &Frozen);
+    let replaced =
+        GoRegex::new("").expect("empty").replace_all_within(&"a".repeat(900), "bb", &budget);
+    assert_eq!(replaced, Err(Exhausted::Bytes { limit: 1_000 }));
+    let budget = Budget::new(limits, &Frozen);
+    let template = "$0".repeat(900);
+    assert!(
+        GoRegex::new("a+")
+            .expect("a")
+            .replace_all_within(&"a".repeat(900), &template, &budget)
+            .is_err()
+    );
+}
+
+#[test]
+fn splits_as_go() {
+    let split = |pattern: &str, text: &'static str, limit| {
+        GoRegex::new(pattern).expect(pattern).split(text, limit)
+    };
+    assert_eq!(split(",", "a,b,,c", None), ["a", "b", "", "c"]);
+    assert_eq!(split(",", "a,b,c", Some(2)), ["a", "b,c"]);
+    assert_eq!(split(",", "a,b", Some(0)), [""; 0]);
+    assert_eq!(split("", "aé", None), ["a", "é"]);
+    assert_eq!(split(",", "", None), [""]);
+    assert_eq!(split("", "", None), [""; 0]);
+    assert_eq!(split("a*", "baac", None), ["b", "c"]);
+    assert_eq!(split("a", "a", None), ["", ""]);
+}
+
+#[test]
+fn quoted_text_matches_itself() {
+    let text = r"a.b*c[d](e){f}^$|\+?-é";
+    assert_eq!(quote_meta(text), r"a\.b\*c\[d\]\(e\)\{f\}\^\$\|\\\+\?-é");
+    assert_eq!(GoRegex::new(&quote_meta(text)).expect("quoted").find(text), Some(0..text.len()));
+}
+
+/// Pieces that patterns are made of, sound and otherwise.
+const PIECES: [&str; 62] = [
+    "a",
+    "b",
+    "k",
+    "é",
+    "1",
+    " ",
+    ".",
+    "^",
+    "$",
+    "*",
+    "+",
+    "?",
+    "{2}",
+    "{2,}",
+    "{,3}",
+    "{0}",
+    "{1001}",
+    "|",
+    "(",
+    ")",
+    "(?:",
+    "(?i)",
+    "(?U)",
+    "(?s-m:",
+    "(?P<n>",
+    "(?<m>",
+    "(?=",
+    "[",
+    "]",
+    "[^",
+    "[]",
+    "[a-z]",
+    "[\\d-]",
+    "[[:alpha:]]",
+    "[[:^digit:]_]",
+    "[a&&b]",
+    "[a--b]",
+    "[[a]",
+    "~~",
+    "\\d",
+    "\\W",
+    "\\s",
+    "\\b",
+    "\\B",
+    "\\A",
+    "\\z",
+    "\\pL",
+    "\\p{Greek}",
+    "\\P{^Cs}",
+    "\\p{Cs}",
+    "\\Qa.b\\E",
+    "\\Q",
+    "\\x41",
+    "\\x{10FFFF}",
+    "\\x{D800}",
+    "[\\x{D7FF}-\\x{E000}]",
+    "\\07",
+    "\\.",
+    "\\<",
+    "\\",
+    "{",
+    "}",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What the translation accepts, the `regex` crate accepts: nothing but size is ever wrong.
+    #[test]
+    fn translations_compile(picks in proptest::collection::vec(0..PIECES.len(), 0..12)) {
+        let pattern: String = picks.iter().map(|pick| PIECES[*pick]).collect();
+        match GoRegex::new(&pattern) {
+            Err(error) => prop_assert!(error.reason != "expression too large", "{pattern:?}"),
+            Ok(regex) => {
+                for text in ["", "ab\nk1é", "K \u{17f}", "a.b{,3}"] {
+                    prop_assert_eq!(regex.is_match(text), regex.find(text).is_some());
+                    let rejoined = regex.replace_all(text, "$0");
+                    prop_assert_eq!(&rejoined, text, "{:?}", pattern);
+                }
+            }
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! YAML against the recordings of `sigs.k8s.io/yaml` and KubeMod.
 
-#![expect(clippy::expect_used, reason = "a test")]
+#![expect(clippy::expect_used, reason = "test helpers")]
 
-use modgate_value::{Value, json, yaml};
+use modgate_value::{MAX_DEPTH, Value, json, yaml};
 
 fn corpus(path: &str) -> Vec<Value> {
     let path = format!("{}/../../conformance/{path}", env!("CARGO_MANIFEST_DIR"));
@@ -72,4 +72,181 @@ fn patch_values() {
 
 fn floats(value: &Value) -> String {
     modgate_value::gofmt::text(value).into_owned()
+}
+
+#[test]
+fn positions_of_values_and_keys() {
+    let text = "# policies\nkind: Rule\nspec:\n  'match':\n  - select: $.kind\n    é: &x {a/b: 1}\n  base: *x\n---\n- 1\n-   two\n";
+    let documents = yaml::load(text).expect("yaml");
+    let [first, second] = documents.as_slice() else { panic!("two documents") };
+    let show = |at: Option<yaml::Position>| at.map(|at| at.to_string()).unwrap_or_default();
+    for (pointer, key, value) in [
+        ("", "", "2:1"),
+        ("/kind", "2:1", "2:7"),
+        ("/spec/match", "4:3", "5:3"),
+        ("/spec/match/0", "", "5:5"),
+        ("/spec/match/0/select", "5:5", "5:13"),
+        ("/spec/match/0/é/a~1b", "6:12", "6:17"),
+        ("/spec/base", "7:3", "7:9"),
+        ("/spec/base/a~1b", "6:12", "6:17"),
+        ("/spec/nope", "", ""),
+        ("/spec/match/1", "", ""),
+    ] {
+        let positions = &first.positions;
+        assert_eq!(show(positions.key(pointer)), key, "key {pointer}");
+        assert_eq!(show(positions.value(pointer)), value, "value {pointer}");
+        if let Some(at) = positions.value(pointer) {
+            let line = text.lines().nth(at.line - 1).expect("line");
+            let rest: String = line.chars().skip(at.column - 1).collect();
+            assert!(text[at.offset..].starts_with(&rest), "{pointer}");
+        }
+    }
+    assert_eq!(first.positions.nearest("/spec/nope/deeper").to_string(), "4:3");
+    assert_eq!(show(second.positions.value("/1")), "10:5");
+}
+
+#[test]
+fn a_bad_document_does_not_hide_its_neighbours() {
+    let text = "a: 1\n---\nb: [\n---\nc: 3\n---\nnull: x\n---\nd: 4\n";
+    let read: Vec<String> = yaml::documents(text)
+        .map(|document| match document {
+            Ok(document) => document.value.to_json(),
+            Err(error) => format!("{} at {}", error.message, error.position.expect("position")),
+        })
+        .collect();
+    let unsupported = "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"x\" at 7:1";
+    let syntax = "yaml: line 3: did not find expected node content at 4:1";
+    assert_eq!(read, [r#"{"a":1}"#, syntax, r#"{"c":3}"#, unsupported, r#"{"d":4}"#]);
+}
+
+#[test]
+fn aliases_cannot_explode() {
+    let mut laughs = String::from("a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
+    for level in 1..12 {
+        let list = vec![format!("*a{}", level - 1); 9].join(", ");
+        laughs += &format!("a{level}: &a{level} [{list}]\n");
+    }
+    let error = yaml::value(&laughs).expect_err("billion laughs");
+    assert_eq!(error.message, "yaml: document contains excessive aliasing");
+    // Few nodes, much text.
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), vec!["*a"; 90].join(", "));
+    let error = yaml::value(&long).expect_err("long aliases");
+    assert_eq!(error.message, "yaml: document contains excessive aliasing");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let flow = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    assert!(yaml::value(&flow(MAX_DEPTH)).is_ok());
+    for deep in
+        [flow(MAX_DEPTH + 1), "[".repeat(1 << 20), "- ".repeat(1 << 20), "? ".repeat(1 << 20)]
+    {
+        let error = yaml::value(&deep).expect_err("too deep");
+        assert!(error.message.ends_with("exceeded max depth of 512"), "{error}");
+    }
+    // Aliases can make a shallow text deep.
+    let mut tower = format!("- &a0 {}\n", flow(100));
+    for level in 1..10 {
+        let inner = format!("*a{}", level - 1);
+        tower += &format!("- &a{level} {}{inner}{}\n", "[".repeat(100), "]".repeat(100));
+    }
+    let error = yaml::value(&tower).expect_err("tower");
+    assert!(error.message.ends_with("exceeded max depth of 512"), "{error}");
+}
+
+/// A seeded walk through damaged documents: the loader answers every one, and never loses its way.
+#[test]
+fn damaged_documents_never_panic() {
+    let seeds: Vec<String> = corpus("languages/yaml.json")
+        .iter()
+        .filter_map(|case| case.get("yaml").and_then(Value::as_str).map(str::to_owned))
+        .collect();
+    let pieces = [
+        ":",
+        ": ",
+        "- ",
+        "\n",
+        "\n  ",
+        "\t",
+        " ",
+        "#",
+        " #",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "?",
+        "? ",
+        "&a ",
+        "*a",
+        "!",
+        "!!str ",
+        "!x,",
+        "!<",
+        "!%41 ",
+        "!%e2%82 ",
+        "!a!b ",
+        "|",
+        ">",
+        "|-\n",
+        "|+9\n",
+        "\"",
+        "'",
+        "\\",
+        "\\u00e9",
+        "\\x",
+        "%",
+        "%YAML 1.1\n",
+        "%TAG !a! x:\n",
+        "---",
+        "\n---\n",
+        "\n...\n",
+        "<<: ",
+        "~",
+        "0x",
+        ".inf",
+        "\u{2028}",
+        "\u{85}",
+        "\u{feff}",
+        "\u{7}",
+        "é",
+        "!!binary ",
+        "\r\n",
+        "\0",
+        "*b",
+        "&b",
+        "!!int ",
+    ];
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % u64::try_from(below).expect("small")).expect("small")
+    };
+    for _ in 0..20_000 {
+        let mut text = seeds[random(seeds.len())].clone();
+        for _ in 0..random(6) {
+            let mut at = random(text.len() + 1);
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            match random(4) {
+                0 => text.truncate(at),
+                1 if at < text.len() => drop(text.remove(at)),
+                _ => text.insert_str(at, pieces[random(pieces.len())]),
+            }
+        }
+        let all: Vec<_> = yaml::documents(&text).collect();
+        let first = yaml::value(&text);
+        match all.first() {
+            None => assert_eq!(first, Ok(Value::Null), "{text:?}"),
+            Some(Ok(document)) => assert_eq!(first.as_ref(), Ok(&document.value), "{text:?}"),
+            Some(Err(error)) => assert_eq!(first.as_ref(), Err(error), "{text:?}"),
+        }
+        if let (Ok(lenient), Ok(strict)) = (first, yaml::value_strict(&text)) {
+            assert_eq!(lenient, strict, "{text:?}");
+        }
+    }
 }

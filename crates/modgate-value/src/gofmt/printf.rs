@@ -6,7 +6,7 @@ use super::{
     float,
     quote::{self, Quoting},
 };
-use crate::{Budget, Exhausted, Value};
+use crate::{Budget, Exhausted, Value, json};
 
 /// One argument of [`sprintf`], with the Go type it has.
 #[derive(Debug, Clone)]
@@ -267,7 +267,7 @@ impl<'b> Printer<'b> {
 
     fn finish(self) -> String {
         String::from_utf8(self.out)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+            .unwrap_or_else(|error| json::lossy(error.as_bytes()).into_owned())
     }
 
     fn write(&mut self, text: &str) -> Result<(), Exhausted> {

@@ -62,10 +62,7 @@ impl fmt::Display for ParseErrorKind {
 ///
 /// When the text is not JSON, holds more than one document, or nests deeper than [`MAX_DEPTH`].
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
-    let text = match std::str::from_utf8(text) {
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) => String::from_utf8_lossy(text),
-    };
+    let text = lossy(text);
     let mut reader = Reader { text: &text, at: 0, members: Vec::new(), elements: Vec::new() };
     let result = reader.document();
     result.map_err(|kind| {
@@ -78,6 +75,20 @@ pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
             offset: before.len(),
         }
     })
+}
+
+/// Text with U+FFFD for each byte that is not UTF-8. (Rust's own conversion has one for each run of
+/// bytes that could have begun a character.)
+pub(crate) fn lossy(text: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(out)
 }
 
 struct Reader<'a> {
@@ -335,6 +346,8 @@ mod tests {
     #[test]
     fn invalid_utf8_is_replaced() {
         assert_eq!(parse(b"\"a\xffb\"").expect("lossy").as_str(), Some("a\u{FFFD}b"));
+        // The first two bytes of a euro sign.
+        assert_eq!(parse(b"\"\xe2\x82\"").expect("lossy").as_str(), Some("\u{FFFD}\u{FFFD}"));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub(super) struct Parser<'a> {
     aliased: usize,
     aliased_bytes: usize,
     first: bool,
+    /// Offset of the document being read.
+    document: usize,
 }
 
 enum Anchor {
@@ -64,14 +66,21 @@ struct Faults {
 struct Node {
     content: Content,
     start: Mark,
-    /// Nodes, bytes of text and levels in it, aliases expanded.
-    nodes: usize,
-    bytes: usize,
+    size: Size,
+    /// Levels of containers in it.
     height: usize,
     /// Whether it is the plain scalar `<<`, which as a key merges.
     merge: bool,
     aliased: bool,
     places: Places,
+}
+
+/// What a node holds, aliases expanded.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    nodes: usize,
+    /// Bytes of text.
+    bytes: usize,
 }
 
 #[derive(Clone)]
@@ -88,14 +97,92 @@ struct Members {
     places: Vec<(Str, Place)>,
     /// In strict mode, the keys seen; Go tells `1` and `"1"` apart.
     seen: HashSet<(&'static str, Str)>,
-    nodes: usize,
-    bytes: usize,
+}
+
+/// The beginning of a container.
+struct Opening<'a> {
+    shape: Shape,
+    /// Where its node starts, anchor and tag included, and where the container itself.
+    start: Mark,
+    open: Mark,
+    anchor: Option<&'a str>,
+}
+
+/// A container being read.
+struct Frame<'a> {
+    opening: Opening<'a>,
+    items: Vec<Value>,
+    list_places: Vec<Place>,
+    members: Members,
+    /// The key whose value comes next.
+    key: Option<Node>,
+    size: Size,
     height: usize,
+}
+
+enum Shape {
+    BlockSequence,
+    /// A block sequence as the value of a key at the same indentation.
+    Indentless,
+    FlowSequence {
+        first: bool,
+    },
+    BlockMapping,
+    /// `valued` is whether a value can follow the key: not after a key without `?` and `:`.
+    FlowMapping {
+        first: bool,
+        valued: bool,
+    },
+    /// `key: value` as an element of a flow sequence: a mapping with one member.
+    Pair {
+        done: bool,
+    },
+}
+
+enum Begun<'a> {
+    Done(Node),
+    Open(Opening<'a>),
+}
+
+enum Next<'a> {
+    Node {
+        block: bool,
+        indentless: bool,
+    },
+    Open(Opening<'a>),
+    /// A node that is not written, at this place.
+    Empty(Mark),
+    End,
+}
+
+impl Next<'_> {
+    const FLOW: Self = Self::Node { block: false, indentless: false };
+}
+
+impl Shape {
+    fn is_sequence(&self) -> bool {
+        matches!(self, Self::BlockSequence | Self::Indentless | Self::FlowSequence { .. })
+    }
+}
+
+impl<'a> Frame<'a> {
+    fn new(opening: Opening<'a>) -> Self {
+        Self {
+            opening,
+            items: Vec::new(),
+            list_places: Vec::new(),
+            members: Members::default(),
+            key: None,
+            size: Size::default(),
+            height: 0,
+        }
+    }
 }
 
 impl<'a> Parser<'a> {
     pub(super) fn new(scanner: Scanner<'a>, options: Options) -> Self {
         Self {
+            document: scanner.mark().offset,
             scanner,
             options,
             tags: Vec::new(),
@@ -108,7 +195,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    /// Offset of the document that was read last; only the next `---` is sure to lie outside it.
+    pub(super) fn document_offset(&self) -> usize {
+        self.document
+    }
+
+    fn mark(&self) -> Mark {
         self.scanner.mark()
     }
 
@@ -139,17 +231,21 @@ impl<'a> Parser<'a> {
                 self.scanner.take()?;
             }
         }
-        let token = self.peek()?;
-        match token.kind {
+        self.document = self.peek()?.start.offset;
+        match self.peek()?.kind {
             Kind::StreamEnd => return Ok(None),
             Kind::Version { .. } | Kind::TagDirective { .. } | Kind::DocumentStart => {
                 self.directives()?;
                 if self.peek()?.kind != Kind::DocumentStart {
                     return Err(self.unexpected("did not find expected <document start>", None));
                 }
-                self.scanner.take()?;
+                self.document = self.scanner.take()?.end.offset;
             }
-            _ if implicit_allowed => self.tags.clear(),
+            // Without `---` a document cannot be empty, hence `...` alone is an error.
+            _ if implicit_allowed => {
+                let root = self.tree()?;
+                return self.document_end(root);
+            }
             _ => return Err(self.unexpected("did not find expected <document start>", None)),
         }
         let token = self.peek()?;
@@ -162,8 +258,12 @@ impl<'a> Parser<'a> {
                 let start = token.start;
                 self.empty(start)
             }
-            _ => self.node(true, false, 1)?,
+            _ => self.tree()?,
         };
+        self.document_end(root)
+    }
+
+    fn document_end(&mut self, root: Node) -> Result<Option<Node>, Problem> {
         if self.peek()?.kind == Kind::DocumentEnd {
             self.scanner.take()?;
         }
@@ -197,17 +297,57 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One node. `block` is whether block collections may start here, `indentless` whether a
-    /// sequence may that is not indented more than the mapping it is in.
-    fn node(&mut self, block: bool, indentless: bool, depth: usize) -> Result<Node, Problem> {
-        if depth > MAX_DEPTH {
-            let message = format!("exceeded max depth of {MAX_DEPTH}").into();
-            let at = Some(self.mark());
-            return Err(Problem { message, at, context: Mark::default(), scanner: true });
+    /// A whole tree of nodes. The containers it is in the middle of lie on a stack of its own, so
+    /// that nesting costs heap, not call stack.
+    fn tree(&mut self) -> Result<Node, Problem> {
+        let mut stack: Vec<Frame<'a>> = Vec::new();
+        let mut next = Next::Node { block: true, indentless: false };
+        loop {
+            let node = match next {
+                Next::Node { block, indentless } => match self.begin(block, indentless)? {
+                    Begun::Done(node) => node,
+                    Begun::Open(opening) => {
+                        self.open(&mut stack, opening)?;
+                        next = self.advance(&mut stack)?;
+                        continue;
+                    }
+                },
+                Next::Open(opening) => {
+                    self.open(&mut stack, opening)?;
+                    next = self.advance(&mut stack)?;
+                    continue;
+                }
+                Next::Empty(mark) => self.empty(mark),
+                Next::End => match stack.pop() {
+                    Some(frame) => self.close(frame),
+                    None => self.empty(self.mark()),
+                },
+            };
+            let depth = stack.len();
+            let Some(frame) = stack.last_mut() else {
+                return Ok(node);
+            };
+            self.feed(frame, node, depth)?;
+            next = self.advance(&mut stack)?;
         }
+    }
+
+    fn open(&self, stack: &mut Vec<Frame<'a>>, opening: Opening<'a>) -> Result<(), Problem> {
+        if stack.len() == MAX_DEPTH {
+            return Err(too_deep(opening.start));
+        }
+        stack.push(Frame::new(opening));
+        Ok(())
+    }
+
+    /// The beginning of a node: an alias or a scalar whole, of a container its opening token.
+    ///
+    /// `block` is whether block collections may start here, `indentless` whether a sequence may
+    /// that is not indented more than the mapping it is in.
+    fn begin(&mut self, block: bool, indentless: bool) -> Result<Begun<'a>, Problem> {
         if let Kind::Alias(name) = self.peek()?.kind {
             let start = self.scanner.take()?.start;
-            return self.alias(name, start);
+            return self.alias(name, start).map(Begun::Done);
         }
         let start = self.peek()?.start;
         let mut end = start;
@@ -221,42 +361,237 @@ impl<'a> Parser<'a> {
                 }
                 Kind::Tag { handle, suffix } if tag.is_none() => {
                     let (handle, suffix) = (*handle, suffix.to_string());
-                    let mark = self.peek()?.start;
-                    tag = Some(self.resolve_tag(handle, suffix, start, mark)?);
-                    end = self.scanner.take()?.end;
+                    let token = self.scanner.take()?;
+                    tag = Some((handle, suffix, token.start));
+                    end = token.end;
                 }
                 _ => break,
             }
         }
-        if let Some(name) = anchor {
-            self.anchors.insert(name, Anchor::Open);
-        }
-        let token = self.peek()?;
-        let mut node = match &token.kind {
-            Kind::BlockEntry if indentless => self.indentless_sequence(depth)?,
-            Kind::Scalar { .. } => match self.scanner.take()?.kind {
-                Kind::Scalar { text, plain } => {
-                    // A plain scalar resolves by its looks, and so does any other with the tag `!`.
-                    let implicit = (tag.is_none() && plain) || tag.as_deref() == Some("!");
-                    self.scalar(text.into(), tag.as_deref().unwrap_or(""), implicit, start)
-                }
-                _ => self.empty(start),
-            },
-            Kind::FlowSequenceStart => self.flow_sequence(depth)?,
-            Kind::FlowMappingStart => self.flow_mapping(depth)?,
-            Kind::BlockSequenceStart if block => self.block_sequence(depth)?,
-            Kind::BlockMappingStart if block => self.block_mapping(depth)?,
+        let tag = match tag {
+            None => None,
+            Some((handle, suffix, mark)) => Some(self.resolve_tag(handle, suffix, start, mark)?),
+        };
+        let shape = match &self.peek()?.kind {
+            Kind::BlockEntry if indentless => Shape::Indentless,
+            Kind::FlowSequenceStart => Shape::FlowSequence { first: true },
+            Kind::FlowMappingStart => Shape::FlowMapping { first: true, valued: true },
+            Kind::BlockSequenceStart if block => Shape::BlockSequence,
+            Kind::BlockMappingStart if block => Shape::BlockMapping,
+            Kind::Scalar { .. } => {
+                let Kind::Scalar { text, plain } = self.scanner.take()?.kind else {
+                    return Ok(Begun::Done(self.empty(start)));
+                };
+                // A plain scalar resolves by its looks, and so does any other with the tag `!`.
+                let implicit = (tag.is_none() && plain) || tag.as_deref() == Some("!");
+                let tag = tag.as_deref().unwrap_or("");
+                let node = self.scalar(text.into(), tag, implicit, start);
+                return Ok(Begun::Done(self.anchored(anchor, node)));
+            }
             _ if anchor.is_some() || tag.is_some() => {
                 let tag = tag.as_deref().unwrap_or("");
-                self.scalar(Str::default(), tag, tag.is_empty(), end)
+                let node = self.scalar(Str::default(), tag, tag.is_empty(), end);
+                return Ok(Begun::Done(self.anchored(anchor, Node { start, ..node })));
             }
             _ => return Err(self.unexpected("did not find expected node content", Some(start))),
         };
-        node.start = start;
+        // Of an indentless sequence the token is its first entry.
+        let open = match shape {
+            Shape::Indentless => self.peek()?.start,
+            _ => self.scanner.take()?.start,
+        };
+        if let Some(name) = anchor {
+            self.anchors.insert(name, Anchor::Open);
+        }
+        Ok(Begun::Open(Opening { shape, start, open, anchor }))
+    }
+
+    fn anchored(&mut self, anchor: Option<&'a str>, node: Node) -> Node {
         if let Some(name) = anchor {
             self.anchors.insert(name, Anchor::Done(node.clone()));
         }
-        Ok(node)
+        node
+    }
+
+    /// What comes next in the innermost container.
+    fn advance(&mut self, stack: &mut [Frame<'a>]) -> Result<Next<'a>, Problem> {
+        let Some(frame) = stack.last_mut() else {
+            return Ok(Next::End);
+        };
+        let context = Some(frame.opening.open);
+        let has_key = frame.key.is_some();
+        match &mut frame.opening.shape {
+            Shape::BlockSequence => match self.peek()?.kind {
+                Kind::BlockEntry => {
+                    let mark = self.scanner.take()?.end;
+                    self.block_child(mark, false, |kind| {
+                        matches!(kind, Kind::BlockEntry | Kind::BlockEnd)
+                    })
+                }
+                Kind::BlockEnd => self.end(),
+                _ => Err(self.unexpected("did not find expected '-' indicator", context)),
+            },
+            Shape::Indentless => {
+                if self.peek()?.kind != Kind::BlockEntry {
+                    return Ok(Next::End);
+                }
+                let mark = self.scanner.take()?.end;
+                self.block_child(mark, false, |kind| {
+                    matches!(kind, Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd)
+                })
+            }
+            Shape::BlockMapping => {
+                let token = self.peek()?;
+                let start = token.start;
+                match token.kind {
+                    Kind::Key if !has_key => {}
+                    Kind::Value if has_key => {}
+                    _ if has_key => return Ok(Next::Empty(start)),
+                    Kind::BlockEnd => return self.end(),
+                    _ => return Err(self.unexpected("did not find expected key", context)),
+                }
+                let mark = self.scanner.take()?.end;
+                self.block_child(mark, true, |kind| {
+                    matches!(kind, Kind::Key | Kind::Value | Kind::BlockEnd)
+                })
+            }
+            Shape::FlowSequence { first } => {
+                let first = std::mem::replace(first, false);
+                if self.peek()?.kind != Kind::FlowSequenceEnd && !first {
+                    if self.peek()?.kind != Kind::FlowEntry {
+                        return Err(self.unexpected("did not find expected ',' or ']'", context));
+                    }
+                    self.scanner.take()?;
+                }
+                match self.peek()?.kind {
+                    Kind::FlowSequenceEnd => self.end(),
+                    Kind::Key => {
+                        let start = self.scanner.take()?.start;
+                        Ok(Next::Open(Opening {
+                            shape: Shape::Pair { done: false },
+                            start,
+                            open: start,
+                            anchor: None,
+                        }))
+                    }
+                    _ => Ok(Next::FLOW),
+                }
+            }
+            Shape::FlowMapping { first, valued } if !has_key => {
+                let first = std::mem::replace(first, false);
+                *valued = true;
+                if self.peek()?.kind != Kind::FlowMappingEnd && !first {
+                    if self.peek()?.kind != Kind::FlowEntry {
+                        return Err(self.unexpected("did not find expected ',' or '}'", context));
+                    }
+                    self.scanner.take()?;
+                }
+                match self.peek()?.kind {
+                    Kind::FlowMappingEnd => return self.end(),
+                    Kind::Key => {}
+                    // A key alone, as in `{a}`.
+                    _ => {
+                        *valued = false;
+                        return Ok(Next::FLOW);
+                    }
+                }
+                self.scanner.take()?;
+                let token = self.peek()?;
+                Ok(match token.kind {
+                    Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => {
+                        Next::Empty(token.start)
+                    }
+                    _ => Next::FLOW,
+                })
+            }
+            Shape::FlowMapping { valued, .. } => {
+                if *valued && self.peek()?.kind == Kind::Value {
+                    self.scanner.take()?;
+                    if !matches!(self.peek()?.kind, Kind::FlowEntry | Kind::FlowMappingEnd) {
+                        return Ok(Next::FLOW);
+                    }
+                }
+                Ok(Next::Empty(self.peek()?.start))
+            }
+            Shape::Pair { done: true } => Ok(Next::End),
+            Shape::Pair { .. } if !has_key => match self.peek()?.kind {
+                Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd => {
+                    // libyaml drops this token: `[? , a]` means something odd, but the same.
+                    Ok(Next::Empty(self.scanner.take()?.end))
+                }
+                _ => Ok(Next::FLOW),
+            },
+            Shape::Pair { done } => {
+                *done = true;
+                if self.peek()?.kind == Kind::Value {
+                    self.scanner.take()?;
+                    if !matches!(self.peek()?.kind, Kind::FlowEntry | Kind::FlowSequenceEnd) {
+                        return Ok(Next::FLOW);
+                    }
+                }
+                Ok(Next::Empty(self.peek()?.start))
+            }
+        }
+    }
+
+    /// A node after the indicator that ended at `mark`, or nothing if what follows ends it.
+    fn block_child(
+        &mut self,
+        mark: Mark,
+        indentless: bool,
+        ends: impl Fn(&Kind<'a>) -> bool,
+    ) -> Result<Next<'a>, Problem> {
+        let empty = ends(&self.peek()?.kind);
+        Ok(if empty { Next::Empty(mark) } else { Next::Node { block: true, indentless } })
+    }
+
+    fn end(&mut self) -> Result<Next<'a>, Problem> {
+        self.scanner.take()?;
+        Ok(Next::End)
+    }
+
+    /// Gives a finished node to the container it stands in, which is the `depth`th.
+    fn feed(&mut self, frame: &mut Frame<'a>, node: Node, depth: usize) -> Result<(), Problem> {
+        // An alias may bring a tall tree to a deep place.
+        if node.aliased && depth + node.height > MAX_DEPTH {
+            return Err(too_deep(node.start));
+        }
+        frame.size.nodes += node.size.nodes + usize::from(node.aliased);
+        frame.size.bytes += node.size.bytes;
+        frame.height = frame.height.max(node.height);
+        if frame.opening.shape.is_sequence() {
+            if self.options.positions {
+                frame.list_places.push(node.place(None));
+            }
+            let value = self.json(node);
+            frame.items.push(value);
+        } else {
+            match frame.key.take() {
+                None => frame.key = Some(node),
+                Some(key) => self.member(&mut frame.members, key, node),
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, frame: Frame<'a>) -> Node {
+        self.decoded += 1;
+        let (content, places) = if frame.opening.shape.is_sequence() {
+            (Content::List(frame.items.into()), Places::list(frame.list_places))
+        } else {
+            let members = frame.members;
+            (Content::Map(Object::from_entries(members.entries)), Places::map(members.places))
+        };
+        let node = Node {
+            content,
+            start: frame.opening.start,
+            size: Size { nodes: frame.size.nodes + 1, ..frame.size },
+            height: frame.height + 1,
+            merge: false,
+            aliased: false,
+            places,
+        };
+        self.anchored(frame.opening.anchor, node)
     }
 
     fn resolve_tag(
@@ -290,9 +625,9 @@ impl<'a> Parser<'a> {
             return Ok(self.empty(start));
         };
         let node = Node { merge: false, aliased: true, start, ..node.clone() };
-        self.decoded += node.nodes + 1;
-        self.aliased += node.nodes;
-        self.aliased_bytes += node.bytes;
+        self.decoded += node.size.nodes + 1;
+        self.aliased += node.size.nodes;
+        self.aliased_bytes += node.size.bytes;
         if self.excessive_aliases() || self.aliased_bytes > MAX_ALIASED_BYTES {
             self.faults.decoding("document contains excessive aliasing".to_owned(), start);
             return Ok(self.empty(start));
@@ -326,8 +661,7 @@ impl<'a> Parser<'a> {
         Node {
             content: Content::Scalar(content),
             start,
-            nodes: 1,
-            bytes,
+            size: Size { nodes: 1, bytes },
             height: 0,
             merge,
             aliased: false,
@@ -339,233 +673,9 @@ impl<'a> Parser<'a> {
         self.scalar(Str::default(), "", true, start)
     }
 
-    // Sequences.
-
-    fn block_sequence(&mut self, depth: usize) -> Result<Node, Problem> {
-        let start = self.scanner.take()?.start;
-        let mut list = List::default();
-        loop {
-            let token = self.peek()?;
-            match token.kind {
-                Kind::BlockEntry => {
-                    let mark = self.scanner.take()?.end;
-                    let next = &self.peek()?.kind;
-                    let item = if matches!(next, Kind::BlockEntry | Kind::BlockEnd) {
-                        self.empty(mark)
-                    } else {
-                        self.node(true, false, depth + 1)?
-                    };
-                    self.push(&mut list, item, depth)?;
-                }
-                Kind::BlockEnd => {
-                    self.scanner.take()?;
-                    return Ok(self.list(list, start));
-                }
-                _ => {
-                    let message = "did not find expected '-' indicator";
-                    return Err(self.unexpected(message, Some(start)));
-                }
-            }
-        }
-    }
-
-    fn indentless_sequence(&mut self, depth: usize) -> Result<Node, Problem> {
-        let start = self.peek()?.start;
-        let mut list = List::default();
-        while self.peek()?.kind == Kind::BlockEntry {
-            let mark = self.scanner.take()?.end;
-            let next = &self.peek()?.kind;
-            let item =
-                if matches!(next, Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd) {
-                    self.empty(mark)
-                } else {
-                    self.node(true, false, depth + 1)?
-                };
-            self.push(&mut list, item, depth)?;
-        }
-        Ok(self.list(list, start))
-    }
-
-    fn flow_sequence(&mut self, depth: usize) -> Result<Node, Problem> {
-        let start = self.scanner.take()?.start;
-        let mut list = List::default();
-        loop {
-            if self.peek()?.kind != Kind::FlowSequenceEnd && !list.items.is_empty() {
-                if self.peek()?.kind != Kind::FlowEntry {
-                    let message = "did not find expected ',' or ']'";
-                    return Err(self.unexpected(message, Some(start)));
-                }
-                self.scanner.take()?;
-            }
-            let item = match self.peek()?.kind {
-                Kind::FlowSequenceEnd => {
-                    self.scanner.take()?;
-                    return Ok(self.list(list, start));
-                }
-                Kind::Key => self.single_pair(depth + 1)?,
-                _ => self.node(false, false, depth + 1)?,
-            };
-            self.push(&mut list, item, depth)?;
-        }
-    }
-
-    /// `key: value` as an element of a flow sequence: a mapping with one member.
-    fn single_pair(&mut self, depth: usize) -> Result<Node, Problem> {
-        let start = self.scanner.take()?.start;
-        let token = self.peek()?;
-        let key = match token.kind {
-            Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd => {
-                // libyaml drops this token: `[? , a]` and the like mean something odd, but the same.
-                let end = self.scanner.take()?.end;
-                self.empty(end)
-            }
-            _ => self.node(false, false, depth + 1)?,
-        };
-        let at = self.peek()?.start;
-        let value = if self.peek()?.kind == Kind::Value {
-            self.scanner.take()?;
-            match self.peek()?.kind {
-                Kind::FlowEntry | Kind::FlowSequenceEnd => {
-                    let at = self.peek()?.start;
-                    self.empty(at)
-                }
-                _ => self.node(false, false, depth + 1)?,
-            }
-        } else {
-            self.empty(at)
-        };
-        let mut members = Members::default();
-        self.member(&mut members, key, value, depth)?;
-        Ok(self.map(members, start))
-    }
-
-    fn push(&mut self, list: &mut List, item: Node, depth: usize) -> Result<(), Problem> {
-        list.nodes += item.nodes + usize::from(item.aliased);
-        list.bytes += item.bytes;
-        list.height = list.height.max(item.height);
-        self.check_height(depth + 1, &item)?;
-        if self.options.positions {
-            list.places.push(item.place(None));
-        }
-        let value = self.json(item);
-        list.items.push(value);
-        Ok(())
-    }
-
-    fn list(&mut self, list: List, start: Mark) -> Node {
-        self.decoded += 1;
-        Node {
-            content: Content::List(list.items.into()),
-            start,
-            nodes: list.nodes + 1,
-            bytes: list.bytes,
-            height: list.height + 1,
-            merge: false,
-            aliased: false,
-            places: Places::list(list.places),
-        }
-    }
-
-    // Mappings.
-
-    fn block_mapping(&mut self, depth: usize) -> Result<Node, Problem> {
-        let start = self.scanner.take()?.start;
-        let mut members = Members::default();
-        loop {
-            match self.peek()?.kind {
-                Kind::Key => {
-                    let mark = self.scanner.take()?.end;
-                    let key = self.block_member_node(mark, depth)?;
-                    let token = self.peek()?;
-                    let at = token.start;
-                    let value = if token.kind == Kind::Value {
-                        let mark = self.scanner.take()?.end;
-                        self.block_member_node(mark, depth)?
-                    } else {
-                        self.empty(at)
-                    };
-                    self.member(&mut members, key, value, depth)?;
-                }
-                Kind::BlockEnd => {
-                    self.scanner.take()?;
-                    return Ok(self.map(members, start));
-                }
-                _ => return Err(self.unexpected("did not find expected key", Some(start))),
-            }
-        }
-    }
-
-    fn block_member_node(&mut self, mark: Mark, depth: usize) -> Result<Node, Problem> {
-        match self.peek()?.kind {
-            Kind::Key | Kind::Value | Kind::BlockEnd => Ok(self.empty(mark)),
-            _ => self.node(true, true, depth + 1),
-        }
-    }
-
-    fn flow_mapping(&mut self, depth: usize) -> Result<Node, Problem> {
-        let start = self.scanner.take()?.start;
-        let mut members = Members::default();
-        let mut first = true;
-        loop {
-            if self.peek()?.kind != Kind::FlowMappingEnd && !first {
-                if self.peek()?.kind != Kind::FlowEntry {
-                    let message = "did not find expected ',' or '}'";
-                    return Err(self.unexpected(message, Some(start)));
-                }
-                self.scanner.take()?;
-            }
-            first = false;
-            let (key, value) = match self.peek()?.kind {
-                Kind::FlowMappingEnd => {
-                    self.scanner.take()?;
-                    return Ok(self.map(members, start));
-                }
-                Kind::Key => {
-                    self.scanner.take()?;
-                    let token = self.peek()?;
-                    let at = token.start;
-                    let key = match token.kind {
-                        Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => self.empty(at),
-                        _ => self.node(false, false, depth + 1)?,
-                    };
-                    (key, self.flow_member_value(depth)?)
-                }
-                _ => {
-                    let key = self.node(false, false, depth + 1)?;
-                    let at = self.peek()?.start;
-                    (key, self.empty(at))
-                }
-            };
-            self.member(&mut members, key, value, depth)?;
-        }
-    }
-
-    fn flow_member_value(&mut self, depth: usize) -> Result<Node, Problem> {
-        if self.peek()?.kind == Kind::Value {
-            self.scanner.take()?;
-            if !matches!(self.peek()?.kind, Kind::FlowEntry | Kind::FlowMappingEnd) {
-                return self.node(false, false, depth + 1);
-            }
-        }
-        let at = self.peek()?.start;
-        Ok(self.empty(at))
-    }
-
-    fn member(
-        &mut self,
-        members: &mut Members,
-        key: Node,
-        value: Node,
-        depth: usize,
-    ) -> Result<(), Problem> {
-        members.nodes += key.nodes + usize::from(key.aliased);
-        members.nodes += value.nodes + usize::from(value.aliased);
-        members.bytes += key.bytes + value.bytes;
-        members.height = members.height.max(value.height);
-        self.check_height(depth + 1, &value)?;
+    fn member(&mut self, members: &mut Members, key: Node, value: Node) {
         if key.merge {
-            self.merge(members, value);
-            return Ok(());
+            return self.merge(members, value);
         }
         let (start, line) = (key.start, value.start);
         let place = self.options.positions.then(|| value.place(Some(start)));
@@ -574,12 +684,12 @@ impl<'a> Parser<'a> {
             Content::List(list) => {
                 let key = gofmt::go_syntax(&list, "interface {}");
                 self.faults.decoding(format!("invalid map key: {key}"), start);
-                return Ok(());
+                return;
             }
             Content::Map(map) => {
                 let key = gofmt::go_syntax(&Value::Object(map), "interface {}");
                 self.faults.decoding(format!("invalid map key: {key}"), start);
-                return Ok(());
+                return;
             }
         };
         let value = self.json(value);
@@ -588,11 +698,14 @@ impl<'a> Parser<'a> {
                 Scalar::Uint(int) => ("uint64", format!("{int:#x}")),
                 _ => ("%!s(<nil>)", "<nil>".to_owned()),
             };
-            let value = gofmt::go_syntax(&value, "interface {}");
+            let value = match value {
+                Value::Null => "<nil>".to_owned(),
+                value => gofmt::go_syntax(&value, "interface {}"),
+            };
             let message =
                 format!("unsupported map key of type: {kind}, key: {key}, value: {value}");
             self.faults.conversion(message, start);
-            return Ok(());
+            return;
         };
         if self.options.strict && !members.seen.insert((scalar.kind(), key.clone())) {
             self.faults.repeated_keys.push(format!(
@@ -601,13 +714,12 @@ impl<'a> Parser<'a> {
                 scalar.go_syntax()
             ));
             self.faults.first_repeated.get_or_insert(start);
-            return Ok(());
+            return;
         }
         if let Some(place) = place {
             members.places.push((key.clone(), place));
         }
         members.entries.push((key, value));
-        Ok(())
     }
 
     /// `<<: map` or `<<: [map, map]`: of the maps in a list the earlier ones win, of the members
@@ -654,30 +766,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn map(&mut self, members: Members, start: Mark) -> Node {
-        self.decoded += 1;
-        Node {
-            content: Content::Map(Object::from_entries(members.entries)),
-            start,
-            nodes: members.nodes + 1,
-            bytes: members.bytes,
-            height: members.height + 1,
-            merge: false,
-            aliased: false,
-            places: Places::map(members.places),
-        }
-    }
-
-    /// An alias may bring a tall tree to a deep place.
-    fn check_height(&self, depth: usize, node: &Node) -> Result<(), Problem> {
-        if node.aliased && depth + node.height > MAX_DEPTH {
-            let message = format!("exceeded max depth of {MAX_DEPTH}").into();
-            let at = Some(node.start);
-            return Err(Problem { message, at, context: Mark::default(), scanner: true });
-        }
-        Ok(())
-    }
-
     fn json(&mut self, node: Node) -> Value {
         match node.content {
             Content::List(list) => list,
@@ -704,13 +792,9 @@ impl<'a> Parser<'a> {
     }
 }
 
-#[derive(Default)]
-struct List {
-    items: Vec<Value>,
-    places: Vec<Place>,
-    nodes: usize,
-    bytes: usize,
-    height: usize,
+fn too_deep(at: Mark) -> Problem {
+    let message = format!("exceeded max depth of {MAX_DEPTH}").into();
+    Problem { message, at: Some(at), context: Mark::default(), scanner: true }
 }
 
 impl Node {

@@ -1,6 +1,6 @@
 //! What a scalar's text means: YAML 1.1's types as go-yaml v2 resolves them.
 
-use crate::{Number, Str, Value, gofloat, gofmt};
+use crate::{Number, Str, Value, gofloat, gofmt, json};
 
 /// What the handle `!!` stands for.
 pub(super) const TAG_PREFIX: &str = "tag:yaml.org,2002:";
@@ -96,7 +96,7 @@ pub(super) fn resolve(tag: &str, text: Str) -> Result<Scalar, String> {
     };
     match name {
         Some("binary") => match decode_base64(&text) {
-            Some(bytes) => Ok(Scalar::String(String::from_utf8_lossy(&bytes).into())),
+            Some(bytes) => Ok(Scalar::String(json::lossy(&bytes).as_ref().into())),
             None => Err("!!binary value contains invalid base64 data".to_owned()),
         },
         Some("timestamp") if is_timestamp(&text) => Ok(Scalar::String(text)),
@@ -122,8 +122,7 @@ fn plain(text: &str) -> Option<Scalar> {
     };
     match first {
         b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => word(text),
-        b'.' => word(text)
-            .or_else(|| is_float(text).then(|| text.parse().ok()).flatten().and_then(finite)),
+        b'.' => word(text).or_else(|| separated(text).then(|| number(text)).flatten()),
         b'+' | b'-' | b'0'..=b'9' => word(text).or_else(|| number(text)),
         _ => None,
     }
@@ -156,7 +155,25 @@ fn number(text: &str) -> Option<Scalar> {
     if let Some(int) = integer(text) {
         return Some(int);
     }
+    if let Some(digits) = text.strip_prefix("0b") {
+        // Left over from before Go knew this prefix: `0b-101` is -5.
+        return i64::from_str_radix(digits, 2).ok().map(Scalar::Int);
+    }
     is_float(text).then(|| text.parse().ok()).flatten().and_then(finite)
+}
+
+/// Whether every underscore stands between two digits, as Go's `ParseFloat` wants it.
+fn separated(text: &str) -> bool {
+    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let mut parts = text.split('_').map(str::as_bytes).peekable();
+    while let Some(part) = parts.next() {
+        if let Some(next) = parts.peek()
+            && !(digit(part.last()) && digit(next.first()))
+        {
+            return false;
+        }
+    }
+    true
 }
 
 /// Go's `strconv.ParseInt(text, 0, 64)`, then `ParseUint`.

@@ -250,9 +250,6 @@ impl<'a> Scanner<'a> {
 
     fn skip_to_token(&mut self) {
         loop {
-            if self.mark.column == 0 && self.rest().starts_with('\u{feff}') {
-                self.skip();
-            }
             // In block context a tab cannot indent, so it is an error wherever a key may start.
             while let Some(byte) = self.byte(0)
                 && (byte == b' '
@@ -329,14 +326,23 @@ impl<'a> Scanner<'a> {
         if let Some(key) = self.simple_keys.last_mut()
             && key.possible
         {
-            let SimpleKey { required, mark, .. } = *key;
+            let SimpleKey { required, mark, token, .. } = *key;
             key.possible = false;
-            self.pending_keys.pop_back();
+            self.forget(token);
             if required {
                 return Err(self.problem(mark, "could not find expected ':'"));
             }
         }
         Ok(())
+    }
+
+    /// Strikes a key off the list of those still possible. It is the first or the last one there.
+    fn forget(&mut self, token: usize) {
+        if self.pending_keys.back().is_some_and(|(pending, _)| *pending == token) {
+            self.pending_keys.pop_back();
+        } else if self.pending_keys.front().is_some_and(|(pending, _)| *pending == token) {
+            self.pending_keys.pop_front();
+        }
     }
 
     /// Whether the key at `level` can still be one; it must end on its line and not be too long.
@@ -352,7 +358,7 @@ impl<'a> Scanner<'a> {
             return Ok(true);
         }
         key.possible = false;
-        self.pending_keys.retain(|pending| *pending != (token, level));
+        self.forget(token);
         if required {
             return Err(self.problem(mark, "could not find expected ':'"));
         }
@@ -463,7 +469,8 @@ impl<'a> Scanner<'a> {
 
     fn fetch_flow_start(&mut self, kind: Kind<'a>) -> Result<(), Problem> {
         self.save_simple_key()?;
-        self.simple_keys.push(SimpleKey::default());
+        let token = self.taken + self.tokens.len();
+        self.simple_keys.push(SimpleKey { token, ..SimpleKey::default() });
         self.flow_level += 1;
         self.simple_key_allowed = true;
         self.push_indicator(kind);
@@ -474,7 +481,11 @@ impl<'a> Scanner<'a> {
         self.remove_simple_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
-            self.simple_keys.pop();
+            // An odd corner of go-yaml: a level in which no key was ever possible still has the
+            // number of its own bracket, so that an empty `{}` or `[]` cannot be a simple key.
+            if let Some(SimpleKey { token, .. }) = self.simple_keys.pop() {
+                self.forget(token);
+            }
         }
         self.simple_key_allowed = false;
         self.push_indicator(kind);
@@ -526,8 +537,8 @@ impl<'a> Scanner<'a> {
             self.roll_indent(key.mark.column, Some(key.token), kind, key.mark);
             if let Some(key) = self.simple_keys.last_mut() {
                 key.possible = false;
-                self.pending_keys.pop_back();
             }
+            self.forget(key.token);
             self.simple_key_allowed = false;
         } else {
             if self.flow_level == 0 {
