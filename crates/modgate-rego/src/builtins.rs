@@ -34,6 +34,7 @@ mod operand;
 mod patterns;
 mod sets;
 mod strings;
+mod time;
 mod types;
 mod units;
 mod versions;
@@ -129,6 +130,7 @@ const GROUPS: &[&[Builtin]] = &[
     patterns::BUILTINS,
     sets::BUILTINS,
     strings::BUILTINS,
+    time::BUILTINS,
     types::BUILTINS,
     units::BUILTINS,
     versions::BUILTINS,

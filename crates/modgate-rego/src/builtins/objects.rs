@@ -283,36 +283,53 @@ fn reachable_paths<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome
 }
 
 /// Depth first without recursion, since a path may be as long as the graph is large.
+///
+/// What one path has reached ends the later ones from the same first edge as well, which is what
+/// the recorded cases have; OPA 1.19 itself has since come to look at each path alone.
 fn follow<'a>(
     context: &Context<'a>,
     graph: Object<'a>,
     start: Value<'a>,
     paths: &mut Vec<Value<'a>>,
 ) -> Result<(), BuiltinError> {
-    let Some(edges) = neighbours(graph, start) else { return Ok(()) };
-    let mut path = vec![start];
-    if edges.is_empty() {
-        return commit(context, &path, paths);
+    let Some(first) = neighbours(graph, start) else { return Ok(()) };
+    if first.is_empty() {
+        return commit(context, &[start], paths);
     }
-    let mut pending = vec![edges.into_iter()];
-    while let Some(edges) = pending.last_mut() {
-        context.spend(path.len())?;
-        let Some(node) = edges.next() else {
-            pending.pop();
-            path.pop();
-            continue;
-        };
-        match neighbours(graph, node) {
-            _ if path.contains(&node) => commit(context, &path, paths)?,
-            // A node that the graph lacks is no part of the path.
-            None => commit(context, &path, paths)?,
-            Some(edges) => {
-                path.push(node);
-                if edges.is_empty() {
-                    commit(context, &path, paths)?;
-                    path.pop();
-                } else {
-                    pending.push(edges.into_iter());
+    for edge in first {
+        let mut reached = BTreeSet::from([start]);
+        let mut path = vec![start];
+        let mut pending: Vec<std::vec::IntoIter<Value<'a>>> = Vec::new();
+        let mut next = Some(edge);
+        loop {
+            context.spend(path.len())?;
+            match next.take() {
+                // A node that the graph lacks is no part of the path.
+                Some(node) => match neighbours(graph, node) {
+                    None => commit(context, &path, paths)?,
+                    Some(edges) => {
+                        path.push(node);
+                        if edges.is_empty() {
+                            commit(context, &path, paths)?;
+                            path.pop();
+                        } else {
+                            pending.push(edges.into_iter());
+                        }
+                    }
+                },
+                None => {
+                    let Some(edges) = pending.last_mut() else { break };
+                    match edges.next() {
+                        None => {
+                            pending.pop();
+                            path.pop();
+                        }
+                        Some(node) if reached.contains(&node) => commit(context, &path, paths)?,
+                        Some(node) => {
+                            reached.extend(path.last().copied());
+                            next = Some(node);
+                        }
+                    }
                 }
             }
         }
