@@ -3,10 +3,12 @@
 
 pub(crate) mod builtin;
 mod case;
+mod certs;
+mod crypto;
 mod dates;
 mod defaults;
 mod dicts;
-mod encoding;
+pub(crate) mod encoding;
 mod json;
 mod lists;
 mod methods;
@@ -206,6 +208,8 @@ const SPRIG: &[&[Function]] = &[
     versions::FUNCTIONS,
     urls::FUNCTIONS,
     random::FUNCTIONS,
+    crypto::FUNCTIONS,
+    certs::FUNCTIONS,
 ];
 
 /// The function a template means by `name`. Sprig's own come first: its `slice` replaces Go's.

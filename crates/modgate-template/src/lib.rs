@@ -3,7 +3,6 @@
 //! [`Template::parse`] turns text into an immutable template; [`Template::render`] runs it over
 //! [`Data`] within an [`Env`].
 
-mod certs;
 mod cx;
 mod data;
 mod env;
@@ -11,6 +10,7 @@ mod equal;
 mod error;
 mod exec;
 mod funcs;
+mod pki;
 mod print;
 mod semver;
 mod syntax;

@@ -155,16 +155,16 @@ fn arg<'a>(cx: &Cx<'a>, value: &Val<'a>, depth: usize) -> Result<Arg<'a>> {
         }
         Val::Pointer(value) if cx.is_pristine() => Arg::Value(value),
         Val::Pointer(value) => arg(cx, &Val::of_json(value), depth + 1)?,
-        Val::Complex(..)
-        | Val::Context
-        | Val::Time(_)
-        | Val::Duration(_)
-        | Val::Month(_)
-        | Val::Weekday(_)
-        | Val::Version(_)
-        | Val::Certificate(_) => {
+        Val::Duration(value) => named(value.0, type_name, value.to_string().into()),
+        Val::Month(month) => named(month.0.into(), type_name, month.name().into()),
+        Val::Weekday(day) => named(day.0.into(), type_name, day.name().into()),
+        Val::Complex(..) | Val::Context | Val::Time(_) | Val::Version(_) | Val::Certificate(_) => {
             let printed = String::from_utf8_lossy(&text(cx, value)?).into_owned();
             Arg::Stringer { type_name: type_name.into(), text: printed.into() }
         }
     })
+}
+
+fn named<'a>(value: i64, type_name: &'static str, text: Cow<'a, str>) -> Arg<'a> {
+    Arg::NamedInt { value, type_name, text }
 }

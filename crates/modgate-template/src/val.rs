@@ -5,7 +5,7 @@ use std::rc::Rc;
 use modgate_value::{Object, Value};
 
 use crate::{
-    certs::Certificate,
+    pki::Certificate,
     semver::Version,
     text::Text,
     time::{Duration, Month, Time, Weekday},

@@ -8,7 +8,7 @@ use crate::{
     funcs::method,
     syntax::{Expr, ExprKind},
     text::Text,
-    val::{ListKind, Val},
+    val::Val,
 };
 
 impl<'a> Run<'a> {

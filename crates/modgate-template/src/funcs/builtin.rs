@@ -1,13 +1,12 @@
 //! The functions of `text/template` itself.
 
 use crate::{
-    Data,
     cx::{Cx, Fault, Result},
     funcs::{Args, Function, Ty},
     print,
     text::Text,
     unicode,
-    val::{Kind, List, Map, Val},
+    val::{Kind, Map, Val},
 };
 
 pub(crate) const FUNCTIONS: &[Function] = &[

@@ -40,7 +40,7 @@ pub(crate) fn base64_encode(bytes: &[u8]) -> String {
 }
 
 /// Digits of `bits` bits each from a power-of-two alphabet, padded to groups.
-fn encode(bytes: &[u8], alphabet: &[u8], bits: u32, group: usize) -> String {
+pub(super) fn encode(bytes: &[u8], alphabet: &[u8], bits: u32, group: usize) -> String {
     let mut out = String::with_capacity(bytes.len() * 8 / bits as usize + group);
     let mut push = |digit: u32| {
         let index = (digit & ((1 << bits) - 1)) as usize;

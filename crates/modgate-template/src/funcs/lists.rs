@@ -89,12 +89,18 @@ fn chunk<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     let list = list_of(args.get(1), "Cannot chunk type")?;
     let items = items(cx, &list)?;
     let Ok(size @ 1..) = usize::try_from(args.int(0)) else {
-        // Go computes the number of chunks in floats; it comes out as 0 for long negative chunks
-        // of a list, and otherwise as a length that cannot be.
-        let magnitude = args.int(0).unsigned_abs();
-        let below = u64::try_from(items.len()).unwrap_or(u64::MAX).saturating_sub(1);
-        if magnitude != 0 && !items.is_empty() && below > 0 && below <= magnitude {
-            return cx.list(Vec::new(), ListKind::Lists);
+        // Go computes the number and lengths of chunks in floats; with a negative size that comes
+        // out as something only for lists that are shorter.
+        let magnitude = usize::try_from(args.int(0).unsigned_abs()).unwrap_or(usize::MAX);
+        match items.len() {
+            1 if magnitude > 1 => {
+                let only = cx.any_list(items)?;
+                return cx.list(vec![only], ListKind::Lists);
+            }
+            length if length > 1 && length - 1 <= magnitude => {
+                return cx.list(Vec::new(), ListKind::Lists);
+            }
+            _ => {}
         }
         return Err(Fault::new("runtime error: makeslice: len out of range"));
     };

@@ -4,6 +4,7 @@ mod decimal;
 
 pub(crate) use cast::{to_float, to_int};
 use decimal::Decimal;
+use modgate_value::gofloat;
 
 use crate::{
     cx::{Cx, Fault, Result},
@@ -132,8 +133,8 @@ fn decimals<'a>(
     let decimal = |value: &Val<'a>| {
         let float = to_float(value);
         Decimal::of_float(float).ok_or_else(|| {
-            let name = if float.is_nan() { "NaN" } else { "infinity" };
-            Fault::new(format!("Cannot create a Decimal from {name}"))
+            let shown = gofloat::general(float);
+            Fault::new(format!("Cannot create a Decimal from {shown}"))
         })
     };
     let mut result = decimal(first)?;

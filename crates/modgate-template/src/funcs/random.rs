@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let name = args.str(0);
         match cx.env.host.resolve_host(&name)? {
             Some(address) => cx.text(address),
-            None => Err(Fault::new("runtime error: index out of range [0] with length 0")),
+            None => Err(Fault::new("invalid argument to Intn")),
         }
     })
     .impure(),

@@ -226,10 +226,10 @@ fn out_of_bounds(bounds: impl std::fmt::Display) -> Fault {
 /// `text[start:end]` in bytes; as in Go, bounds that do not fit are an error.
 fn byte_range(text: &[u8], start: i64, end: i64) -> Result<Vec<u8>> {
     let length = text.len();
-    let end = usize::try_from(end)
-        .ok()
-        .filter(|end| *end <= length)
-        .ok_or_else(|| out_of_bounds(format_args!("[:{end}] with length {length}")))?;
+    let end = usize::try_from(end).ok().filter(|end| *end <= length).ok_or_else(|| match end {
+        0.. => out_of_bounds(format_args!("[:{end}] with length {length}")),
+        _ => out_of_bounds(format_args!("[:{end}]")),
+    })?;
     let start = usize::try_from(start)
         .ok()
         .filter(|start| *start <= end)

@@ -62,7 +62,6 @@ pub(crate) enum BranchKind {
 #[derive(Debug, Clone)]
 pub(crate) struct Branch {
     pub(crate) kind: BranchKind,
-    pub(crate) pos: Pos,
     pub(crate) pipe: Pipeline,
     pub(crate) list: Vec<Node>,
     pub(crate) otherwise: Option<Vec<Node>>,

@@ -8,8 +8,8 @@ use modgate_value::{Str, regex::GoRegex};
 use super::{
     Number,
     ast::{
-        Branch, BranchKind, Command, Expr, ExprKind, Fields, Literal, Node, Pipeline, Pos, Tree,
-        Trees, VarId,
+        Branch, BranchKind, Command, Expr, ExprKind, Fields, Literal, Node, Pipeline, Tree, Trees,
+        VarId,
     },
     lex::{Kind, Lexer, Token},
 };
@@ -105,9 +105,7 @@ impl<'t> Parser<'t> {
             self.peeked -= 1;
         } else {
             let token = self.lexer.next_token();
-            if let [slot, ..] = &mut self.tokens {
-                *slot = Some(token);
-            }
+            self.tokens[0] = Some(token);
         }
         self.tokens.get(self.peeked).cloned().flatten().unwrap_or_else(|| self.lexer.next_token())
     }
@@ -355,8 +353,7 @@ impl<'t> Parser<'t> {
             End::Else => Some(self.otherwise(kind)?),
         };
         self.visible.truncate(visible);
-        let pos = pipe.pos;
-        Ok(Node::Branch(Box::new(Branch { kind, pos, pipe, list, otherwise })))
+        Ok(Node::Branch(Box::new(Branch { kind, pipe, list, otherwise })))
     }
 
     /// What follows `else`. `else if` and `else with` share the `end` of the block they follow.

@@ -51,6 +51,16 @@ pub enum Arg<'a> {
         /// What its `Error` or `String` method returns.
         text: Cow<'a, str>,
     },
+    /// An integer that prints itself, such as a `time.Month`: its text for the verbs of strings, the
+    /// number for all others.
+    NamedInt {
+        /// The number.
+        value: i64,
+        /// The name of its Go type.
+        type_name: &'a str,
+        /// What its `String` method returns.
+        text: Cow<'a, str>,
+    },
     /// A value as `encoding/json` decodes it into an `interface{}`: `float64`, `string`, `bool`,
     /// `nil`, `[]interface {}` and `map[string]interface {}`.
     Value(&'a Value),
@@ -77,7 +87,9 @@ impl<'a> Arg<'a> {
         match self {
             Self::Nil | Self::Value(Value::Null) => "<nil>",
             Self::Bool(_) | Self::Value(Value::Bool(_)) => "bool",
-            Self::Int(_, name) | Self::Uint(_, name) => name,
+            Self::Int(_, name) | Self::Uint(_, name) | Self::NamedInt { type_name: name, .. } => {
+                name
+            }
             Self::BigInt(_) => "*big.Int",
             Self::Float(_) | Self::Value(Value::Number(_)) => "float64",
             Self::String(_) | Self::Value(Value::String(_)) => "string",
@@ -477,6 +489,13 @@ impl<'b> Printer<'b> {
                 'v' => self.string(text),
                 _ => self.text(arg, text, verb),
             },
+            Arg::NamedInt { text, .. } if verb == 'v' && !self.spec.sharp_v => self.string(text),
+            Arg::NamedInt { text, .. } if matches!(verb, 's' | 'q' | 'x' | 'X') => {
+                self.text(arg, text, verb)
+            }
+            Arg::NamedInt { value, .. } => {
+                self.integer(arg, value.unsigned_abs(), *value < 0, true, verb)
+            }
             Arg::Bytes(bytes) => self.bytes(bytes, verb),
             Arg::List { type_name, elements } => {
                 self.sequence(type_name, elements.iter().cloned(), verb, depth)

@@ -1,0 +1,26 @@
+//! Keys and certificates, as Sprig makes them with Go's `crypto` packages.
+//!
+//! Everything random comes from the host, and the search for primes spends the budget, so that a
+//! template cannot hold up a request. RSA is plain big-integer arithmetic without protection
+//! against timing; nobody but the template sees these keys while they are used.
+
+mod certificate;
+mod der;
+mod dsa;
+mod key;
+mod pem;
+mod prime;
+mod rsa;
+
+pub(crate) use certificate::{Authority, Request, check_certificate};
+pub(crate) use key::{Key, KeyKind};
+pub(crate) use pem::decode as decode_pem;
+
+/// A certificate and its key, both PEM: Sprig's `certificate` struct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    /// `.Cert`
+    pub(crate) certificate: String,
+    /// `.Key`
+    pub(crate) key: String,
+}

@@ -1,0 +1,127 @@
+//! RSA: key pairs and PKCS #1 v1.5 signatures over SHA-256 (RFC 8017).
+
+use num_bigint::BigUint;
+
+use super::{
+    der::{Reader, element, integer, object_id, oid, sequence},
+    prime::{power, prime},
+};
+use crate::cx::{Cx, Fault, Result};
+
+const EXPONENT: u32 = 65_537;
+
+/// The largest modulus taken from a template, in bits.
+const MAX_BITS: u64 = 8_192;
+
+#[derive(Clone)]
+pub(crate) struct RsaKey {
+    modulus: BigUint,
+    public: BigUint,
+    private: BigUint,
+    p: BigUint,
+    q: BigUint,
+}
+
+impl RsaKey {
+    /// A new key with a modulus of `bits` bits.
+    pub(super) fn generate(cx: &Cx<'_>, bits: u64) -> Result<Self> {
+        let public = BigUint::from(EXPONENT);
+        let one = BigUint::from(1u8);
+        loop {
+            let p = prime(cx, bits / 2)?;
+            let q = prime(cx, bits - bits / 2)?;
+            if p == q {
+                continue;
+            }
+            let totient = (&p - &one) * (&q - &one);
+            if let Some(private) = public.modinv(&totient) {
+                return Ok(Self { modulus: &p * &q, public, private, p, q });
+            }
+        }
+    }
+
+    /// `d mod (p-1)`, `d mod (q-1)` and `q^-1 mod p`.
+    fn chinese(&self) -> Option<(BigUint, BigUint, BigUint)> {
+        let one = BigUint::from(1u8);
+        let by_p = &self.private % (&self.p - &one);
+        let by_q = &self.private % (&self.q - &one);
+        Some((by_p, by_q, self.q.modinv(&self.p)?))
+    }
+
+    /// PKCS #1 `RSAPrivateKey`.
+    pub(super) fn to_der(&self) -> Vec<u8> {
+        let zero = BigUint::ZERO;
+        let (by_p, by_q, inverse) =
+            self.chinese().unwrap_or((zero.clone(), zero.clone(), zero.clone()));
+        let numbers = [
+            &zero,
+            &self.modulus,
+            &self.public,
+            &self.private,
+            &self.p,
+            &self.q,
+            &by_p,
+            &by_q,
+            &inverse,
+        ];
+        element(super::der::SEQUENCE, &numbers.map(integer).concat())
+    }
+
+    pub(super) fn from_der(der: &[u8]) -> Result<Self, String> {
+        let mut outer = Reader(der);
+        let mut numbers = outer.sequence()?;
+        if numbers.integer()? != BigUint::ZERO {
+            return Err("x509: unsupported private key version".to_owned());
+        }
+        let key = Self {
+            modulus: numbers.integer()?,
+            public: numbers.integer()?,
+            private: numbers.integer()?,
+            p: numbers.integer()?,
+            q: numbers.integer()?,
+        };
+        let small = BigUint::from(3u8);
+        let parts = [&key.modulus, &key.public, &key.private, &key.p, &key.q];
+        if parts.into_iter().any(|part| *part < small) {
+            return Err("x509: private key contains zero or negative value".to_owned());
+        }
+        if key.modulus.bits() > MAX_BITS {
+            return Err(format!("RSA modulus of more than {MAX_BITS} bits"));
+        }
+        if &key.p * &key.q != key.modulus || key.chinese().is_none() {
+            return Err("crypto/rsa: invalid prime or product".to_owned());
+        }
+        Ok(key)
+    }
+
+    /// `RSAPublicKey`
+    pub(super) fn public_der(&self) -> Vec<u8> {
+        sequence(&[&integer(&self.modulus), &integer(&self.public)])
+    }
+
+    /// Signs a SHA-256 digest.
+    pub(super) fn sign(&self, cx: &Cx<'_>, digest: &[u8]) -> Result<Vec<u8>> {
+        let algorithm = sequence(&[&object_id(oid::SHA256), &[5, 0]]);
+        let info = sequence(&[&algorithm, &element(super::der::OCTET_STRING, digest)]);
+        let length = usize::try_from(self.modulus.bits().div_ceil(8)).unwrap_or(0);
+        let Some(padding) = length.checked_sub(info.len() + 3).filter(|padding| *padding >= 8)
+        else {
+            return Err(Fault::new("crypto/rsa: message too long for RSA public key size"));
+        };
+        let padded = [&[0, 1][..], &vec![0xFF; padding], &[0], &info].concat();
+        let message = BigUint::from_bytes_be(&padded);
+        let failed = || Fault::new("rsa: internal error");
+        let (by_p, by_q, inverse) = self.chinese().ok_or_else(failed)?;
+        let mod_p = power(cx, &message, &by_p, &self.p)?;
+        let mod_q = power(cx, &message, &by_q, &self.q)?;
+        // mod_p - mod_q, kept from going below zero.
+        let difference = (&self.p + mod_p - (&mod_q % &self.p)) % &self.p;
+        let signature = mod_q + (difference * inverse % &self.p) * &self.q;
+        // A wrong signature could give the key away.
+        if power(cx, &signature, &self.public, &self.modulus)? != message {
+            return Err(failed());
+        }
+        let bytes = signature.to_bytes_be();
+        Ok([vec![0; length.saturating_sub(bytes.len())], bytes].concat())
+    }
+}
