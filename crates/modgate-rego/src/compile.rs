@@ -19,6 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_value::Str;
 
+pub(crate) use self::types::Environment;
 use self::{
     errors::{Errors, Text},
     hir::{Term, TermKind, Visit, walk_body, walk_term},
@@ -27,7 +28,6 @@ use self::{
     resolve::{Globals, Resolver},
     safety::{Unsafe, VarSet},
     symbols::{Constants, Symbols},
-    types::Environment,
 };
 use crate::{
     ast::{self, HeadKind, Module, RegoVersion, Span},
@@ -108,8 +108,8 @@ impl<'m> Compiler<'m> {
         let mut drafts = self.resolve(&mut late);
         self.errors.finish()?;
         conflicts.finish()?;
-        for (code, span, message) in late {
-            self.errors.push(code, span, message);
+        for (code, span, message, details) in late {
+            self.errors.push_with(code, span, message, details);
         }
         self.errors.finish()?;
 
@@ -126,7 +126,8 @@ impl<'m> Compiler<'m> {
         self.errors.finish()?;
         let order = recursion::check(&self.symbols, self.modules, &dependencies, &mut self.errors);
         self.errors.finish()?;
-        self.check_types(&drafts, &order);
+        let environment = self.check_types(&drafts, &order);
+        self.errors.sort();
         self.errors.finish()?;
 
         let mut rules = Vec::with_capacity(drafts.len());
@@ -162,10 +163,11 @@ impl<'m> Compiler<'m> {
             builtins: self.symbols.builtins.into(),
             replaces_functions,
             replaces_data,
+            types: Arc::new(environment),
         })
     }
 
-    fn check_types(&mut self, drafts: &[Draft], order: &[usize]) {
+    fn check_types(&mut self, drafts: &[Draft], order: &[usize]) -> Environment {
         let mut environment = Environment::new();
         for draft in order.iter().filter_map(|rule| drafts.get(*rule)) {
             let rule = self.symbols.rule(self.modules, draft.id);
@@ -182,10 +184,16 @@ impl<'m> Compiler<'m> {
                     body: &branch.body,
                     leaf: &branch.leaf,
                     is_member: matches!(rule.head.kind, HeadKind::Member(_)),
+                    is_function: self
+                        .symbols
+                        .groups
+                        .get(group.0 as usize)
+                        .is_some_and(|group| matches!(group.kind, GroupKind::Function { .. })),
                 };
                 types::check_rule(&self.symbols, &mut environment, &checked, &mut self.errors);
             }
         }
+        environment
     }
 
     fn check_imports(&mut self) {
@@ -244,7 +252,7 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    fn resolve(&mut self, late: &mut Vec<(Code, Span, String)>) -> Vec<Draft> {
+    fn resolve(&mut self, late: &mut Vec<resolve::Late>) -> Vec<Draft> {
         let mut drafts = Vec::new();
         let mut next = 0;
         for (index, module) in self.modules.iter().enumerate() {
@@ -286,7 +294,7 @@ impl<'m> Compiler<'m> {
                         span: at(branch.span),
                     });
                 }
-                drafts.push(Draft { id, vars: resolver.vars, args, branches });
+                drafts.push(Draft { id, vars: resolver.finish(), args, branches });
             }
         }
         drafts
@@ -454,10 +462,10 @@ fn compile_query(
     let mut late = Vec::new();
     let mut resolver = Resolver::new(&mut symbols, &globals, &mut errors, &mut late, module, true);
     let (body, outputs) = resolver.query(&body);
-    let mut vars = resolver.vars;
+    let mut vars = resolver.finish();
     errors.finish()?;
-    for (code, span, message) in late {
-        errors.push(code, span, message);
+    for (code, span, message, details) in late {
+        errors.push_with(code, span, message, details);
     }
     errors.finish()?;
     let body = expand::body(&mut vars, body);
@@ -467,7 +475,7 @@ fn compile_query(
         errors.push(code, span, message);
     }
     errors.finish()?;
-    types::check_query(&symbols, &Environment::new(), &vars, &body, &mut errors);
+    types::check_query(&symbols, &program.types, &vars, &body, &mut errors);
     errors.finish()?;
     let mut lowerer = Lowerer::new(&mut symbols, &mut vars, true);
     let mut bound = VarSet::new();

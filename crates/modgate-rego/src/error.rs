@@ -66,12 +66,14 @@ pub struct Error {
 impl Error {
     /// An error at a place of `text`.
     pub(crate) fn at(code: Code, file: &Str, text: &str, span: Span, message: String) -> Self {
-        let (line, column, excerpt) = locate(text, span.start as usize);
-        let details = match code {
-            Code::Parse => caret(excerpt, column),
-            _ => Vec::new(),
-        };
-        Self { code, message, file: file.clone(), line, column, span, details }
+        let (line, column, _) = locate(text, span.start as usize);
+        Self { code, message, file: file.clone(), line, column, span, details: Vec::new() }
+    }
+
+    /// With the line it is in and a caret below the place.
+    pub(crate) fn with_excerpt(mut self, text: &str) -> Self {
+        self.details = excerpt(text, self.span.start as usize);
+        self
     }
 
     /// The whole error as OPA prints it: one line, then the details, each behind a tab.
@@ -85,14 +87,21 @@ impl Error {
     }
 }
 
-/// A line, and a caret below the column.
-fn caret(excerpt: &str, column: u32) -> Vec<String> {
-    let line = excerpt.trim_start_matches('\t');
-    let tabs = excerpt.len() - line.len();
-    // OPA counts bytes here, not characters.
-    let before = (column as usize).saturating_sub(1);
-    let bytes: usize = excerpt.chars().take(before).map(char::len_utf8).sum();
-    let indent = bytes.saturating_sub(tabs);
+/// The line of an offset and a caret below it; white space belongs to what stands before it.
+fn excerpt(text: &str, offset: usize) -> Vec<String> {
+    let bytes = text.as_bytes();
+    let mut at = offset.min(bytes.len().saturating_sub(1));
+    while at > 0 && bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at -= 1;
+    }
+    let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let before = bytes.get(..at).unwrap_or(bytes);
+    let begin = before.iter().rposition(is_break).map_or(0, |newline| newline + 1);
+    let after = bytes.get(at..).unwrap_or(&[]);
+    let end = at + after.iter().position(is_break).unwrap_or(after.len());
+    let whole = text.get(begin..end).unwrap_or("");
+    let line = whole.trim_start_matches('\t');
+    let indent = (at - begin).saturating_sub(whole.len() - line.len());
     vec![line.to_owned(), format!("{:indent$}^", "")]
 }
 

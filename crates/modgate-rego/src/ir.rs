@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_value::Str;
 
-use crate::{ast::Span, builtins};
+use crate::{ast::Span, builtins, compile::Environment};
 
 /// The value of a constant.
 pub type Constant = modgate_value::Value;
@@ -71,6 +71,8 @@ pub struct Program {
     pub replaces_functions: bool,
     /// Whether any `with` replaces something under `data`; when not, references need not look.
     pub replaces_data: bool,
+    /// What was inferred about rules, for checking queries.
+    pub(crate) types: Arc<Environment>,
 }
 
 /// The text of a module, for locations.

@@ -63,6 +63,7 @@ struct Mark {
     token: Token,
     last_end: usize,
     errors: usize,
+    hints: usize,
 }
 
 struct Parser<'t> {
@@ -84,6 +85,8 @@ struct Parser<'t> {
     height: usize,
     /// Tokens that may still be read, backing up included.
     fuel: usize,
+    /// Advice for the next error.
+    hints: Vec<&'static str>,
     errors: Vec<Error>,
 }
 
@@ -128,6 +131,7 @@ impl<'t> Parser<'t> {
             depth: 0,
             height: 0,
             fuel: 10_000 + text.len().saturating_mul(16),
+            hints: Vec::new(),
             errors: Vec::new(),
         };
         parser.advance();
@@ -194,13 +198,19 @@ impl<'t> Parser<'t> {
     }
 
     fn mark(&self) -> Mark {
-        Mark { token: self.token, last_end: self.last_end, errors: self.errors.len() }
+        Mark {
+            token: self.token,
+            last_end: self.last_end,
+            errors: self.errors.len(),
+            hints: self.hints.len(),
+        }
     }
 
     fn reset(&mut self, mark: Mark) {
         self.token = mark.token;
         self.last_end = mark.last_end;
         self.errors.truncate(mark.errors);
+        self.hints.truncate(mark.hints);
     }
 
     /// A keyword directly followed by `.` or `[` is a name: `if.x`.
@@ -237,6 +247,24 @@ impl<'t> Parser<'t> {
     }
 
     fn error(&mut self, span: Span, message: impl Into<String>) {
+        let mut message = message.into();
+        match self.hints.as_slice() {
+            [] => {}
+            [hint] => message.push_str(&format!(" (hint: {hint})")),
+            hints => message.push_str(&format!(" (hints: {})", hints.join(", "))),
+        }
+        self.hints.clear();
+        let mut error =
+            Error::at(Code::Parse, self.name, self.text, span, message).with_excerpt(self.text);
+        if span.start as usize == self.text.len() {
+            // OPA counts the characters it has read.
+            error.column = error.column.saturating_sub(1);
+        }
+        self.errors.push(error);
+    }
+
+    /// An error about a whole statement, which OPA reports without the line.
+    fn error_in_statement(&mut self, span: Span, message: impl Into<String>) {
         self.errors.push(Error::at(Code::Parse, self.name, self.text, span, message.into()));
     }
 
@@ -264,6 +292,7 @@ impl<'t> Parser<'t> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
             self.error(self.span_here(), "max parsing recursion depth exceeded");
+            self.depth -= 1;
             return None;
         }
         Some(())
@@ -297,14 +326,14 @@ impl<'t> Parser<'t> {
             if self.at_keyword(Keyword::Package) && !is_ref {
                 let path = self.package()?;
                 if package.is_some() {
-                    self.error(self.span_from(start), "unexpected package");
+                    self.error_in_statement(self.span_from(start), "unexpected package");
                 } else if !first {
-                    self.error(self.span_from(start), "package expected");
+                    self.error_in_statement(self.span_from(start), "package expected");
                 }
                 package = Some((path, self.span_from(start)));
             } else {
                 if first {
-                    self.error(self.span_here(), "package expected");
+                    self.error_in_statement(self.span_here(), "package expected");
                     return None;
                 }
                 if self.at_keyword(Keyword::Import) && !is_ref {
@@ -316,7 +345,8 @@ impl<'t> Parser<'t> {
             first = false;
         }
         let Some((package, package_span)) = package else {
-            self.error(Span::default(), "empty module");
+            self.error_in_statement(Span::default(), "empty module");
+            self.errors.iter_mut().for_each(|error| (error.line, error.column) = (0, 0));
             return None;
         };
         Some(Module {
@@ -387,10 +417,12 @@ impl<'t> Parser<'t> {
         let term = term?;
         let path_span = term.span;
         let mut path = Vec::new();
+        let mut last_span = path_span;
         match term.kind {
             TermKind::Var(name) => path.push(name),
             TermKind::Ref(parts) => {
                 for (index, part) in parts.into_iter().enumerate() {
+                    last_span = part.span;
                     match part.kind {
                         TermKind::Var(name) if index == 0 => path.push(name),
                         TermKind::String(name) if index > 0 => path.push(name),
@@ -435,7 +467,7 @@ impl<'t> Parser<'t> {
                 "unexpected import path, must not end with a keyword, got: {last} (hint: import a \
                  different path or use an alias)"
             );
-            self.error(path_span, message);
+            self.error(last_span, message);
             return None;
         }
         match root.as_str() {
@@ -538,7 +570,7 @@ impl<'t> Parser<'t> {
                 }
                 _ => "expression cannot be used for rule head".to_owned(),
             };
-            self.error(expr.span, message);
+            self.error_in_statement(expr.span, message);
             return None;
         }
         let mut head = self.head(default)?;
@@ -553,20 +585,32 @@ impl<'t> Parser<'t> {
         // `p[x] { .. }` and a bare `p[x]` define a set, in version 0.
         if !has_if && !contains && !function && head.name.len() == 2 && head.value.is_none() {
             head.member = head.name.pop();
-        } else if !contains && head.value.is_none() {
+        } else if !contains && !function && head.value.is_none() {
             generated_value = true;
         }
         let bodiless = !has_if && !has_brace;
-        if bodiless
-            && !contains
-            && head.value.is_none()
-            && head.name.len() == 1
-            && !function
-            && head.member.is_none()
-        {
-            let span = head.span;
-            self.error(span, "var cannot be used for rule name");
-            return None;
+        if bodiless && !contains && head.value.is_none() {
+            // Only an expression after all; the message is the one for that.
+            let named = match head.name.as_slice() {
+                [Term { kind: TermKind::Var(name), .. }] => Some(name.as_str()),
+                _ => None,
+            };
+            let is_builtin = |name| crate::builtins::find(name).is_some();
+            let problem = if infix_operator(self.token.kind).is_some()
+                || (function && named.is_some_and(is_builtin))
+            {
+                Some("rule name conflicts with built-in function")
+            } else if self.at_keyword(Keyword::With) {
+                Some("expressions using with keyword cannot be used for rule head")
+            } else if named.is_some() && !function && head.member.is_none() {
+                Some("var cannot be used for rule name")
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                self.error_in_statement(head.span, problem);
+                return None;
+            }
         }
         let strict = self.rego_v1;
         let sort = if function { "function" } else { "rule" };
@@ -637,7 +681,8 @@ impl<'t> Parser<'t> {
             let body = self.braced_body()?;
             let span = self.span_from(start);
             if strict {
-                self.error(span, format!("`if` keyword is required before {sort} body"));
+                let message = format!("`if` keyword is required before {sort} body");
+                self.error_in_statement(span, message);
             }
             let mut head = head.clone();
             if let Some(args) = &mut head.args {
@@ -658,9 +703,14 @@ impl<'t> Parser<'t> {
 
     fn default_rule(&mut self, start: usize, head: RuleHead, rules: &mut Vec<Rule>) -> Option<()> {
         let span = self.span_from(start);
-        let Some(value) = head.value else {
-            self.error(span, "illegal default rule (must have a value)");
-            return None;
+        let value = match head.value {
+            Some(value) => value,
+            // OPA takes a bare name as `true`, but not `p.q` or `p[q]`.
+            None if head.name.len() != 2 => true_term(head.span),
+            None => {
+                self.error(span, "illegal default rule (must have a value)");
+                return None;
+            }
         };
         if let Some(sort) = not_constant(&value) {
             self.error(span, format!("illegal default rule (value cannot contain {sort})"));
@@ -770,8 +820,9 @@ impl<'t> Parser<'t> {
             Tok::Unify => {
                 self.advance();
                 let Some(value) = self.infix() else {
-                    let note =
-                        format!("expected rule value term (e.g., {name}[] = <VALUE> {{ ... }})");
+                    let note = format!(
+                        "expected rule value term (e.g., {name}[<nil>] = <VALUE> {{ ... }})"
+                    );
                     return self.fail(&note);
                 };
                 head.value = Some(value);
@@ -818,9 +869,7 @@ impl<'t> Parser<'t> {
                 return Some(vec![expr]);
             }
         }
-        if mark.token.kind != Tok::LBrace {
-            return None;
-        }
+        // Like OPA, whatever stands where the brace should is skipped.
         self.reset(mark);
         self.braced_body()
     }
@@ -844,7 +893,7 @@ impl<'t> Parser<'t> {
             let body = if self.at(Tok::LBrace) {
                 if !has_if && self.rego_v1 {
                     let span = self.span(start, self.token.end);
-                    self.error(span, "`if` keyword is required before rule body");
+                    self.error_in_statement(span, "`if` keyword is required before rule body");
                 }
                 self.braced_body()?
             } else if has_if {
@@ -949,9 +998,17 @@ impl<'t> Parser<'t> {
     }
 
     fn literal_expr(&mut self, start: usize, negated: bool) -> Option<Expr> {
+        let mark = self.mark();
         let term = self.expr()?;
         let span = self.span_from(start);
         let with = self.withs()?;
+        if self.version == RegoVersion::V0
+            && matches!(&term.kind, TermKind::Var(name) if name == "every")
+            && self.would_parse(mark, |this| this.every(start))
+        {
+            self.hints
+                .push("`import future.keywords.every` for `every x in xs { ... }` expressions");
+        }
         if negated && self.not_bodies {
             let inner = Expr {
                 kind: ExprKind::Term(term),
@@ -964,6 +1021,19 @@ impl<'t> Parser<'t> {
             return Some(Expr { kind, negated: false, with, span, generated: false });
         }
         Some(Expr { kind: ExprKind::Term(term), negated, with, span, generated: false })
+    }
+
+    /// Whether something could be parsed at `mark` if all future keywords were on.
+    fn would_parse<T>(&mut self, mark: Mark, parse: impl FnOnce(&mut Self) -> Option<T>) -> bool {
+        let here = self.mark();
+        let (depth, wildcards) = (self.depth, self.wildcards);
+        let keywords = std::mem::replace(&mut self.keywords, u8::MAX);
+        self.reset(mark);
+        let parsed = parse(self).is_some();
+        self.keywords = keywords;
+        (self.depth, self.wildcards) = (depth, wildcards);
+        self.reset(here);
+        parsed
     }
 
     fn withs(&mut self) -> Option<Vec<With>> {
@@ -1007,6 +1077,17 @@ impl<'t> Parser<'t> {
             return Some(Expr { kind, negated: false, with, span, generated: false });
         }
         self.reset(mark);
+        if self.version == RegoVersion::V0
+            && self.would_parse(mark, |this| {
+                this.advance();
+                let is_in = |term: &Term| {
+                    matches!(&term.kind, TermKind::Call(operator, _) if is_member_operator(operator))
+                };
+                this.infix().filter(is_in)
+            })
+        {
+            self.hints.push("`import future.keywords.in` for `some x in xs` expressions");
+        }
         let mut names = Vec::new();
         loop {
             self.advance();
@@ -1392,7 +1473,6 @@ impl<'t> Parser<'t> {
             other => {
                 let message = format!("illegal ref (head cannot be {})", other.type_name());
                 self.error(head.span, message);
-                return None;
             }
         }
         let mut height = self.height.max(1);

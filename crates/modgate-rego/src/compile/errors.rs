@@ -68,16 +68,19 @@ impl<'m> Errors<'m> {
         if name.is_empty() { format!("{line}:{column}") } else { format!("{name}:{line}") }
     }
 
+    /// Puts what was found in the order of its places.
+    pub(super) fn sort(&mut self) {
+        self.found.sort_by(|a, b| {
+            (&a.file, a.line, a.column, a.code, &a.message)
+                .cmp(&(&b.file, b.line, b.column, b.code, &b.message))
+        });
+    }
+
     /// What was found, if anything.
     pub(super) fn finish(&mut self) -> Result<(), Vec<Error>> {
         if self.found.is_empty() {
             return Ok(());
         }
-        let mut found = std::mem::take(&mut self.found);
-        found.sort_by(|a, b| {
-            (&a.file, a.line, a.column, a.code, &a.message)
-                .cmp(&(&b.file, b.line, b.column, b.code, &b.message))
-        });
-        Err(found)
+        Err(std::mem::take(&mut self.found))
     }
 }

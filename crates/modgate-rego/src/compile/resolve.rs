@@ -78,19 +78,25 @@ struct Scope {
     declared: Vec<(Var, Span)>,
 }
 
+/// An error to report when earlier stages find none: code, place, message, details.
+pub(super) type Late = (Code, Span, String, Vec<String>);
+
 /// Resolves the names of one rule.
 pub(super) struct Resolver<'c, 'm> {
     symbols: &'c mut Symbols,
     globals: &'c Globals,
     errors: &'c mut Errors<'m>,
     /// Errors of a later stage, worth reporting only when there are no earlier ones.
-    late: &'c mut Vec<(Code, Span, String)>,
-    pub(super) vars: Vars,
+    late: &'c mut Vec<Late>,
+    vars: Vars,
     scopes: Vec<Scope>,
     /// Variables that were never declared: one per name in the whole rule.
     plain: BTreeMap<Str, Var>,
     module: u32,
     deprecated_allowed: bool,
+    /// Errors that are reported only when the rule has no others.
+    unused: Vec<(Span, String)>,
+    failed: bool,
 }
 
 /// A branch of a rule, resolved.
@@ -107,7 +113,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
         symbols: &'c mut Symbols,
         globals: &'c Globals,
         errors: &'c mut Errors<'m>,
-        late: &'c mut Vec<(Code, Span, String)>,
+        late: &'c mut Vec<Late>,
         module: u32,
         deprecated_allowed: bool,
     ) -> Self {
@@ -121,7 +127,19 @@ impl<'c, 'm> Resolver<'c, 'm> {
             plain: BTreeMap::new(),
             module,
             deprecated_allowed,
+            unused: Vec::new(),
+            failed: false,
         }
+    }
+
+    /// The rule's variables, when all of it has been resolved.
+    pub(super) fn finish(self) -> Vars {
+        if !self.failed {
+            for (span, message) in self.unused {
+                self.errors.push(Code::Compile, span, message);
+            }
+        }
+        self.vars
     }
 
     /// The arguments of a function; their variables are known in all its branches.
@@ -185,6 +203,20 @@ impl<'c, 'm> Resolver<'c, 'm> {
                 self.error(Code::Compile, term.span, "rule arguments cannot contain calls");
                 return Term { kind: TermKind::Array(Vec::new()), span };
             }
+            ast::TermKind::Ref(parts) => {
+                // OPA takes the root of the reference for a parameter that nothing binds.
+                let root = match self.reference(parts, span).kind {
+                    TermKind::Ref(Root::Input, _) => "input",
+                    _ => "data",
+                };
+                self.late.push((
+                    Code::UnsafeVar,
+                    span,
+                    format!("var {root} is unsafe"),
+                    Vec::new(),
+                ));
+                return Term { kind: TermKind::Array(Vec::new()), span };
+            }
             _ => return self.term(term),
         };
         Term { kind, span }
@@ -236,6 +268,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
 
     fn error(&mut self, code: Code, span: Span, message: impl Into<String>) {
         let span = self.at(span);
+        self.failed = true;
         self.errors.push(code, span, message);
     }
 
@@ -244,7 +277,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
         for (var, span) in scope.declared {
             if self.vars.get(var).is_some_and(|info| info.uses == 0) {
                 let message = format!("declared var {} unused", self.vars.name(var));
-                self.errors.push(Code::Compile, span, message);
+                self.unused.push((span, message));
             }
         }
     }
@@ -396,10 +429,18 @@ impl<'c, 'm> Resolver<'c, 'm> {
                             let right = self.term(right);
                             ExprKind::Eq { left, right, assign: false }
                         }
-                        (Some("print"), _) if self.global("print").is_none() => return None,
+                        (Some("print"), _) if self.global("print").is_none() => {
+                            // Erased, as OPA does unless told otherwise; names still count.
+                            let late = self.late.len();
+                            for arg in args {
+                                self.term(arg);
+                            }
+                            self.late.truncate(late);
+                            return None;
+                        }
                         _ => {
                             let args: Vec<Term> = args.iter().map(|arg| self.term(arg)).collect();
-                            match self.callee(operator, args.len(), true, term.span) {
+                            match self.callee(operator, &args, true, term.span) {
                                 Some(callee) => call_kind(callee, args),
                                 None => return None,
                             }
@@ -654,7 +695,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
             }
             ast::TermKind::Call(operator, args) => {
                 let args: Vec<Term> = args.iter().map(|arg| self.term(arg)).collect();
-                match self.callee(operator, args.len(), false, term.span) {
+                match self.callee(operator, &args, false, term.span) {
                     Some(callee) => TermKind::Call(callee, args),
                     None => return self.constant(Value::Null, term.span),
                 }
@@ -690,8 +731,8 @@ impl<'c, 'm> Resolver<'c, 'm> {
         };
         let kind = match &head.kind {
             ast::TermKind::Var(name) => {
-                // Declared variables may hide even `input` and `data`.
-                let root = name == "input" || name == "data";
+                // Declared variables and, in version 0, rules may hide even `input` and `data`.
+                let root = (name == "input" || name == "data") && self.global(name).is_none();
                 let local = self
                     .declared(name)
                     .filter(|(_, occurrence)| !root || *occurrence != Occurrence::Seen);
@@ -764,7 +805,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
     fn callee(
         &mut self,
         operator: &ast::Term,
-        args: usize,
+        args: &[Term],
         output: bool,
         span: Span,
     ) -> Option<Callee> {
@@ -781,7 +822,11 @@ impl<'c, 'm> Resolver<'c, 'm> {
             }
         };
         if self.declared(&head).is_some_and(|(_, occurrence)| occurrence != Occurrence::Seen) {
-            self.error(Code::Compile, span, format!("called function {name} shadowed"));
+            if output {
+                self.late(span, format!("undefined function {name}"));
+            } else {
+                self.error(Code::Compile, span, format!("called function {name} shadowed"));
+            }
             return None;
         }
         let path = match (head.as_str(), self.global(&head)) {
@@ -805,8 +850,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
             .map(|group| group.kind);
         let arity = match kind {
             Some(GroupKind::Function { arity }) => arity,
-            Some(_) => 0,
-            None => {
+            _ => {
                 let text = self.symbols.path_text(&path);
                 let known: Vec<String> = self
                     .symbols
@@ -821,26 +865,28 @@ impl<'c, 'm> Resolver<'c, 'm> {
             }
         };
         let text = self.symbols.path_text(&path);
-        if args != arity && !(output && args == arity + 1) {
-            let plural = if args == 1 { "" } else { "s" };
+        let count = args.len();
+        if count != arity && !(output && count == arity + 1) {
+            let plural = if count == 1 { "" } else { "s" };
             self.late(
                 span,
-                format!("function {text} has arity {arity}, got {args} argument{plural}"),
+                format!("function {text} has arity {arity}, got {count} argument{plural}"),
             );
             return None;
         }
         Some(Callee::Function(group?, u32::try_from(arity).unwrap_or(u32::MAX)))
     }
 
-    fn builtin(&mut self, name: &str, args: usize, output: bool, span: Span) -> Option<Callee> {
+    fn builtin(&mut self, name: &str, args: &[Term], output: bool, span: Span) -> Option<Callee> {
         let Some(signature) = self.symbols.signature(name) else {
             let hint = nearest(name, super::signatures::names());
             self.late(span, format!("undefined function {name}{hint}"));
             return None;
         };
         let arity = signature.arity as usize;
-        if args != arity && !(output && args == arity + 1) {
-            self.late(span, format!("{name}: arity mismatch"));
+        if args.len() != arity && !(output && args.len() == arity + 1) {
+            let details = super::types::arity_details(self.symbols, name, args, !output);
+            self.late_with(span, format!("{name}: arity mismatch"), details);
             return None;
         }
         if signature.deprecated && !self.deprecated_allowed {
@@ -853,8 +899,12 @@ impl<'c, 'm> Resolver<'c, 'm> {
     }
 
     fn late(&mut self, span: Span, message: String) {
+        self.late_with(span, message, Vec::new());
+    }
+
+    fn late_with(&mut self, span: Span, message: String, details: Vec<String>) {
         let span = self.at(span);
-        self.late.push((Code::Type, span, message));
+        self.late.push((Code::Type, span, message, details));
     }
 }
 

@@ -83,6 +83,7 @@ pub(super) fn order(body: Body, bound: &VarSet, found: &mut Unsafe) -> Body {
             break;
         }
     }
+    let placed = ordered.len();
     for (expr, needs) in waiting {
         let outputs = outputs(&expr, &safe);
         let mut missing: VarSet = needs
@@ -99,7 +100,7 @@ pub(super) fn order(body: Body, bound: &VarSet, found: &mut Unsafe) -> Body {
         ordered.push(expr);
     }
     let mut known = bound.clone();
-    for expr in &mut ordered {
+    for expr in ordered.iter_mut().take(placed) {
         closures(expr, &known, found);
         walk_expr(expr, Visit::OUTER, &mut |var| {
             known.insert(var);

@@ -221,14 +221,16 @@ impl Symbols {
             let dynamic = own.iter().any(|rule| !self.is_ground(modules, *rule));
             let mut members = own.clone();
             if dynamic {
-                let mut below = children;
-                while let Some(child) = below.pop() {
-                    members.extend(self.own(child));
-                    below.extend(
+                let mut below: Vec<RuleId> = Vec::new();
+                let mut nodes = children;
+                while let Some(child) = nodes.pop() {
+                    below.extend(self.own(child));
+                    nodes.extend(
                         self.node(child).into_iter().flat_map(|node| node.children.values()),
                     );
                 }
-                members.sort_unstable();
+                below.sort_unstable();
+                members.extend(below);
             } else {
                 // Conflicting, or functions next to packages: keep them reachable.
                 pending.extend(children);
@@ -329,7 +331,9 @@ impl Symbols {
                 for span in rest {
                     message.push_str(&format!(", {}", errors.place(*span)));
                 }
-                errors.push(Code::Type, *first, message);
+                let module = modules.get(first.module as usize);
+                let package = module.map_or(*first, |module| module.package_span);
+                errors.push(Code::Type, Span { module: first.module, ..package }, message);
             }
         }
         // A package below a rule's name.

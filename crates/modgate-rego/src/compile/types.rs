@@ -9,7 +9,10 @@ use modgate_value::Value;
 
 use super::{
     errors::Errors,
-    hir::{Body, Callee, Collect, Comprehension, Expr, ExprKind, Root, Term, TermKind, Var, Vars},
+    hir::{
+        Body, Callee, Collect, Comprehension, Expr, ExprKind, Root, Term, TermKind, Var, Vars,
+        WithTarget, WithValue,
+    },
     symbols::Symbols,
 };
 use crate::{
@@ -235,8 +238,8 @@ impl Type {
     fn select(&self, key: &Value) -> Option<Self> {
         match self {
             Self::Array { fixed, rest } => {
-                let index = key.as_number().and_then(modgate_value::Number::as_i64)?;
-                let index = usize::try_from(index).ok()?;
+                // `1.0` is not an index.
+                let index: usize = key.as_number()?.to_string().parse().ok()?;
                 fixed.get(index).cloned().or_else(|| rest.as_deref().cloned())
             }
             Self::Object { fixed, rest } => {
@@ -254,6 +257,15 @@ impl Type {
             Self::Any(of) => of.iter().filter_map(|ty| ty.select(key)).reduce(Self::or),
             Self::Unknown => Some(Self::ANY),
             _ => None,
+        }
+    }
+
+    /// The JSON texts of the keys that are known.
+    fn known_keys(&self, out: &mut Vec<String>) {
+        match self {
+            Self::Object { fixed, .. } => out.extend(fixed.keys().map(|key| key.text.clone())),
+            Self::Any(of) => of.iter().for_each(|ty| ty.known_keys(out)),
+            _ => {}
         }
     }
 
@@ -380,7 +392,7 @@ fn list(f: &mut fmt::Formatter<'_>, types: &[Type]) -> fmt::Result {
 
 /// What is known about the documents and functions of a program.
 #[derive(Debug)]
-pub(super) struct Environment {
+pub(crate) struct Environment {
     nodes: BTreeMap<NodeId, Type>,
     functions: BTreeMap<GroupId, (Vec<Type>, Type)>,
 }
@@ -423,6 +435,7 @@ pub(super) struct Checked<'r> {
     pub(super) body: &'r Body,
     pub(super) leaf: &'r Term,
     pub(super) is_member: bool,
+    pub(super) is_function: bool,
 }
 
 /// Infers the types of one branch and adds what it produces to the environment.
@@ -442,7 +455,7 @@ pub(super) fn check_rule(
     for (span, message, details) in checker.errors {
         errors.push_with(Code::Type, span, message, details);
     }
-    if !rule.args.is_empty() {
+    if rule.is_function {
         let (args, result) =
             if failed { (vec![Type::ANY; args.len()], Type::ANY) } else { (args, leaf) };
         match environment.functions.get_mut(&rule.group) {
@@ -487,13 +500,48 @@ pub(super) fn check_query(
     errors: &mut Errors<'_>,
 ) {
     let mut checker = Checker::new(symbols, environment, vars);
+    checker.query = true;
     checker.body(body, true);
     for (span, message, details) in checker.errors {
         errors.push_with(Code::Type, span, message, details);
     }
 }
 
+/// What was given to a built-in and what it takes, for when the numbers differ.
+pub(super) fn arity_details(
+    symbols: &Symbols,
+    name: &str,
+    args: &[Term],
+    output: bool,
+) -> Vec<String> {
+    let environment = Environment::new();
+    let vars = Vars::default();
+    let checker = Checker::new(symbols, &environment, &vars);
+    let mut have: Vec<String> = args
+        .iter()
+        .map(|arg| match &arg.kind {
+            TermKind::Var(_) | TermKind::Call(..) => Type::Unknown.to_string(),
+            _ => checker.of(arg).to_string(),
+        })
+        .collect();
+    if output {
+        have.push(Type::Unknown.to_string());
+    }
+    let Some(builtin) = builtins::find(name) else { return Vec::new() };
+    let want: Vec<String> = builtin
+        .declaration()
+        .args
+        .iter()
+        .map(|arg| {
+            let ty = Type::declared(&arg.ty);
+            if arg.name.is_empty() { ty.to_string() } else { format!("{}: {ty}", arg.name) }
+        })
+        .collect();
+    vec![format!("have: ({})", have.join(", ")), format!("want: ({})", want.join(", "))]
+}
+
 struct Checker<'c> {
+    query: bool,
     symbols: &'c Symbols,
     environment: &'c Environment,
     names: &'c Vars,
@@ -508,6 +556,7 @@ struct Checker<'c> {
 impl<'c> Checker<'c> {
     fn new(symbols: &'c Symbols, environment: &'c Environment, names: &'c Vars) -> Self {
         Self {
+            query: false,
             symbols,
             environment,
             names,
@@ -555,18 +604,15 @@ impl<'c> Checker<'c> {
         self.each_term(expr, &mut |this, term| this.closures(term));
         self.each_term(expr, &mut |this, term| this.refs(term));
         let nested = self.errors.len() > before;
+        self.replacements(expr);
         match &expr.kind {
-            ExprKind::Eq { left, right, .. } => {
-                let (a, b) = (self.of(left), self.of(right));
-                if !self.unify_both(left, &a, right, &b) {
-                    let unknown = a.is_unknown() || b.is_unknown();
-                    if !(nested && unknown) {
-                        let details = vec![format!("left  : {a}"), format!("right : {b}")];
-                        self.errors.push((expr.span, "match error".to_owned(), details));
-                    }
+            ExprKind::Eq { left, right, .. } => self.equation(left, right, expr.span, nested),
+            ExprKind::Call(callee, args) => match args.as_slice() {
+                [left, right] if !self.query && self.is_equal(*callee) => {
+                    self.equation(left, right, expr.span, nested);
                 }
-            }
-            ExprKind::Call(callee, args) => self.call(*callee, args, expr.span, nested),
+                _ => self.call(*callee, args, expr.span, nested),
+            },
             ExprKind::Every(every) => {
                 // OPA looks at the references of the body only.
                 for expr in &every.body {
@@ -579,6 +625,80 @@ impl<'c> Checker<'c> {
                 self.rewind(mark);
             }
             ExprKind::Term(_) => {}
+        }
+    }
+
+    fn is_equal(&self, callee: Callee) -> bool {
+        let Callee::Builtin(id, _) = callee else { return false };
+        self.symbols.builtins.get(id.0 as usize).is_some_and(|builtin| builtin.name == "equal")
+    }
+
+    fn equation(&mut self, left: &Term, right: &Term, span: Span, nested: bool) {
+        let (a, b) = (self.of(left), self.of(right));
+        if self.unify_both(left, &a, right, &b) {
+            return;
+        }
+        if !(nested && (a.is_unknown() || b.is_unknown())) {
+            // What is known in part only is not shown at all.
+            let show = |ty: &Type| match ty.is_unknown() {
+                true => Type::Unknown.to_string(),
+                false => ty.to_string(),
+            };
+            let details = vec![format!("left  : {}", show(&a)), format!("right : {}", show(&b))];
+            self.errors.push((span, "match error".to_owned(), details));
+        }
+    }
+
+    /// Functions that a `with` puts in place of others have to take the same arguments.
+    fn replacements(&mut self, expr: &Expr) {
+        for with in &expr.with {
+            let (WithTarget::Callee(target), WithValue::Callee(value)) =
+                (&with.target, &with.value)
+            else {
+                continue;
+            };
+            let (Some((name, wanted)), Some((_, given))) =
+                (self.parameters(*target), self.parameters(*value))
+            else {
+                continue;
+            };
+            let fit = wanted.len() == given.len()
+                && wanted.iter().zip(&given).all(|((_, a), (_, b))| a.unifies(b));
+            if !fit {
+                let given: Vec<String> = given.iter().map(|(_, ty)| ty.to_string()).collect();
+                let wanted: Vec<String> = wanted
+                    .iter()
+                    .map(|(name, ty)| match name.as_str() {
+                        "" => ty.to_string(),
+                        name => format!("{name}: {ty}"),
+                    })
+                    .collect();
+                let details = vec![
+                    format!("have: ({})", given.join(", ")),
+                    format!("want: ({})", wanted.join(", ")),
+                ];
+                self.errors.push((with.span, format!("{name}: arity mismatch"), details));
+            }
+        }
+    }
+
+    fn parameters(&self, callee: Callee) -> Option<(String, Vec<(String, Type)>)> {
+        match callee {
+            Callee::Builtin(id, _) => {
+                let name = &self.symbols.builtins.get(id.0 as usize)?.name;
+                let declaration = builtins::find(name)?.declaration();
+                let args = declaration.args.iter();
+                Some((
+                    name.to_string(),
+                    args.map(|arg| (arg.name.clone(), Type::declared(&arg.ty))).collect(),
+                ))
+            }
+            Callee::Function(group, _) => {
+                let (args, _) = self.environment.functions.get(&group)?;
+                let path = &self.symbols.groups.get(group.0 as usize)?.path;
+                let args = args.iter().map(|ty| (String::new(), ty.clone())).collect();
+                Some((self.symbols.path_text(path), args))
+            }
         }
     }
 
@@ -688,14 +808,15 @@ impl<'c> Checker<'c> {
                     };
                     let group = self.symbols.node(child).and_then(|node| node.group);
                     if let Some(group) = group
-                        && self.environment.functions.contains_key(&group)
+                        && let Some((args, result)) = self.environment.functions.get(&group)
                     {
-                        let name = self
-                            .symbols
-                            .node(child)
-                            .map_or(String::new(), |node| self.symbols.path_text(&node.path));
-                        let message = format!("function {name} used as reference, not called");
-                        return Some((message, Vec::new()));
+                        let args: Vec<String> = args.iter().map(Type::to_string).collect();
+                        let have = format!("have: ({}) => {result}", args.join(", "));
+                        let (text, details) =
+                            self.undefined(&Root::Data, path, index + 1, &have, true);
+                        let text = text.trim_start_matches("undefined ref: ");
+                        let message = format!("function {text} used as reference, not called");
+                        return Some((message, details));
                     }
                     if let Some(ty) = self.environment.nodes.get(&child) {
                         // Rules further down may say more than the object here.
@@ -747,7 +868,15 @@ impl<'c> Checker<'c> {
                 return Some(self.undefined(root, whole, index, &format!("have: {ty}"), true));
             };
             let wrong = |this: &Self, have: String| {
-                let want = format!("want (type): {keys}");
+                let mut one_of = Vec::new();
+                ty.known_keys(&mut one_of);
+                one_of.sort();
+                one_of.dedup();
+                let want = if one_of.is_empty() {
+                    format!("want (type): {keys}")
+                } else {
+                    format!("want (one of): [{}]", one_of.join(" "))
+                };
                 let (message, mut details) = this.undefined(root, whole, index, &have, false);
                 let pad = details.get(1).map_or(0, |caret| caret.len().saturating_sub(1));
                 details.push(format!("{:pad$}{want}", ""));
@@ -802,12 +931,12 @@ impl<'c> Checker<'c> {
             Root::Input => "input".to_owned(),
             Root::Data => "data".to_owned(),
             Root::Var(var) if !self.names.is_temporary(*var) => self.names.name(*var).to_owned(),
-            _ => "__local__".to_owned(),
+            _ => "__local0__".to_owned(),
         };
-        let mut at = text.len();
+        let mut at = None;
         for (position, part) in path.iter().enumerate() {
             if position == index {
-                at = text.len();
+                at = Some(text.len());
             }
             match &part.kind {
                 TermKind::Const(id) => match self.constant(*id) {
@@ -826,6 +955,7 @@ impl<'c> Checker<'c> {
                 _ => text.push_str("[_]"),
             }
         }
+        let at = at.unwrap_or(text.len());
         let details = if whole {
             vec![text.clone(), "^".repeat(at), have.to_owned()]
         } else {

@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Flow, Machine, Stop, Yield};
+use modgate_value::Value as Json;
+
+use super::{
+    Flow, Machine, Stop, Yield,
+    error::{EvalCode, EvalError},
+};
 use crate::{
-    ir::{Base, ConstId, DataBase, GroupId, GroupKind, NodeId, Operand, Pattern, Ref},
-    value::Value,
+    ir::{Base, ConstId, DataBase, GroupId, GroupKind, NodeId, Operand, Pattern, Ref, Term},
+    value::{Value, View},
 };
 
 /// Where a reference has got to.
@@ -92,11 +97,14 @@ impl<'a> Machine<'a> {
                 }
                 let mut base = self.data;
                 for key in prefix {
-                    base = base.and_then(|base| base.get(self.constant(*key)));
+                    base = match base {
+                        Some(base) => self.base_get(base, self.constant(*key))?,
+                        None => None,
+                    };
                 }
                 match (at, base) {
                     (DataBase::Document, None) => Ok(Walked::Undefined),
-                    (DataBase::Document, Some(value)) => self.follow(value, &reference.path),
+                    (DataBase::Document, Some(value)) => self.follow_base(value, &reference.path),
                     (at, base) => {
                         let (at, depth) = (*at, prefix.len());
                         let place = DataPlace { at, base, replaced: Vec::new(), depth };
@@ -111,15 +119,54 @@ impl<'a> Machine<'a> {
     fn follow(&mut self, mut value: Value<'a>, path: &'a [Operand]) -> Result<Walked<'a>, Stop> {
         let mut rest = path;
         while let Some((step, after)) = rest.split_first() {
-            let key = match step {
-                Operand::Key(key) => self.term(key)?,
+            let next = match step {
+                // A field by name, which is what most steps are.
+                Operand::Key(Term::Const(id)) => match self.program.constants.get(id.0 as usize) {
+                    Some(Json::String(name)) => value.get_str(name),
+                    Some(other) => value.get(Value::json(other)),
+                    None => None,
+                },
+                Operand::Key(Term::Local(slot)) => value.get(self.slot(*slot)),
+                Operand::Key(term) => value.get(self.term(term)?),
                 Operand::Each(pattern) => return Ok(Walked::Each(value, pattern, after)),
             };
-            let Some(next) = value.get(key) else { return Ok(Walked::Undefined) };
+            let Some(next) = next else { return Ok(Walked::Undefined) };
             value = next;
             rest = after;
         }
         Ok(Walked::Done(value))
+    }
+
+    /// The same in a base document.
+    fn follow_base(
+        &mut self,
+        mut value: Value<'a>,
+        path: &'a [Operand],
+    ) -> Result<Walked<'a>, Stop> {
+        let mut rest = path;
+        while let Some((step, after)) = rest.split_first() {
+            let key = match step {
+                Operand::Key(key) => self.term(key)?,
+                Operand::Each(pattern) => return Ok(Walked::Each(value, pattern, after)),
+            };
+            let Some(next) = self.base_get(value, key)? else { return Ok(Walked::Undefined) };
+            value = next;
+            rest = after;
+        }
+        Ok(Walked::Done(value))
+    }
+
+    /// A member of a base document: OPA's store takes numbers for text there.
+    fn base_get(&self, base: Value<'a>, key: Value<'a>) -> Result<Option<Value<'a>>, Stop> {
+        let found = base.get(key);
+        if found.is_none()
+            && matches!(key.view(), View::Number(_))
+            && matches!(base.view(), View::Object(_))
+        {
+            let text = key.to_text(self.heap.budget())?;
+            return Ok(base.get(Value::str(self.heap.text(&text)?)));
+        }
+        Ok(found)
     }
 
     fn walk_replaced(
@@ -235,7 +282,10 @@ impl<'a> Machine<'a> {
                 return Ok(self.group_at(group, &[key])?.map(Place::Value));
             }
         };
-        let base = data.base.and_then(|base| base.get(key));
+        let base = match data.base {
+            Some(base) => self.base_get(base, key)?,
+            None => None,
+        };
         Ok(match (at, base, replaced.is_empty()) {
             (DataBase::Document, None, true) => None,
             (DataBase::Document, Some(value), true) => Some(Place::Value(value)),
@@ -253,7 +303,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The whole value at a place: rules over base documents, replacements over both.
+    /// The whole value at a place: base documents, what rules add to them, replacements over both.
     fn whole(&mut self, place: Place<'a>) -> Result<Option<Value<'a>>, Stop> {
         let data = match place {
             Place::Value(value) => return Ok(Some(value)),
@@ -266,6 +316,10 @@ impl<'a> Machine<'a> {
             DataBase::Node(node) => self.node(node),
         };
         let mut members: BTreeMap<Value<'a>, Value<'a>> = BTreeMap::new();
+        if !data.replaced.is_empty() && data.base.is_some_and(|base| base.as_object().is_none()) {
+            let message = "real and replacement data could not be merged";
+            return Err(EvalError::new(EvalCode::WithMerge, message).into());
+        }
         if let Some(base) = data.base.and_then(Value::as_object) {
             self.spend(base.len() as u64)?;
             members.extend(base);
@@ -284,15 +338,41 @@ impl<'a> Machine<'a> {
             };
             let member = self.nested(|machine| {
                 let next = machine.step(here, key)?;
-                next.map_or(Ok(None), |next| machine.whole(next))
+                let ruled =
+                    matches!(next, Some(Place::Data(DataPlace { at: DataBase::Group(_), .. })));
+                let member = next.map_or(Ok(None), |next| machine.whole(next))?;
+                Ok(member.map(|member| (member, ruled)))
             })?;
-            match member {
-                Some(member) => members.insert(key, member),
-                None => members.remove(&key),
+            let Some((member, ruled)) = member else { continue };
+            let member = match members.get(&key) {
+                Some(base) if ruled => self.merge(*base, member)?,
+                _ => member,
             };
+            members.insert(key, member);
         }
         let entries: Vec<_> = members.into_iter().collect();
         Ok(Some(self.heap.object_from_sorted(&entries)?))
+    }
+
+    /// A base document, and what a rule adds to it.
+    fn merge(&mut self, base: Value<'a>, ruled: Value<'a>) -> Result<Value<'a>, Stop> {
+        let (Some(first), Some(second)) = (base.as_object(), ruled.as_object()) else {
+            return Ok(base);
+        };
+        self.spend((first.len() + second.len()) as u64)?;
+        let mut members: BTreeMap<Value<'a>, Value<'a>> = first.into_iter().collect();
+        for (key, value) in second {
+            let value = match members.get(&key) {
+                Some(base) => {
+                    let base = *base;
+                    self.nested(|machine| machine.merge(base, value))?
+                }
+                None => value,
+            };
+            members.insert(key, value);
+        }
+        let entries: Vec<_> = members.into_iter().collect();
+        Ok(self.heap.object_from_sorted(&entries)?)
     }
 }
 

@@ -107,7 +107,9 @@ impl<'a> Machine<'a> {
 
     fn every(&mut self, every: &'a Every) -> Result<bool, Stop> {
         let domain = self.term(&every.domain)?;
-        for index in 0..domain.entry_count().unwrap_or(0) {
+        // Nothing holds for every member of what has no members to speak of.
+        let Some(count) = domain.entry_count() else { return Ok(false) };
+        for index in 0..count {
             self.spend(1)?;
             let Some((key, value)) = domain.entry(index) else { break };
             let fits = self.matches(&every.key, key)? && self.matches(&every.value, value)?;
@@ -297,7 +299,7 @@ impl<'a> Machine<'a> {
         match self.mock(callee) {
             Some(Mock::Value(value)) => Ok(Some(value)),
             Some(Mock::Callee(other)) => {
-                self.without_mock(callee, |machine| machine.call_unmocked(other, args))
+                self.without_mocks(|machine| machine.call_unmocked(other, args))
             }
             None => self.call_unmocked(callee, args),
         }

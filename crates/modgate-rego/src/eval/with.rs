@@ -1,10 +1,6 @@
 //! `with`: the world as part of an evaluation sees it.
 
-use super::{
-    Flow, Machine, Next, Stop,
-    document::Cache,
-    error::{EvalCode, EvalError},
-};
+use super::{Flow, Machine, Next, Stop, document::Cache};
 use crate::{
     ir::{Callee, Stmt, With, WithTarget, WithValue},
     value::{Value, View},
@@ -74,14 +70,13 @@ impl<'a> Machine<'a> {
         flow
     }
 
-    /// Runs `inner` in a world where `callee` is itself again.
-    pub(super) fn without_mock<T>(
+    /// Runs `inner`, what stands in for a function, in a world where all functions are themselves.
+    pub(super) fn without_mocks<T>(
         &mut self,
-        callee: Callee,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         let Some(mut changed) = self.fork() else { return inner(self) };
-        changed.callees.retain(|(known, _)| *known != callee);
+        changed.callees.clear();
         let outer = std::mem::replace(&mut self.world, self.worlds.len());
         self.worlds.push(changed);
         let result = inner(self);
@@ -103,14 +98,14 @@ impl<'a> Machine<'a> {
             (WithTarget::Callee(callee), mock) => world.replace_callee(*callee, mock),
             (WithTarget::Input(path), Mock::Value(value)) => {
                 let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
-                world.input = Some(self.put(world.input, &path, value, modifier)?);
+                world.input = Some(self.put(world.input, &path, value)?);
             }
             (WithTarget::Data(path), Mock::Value(value)) => {
                 let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
                 let around = world.data.iter_mut().find(|(known, _)| path.starts_with(known));
                 if let Some((known, whole)) = around {
                     let below = path.get(known.len()..).unwrap_or_default();
-                    *whole = self.put(Some(*whole), below, value, modifier)?;
+                    *whole = self.put(Some(*whole), below, value)?;
                     return Ok(());
                 }
                 world.data.retain(|(known, _)| !known.starts_with(&path));
@@ -128,21 +123,16 @@ impl<'a> Machine<'a> {
         whole: Option<Value<'a>>,
         path: &[Value<'a>],
         value: Value<'a>,
-        modifier: &With,
     ) -> Result<Value<'a>, Stop> {
         let Some((key, below)) = path.split_first() else { return Ok(value) };
         let mut entries: Vec<_> = match whole.map(Value::view) {
-            None => Vec::new(),
             Some(View::Object(object)) => object.iter().collect(),
-            Some(_) => {
-                let message = "real and replacement data could not be merged";
-                let error = EvalError::new(EvalCode::WithMerge, message);
-                return Err(EvalError { span: Some(modifier.span), ..error }.into());
-            }
+            // What is not an object gives way.
+            _ => Vec::new(),
         };
         self.spend(entries.len() as u64)?;
         let old = whole.and_then(|whole| whole.get(*key));
-        let new = self.nested(|machine| machine.put(old, below, value, modifier))?;
+        let new = self.nested(|machine| machine.put(old, below, value))?;
         entries.push((*key, new));
         Ok(self.heap.object(entries)?)
     }
