@@ -7,7 +7,7 @@ mod conformance;
 mod fuzz_seeds;
 mod layers;
 mod load;
-mod tests;
+mod test;
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Run every test of the workspace, then every corpus; print the totals.
-    Test(tests::Args),
+    Test(test::Args),
     /// Run the conformance corpora and print a table per file.
     Conformance(conformance::Args),
     /// Write the files that are made from code.
@@ -39,7 +39,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Args::parse().task {
-        Task::Test(args) => tests::run(&args),
+        Task::Test(args) => test::run(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Codegen(args) => codegen::run(&args),
         Task::FuzzSeeds => fuzz_seeds::run(),

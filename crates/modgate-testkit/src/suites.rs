@@ -20,7 +20,8 @@ pub struct Suite {
 pub const SUITES: &[Suite] = &[
     Suite { name: "languages/yaml.json", run: languages::yaml::run },
     Suite { name: "languages/regexp.json", run: languages::regexp::run },
-    Suite { name: "languages/gotemplate.json", run: languages::gotemplate::run },
+    Suite { name: "languages/gotemplate.json", run: languages::gotemplate::builtin },
+    Suite { name: "languages/sprig.json", run: languages::gotemplate::sprig },
     Suite { name: "kubemod/cases.json", run: kubemod::cases::run },
     Suite { name: "kubemod/probes/expressions.json", run: kubemod::expressions::run },
     Suite { name: "kubemod/probes/match.json", run: kubemod::matching::run },
@@ -42,6 +43,7 @@ pub struct Pending {
 /// The corpora no engine part exists for yet. Moving one to [`SUITES`] is deleting its line here.
 pub const PENDING: &[Pending] = &[
     Pending { corpus: "languages/rego.json", issue: 3 },
+    Pending { corpus: "languages/rego-programs.json", issue: 3 },
     Pending { corpus: "languages/library-rego-results.json", issue: 3 },
     Pending { corpus: "opa/", issue: 3 },
     Pending { corpus: "languages/cel.json", issue: 4 },

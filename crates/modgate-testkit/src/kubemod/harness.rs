@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use modgate_engine::{
-    Change, Decision, EngineConfig, Host, HostError, OnError, PolicySource, Problem, Review,
-    Severity, Snapshot,
+    Change, Decision, EngineConfig, Host, HostError, Lookup, OnError, PolicySource, Problem,
+    Review, Severity, Snapshot,
     jsonpatch::{Op, PatchOperation},
 };
 use modgate_value::{Clock, Object, Value, budget::Frozen};
@@ -13,7 +13,10 @@ use crate::compare::same;
 
 /// Rules compiled by the engine.
 pub(super) struct Loaded {
+    /// As the server has it: rules found by index.
     snapshot: Snapshot,
+    /// The oracle: every rule asked.
+    oracle: Snapshot,
     problems: Vec<Problem>,
 }
 
@@ -24,9 +27,11 @@ impl Loaded {
 
     pub(super) fn with(rules: &[Value], config: EngineConfig) -> Self {
         let sources = rules.iter().cloned().map(PolicySource::of_object);
-        let changes = sources.map(Change::Upsert).collect();
+        let changes: Vec<Change> = sources.map(Change::Upsert).collect();
+        let plain = EngineConfig { lookup: Lookup::Scan, ..config.clone() };
+        let oracle = Snapshot::new(plain).apply(changes.clone(), OnError::Unload).snapshot;
         let update = Snapshot::new(config).apply(changes, OnError::Unload);
-        Self { snapshot: update.snapshot, problems: update.problems }
+        Self { snapshot: update.snapshot, oracle, problems: update.problems }
     }
 
     /// What kept rules from loading.
@@ -34,10 +39,14 @@ impl Loaded {
         self.problems.iter().filter(|problem| problem.severity == Severity::Error)
     }
 
-    /// The engine's decision.
+    /// The engine's decision, once both ways of finding rules lead to it.
     pub(super) fn decide(&self, request: &Request<'_>) -> Result<Decision> {
         let review = Review::from_request(&wire(request)).context("not a request")?;
-        Ok(self.snapshot.mutate(&review, &TestHost { request }))
+        let host = TestHost { request };
+        let decision = self.snapshot.mutate(&review, &host);
+        let plain = self.oracle.mutate(&review, &host);
+        ensure!(decision == plain, "by index {decision:?}, by asking every rule {plain:?}");
+        Ok(decision)
     }
 
     /// The engine's decision as an answer, once it is consistent in itself.

@@ -423,7 +423,7 @@ impl Model<'_> {
 
     /// The candidates of one type, tier by tier, each tier in order.
     fn tiers<'r>(&self, rules: &'r [Rule], rule_type: &str) -> Vec<Vec<&'r Rule>> {
-        let mut tiers: BTreeMap<i16, Vec<((bool, Position<'r>), &'r Rule)>> = BTreeMap::new();
+        let mut tiers: BTreeMap<i16, Vec<Placed<'r>>> = BTreeMap::new();
         for rule in rules.iter().filter(|rule| rule.rule.spec.rule_type == rule_type) {
             let (as_cluster_rule, as_own) = self.scope(&rule.rule);
             let position = if self.like(Original::LoadOrder) {
@@ -436,11 +436,11 @@ impl Model<'_> {
             if as_cluster_rule {
                 tier.push(((false, position), rule));
             }
-            if as_own && !(as_cluster_rule && !self.like(Original::SelectsTwice)) {
+            if as_own && (!as_cluster_rule || self.like(Original::SelectsTwice)) {
                 tier.push(((!cluster_namespace || as_cluster_rule, position), rule));
             }
         }
-        let in_order = |mut tier: Vec<(_, &'r Rule)>| {
+        let in_order = |mut tier: Vec<Placed<'r>>| {
             tier.sort_by_key(|(position, _)| *position);
             tier.into_iter().map(|(_, rule)| rule).collect()
         };
@@ -716,6 +716,9 @@ impl Model<'_> {
 fn path_of(operation: &PatchOperation) -> &str {
     operation.path.as_deref().unwrap_or_default()
 }
+
+/// A rule and where it stands within its tier: its group, then its place in it.
+type Placed<'r> = ((bool, Position<'r>), &'r Rule);
 
 /// Where a rule stands within its group of a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,0 +1,92 @@
+//! Every corpus, as `cargo xtask conformance` runs it.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "test code, helpers included"
+)]
+
+use std::env;
+
+use modgate_testkit::{Report, Roots, Run, corpus, decision};
+
+fn run(filter: &str) -> Report {
+    let run = Run { roots: Roots::discover(), filter: Some(filter.to_owned()) };
+    let report = run.execute().expect("readable corpus folders");
+    assert!(report.counts().total() > 0, "no cases of {filter}");
+    report
+}
+
+fn check(filter: &str) {
+    let report = run(filter);
+    assert!(report.is_success(), "\n{}", report.table(true));
+}
+
+#[test]
+fn languages() {
+    check("languages/");
+}
+
+#[test]
+fn kubemod() {
+    check("kubemod/");
+}
+
+/// A clone on its own lacks upstream's files and says so; next to them nothing may be left out.
+#[test]
+fn nothing_is_skipped_where_upstreams_files_are() {
+    let report = run("kubemod/cases.json");
+    let skipped = report.counts().skipped;
+    let shared = corpus::repository().join("../shared/conformance").is_dir();
+    let named = env::var_os(corpus::VARIABLE).is_some();
+    if env::var("CI").is_ok_and(|ci| ci == "true") && (shared || named) {
+        assert_eq!(skipped, 0, "\n{}", report.table(true));
+    } else if skipped > 0 {
+        eprintln!("{skipped} cases need upstream's files; set {} to have them", corpus::VARIABLE);
+    }
+}
+
+/// A predicate that no case of ours ever meets is a decision nobody has checked.
+#[test]
+fn decisions_are_exercised() {
+    let report = run("kubemod/");
+    let met: Vec<_> = report.files.iter().flat_map(|file| file.decisions().into_keys()).collect();
+    let unmet: Vec<_> =
+        decision::ALL.iter().map(|it| it.id).filter(|id| !met.contains(id)).collect();
+    assert_eq!(unmet, [""; 0], "decisions that no recorded case meets");
+}
+
+#[test]
+fn an_unknown_file_or_member_fails() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let languages = folder.path().join("languages");
+    std::fs::create_dir(&languages).expect("a folder");
+    let run = || {
+        let roots = Roots::only(folder.path().to_owned()).expect("a folder");
+        Run { roots, filter: None }.execute().expect("a report")
+    };
+
+    corpus::write(
+        &languages.join("yaml.json.gz"),
+        br#"{"cases": [{"yaml": "a", "v": "\"a\"", "sv": "\"a\""}]}"#,
+    )
+    .expect("a file");
+    let report = run();
+    assert!(report.is_success(), "{}", report.table(true));
+    assert_eq!(report.counts().passed, 1, "compressed files count");
+
+    corpus::write(
+        &languages.join("yaml.json"),
+        br#"{"cases": [{"yaml": "a", "v": "\"a\"", "new": 1}]}"#,
+    )
+    .expect("a file");
+    let report = run();
+    assert!(!report.is_success(), "an unknown member");
+    std::fs::remove_file(languages.join("yaml.json")).expect("removed");
+
+    corpus::write(&languages.join("klingon.json"), b"{}").expect("a file");
+    assert_eq!(run().unknown, ["languages/klingon.json"]);
+    assert!(!run().is_success());
+}
