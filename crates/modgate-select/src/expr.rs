@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use modgate_value::{Budget, Exhausted, Str, Value, diag::Span};
+use modgate_value::{Budget, Str, Value, diag::Span};
 
 use crate::{
     EvalError, Lint, List, ParseError, Requirement, Val, Zone, analysis,
@@ -92,34 +92,13 @@ impl Expr {
         document: &'a Value,
         budget: &Budget<'_>,
     ) -> Result<Val<'a>, EvalError> {
-        if let Some(place) = self.constant_place(document, budget)? {
-            return Ok(place.into());
-        }
-        Ok(Stream::new(document, budget, &self.zone).run(&self.root)?)
-    }
-
-    /// Where constant keys lead through objects; the most frequent expression by far.
-    fn constant_place<'a>(
-        &self,
-        document: &'a Value,
-        budget: &Budget<'_>,
-    ) -> Result<Option<Cursor<'a>>, Exhausted> {
-        let Some(keys) = &self.plain_path else {
-            return Ok(None);
-        };
-        budget.spend(1 + keys.len() as u64)?;
-        let mut place = document;
-        for key in keys {
-            place = match place {
-                Value::Object(object) => match object.get(key) {
-                    Some(member) => member,
-                    // And so is whatever the other keys ask of it.
-                    None => return Ok(Some(Cursor::Built(Val::Undefined))),
-                },
-                _ => return Ok(None),
-            };
-        }
-        Ok(Some(Cursor::Json(place)))
+        let stream = Stream::new(document, budget, &self.zone);
+        Ok(match &self.root.kind {
+            Kind::Path(path) if !path.is_multi() => {
+                stream.place(path)?.map_or(Val::Undefined, Val::from)
+            }
+            _ => stream.run(&self.root)?,
+        })
     }
 
     /// As [`Expr::eval`] by the plain evaluator, which everything faster is measured against.
@@ -148,18 +127,19 @@ impl Expr {
         budget: &Budget<'_>,
         visit: &mut dyn FnMut(&Val<'a>) -> ControlFlow<()>,
     ) -> Result<Shape, EvalError> {
-        if let Some(place) = self.constant_place(document, budget)? {
-            return Ok(match place {
-                Cursor::Json(Value::Array(array)) => {
-                    let _ = array.iter().try_for_each(|element| visit(&Val::from(element)));
-                    Shape::List { dropped_undefined: false }
-                }
-                place => visit_values(&place.into(), visit),
-            });
-        }
         let stream = Stream::new(document, budget, &self.zone);
         let path = match &self.root.kind {
             Kind::Path(path) if path.is_multi() => path,
+            Kind::Path(path) => {
+                return Ok(match stream.place(path)? {
+                    None | Some(Cursor::Json(Value::Null)) => Shape::Absent,
+                    Some(Cursor::Json(Value::Array(array))) => {
+                        let _ = array.iter().try_for_each(|element| visit(&Val::from(element)));
+                        Shape::List { dropped_undefined: false }
+                    }
+                    Some(place) => visit_values(&place.into(), visit),
+                });
+            }
             _ => return Ok(visit_values(&stream.run(&self.root)?, visit)),
         };
         let mut dropped_undefined = false;

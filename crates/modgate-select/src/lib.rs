@@ -35,7 +35,7 @@
 //!
 //! # Limits
 //!
-//! An expression has at most 64 KiB and 128 levels of nesting. Evaluating spends the caller's
+//! An expression has at most 64 KiB and 64 levels of nesting. Evaluating spends the caller's
 //! [`modgate_value::Budget`] for every part evaluated, every element visited and everything built;
 //! recursion is bounded by those levels and by [`modgate_value::MAX_DEPTH`].
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How deep brackets, parentheses, prefixes and branches may be nested.
-pub(crate) const MAX_NESTING: usize = 128;
+pub(crate) const MAX_NESTING: usize = 64;
 
 /// How long an expression may be, in bytes.
 pub(crate) const MAX_LENGTH: usize = 64 * 1024;

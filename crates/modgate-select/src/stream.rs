@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How many calls may be nested here before the plain evaluator takes over.
-const MAX_DEPTH: u32 = 160;
+const MAX_DEPTH: u32 = 96;
 
 /// One evaluation.
 pub(crate) struct Stream<'a, 'e> {
@@ -108,6 +108,24 @@ impl<'a, 'e> Stream<'a, 'e> {
     /// The value of a whole expression.
     pub(crate) fn run(&self, node: &'a Node) -> Evaluated<'a> {
         self.eval(node, Frame { current: &Cursor::Json(&NULL), captures: None })
+    }
+
+    /// Where a path from the root without multi steps leads to; `None` is undefined.
+    #[inline]
+    pub(crate) fn place(&self, path: &'a Path) -> Evaluated<'a, Option<Cursor<'a>>> {
+        if path.root == Root::Document {
+            self.budget.spend(1 + path.steps.len() as u64)?;
+            match reach(self.root, &path.steps) {
+                (Some(value), []) => return Ok(Some(Cursor::Json(value))),
+                (None, []) => return Ok(None),
+                _ => {}
+            }
+        }
+        let frame = Frame { current: &Cursor::Json(&NULL), captures: None };
+        Ok(match self.plain_steps(&path.steps, self.start(path, frame), frame)? {
+            Cursor::Built(Val::Undefined) => None,
+            cursor => Some(cursor),
+        })
     }
 
     /// Hands on the results of a multi path, or of any path with its captured keys.
@@ -224,7 +242,12 @@ impl<'a, 'e> Stream<'a, 'e> {
     }
 
     fn chain(&self, first: &'a Node, links: &'a [Link], frame: Frame<'_, 'a>) -> Evaluated<'a> {
-        let mut left = self.eval(first, frame)?;
+        let mut left = match &first.kind {
+            Kind::Path(path) if !path.is_multi() => {
+                self.plain_steps(&path.steps, self.start(path, frame), frame)?.into()
+            }
+            _ => self.eval(first, frame)?,
+        };
         for link in links {
             if let Some(value) = ops::short_circuit(link.op, &left) {
                 left = value;
@@ -322,7 +345,27 @@ impl<'a, 'e> Stream<'a, 'e> {
         }
     }
 
+    /// Takes steps without multi steps; constant keys of objects first, which mostly are all.
+    #[inline]
     fn plain_steps(
+        &self,
+        steps: &'a [Step],
+        start: Cursor<'a>,
+        frame: Frame<'_, 'a>,
+    ) -> Evaluated<'a, Cursor<'a>> {
+        self.budget.spend(steps.len() as u64)?;
+        let Cursor::Json(start) = start else {
+            return self.computed_steps(steps, start, frame);
+        };
+        match reach(start, steps) {
+            (Some(value), []) => Ok(Cursor::Json(value)),
+            (Some(value), rest) => self.computed_steps(rest, Cursor::Json(value), frame),
+            (None, []) => Ok(Cursor::Built(Val::Undefined)),
+            (None, rest) => self.computed_steps(rest, Cursor::Built(Val::Undefined), frame),
+        }
+    }
+
+    fn computed_steps(
         &self,
         steps: &'a [Step],
         start: Cursor<'a>,
@@ -330,17 +373,8 @@ impl<'a, 'e> Stream<'a, 'e> {
     ) -> Evaluated<'a, Cursor<'a>> {
         let mut cursor = start;
         for step in steps {
-            self.budget.spend(1)?;
             cursor = match step {
-                Step::Key(key) => match (&cursor, &key.kind) {
-                    (Cursor::Json(Value::Object(object)), Kind::Text(key)) => {
-                        match object.get(&key.text) {
-                            Some(value) => Cursor::Json(value),
-                            None => Cursor::Built(Val::Undefined),
-                        }
-                    }
-                    _ => self.lookup(key, &cursor, frame)?.1,
-                },
+                Step::Key(key) => self.lookup(key, &cursor, frame)?.1,
                 Step::Script(script) => {
                     Cursor::Built(self.eval(script, Frame { current: &cursor, ..frame })?)
                 }
@@ -422,6 +456,12 @@ impl<'a> Walk<'_, 'a, '_> {
         let plain = steps.iter().take_while(|step| !step.is_multi()).count();
         let (group, rest) = steps.split_at_checked(plain).unwrap_or((steps, &[]));
         let mut cursor = cursor;
+        if let Cursor::Json(value) = cursor
+            && is_hopeless(group, value)
+        {
+            self.stream.budget.spend(1)?;
+            return Ok(CONTINUE);
+        }
         if at_start || !group.is_empty() {
             cursor = match self.stream.plain_steps(group, cursor, self.frame) {
                 Ok(Cursor::Built(Val::Undefined)) | Err(Fault::Failed(_)) => return Ok(CONTINUE),
@@ -561,9 +601,46 @@ impl<'a> Walk<'_, 'a, '_> {
             if go(Mark::Levels(&levels), child.clone())?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            open.push((child, 0));
+            if is_container(&child) {
+                open.push((child, 0));
+            } else {
+                levels.pop();
+            }
         }
         Ok(CONTINUE)
+    }
+}
+
+/// Takes constant keys as far as there are objects: what is there and the steps left, or `None`
+/// behind a missing key.
+#[inline]
+fn reach<'a>(start: &'a Value, steps: &'a [Step]) -> (Option<&'a Value>, &'a [Step]) {
+    let (mut value, mut rest) = (start, steps);
+    while let (
+        Value::Object(object),
+        [Step::Key(Node { kind: Kind::Text(key), .. }), behind @ ..],
+    ) = (value, rest)
+    {
+        rest = behind;
+        match object.get(&key.text) {
+            Some(member) => value = member,
+            None => return (None, rest),
+        }
+    }
+    (Some(value), rest)
+}
+
+/// Whether steps fail, or end undefined, on a value that says so at once. Saves building failures
+/// that a multi step would drop.
+fn is_hopeless(steps: &[Step], value: &Value) -> bool {
+    let [Step::Key(Node { kind: Kind::Text(key), .. }), rest @ ..] = steps else {
+        return false;
+    };
+    match value {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        Value::Array(_) => key.number.is_none(),
+        Value::Null => rest.is_empty(),
+        Value::Object(_) => false,
     }
 }
 
@@ -651,6 +728,14 @@ fn child<'a>(
         }
         _ => None,
     }
+}
+
+fn is_container(cursor: &Cursor<'_>) -> bool {
+    matches!(
+        cursor,
+        Cursor::Json(Value::Array(_) | Value::Object(_))
+            | Cursor::Built(Val::Array(_) | Val::Object(_))
+    )
 }
 
 fn element<'a>(list: &List<'a>, index: usize) -> Option<Cursor<'a>> {

@@ -316,26 +316,23 @@ impl Fields {
         }
         let clock = self.hour * 3600 + self.minute * 60 + self.second;
         let wall = days_since_1970(self.year, self.month, self.day) * 86_400 + i64::from(clock);
-        let place = if self.utc {
-            Place::Utc
+        let (seconds, place) = if self.utc {
+            (wall, Place::Utc)
         } else if let Some(offset) = self.offset {
-            if offset == local.offset {
+            let zone = if offset == local.offset {
                 Place::Local(local.clone())
             } else {
                 Place::Fixed(Zone { name: offset_text(offset).into(), offset })
-            }
-        } else if let Some(name) = self.zone {
-            if name == local.name {
-                Place::Local(local.clone())
-            } else {
-                // `GMT-3` is the one form of name that carries an offset.
-                let hours = name.strip_prefix("GMT").and_then(|hours| hours.parse::<i32>().ok());
-                Place::Fixed(Zone { name, offset: hours.unwrap_or(0) * 3600 })
-            }
+            };
+            (wall - i64::from(offset), zone)
+        } else if let Some(name) = self.zone.filter(|name| *name != local.name) {
+            // `GMT-3` is the one form of unknown name that carries an offset, and Go only shows
+            // it: the clock is read as UTC's.
+            let hours = name.strip_prefix("GMT").and_then(|hours| hours.parse::<i32>().ok());
+            (wall, Place::Fixed(Zone { name, offset: hours.unwrap_or(0) * 3600 }))
         } else {
-            Place::Local(local.clone())
+            (wall - i64::from(local.offset), Place::Local(local.clone()))
         };
-        let seconds = wall - i64::from(place.zone().1);
         Some(Time { seconds, nanoseconds: self.nanoseconds, place })
     }
 }
@@ -440,4 +437,57 @@ fn date_of(days: i64) -> (i64, i64, i64) {
     let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
     let calendar_month = if month < 10 { month + 3 } else { month - 9 };
     (year + era * 400 + i64::from(calendar_month <= 2), calendar_month, day_of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str, zone: &Zone) -> Option<String> {
+        Time::parse(text, zone).map(|time| time.to_string())
+    }
+
+    /// All recorded from Go 1.27 with the same layouts.
+    #[test]
+    fn layouts() {
+        for (input, expected) in [
+            ("Mon Jan  2 15:04:05 2006", Some("2006-01-02 15:04:05 +0000 UTC")),
+            ("mon JAN 2 15:04:05.25 2006", Some("2006-01-02 15:04:05.25 +0000 UTC")),
+            ("Mon Jan 2 15:04:05 CET 2006", Some("2006-01-02 15:04:05 +0000 CET")),
+            ("Mon Jan 2 15:04:05 GMT-3 2006", Some("2006-01-02 12:04:05 -0300 GMT-3")),
+            ("Mon Jan 02 15:04:05 -0700 2006", Some("2006-01-02 15:04:05 -0700 -0700")),
+            ("12:30AM", Some("0000-01-01 00:30:00 +0000 UTC")),
+            ("2020-02-29T10:00:00.123456789123Z", Some("2020-02-29 10:00:00.123456789 +0000 UTC")),
+            ("2020-01-01T10:00:00+02:00", Some("2020-01-01 10:00:00 +0200 +0200")),
+            ("2020-01-01T10:00:00+0200", Some("2020-01-01 10:00:00 +0200 +0200")),
+            ("2020-01-01 9:04", Some("2020-01-01 09:04:00 +0000 UTC")),
+            ("2020-01-01  10:04:05-07:00", Some("2020-01-01 10:04:05 -0700 -0700")),
+            ("2020-01-01T10Z", Some("2020-01-01 10:00:00 +0000 UTC")),
+            ("2019-02-29", None),
+            ("2020-1-1", None),
+            ("2020-01-01T10:00:00", None),
+            ("2020-01-01T24:00:00Z", None),
+            ("13:00PM", None),
+            ("", None),
+        ] {
+            assert_eq!(text(input, &Zone::default()).as_deref(), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn zones() {
+        let local = Zone { name: "CET".into(), offset: 3600 };
+        for (input, expected) in [
+            ("2020-01-01", "2020-01-01 00:00:00 +0100 CET"),
+            ("2020-01-01T10:00:00Z", "2020-01-01 10:00:00 +0000 UTC"),
+            ("2020-01-01T10:00:00+01:00", "2020-01-01 10:00:00 +0100 CET"),
+            ("2020-01-01T10:00:00+00:00", "2020-01-01 10:00:00 +0000 +0000"),
+        ] {
+            assert_eq!(text(input, &local).as_deref(), Some(expected), "{input}");
+        }
+        // Compared as Go compares the structures: the same instant told differently is not equal.
+        let utc = Zone::default();
+        assert_ne!(Time::parse("2020-01-01", &utc), Time::parse("2020-01-01T00:00:00Z", &utc));
+        assert_eq!(Time::parse("2020-01-01", &utc), Time::parse("2020-01-01T00:00:00+00:00", &utc));
+    }
 }
