@@ -222,3 +222,17 @@ fn visit_list<'a>(list: &List<'a>, visit: &mut dyn FnMut(&Val<'a>) -> ControlFlo
     }
     Shape::List { dropped_undefined }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PatchSelect;
+
+    #[test]
+    fn shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Expr>();
+        shared::<PatchSelect>();
+        shared::<Val<'_>>();
+    }
+}
