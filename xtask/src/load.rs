@@ -619,10 +619,10 @@ spec:
     - op: add
       path: /metadata/annotations/fixture-{index:04}
       value: 'seen in {{{{ .Namespace }}}}'
-    - op: replace
-      select: '$.spec.template.spec.containers[? @.imagePullPolicy == "Always"].imagePullPolicy'
-      path: /spec/template/spec/containers/#0/imagePullPolicy
-      value: IfNotPresent
+    - op: add
+      select: '$.spec.template.spec.containers[? @.imagePullPolicy == "Always"]'
+      path: /spec/template/spec/containers/#0/workingDir
+      value: '/srv/{{{{ .SelectedItem.name }}}}/{index:04}'
 "#
     )
 }
@@ -633,7 +633,7 @@ fn fixture_review() -> Value {
             .map(|number| {
                 object([
                     ("name", Value::from(format!("SETTING_{number}"))),
-                    ("value", Value::from(format!("value {number} of container {index}"))),
+                    ("value", Value::from(format!("value {number} of container {index}/4"))),
                 ])
             })
             .collect();

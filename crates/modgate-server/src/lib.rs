@@ -7,6 +7,17 @@
 //! What this crate deliberately does not do: decide. Every decision comes from
 //! [`modgate_engine::Snapshot`], which knows nothing of sockets, files or clocks.
 //!
+//! ```
+//! use modgate_engine::EngineConfig;
+//! use modgate_server::{PolicyFiles, PolicyStore};
+//!
+//! let files = PolicyFiles { policies: vec!["no/such/folder".into()], objects: Vec::new() };
+//! let mut store = PolicyStore::new(files, EngineConfig::default());
+//! let findings = store.refresh().findings;
+//! assert!(findings.iter().any(|found| found.message.starts_with("cannot read `no/such/folder`")));
+//! assert_eq!(store.world().snapshot.policies().count(), 0);
+//! ```
+//!
 //! # One request
 //!
 //! `listen` (TLS, HTTP) → `webhook::admission` (decode, take a turn) → the engine →

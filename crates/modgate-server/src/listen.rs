@@ -80,8 +80,7 @@ impl Listener {
         }
         drop(socket);
         if timeout(grace, graceful.shutdown()).await.is_err() {
-            tracing::warn!(
-                grace_seconds = grace.as_secs(),
+            tracing::warn!(target: "listen", grace_seconds = grace.as_secs(),
                 "requests still open after the grace period are cut off"
             );
         }
@@ -96,7 +95,7 @@ async fn accept(
     match socket.accept().await {
         Ok((stream, peer)) => Some((stream, peer, slot)),
         Err(error) => {
-            tracing::debug!(%error, "accept failed");
+            tracing::debug!(target: "listen", %error, "accept failed");
             tokio::time::sleep(ACCEPT_RETRY).await;
             None
         }
@@ -130,8 +129,10 @@ impl Connection {
             Transport::Tls(acceptor) => {
                 match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => self.speak(stream).await,
-                    Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-                    Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
+                    Ok(Err(error)) => {
+                        tracing::debug!(target: "listen", %peer, %error, "TLS handshake failed")
+                    }
+                    Err(_) => tracing::debug!(target: "listen", %peer, "TLS handshake timed out"),
                 }
             }
         }
@@ -142,7 +143,7 @@ impl Connection {
         let service = TowerToHyperService::new(routes);
         let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
         if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(%peer, %error, "connection ended early");
+            tracing::debug!(target: "listen", %peer, %error, "connection ended early");
         }
     }
 }

@@ -36,6 +36,9 @@ use crate::{
     telemetry::metrics::Metrics,
 };
 
+/// Logger of everything about policy files.
+pub(crate) const LOGGER: &str = "policies";
+
 /// Which files hold policies, and which hold the objects policies may refer to.
 #[derive(Debug, Clone)]
 pub struct PolicyFiles {
@@ -334,7 +337,7 @@ pub(crate) async fn follow(
         (store, refresh) = match looked.await {
             Ok(looked) => looked,
             Err(error) => {
-                tracing::error!(%error, "policy files are no longer followed");
+                tracing::error!(target: LOGGER, %error, "policy files are no longer followed");
                 return;
             }
         };
@@ -364,6 +367,7 @@ pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagn
     metrics.reloaded(&kinds.into_iter().collect::<Vec<_>>(), store.broken());
     let count = |severity| findings.iter().filter(|found| found.severity == severity).count();
     tracing::info!(
+        target: LOGGER,
         policies = policies.len(),
         errors = count(Severity::Error),
         warnings = count(Severity::Warning),

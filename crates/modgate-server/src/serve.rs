@@ -183,7 +183,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let mut serving = self.serve(&stopping);
         asked.recv().await;
-        tracing::info!("stopping, open requests are finished");
+        tracing::info!(target: "serve", "stopping, open requests are finished");
         stop.send_replace(true);
         let again = async {
             if asked.recv().await.is_none() {

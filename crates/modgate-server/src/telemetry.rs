@@ -3,6 +3,8 @@
 mod log;
 pub mod metrics;
 
+#[cfg(test)]
+pub(crate) use log::capture;
 pub use log::{LogConfig, LogError, LogFormat, init_logs, log_finding};
 
 use std::{error::Error, fmt};

@@ -135,12 +135,13 @@ impl Certificates {
             match read_pair(&files.cert, &files.key, &self.provider) {
                 Ok(certified) => {
                     self.current.store(Arc::new(certified));
-                    tracing::info!(cert = %files.cert.display(), "certificate reloaded");
+                    tracing::info!(target: "tls", cert = %files.cert.display(), "certificate reloaded");
                 }
-                Err(error) => tracing::error!(
-                    error = %crate::telemetry::Chain(&error),
-                    "certificate not reloaded, the last good one stays"
-                ),
+                Err(error) => {
+                    tracing::error!(target: "tls", error = %crate::telemetry::Chain(&error),
+                        "certificate not reloaded, the last good one stays"
+                    )
+                }
             }
         }
     }

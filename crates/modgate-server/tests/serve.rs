@@ -44,6 +44,10 @@ const REVIEW: &str = r#"{"apiVersion": "admission.k8s.io/v1", "kind": "Admission
 async fn start(policies: &Path) -> (SocketAddr, Server) {
     let files = PolicyFiles { policies: vec![policies.to_owned()], objects: Vec::new() };
     let certificate = CertificateSource::SelfSigned { names: vec!["localhost".to_owned()] };
+    start_with(files, certificate).await
+}
+
+async fn start_with(files: PolicyFiles, certificate: CertificateSource) -> (SocketAddr, Server) {
     let mut config = ServeConfig::new(files, certificate);
     config.addresses = Addresses { webhooks: "127.0.0.1:0".to_owned(), ..Addresses::default() };
     config.poll = Duration::from_millis(20);
@@ -221,5 +225,46 @@ async fn http2_and_tls_1_2() {
         let body = response.into_body().collect().await.expect("body").to_bytes();
         assert!(reason(str::from_utf8(&body).expect("text")).contains("ns/r: \"hello\""));
     }
+    running.abort();
+}
+
+/// A certificate and its key in files; returns the certificate.
+fn write_certificate(folder: &Path) -> CertificateDer<'static> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("cert");
+    fs::write(folder.join("tls.crt"), made.cert.pem()).expect("write");
+    fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).expect("write");
+    made.cert.der().clone()
+}
+
+async fn served_certificate(address: SocketAddr) -> CertificateDer<'static> {
+    let stream = connect(address, &rustls::version::TLS13, "http/1.1").await;
+    stream.get_ref().1.peer_certificates().expect("certificates")[0].clone().into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_certificate_is_taken_up_and_a_bad_one_is_not() {
+    let dir = tempfile::tempdir().expect("dir");
+    let first = write_certificate(dir.path());
+    let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
+    let path = |name| dir.path().join(name);
+    let certificate = CertificateSource::Files { cert: path("tls.crt"), key: path("tls.key") };
+    let (address, server) = start_with(files, certificate).await;
+    let (_stop, asked) = mpsc::channel(1);
+    let running = tokio::spawn(server.run_until(asked));
+    assert_eq!(served_certificate(address).await, first);
+
+    // A key that does not belong to the certificate, as between two writes.
+    let other = rcgen::KeyPair::generate().expect("key");
+    fs::write(path("tls.key"), other.serialize_pem()).expect("write");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(served_certificate(address).await, first);
+
+    let second = write_certificate(dir.path());
+    let renewed = async {
+        while served_certificate(address).await != second {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, renewed).await.expect("the new certificate is served");
     running.abort();
 }

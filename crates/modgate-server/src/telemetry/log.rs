@@ -3,6 +3,7 @@
 use std::{
     fmt::{self, Write as _},
     io::IsTerminal as _,
+    panic::{self, PanicHookInfo},
     str::FromStr,
 };
 
@@ -25,6 +26,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
     util::SubscriberInitExt as _,
 };
+
+use crate::policies::LOGGER;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,7 +124,19 @@ pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
     } else {
         registry.with(layer.with_ansi(terminal && !config.no_color)).try_init()
     };
-    done.map(|()| format).map_err(|_| LogError::Twice)
+    done.map_err(|_| LogError::Twice)?;
+    panic::set_hook(Box::new(log_panic));
+    Ok(format)
+}
+
+/// A panic is a fault of modgate, and its message may quote the object under review: where it
+/// happened is an error, what it says is for debugging.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(target: "panic", location, "modgate panicked, please report this");
+    if let Some(message) = panic.payload_as_str() {
+        tracing::debug!(target: "panic", location, "{message}");
+    }
 }
 
 /// Logs a finding about a policy file.
@@ -132,13 +147,13 @@ pub fn log_finding(finding: &Diagnostic) {
     let message = &finding.message;
     match finding.severity {
         Severity::Error => {
-            tracing::error!(target: "policies", file, line, column, help, "{message}");
+            tracing::error!(target: LOGGER, file, line, column, help, "{message}");
         }
         Severity::Warning => {
-            tracing::warn!(target: "policies", file, line, column, help, "{message}");
+            tracing::warn!(target: LOGGER, file, line, column, help, "{message}");
         }
         Severity::Note => {
-            tracing::info!(target: "policies", file, line, column, help, "{message}");
+            tracing::info!(target: LOGGER, file, line, column, help, "{message}");
         }
     }
 }
@@ -227,24 +242,13 @@ impl Visit for JsonFields<'_> {
     }
 }
 
+/// The JSON lines logged by `run`, all levels.
 #[cfg(test)]
-mod tests {
+pub(crate) fn capture(run: impl FnOnce()) -> String {
     use std::{
         io,
         sync::{Arc, Mutex},
     };
-
-    use modgate_value::Value;
-
-    use super::*;
-
-    #[test]
-    fn formats_round_trip() {
-        for format in LogFormat::ALL {
-            assert_eq!(format.to_string().parse(), Ok(format));
-        }
-        assert!("xml".parse::<LogFormat>().is_err());
-    }
 
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -259,14 +263,32 @@ mod tests {
         }
     }
 
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let layer =
+        tracing_subscriber::fmt::layer().with_writer(move || writer.clone()).event_format(JsonLine);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), run);
+    let bytes = lines.0.lock().expect("lines").clone();
+    String::from_utf8(bytes).expect("text")
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_value::Value;
+
+    use super::*;
+
+    #[test]
+    fn formats_round_trip() {
+        for format in LogFormat::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        assert!("xml".parse::<LogFormat>().is_err());
+    }
+
     #[test]
     fn json_lines_carry_kubemods_keys() {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let layer = tracing_subscriber::fmt::layer()
-            .with_writer(move || writer.clone())
-            .event_format(JsonLine);
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+        let text = capture(|| {
             tracing::info!(
                 target: "dragnet-webhook",
                 count = 3,
@@ -275,8 +297,7 @@ mod tests {
                 "Rejected"
             );
         });
-        let text = lines.0.lock().expect("lines").clone();
-        let line = Value::from_json(&text).expect("one JSON object");
+        let line = Value::from_json(text.as_bytes()).expect("one JSON object");
         assert_eq!(line.get("level"), Some(&Value::from("info")));
         assert_eq!(line.get("logger"), Some(&Value::from("dragnet-webhook")));
         assert_eq!(line.get("msg"), Some(&Value::from("Rejected")));

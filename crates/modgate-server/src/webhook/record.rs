@@ -134,10 +134,11 @@ impl fmt::Display for Patch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use modgate_engine::{api::meta::Operation, jsonpatch::Op};
+    use modgate_engine::{RuleFailure, api::meta::Operation, jsonpatch::Op};
     use modgate_value::Value;
 
     use super::*;
+    use crate::telemetry::capture;
 
     #[test]
     fn patches_without_values() {
@@ -156,6 +157,53 @@ mod tests {
         let show = |names_only| Rejections { entries: &entries, names_only }.to_string();
         assert_eq!(show(false), "ns/a: \"pass: s3cret\",ns/b");
         assert_eq!(show(true), "ns/a,ns/b");
+    }
+
+    /// Everything logged about a decision that mentions `s3cret` wherever it can, for an object of
+    /// this kind.
+    fn logged(kind: &str) -> String {
+        let object = format!(r#"{{"apiVersion": "v1", "kind": "{kind}"}}"#);
+        let object = Value::from_json(object.as_bytes()).expect("object");
+        let review = Review::of_object(object, Operation::Create, "default");
+        let failure = RuleFailure {
+            kind: FailureKind::CalculatePatch,
+            rule: "ns/f".to_owned(),
+            message: "cannot read `s3cret`".to_owned(),
+        };
+        let operation =
+            PatchOperation { op: Op::Add, path: "/data/k".into(), value: Some("s3cret".into()) };
+        let base = Decision {
+            allowed: true,
+            code: 200,
+            reason: "patched ok".to_owned(),
+            rejections: Vec::new(),
+            warnings: vec!["careful with s3cret".to_owned()],
+            patch: vec![operation],
+            object: "s3cret".into(),
+            failures: vec![failure],
+        };
+        let entry = "ns/r: \"s3cret\"";
+        let rejected = Decision {
+            allowed: false,
+            reason: format!("rejected by {entry}"),
+            rejections: vec![entry.to_owned()],
+            patch: Vec::new(),
+            ..base.clone()
+        };
+        capture(|| {
+            decision(Webhook::Dragnet, &review, &base);
+            decision(Webhook::Dragnet, &review, &rejected);
+        })
+    }
+
+    #[test]
+    fn secrets_are_never_logged() {
+        let text = logged("Secret");
+        for expected in ["Rejected", "ns/r", "Applying ModRule patch", "add /data/k", "ns/f"] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        assert!(!text.contains("s3cret"), "{text}");
+        assert_eq!(logged("ConfigMap").matches("s3cret").count(), 4, "{}", logged("ConfigMap"));
     }
 
     #[test]
