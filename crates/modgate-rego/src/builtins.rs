@@ -24,6 +24,7 @@ mod aggregates;
 mod arithmetic;
 mod arrays;
 mod comparison;
+mod crypto;
 mod declaration;
 mod edits;
 mod encoding;
@@ -35,6 +36,7 @@ mod patterns;
 mod sets;
 mod strings;
 mod time;
+mod tokens;
 mod types;
 mod units;
 mod versions;
@@ -122,6 +124,7 @@ const GROUPS: &[&[Builtin]] = &[
     arithmetic::BUILTINS,
     arrays::BUILTINS,
     comparison::BUILTINS,
+    crypto::BUILTINS,
     edits::BUILTINS,
     encoding::BUILTINS,
     host::BUILTINS,
@@ -131,6 +134,7 @@ const GROUPS: &[&[Builtin]] = &[
     sets::BUILTINS,
     strings::BUILTINS,
     time::BUILTINS,
+    tokens::BUILTINS,
     types::BUILTINS,
     units::BUILTINS,
     versions::BUILTINS,

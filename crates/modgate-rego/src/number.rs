@@ -144,7 +144,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`], as the other operations.
-    pub fn add(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
+    pub fn plus(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let Some(sum) = a.checked_add(b)
         {
@@ -161,7 +161,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn sub(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
+    pub fn minus(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let Some(difference) = a.checked_sub(b)
         {
@@ -178,7 +178,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn mul(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
+    pub fn times(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let Some(product) = a.checked_mul(b)
         {
@@ -195,7 +195,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::DivideByZero`], [`ArithmeticError::TooManyDigits`]
-    pub fn div(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
+    pub fn over(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         // An exact quotient of two integers of 64 bits is what the float gives as well.
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let (Some(0), Some(quotient)) = (a.checked_rem(b), a.checked_div(b))
@@ -215,7 +215,7 @@ impl<'a> Num<'a> {
     ///
     /// [`ArithmeticError::ModuloByZero`], [`ArithmeticError::ModuloOfFraction`],
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn rem(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
+    pub fn modulo(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let Some(remainder) = a.checked_rem(b)
         {

@@ -10,7 +10,7 @@ use crate::{
 
 pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("plus", "(x: number, y: number) => z: number", |context, args| {
-        binary(context, args, |a, b| a.add(b))
+        binary(context, args, |a, b| a.plus(b))
     }),
     Builtin::new(
         "minus",
@@ -18,13 +18,13 @@ pub(super) const BUILTINS: &[Builtin] = &[
         minus,
     ),
     Builtin::new("mul", "(x: number, y: number) => z: number", |context, args| {
-        binary(context, args, |a, b| a.mul(b))
+        binary(context, args, |a, b| a.times(b))
     }),
     Builtin::new("div", "(x: number, y: number) => z: number", |context, args| {
-        binary(context, args, |a, b| a.div(b))
+        binary(context, args, |a, b| a.over(b))
     }),
     Builtin::new("rem", "(x: number, y: number) => z: number", |context, args| {
-        binary(context, args, |a, b| a.rem(b))
+        binary(context, args, |a, b| a.modulo(b))
     }),
     Builtin::new("abs", "(x: number) => y: number", |context, args| unary(context, args, Num::abs)),
     Builtin::new("round", "(x: number) => y: number", |context, args| {
@@ -80,7 +80,7 @@ fn binary<'a>(
 fn minus<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (a, b) = (operand::any(args, 0), operand::any(args, 1));
     if let (Some(a), Some(b)) = (a.as_number(), b.as_number()) {
-        return context.computed(&a.sub(b)?);
+        return context.computed(&a.minus(b)?);
     }
     if let (Some(a), Some(b)) = (a.as_set(), b.as_set()) {
         return sets::difference(context, a, b);

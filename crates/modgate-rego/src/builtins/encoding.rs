@@ -11,7 +11,8 @@ use modgate_value::{Value as Json, json, yaml};
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
 
-use base64::Alphabet;
+pub(super) use base64::{Alphabet, base64_text, decode as decode_base64};
+pub(super) use url::go_json as url_json;
 
 pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("json.marshal", "(x: any) => y: string", json_marshal),

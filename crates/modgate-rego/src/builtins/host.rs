@@ -255,7 +255,7 @@ fn rand_intn<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let key = context.heap.array(&[Value::str(key), Value::len(bound as usize)])?;
     context.settle("rand.intn", key, |context| {
         // Multiplying keeps the high bits and is fair enough for sampling.
-        let scaled = u128::from(context.random()?) * u128::from(bound) >> 64;
+        let scaled = (u128::from(context.random()?) * u128::from(bound)) >> 64;
         Ok(Some(Value::len(usize::try_from(scaled).unwrap_or(usize::MAX))))
     })
 }

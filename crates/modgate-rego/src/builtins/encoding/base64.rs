@@ -45,9 +45,14 @@ pub(super) fn encode<'a>(
 ) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
     context.scan(text)?;
-    let mut out = String::with_capacity(text.len().div_ceil(3).saturating_mul(4));
-    context.allocate(out.capacity())?;
-    for chunk in text.as_bytes().chunks(3) {
+    context.allocate(text.len().div_ceil(3).saturating_mul(4))?;
+    Ok(Some(context.heap.charged_string(&base64_text(text.as_bytes(), alphabet, padded))))
+}
+
+/// Bytes in base64.
+pub(in super::super) fn base64_text(bytes: &[u8], alphabet: Alphabet, padded: bool) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
+    for chunk in bytes.chunks(3) {
         let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for index in 0..4 {
@@ -59,7 +64,7 @@ pub(super) fn encode<'a>(
             }
         }
     }
-    Ok(Some(context.heap.charged_string(&out)))
+    out
 }
 
 /// Go's `Encoding.DecodeString` with padding: line breaks are skipped, and the error is the index

@@ -155,6 +155,12 @@ struct Url {
     raw_path: String,
     raw_query: String,
     fragment: String,
+    /// What follows the scheme where that is not a path, as in `mailto:`.
+    opaque: String,
+    /// The host with its port.
+    host: String,
+    has_user: bool,
+    ends_in_question_mark: bool,
 }
 
 impl Url {
@@ -175,11 +181,12 @@ impl Url {
         }
         let (scheme, rest) = split_scheme(text)?;
         url.scheme = scheme.to_ascii_lowercase();
+        url.ends_in_question_mark = rest.find('?') == Some(rest.len().saturating_sub(1));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         query.clone_into(&mut url.raw_query);
         if !rest.starts_with('/') {
             if !scheme.is_empty() {
-                // Opaque, such as mailto:.
+                rest.clone_into(&mut url.opaque);
                 return Ok(url);
             }
             if rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
@@ -208,6 +215,8 @@ impl Url {
         };
         let strict = matches!(self.scheme.as_str(), "http" | "https");
         let host = parse_host(host, strict)?;
+        host.clone_into(&mut self.host);
+        self.has_user = user.is_some();
         if let Some(user) = user {
             let valid =
                 |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
@@ -318,4 +327,26 @@ pub(super) fn uri_is_valid<'a>(context: &mut Context<'a>, args: &[Value<'a>]) ->
     context.scan(text)?;
     context.allocate(text.len().saturating_mul(4))?;
     yes_or_no(!text.is_empty() && Url::parse(text).is_ok())
+}
+
+/// A URL as Go's `encoding/json` writes its `url.URL`.
+pub(in super::super) fn go_json(text: &str) -> Json {
+    let Ok(url) = Url::parse(text) else { return Json::Null };
+    let raw_path = if url.raw_path == url.path { String::new() } else { url.raw_path };
+    let omit_host = !url.scheme.is_empty() && url.host.is_empty() && url.opaque.is_empty();
+    [
+        ("Scheme", url.scheme.into()),
+        ("Opaque", url.opaque.into()),
+        ("User", if url.has_user { Json::Object(Default::default()) } else { Json::Null }),
+        ("Host", url.host.into()),
+        ("Path", url.path.into()),
+        ("Fragment", url.fragment.into()),
+        ("RawQuery", url.raw_query.into()),
+        ("RawPath", raw_path.into()),
+        ("RawFragment", "".into()),
+        ("ForceQuery", url.ends_in_question_mark.into()),
+        ("OmitHost", omit_host.into()),
+    ]
+    .into_iter()
+    .collect()
 }
