@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt, sync::LazyLock};
 use regex::Regex;
 
 /// A version, perhaps written loosely (`v1`, `1.2`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) major: u64,
     pub(crate) minor: u64,

@@ -91,10 +91,10 @@ impl Template {
     /// # Errors
     ///
     /// When an action fails, the budget runs out, or the output is not UTF-8.
-    pub fn render<'a>(
-        &'a self,
-        data: impl Into<Data<'a>>,
-        env: &Env<'a>,
+    pub fn render<'d>(
+        &self,
+        data: impl Into<Data<'d>>,
+        env: &Env<'_>,
     ) -> Result<String, RenderError> {
         let bytes = self.render_bytes(data, env)?;
         String::from_utf8(bytes).map_err(|_| RenderError::NotUtf8 { name: self.name().to_owned() })
@@ -105,10 +105,10 @@ impl Template {
     /// # Errors
     ///
     /// When an action fails or the budget runs out.
-    pub fn render_bytes<'a>(
-        &'a self,
-        data: impl Into<Data<'a>>,
-        env: &Env<'a>,
+    pub fn render_bytes<'d>(
+        &self,
+        data: impl Into<Data<'d>>,
+        env: &Env<'_>,
     ) -> Result<Vec<u8>, RenderError> {
         exec::run(self, data.into(), env)
     }

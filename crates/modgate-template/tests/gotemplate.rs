@@ -1,5 +1,7 @@
 //! The recordings of Go's `text/template`: `conformance/languages/gotemplate.json`.
 
+#![allow(clippy::expect_used, reason = "a test")]
+
 use modgate_template::{Env, Functions, Isolated, Template};
 use modgate_value::{Budget, Value};
 

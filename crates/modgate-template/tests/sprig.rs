@@ -1,5 +1,7 @@
 //! The recordings of Sprig v3.2.2: `conformance/languages/sprig.json`.
 
+#![allow(clippy::expect_used, reason = "a test")]
+
 use std::{cell::Cell, time::Duration};
 
 use modgate_template::{Env, Host, Refused, Template};

@@ -44,7 +44,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         in_zone(cx, "2006-01-02", args.get(0), &args.str(1))
     }),
     Function::new("mustDateModify", &[S, T], must_modify),
-    Function::new("mustToDate", &[S, S], |cx, args| read(cx, args)),
+    Function::new("mustToDate", &[S, S], read),
     Function::new("must_date_modify", &[S, T], must_modify),
     Function::new("now", &[], |cx, _| Ok(Val::Time(now(cx)?.into()))).impure(),
     Function::new("toDate", &[S, S], |cx, args| match read(cx, args) {

@@ -7,6 +7,7 @@ use modgate_value::Str;
 use crate::{
     cx::{Cx, Fault, Result, check_depth},
     funcs::{Args, Function, Ty, strings::text_of},
+    semver::Version,
     text::Text,
     val::{List, ListKind, Map, Val},
 };
@@ -147,6 +148,8 @@ fn deep_copy<'a>(cx: &mut Cx<'a>, value: &Val<'a>, depth: usize) -> Result<Val<'
             }
             cx.list(copy, list.kind())
         }
+        // The original copies exported fields only, and a version has none.
+        Val::Version(_) => Ok(Val::Version(Version::default().into())),
         Val::Pointer(value) => deep_copy(cx, &Val::of_json(value), depth + 1),
         other => Ok(other.clone()),
     }

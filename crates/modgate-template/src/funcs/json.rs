@@ -17,9 +17,12 @@ use Ty::{Any, Text as S};
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("fromJson", &[S], |cx, args| match decode(cx, args.text(0)) {
         Err(Fault::Failed(_)) => Ok(Val::Nil),
-        other => other,
+        other => other.map(|(value, _)| value),
     }),
-    Function::new("mustFromJson", &[S], |cx, args| decode(cx, args.text(0))),
+    Function::new("mustFromJson", &[S], |cx, args| match decode(cx, args.text(0))? {
+        (value, None) => Ok(value),
+        (_, Some(message)) => Err(Fault::Failed(message)),
+    }),
     Function::new("mustToJson", &[Any], |cx, args| encode(cx, args, Style::Compact)),
     Function::new("mustToPrettyJson", &[Any], |cx, args| encode(cx, args, Style::Pretty)),
     Function::new("mustToRawJson", &[Any], |cx, args| encode(cx, args, Style::Raw)),
@@ -36,41 +39,44 @@ fn or_nothing(result: Result<Val<'_>>) -> Result<Val<'_>> {
     }
 }
 
-fn decode<'a>(cx: &mut Cx<'a>, text: &Text<'a>) -> Result<Val<'a>> {
+/// The value, and the error of a number that no float holds, in whose place there is nil.
+fn decode<'a>(cx: &mut Cx<'a>, text: &Text<'a>) -> Result<(Val<'a>, Option<String>)> {
     let bytes = text.as_bytes();
     cx.spend(bytes.len() / 8)?;
     // The parsed tree, at its largest: every other byte a value.
     cx.allocate(bytes.len().saturating_mul(size_of::<Value>() / 2))?;
     let value = Value::from_json(bytes).map_err(|error| Fault::new(error.to_string()))?;
-    own(cx, &value)
+    let mut error = None;
+    Ok((own(cx, &value, &mut error)?, error))
 }
 
 /// A value that borrows nothing; its depth is bounded by the JSON reader.
-fn own<'a>(cx: &mut Cx<'a>, value: &Value) -> Result<Val<'a>> {
+fn own<'a>(cx: &mut Cx<'a>, value: &Value, error: &mut Option<String>) -> Result<Val<'a>> {
     Ok(match value {
         Value::Null => Val::Nil,
         Value::Bool(value) => Val::Bool(*value),
         Value::Number(number) => {
             let float = number.as_f64();
-            if !float.is_finite() {
-                return Err(Fault::new(format!(
-                    "json: cannot unmarshal number {number} into Go value of type float64"
-                )));
+            if float.is_finite() {
+                return Ok(Val::Float(float));
             }
-            Val::Float(float)
+            error.get_or_insert_with(|| {
+                format!("json: cannot unmarshal number {number} into Go value of type float64")
+            });
+            Val::Nil
         }
         Value::String(text) => cx.text(String::from(text.as_str()))?,
         Value::Array(elements) => {
             let mut items = Vec::with_capacity(elements.len());
             for element in elements {
-                items.push(own(cx, element)?);
+                items.push(own(cx, element, error)?);
             }
             cx.any_list(items)?
         }
         Value::Object(members) => {
             let mut entries = BTreeMap::new();
             for (key, member) in members {
-                entries.insert(key.clone(), own(cx, member)?);
+                entries.insert(key.clone(), own(cx, member, error)?);
             }
             cx.any_map(entries)?
         }

@@ -65,10 +65,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(args.get(usize::from(args.int(2) != 1)).clone())
     }),
     Function::variadic("quote", &[Any], |cx, args| {
-        quoted(cx, args, |cx, value| Ok(quote(text_of(cx, value)?.as_bytes())))
+        quoted(cx, args, |cx, value| Ok(quote(text_of(cx, value)?.as_bytes()).into_bytes()))
     }),
     Function::variadic("squote", &[Any], |cx, args| {
-        quoted(cx, args, |cx, value| Ok(format!("'{}'", text_of(cx, value)?.lossy())))
+        quoted(cx, args, |cx, value| Ok([b"'", text_of(cx, value)?.as_bytes(), b"'"].concat()))
     }),
     Function::new("repeat", &[Int, S], |cx, args| {
         let text = args.text(1).as_bytes();
@@ -187,18 +187,18 @@ fn cat<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
 fn quoted<'a>(
     cx: &mut Cx<'a>,
     args: Args<'_, 'a>,
-    quote: impl Fn(&Cx<'a>, &Val<'a>) -> Result<String>,
+    quote: impl Fn(&Cx<'a>, &Val<'a>) -> Result<Vec<u8>>,
 ) -> Result<Val<'a>> {
-    let mut out = String::new();
+    let mut out = Vec::new();
     for value in args.all().iter().filter(|value| !matches!(value, Val::Nil | Val::Missing)) {
         let text = quote(cx, value)?;
         cx.allocate(text.len() + 1)?;
         if !out.is_empty() {
-            out.push(' ');
+            out.push(b' ');
         }
-        out.push_str(&text);
+        out.extend(text);
     }
-    Ok(Val::text(out))
+    Ok(Val::bytes(out))
 }
 
 fn indent(cx: &Cx<'_>, spaces: i64, text: &str, before: &str) -> Result<String> {
