@@ -1,6 +1,7 @@
 //! One review against N ModRules, the fixture of KubeMod's own measurement: a 3.5 KB Deployment of
 //! four containers; rules of four criteria (one a filter) and two operations, one rule in five
 //! matching.
+#![expect(clippy::expect_used, reason = "a bench may panic")]
 
 use std::time::Duration;
 
@@ -96,7 +97,11 @@ fn deployment() -> Value {
     let containers: Vec<String> = (0..4)
         .map(|c| {
             let env: Vec<String> = (0..10)
-                .map(|e| format!(r#"{{"name": "VARIABLE_{e}", "value": "value-{c}-{e}"}}"#))
+                .map(|e| {
+                    format!(
+                        r#"{{"name": "VARIABLE_{e}", "value": "value-of-variable-number-{c}-{e}"}}"#
+                    )
+                })
                 .collect();
             format!(
                 r#"{{"name": "container-{c}", "image": "registry.example.com/team/app-{c}:1.14.{c}",

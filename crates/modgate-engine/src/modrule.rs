@@ -1,9 +1,9 @@
 //! ModRules: KubeMod's rules, as its specification has them (spec `kubemod.md`; section numbers in
 //! this module are its).
 //!
-//! In reading order: [`check`](compile) turns a rule into a compiled one or says what is wrong with
-//! it; the store finds the rules a request concerns; `run` visits them tier by tier; `matching`
-//! decides criteria; `patch` calculates operations.
+//! In reading order: `compile` turns a rule into an evaluable one or says what is wrong with it; the
+//! store finds the rules a request concerns; `run` visits them tier by tier; `matching` decides
+//! criteria; `patch` calculates operations.
 
 mod compile;
 mod lint;
@@ -29,6 +29,7 @@ pub use dry_run::{DryRunError, dry_run};
 pub use path::{PathError, PathTemplate};
 
 pub(crate) use compile::{CompiledModRule, compile};
+pub(crate) use lint::unknown_fields;
 pub(crate) use run::{mutate, validate};
 pub(crate) use store::Store;
 pub(crate) use trace::explain;

@@ -130,11 +130,15 @@ fn compile(
             return (id, None, vec![found]);
         }
     };
+    let mut problems = modrule::unknown_fields(&id, source);
     match modrule::compile(&rule, &id, source, config) {
-        Ok((compiled, warnings)) => (id, Some(compiled), warnings),
+        Ok((compiled, warnings)) => {
+            problems.extend(warnings);
+            (id, Some(compiled), problems)
+        }
         Err(errors) => {
-            let found = errors.into_iter().map(|error| error.into_problem(&id, source)).collect();
-            (id, None, found)
+            problems.extend(errors.into_iter().map(|error| error.into_problem(&id, source)));
+            (id, None, problems)
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What loads but probably does not do what its author thinks: the verdicts W of section 9.
 
 use modgate_api::{meta::Operation, modrule::ModRule};
+use modgate_value::Value;
 
 use super::compile::{Action, CompiledModRule, PatchValue, Test, quote};
-use crate::{EngineConfig, PolicySource, Problem, Severity};
+use crate::{EngineConfig, PolicyId, PolicySource, Problem, Severity};
 
 /// The warnings about a rule, in the order of its fields.
 pub(super) fn lint(
@@ -112,6 +113,53 @@ pub(super) fn lint(
     }
     lints.found
 }
+
+/// Members the resource does not have: the API server would prune them, and a misspelled field
+/// silently does nothing.
+pub(crate) fn unknown_fields(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut check = |value: Option<&Value>, at: &str, known: &[&str]| {
+        let Some(Value::Object(members)) = value else { return };
+        for key in members.keys().filter(|key| !known.contains(&key.as_str())) {
+            let field = format!("{at}{key}");
+            found.push(Problem {
+                severity: Severity::Warning,
+                policy: id.clone(),
+                origin: source.origin.clone(),
+                position: source.position(&field),
+                field,
+                text: None,
+                span: None,
+                message: "unknown field, ignored".to_owned(),
+                help: Some(format!("known fields: {}", known.join(", "))),
+            });
+        }
+    };
+    let object = &source.object;
+    check(Some(object), "", &["apiVersion", "kind", "metadata", "spec", "status"]);
+    let spec = object.get("spec");
+    check(spec, "spec.", &SPEC_FIELDS);
+    for (list, known) in [("match", &MATCH_FIELDS[..]), ("patch", &PATCH_FIELDS[..])] {
+        let items = spec.and_then(|spec| spec.get(list)).and_then(Value::as_array);
+        for (index, item) in items.into_iter().flat_map(|items| items.iter()).enumerate() {
+            check(Some(item), &format!("spec.{list}[{index}]."), known);
+        }
+    }
+    found
+}
+
+const SPEC_FIELDS: [&str; 7] = [
+    "admissionOperations",
+    "executionTier",
+    "match",
+    "patch",
+    "rejectMessage",
+    "targetNamespaceRegex",
+    "type",
+];
+const MATCH_FIELDS: [&str; 6] =
+    ["matchFor", "matchRegex", "matchValue", "matchValues", "negate", "select"];
+const PATCH_FIELDS: [&str; 4] = ["op", "path", "select", "value"];
 
 /// Decimal digits of an integer that prints in exponent form.
 fn is_big_integer(text: &str) -> bool {

@@ -18,6 +18,9 @@ use crate::{
     jsonpatch::{self, ApplyError, PatchOperation, Tree},
 };
 
+/// How many warnings one answer carries; the API server cuts them off at 4 KiB.
+const MAX_WARNINGS: usize = 20;
+
 /// Watches a run; [`Silent`] for those nobody wants explained.
 pub(super) trait Observer {
     /// A candidate of a tier was asked whether it matches `document`.
@@ -342,6 +345,10 @@ impl<'a> Run<'a> {
             });
         }
         let object = patched(&object, &patch).unwrap_or(object);
+        if let Some(more) = self.warnings.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+            self.warnings.truncate(MAX_WARNINGS);
+            self.warnings.push(format!("and {more} more warnings"));
+        }
         let allowed = self.rejections.is_empty();
         Decision {
             allowed,

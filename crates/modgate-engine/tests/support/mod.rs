@@ -1,5 +1,11 @@
 //! A cluster of the test's own making, and rules in few words.
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code; each test binary uses a part"
+)]
 
 use modgate_engine::{
     Change, Decision, EngineConfig, Host, HostError, OnError, PolicySource, Review, Snapshot,
