@@ -135,6 +135,7 @@ impl<'a> From<&'a Value> for Arg<'a> {
 /// When the text would exceed the bytes left in `budget`.
 pub fn sprintf(format: &str, args: &[Arg<'_>], budget: &Budget<'_>) -> Result<String, Exhausted> {
     let mut printer = Printer::new(budget);
+    printer.out.reserve(format.len().saturating_add(args.len().saturating_mul(16)));
     printer.printf(format, args)?;
     Ok(printer.finish())
 }
@@ -320,6 +321,15 @@ impl<'b> Printer<'b> {
                 break;
             }
             self.budget.spend(1)?;
+            // A bare `%v` or `%s` of a text, which is most of what policies print.
+            if let Some(b'v' | b's') = d.format.get(d.at)
+                && let Some(Arg::String(text)) = args.get(d.next)
+            {
+                self.write(text)?;
+                d.at += 1;
+                d.next += 1;
+                continue;
+            }
             d.good_index = true;
             self.spec = Spec::default();
             self.flags(&mut d);
