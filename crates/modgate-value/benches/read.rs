@@ -53,6 +53,15 @@ fn json_review(bencher: Bencher<'_, '_>) {
         .bench_local(|| Value::from_json(divan::black_box(&review).as_bytes()).expect("json"));
 }
 
+/// The yardstick, for machines that are slower or busy.
+#[divan::bench]
+fn json_review_by_serde_json(bencher: Bencher<'_, '_>) {
+    let review = review();
+    bencher.counter(BytesCount::of_str(&review)).bench_local(|| {
+        serde_json::from_str::<serde_json::Value>(divan::black_box(&review)).expect("json")
+    });
+}
+
 #[divan::bench]
 fn json_review_printed(bencher: Bencher<'_, '_>) {
     let review = Value::from_json(review().as_bytes()).expect("json");

@@ -155,13 +155,16 @@ impl Reader<'_> {
                 return Err(self.unexpected());
             }
         }
-        let own = self.members.get(start..).unwrap_or_default();
-        if own.is_sorted_by(|(a, _), (b, _)| a < b) {
-            return Ok(Value::Object(Object::from_sorted(self.members.drain(start..))));
+        let own = self.members.get_mut(start..).unwrap_or_default();
+        if !own.is_sorted_by(|(a, _), (b, _)| a < b) {
+            own.sort_by(|(a, _), (b, _)| a.cmp(b));
+            if !own.is_sorted_by(|(a, _), (b, _)| a < b) {
+                let mut own = self.members.split_off(start);
+                sort_last_wins(&mut own);
+                return Ok(Value::Object(Object::from_sorted(own.into_iter())));
+            }
         }
-        let mut own = self.members.split_off(start);
-        sort_last_wins(&mut own);
-        Ok(Value::Object(Object::from_sorted(own.into_iter())))
+        Ok(Value::Object(Object::from_sorted(self.members.drain(start..))))
     }
 
     fn array(&mut self, depth: usize) -> Result<Value, ParseErrorKind> {
@@ -191,18 +194,16 @@ impl Reader<'_> {
     fn string(&mut self) -> Result<Str, ParseErrorKind> {
         self.at += 1;
         let start = self.at;
-        loop {
-            match self.peek() {
-                Some(b'"') => {
-                    let text = self.text.get(start..self.at).unwrap_or_default();
-                    self.at += 1;
-                    return Ok(Str::new(text));
-                }
-                Some(b'\\') => return self.string_with_escapes(start),
-                Some(0..0x20) => return Err(ParseErrorKind::ControlCharacter),
-                Some(_) => self.at += 1,
-                None => return Err(ParseErrorKind::UnexpectedEnd),
+        self.at += plain_length(self.text.as_bytes().get(start..).unwrap_or_default());
+        match self.peek() {
+            Some(b'"') => {
+                let text = self.text.get(start..self.at).unwrap_or_default();
+                self.at += 1;
+                Ok(Str::new(text))
             }
+            Some(b'\\') => self.string_with_escapes(start),
+            Some(_) => Err(ParseErrorKind::ControlCharacter),
+            None => Err(ParseErrorKind::UnexpectedEnd),
         }
     }
 
@@ -210,13 +211,7 @@ impl Reader<'_> {
         let mut out = String::from(self.text.get(start..self.at).unwrap_or_default());
         loop {
             let plain = self.at;
-            while let Some(byte) = self.peek()
-                && byte != b'"'
-                && byte != b'\\'
-                && byte >= 0x20
-            {
-                self.at += 1;
-            }
+            self.at += plain_length(self.text.as_bytes().get(plain..).unwrap_or_default());
             out.push_str(self.text.get(plain..self.at).unwrap_or_default());
             match self.peek() {
                 Some(b'"') => {
@@ -322,6 +317,28 @@ impl Reader<'_> {
     }
 }
 
+/// How many bytes precede the first quote, backslash or control character.
+///
+/// Looks at eight bytes at a time: in a word with a byte below `n`, subtracting `n` from every byte
+/// borrows into that byte's top bit, and the lowest such bit is the first such byte.
+fn plain_length(text: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 0xFF;
+    const TOPS: u64 = ONES << 7;
+    let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & TOPS;
+    let (words, rest) = text.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = below(word ^ (ONES * u64::from(b'"')), 1)
+            | below(word ^ (ONES * u64::from(b'\\')), 1)
+            | below(word, 0x20);
+        if found != 0 {
+            return index * 8 + usize::try_from(found.trailing_zeros() / 8).unwrap_or(0);
+        }
+    }
+    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    words.len() * 8 + rest.iter().position(special).unwrap_or(rest.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,6 +365,21 @@ mod tests {
         assert_eq!(parse(b"\"a\xffb\"").expect("lossy").as_str(), Some("a\u{FFFD}b"));
         // The first two bytes of a euro sign.
         assert_eq!(parse(b"\"\xe2\x82\"").expect("lossy").as_str(), Some("\u{FFFD}\u{FFFD}"));
+    }
+
+    #[test]
+    fn specials_are_found_wherever_they_stand() {
+        for special in ['"', '\\', '\0', '\u{1f}', '\n'] {
+            for before in
+                ["", "a", "abcdefg", "!!!!!!!!", "#####################", "\u{7f}é\u{80}ÿ[]"]
+            {
+                for after in ["", "b", "\u{1}\"\\", "cdefghijklmno"] {
+                    let text = format!("{before}{special}{after}");
+                    assert_eq!(plain_length(text.as_bytes()), before.len(), "{text:?}");
+                }
+                assert_eq!(plain_length(before.as_bytes()), before.len(), "{before:?}");
+            }
+        }
     }
 
     #[test]

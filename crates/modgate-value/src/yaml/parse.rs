@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
         Some(Ok(Document { value, positions }))
     }
 
-    fn document_node(&mut self) -> Result<Option<Node>, Problem> {
+    fn document_node(&mut self) -> Result<Option<Node>, Box<Problem>> {
         let implicit_allowed = std::mem::replace(&mut self.first, false);
         if !implicit_allowed {
             while self.peek()?.kind == Kind::DocumentEnd {
@@ -263,14 +263,14 @@ impl<'a> Parser<'a> {
         self.document_end(root)
     }
 
-    fn document_end(&mut self, root: Node) -> Result<Option<Node>, Problem> {
+    fn document_end(&mut self, root: Node) -> Result<Option<Node>, Box<Problem>> {
         if self.peek()?.kind == Kind::DocumentEnd {
             self.scanner.take()?;
         }
         Ok(Some(root))
     }
 
-    fn directives(&mut self) -> Result<(), Problem> {
+    fn directives(&mut self) -> Result<(), Box<Problem>> {
         self.tags.clear();
         let mut versioned = false;
         loop {
@@ -299,7 +299,7 @@ impl<'a> Parser<'a> {
 
     /// A whole tree of nodes. The containers it is in the middle of lie on a stack of its own, so
     /// that nesting costs heap, not call stack.
-    fn tree(&mut self) -> Result<Node, Problem> {
+    fn tree(&mut self) -> Result<Node, Box<Problem>> {
         let mut stack: Vec<Frame<'a>> = Vec::new();
         let mut next = Next::Node { block: true, indentless: false };
         loop {
@@ -332,7 +332,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn open(&self, stack: &mut Vec<Frame<'a>>, opening: Opening<'a>) -> Result<(), Problem> {
+    fn open(&self, stack: &mut Vec<Frame<'a>>, opening: Opening<'a>) -> Result<(), Box<Problem>> {
         if stack.len() == MAX_DEPTH {
             return Err(too_deep(opening.start));
         }
@@ -344,7 +344,7 @@ impl<'a> Parser<'a> {
     ///
     /// `block` is whether block collections may start here, `indentless` whether a sequence may
     /// that is not indented more than the mapping it is in.
-    fn begin(&mut self, block: bool, indentless: bool) -> Result<Begun<'a>, Problem> {
+    fn begin(&mut self, block: bool, indentless: bool) -> Result<Begun<'a>, Box<Problem>> {
         if let Kind::Alias(name) = self.peek()?.kind {
             let start = self.scanner.take()?.start;
             return self.alias(name, start).map(Begun::Done);
@@ -414,7 +414,7 @@ impl<'a> Parser<'a> {
     }
 
     /// What comes next in the innermost container.
-    fn advance(&mut self, stack: &mut [Frame<'a>]) -> Result<Next<'a>, Problem> {
+    fn advance(&mut self, stack: &mut [Frame<'a>]) -> Result<Next<'a>, Box<Problem>> {
         let Some(frame) = stack.last_mut() else {
             return Ok(Next::End);
         };
@@ -540,18 +540,23 @@ impl<'a> Parser<'a> {
         mark: Mark,
         indentless: bool,
         ends: impl Fn(&Kind<'a>) -> bool,
-    ) -> Result<Next<'a>, Problem> {
+    ) -> Result<Next<'a>, Box<Problem>> {
         let empty = ends(&self.peek()?.kind);
         Ok(if empty { Next::Empty(mark) } else { Next::Node { block: true, indentless } })
     }
 
-    fn end(&mut self) -> Result<Next<'a>, Problem> {
+    fn end(&mut self) -> Result<Next<'a>, Box<Problem>> {
         self.scanner.take()?;
         Ok(Next::End)
     }
 
     /// Gives a finished node to the container it stands in, which is the `depth`th.
-    fn feed(&mut self, frame: &mut Frame<'a>, node: Node, depth: usize) -> Result<(), Problem> {
+    fn feed(
+        &mut self,
+        frame: &mut Frame<'a>,
+        node: Node,
+        depth: usize,
+    ) -> Result<(), Box<Problem>> {
         // An alias may bring a tall tree to a deep place.
         if node.aliased && depth + node.height > MAX_DEPTH {
             return Err(too_deep(node.start));
@@ -600,7 +605,7 @@ impl<'a> Parser<'a> {
         suffix: String,
         context: Mark,
         at: Mark,
-    ) -> Result<String, Problem> {
+    ) -> Result<String, Box<Problem>> {
         let prefix = match self.tags.iter().find(|(known, _)| *known == handle) {
             Some((_, prefix)) => prefix.as_str(),
             None if handle.is_empty() => "",
@@ -608,16 +613,21 @@ impl<'a> Parser<'a> {
             None if handle == "!!" => scalar::TAG_PREFIX,
             None => {
                 let message = "found undefined tag handle".into();
-                return Err(Problem { message, at: Some(at), context, scanner: false });
+                return Err(Box::new(Problem { message, at: Some(at), context, scanner: false }));
             }
         };
         Ok(format!("{prefix}{suffix}"))
     }
 
-    fn alias(&mut self, name: &str, start: Mark) -> Result<Node, Problem> {
+    fn alias(&mut self, name: &str, start: Mark) -> Result<Node, Box<Problem>> {
         let Some(anchor) = self.anchors.get(name) else {
             let message = format!("unknown anchor '{name}' referenced").into();
-            return Err(Problem { message, at: None, context: Mark::default(), scanner: false });
+            return Err(Box::new(Problem {
+                message,
+                at: None,
+                context: Mark::default(),
+                scanner: false,
+            }));
         };
         let Anchor::Done(node) = anchor else {
             let message = format!("anchor '{name}' value contains itself");
@@ -777,24 +787,24 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn peek(&mut self) -> Result<&super::scan::Token<'a>, Problem> {
+    fn peek(&mut self) -> Result<&super::scan::Token<'a>, Box<Problem>> {
         self.scanner.peek()
     }
 
     /// A grammar error at the next token.
-    fn unexpected(&mut self, message: &'static str, context: Option<Mark>) -> Problem {
+    fn unexpected(&mut self, message: &'static str, context: Option<Mark>) -> Box<Problem> {
         let at = match self.scanner.peek() {
             Ok(token) => token.start,
             Err(problem) => return problem,
         };
         let context = context.unwrap_or_default();
-        Problem { message: message.into(), at: Some(at), context, scanner: false }
+        Box::new(Problem { message: message.into(), at: Some(at), context, scanner: false })
     }
 }
 
-fn too_deep(at: Mark) -> Problem {
+fn too_deep(at: Mark) -> Box<Problem> {
     let message = format!("exceeded max depth of {MAX_DEPTH}").into();
-    Problem { message, at: Some(at), context: Mark::default(), scanner: true }
+    Box::new(Problem { message, at: Some(at), context: Mark::default(), scanner: true })
 }
 
 impl Node {

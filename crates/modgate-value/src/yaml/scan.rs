@@ -71,9 +71,9 @@ pub(super) struct Problem {
     pub(super) scanner: bool,
 }
 
-impl From<Problem> for Error {
+impl From<Box<Problem>> for Error {
     /// go-yaml counts lines from zero, corrects that for scanner errors only, and leaves line 0 out.
-    fn from(problem: Problem) -> Self {
+    fn from(problem: Box<Problem>) -> Self {
         let at = problem.at.unwrap_or_default().line;
         let line = if at != 0 { at + usize::from(problem.scanner) } else { problem.context.line };
         let place = if line == 0 { String::new() } else { format!("line {line}: ") };
@@ -160,7 +160,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next token; at the end of the text `StreamEnd` again and again.
-    pub(super) fn peek(&mut self) -> Result<&Token<'a>, Problem> {
+    pub(super) fn peek(&mut self) -> Result<&Token<'a>, Box<Problem>> {
         self.fill()?;
         match self.tokens.front() {
             Some(token) => Ok(token),
@@ -169,7 +169,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes the token that [`Scanner::peek`] showed.
-    pub(super) fn take(&mut self) -> Result<Token<'a>, Problem> {
+    pub(super) fn take(&mut self) -> Result<Token<'a>, Box<Problem>> {
         self.fill()?;
         let end = Token { kind: Kind::StreamEnd, start: self.mark, end: self.mark };
         if self.tokens.len() == 1 && matches!(self.tokens.front(), Some(t) if t.kind == end.kind) {
@@ -181,7 +181,7 @@ impl<'a> Scanner<'a> {
 
     /// Scans on until the first token in the queue is final: no key token can still be put in front
     /// of it.
-    fn fill(&mut self) -> Result<(), Problem> {
+    fn fill(&mut self) -> Result<(), Box<Problem>> {
         loop {
             if !self.tokens.is_empty() {
                 match self.pending_keys.front().copied() {
@@ -205,7 +205,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn fetch(&mut self) -> Result<(), Problem> {
+    fn fetch(&mut self) -> Result<(), Box<Problem>> {
         self.skip_to_token();
         self.unroll_indent(Some(self.mark.column));
         let Some(byte) = self.byte(0) else {
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn cannot_start(&self) -> Result<(), Problem> {
+    fn cannot_start(&self) -> Result<(), Box<Problem>> {
         Err(self.problem(self.mark, "found character that cannot start any token"))
     }
 
@@ -251,6 +251,8 @@ impl<'a> Scanner<'a> {
     fn skip_to_token(&mut self) {
         loop {
             // In block context a tab cannot indent, so it is an error wherever a key may start.
+            let spaces = self.rest().bytes().take_while(|byte| *byte == b' ').count();
+            self.skip_ascii(spaces);
             while let Some(byte) = self.byte(0)
                 && (byte == b' '
                     || (byte == b'\t' && (self.flow_level > 0 || !self.simple_key_allowed)))
@@ -306,7 +308,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Notes that a simple key may start here.
-    fn save_simple_key(&mut self) -> Result<(), Problem> {
+    fn save_simple_key(&mut self) -> Result<(), Box<Problem>> {
         if !self.simple_key_allowed {
             return Ok(());
         }
@@ -322,7 +324,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Gives up the simple key of the current level.
-    fn remove_simple_key(&mut self) -> Result<(), Problem> {
+    fn remove_simple_key(&mut self) -> Result<(), Box<Problem>> {
         if let Some(key) = self.simple_keys.last_mut()
             && key.possible
         {
@@ -346,7 +348,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether the key at `level` can still be one; it must end on its line and not be too long.
-    fn still_possible(&mut self, level: usize) -> Result<bool, Problem> {
+    fn still_possible(&mut self, level: usize) -> Result<bool, Box<Problem>> {
         let Some(key) = self.simple_keys.get_mut(level) else {
             return Ok(false);
         };
@@ -367,7 +369,7 @@ impl<'a> Scanner<'a> {
 
     // One function per kind of token.
 
-    fn fetch_stream_end(&mut self) -> Result<(), Problem> {
+    fn fetch_stream_end(&mut self) -> Result<(), Box<Problem>> {
         if self.mark.column != 0 {
             self.mark.column = 0;
             self.mark.line += 1;
@@ -380,7 +382,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_directive(&mut self) -> Result<(), Problem> {
+    fn fetch_directive(&mut self) -> Result<(), Box<Problem>> {
         self.unroll_indent(None);
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
@@ -426,7 +428,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// White space, a comment and the line break after a directive or a block scalar's header.
-    fn end_of_line(&mut self, start: Mark) -> Result<(), Problem> {
+    fn end_of_line(&mut self, start: Mark) -> Result<(), Box<Problem>> {
         self.skip_blanks();
         if self.byte(0) == Some(b'#') {
             while !self.break_or_end(0) {
@@ -440,7 +442,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn version_number(&mut self, start: Mark) -> Result<u32, Problem> {
+    fn version_number(&mut self, start: Mark) -> Result<u32, Box<Problem>> {
         let mut value = 0;
         let mut length = 0;
         while let Some(digit @ b'0'..=b'9') = self.byte(0) {
@@ -457,7 +459,7 @@ impl<'a> Scanner<'a> {
         Ok(value)
     }
 
-    fn fetch_document_indicator(&mut self, kind: Kind<'a>) -> Result<(), Problem> {
+    fn fetch_document_indicator(&mut self, kind: Kind<'a>) -> Result<(), Box<Problem>> {
         self.unroll_indent(None);
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
@@ -467,7 +469,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_flow_start(&mut self, kind: Kind<'a>) -> Result<(), Problem> {
+    fn fetch_flow_start(&mut self, kind: Kind<'a>) -> Result<(), Box<Problem>> {
         self.save_simple_key()?;
         let token = self.taken + self.tokens.len();
         self.simple_keys.push(SimpleKey { token, ..SimpleKey::default() });
@@ -477,7 +479,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_flow_end(&mut self, kind: Kind<'a>) -> Result<(), Problem> {
+    fn fetch_flow_end(&mut self, kind: Kind<'a>) -> Result<(), Box<Problem>> {
         self.remove_simple_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
@@ -492,14 +494,14 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_flow_entry(&mut self) -> Result<(), Problem> {
+    fn fetch_flow_entry(&mut self) -> Result<(), Box<Problem>> {
         self.remove_simple_key()?;
         self.simple_key_allowed = true;
         self.push_indicator(Kind::FlowEntry);
         Ok(())
     }
 
-    fn fetch_block_entry(&mut self) -> Result<(), Problem> {
+    fn fetch_block_entry(&mut self) -> Result<(), Box<Problem>> {
         if self.flow_level == 0 {
             if !self.simple_key_allowed {
                 let message = "block sequence entries are not allowed in this context";
@@ -513,7 +515,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_key(&mut self) -> Result<(), Problem> {
+    fn fetch_key(&mut self) -> Result<(), Box<Problem>> {
         if self.flow_level == 0 {
             if !self.simple_key_allowed {
                 let message = "mapping keys are not allowed in this context";
@@ -527,7 +529,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_value(&mut self) -> Result<(), Problem> {
+    fn fetch_value(&mut self) -> Result<(), Box<Problem>> {
         let level = self.simple_keys.len().saturating_sub(1);
         if self.still_possible(level)? {
             let key = self.simple_keys.last().copied().unwrap_or_default();
@@ -560,7 +562,7 @@ impl<'a> Scanner<'a> {
         self.push(kind, start, self.mark);
     }
 
-    fn fetch_anchor(&mut self, alias: bool) -> Result<(), Problem> {
+    fn fetch_anchor(&mut self, alias: bool) -> Result<(), Box<Problem>> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.mark;
@@ -576,7 +578,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_tag(&mut self) -> Result<(), Problem> {
+    fn fetch_tag(&mut self) -> Result<(), Box<Problem>> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.mark;
@@ -608,7 +610,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// `!`, `!!` or `!name!`; without the final `!` only where no directive asks for a handle.
-    fn tag_handle(&mut self, directive: bool, start: Mark) -> Result<&'a str, Problem> {
+    fn tag_handle(&mut self, directive: bool, start: Mark) -> Result<&'a str, Box<Problem>> {
         let from = self.mark.offset;
         if self.byte(0) != Some(b'!') {
             return Err(self.problem(start, "did not find expected '!'"));
@@ -625,7 +627,7 @@ impl<'a> Scanner<'a> {
 
     /// The characters of a tag, `%` escapes decoded. `head` is what was read of it already, with
     /// its `!`.
-    fn tag_uri(&mut self, head: &'a str, start: Mark) -> Result<Cow<'a, str>, Problem> {
+    fn tag_uri(&mut self, head: &'a str, start: Mark) -> Result<Cow<'a, str>, Box<Problem>> {
         let from = self.mark.offset - head.len().saturating_sub(1).min(self.mark.offset);
         let mut decoded: Option<Vec<u8>> = None;
         while let Some(byte) = self.byte(0)
@@ -653,7 +655,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// One character as a run of `%` escapes, each one byte of its UTF-8.
-    fn uri_escape(&mut self, start: Mark, out: &mut Vec<u8>) -> Result<(), Problem> {
+    fn uri_escape(&mut self, start: Mark, out: &mut Vec<u8>) -> Result<(), Box<Problem>> {
         let mut missing = 0;
         loop {
             let octet = match (self.byte(0), hex(self.byte(1)), hex(self.byte(2))) {
@@ -683,7 +685,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn fetch_block_scalar(&mut self, literal: bool) -> Result<(), Problem> {
+    fn fetch_block_scalar(&mut self, literal: bool) -> Result<(), Box<Problem>> {
         self.remove_simple_key()?;
         self.simple_key_allowed = true;
         let start = self.mark;
@@ -754,7 +756,7 @@ impl<'a> Scanner<'a> {
         breaks: &mut String,
         start: Mark,
         end: &mut Mark,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Box<Problem>> {
         *end = self.mark;
         let mut deepest = 0;
         loop {
@@ -779,7 +781,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_quoted(&mut self, single: bool) -> Result<(), Problem> {
+    fn fetch_quoted(&mut self, single: bool) -> Result<(), Box<Problem>> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.mark;
@@ -805,7 +807,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn quoted(&mut self, single: bool, quote: u8, start: Mark) -> Result<String, Problem> {
+    fn quoted(&mut self, single: bool, quote: u8, start: Mark) -> Result<String, Box<Problem>> {
         let mut text = String::new();
         let mut blanks = String::new();
         let mut first_break = String::new();
@@ -867,7 +869,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn escape(&mut self, start: Mark) -> Result<char, Problem> {
+    fn escape(&mut self, start: Mark) -> Result<char, Box<Problem>> {
         let digits = match self.byte(1) {
             Some(b'x') => 2,
             Some(b'u') => 4,
@@ -909,7 +911,7 @@ impl<'a> Scanner<'a> {
         Ok(character)
     }
 
-    fn fetch_plain(&mut self) -> Result<(), Problem> {
+    fn fetch_plain(&mut self) -> Result<(), Box<Problem>> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
         let start = self.mark;
@@ -989,6 +991,11 @@ impl<'a> Scanner<'a> {
     /// Moves to the end of a run of text within a plain scalar.
     fn skip_plain(&mut self) {
         while let Some(byte) = self.byte(0) {
+            let run = self.rest().bytes().take_while(|byte| is_plain(*byte)).count();
+            if run > 0 {
+                self.skip_ascii(run);
+                continue;
+            }
             match byte {
                 b' ' | b'\t' => return,
                 b':' if self.blank_or_end(1) => return,
@@ -1115,12 +1122,14 @@ impl<'a> Scanner<'a> {
         self.since(from)
     }
 
-    fn problem(&self, context: Mark, message: &'static str) -> Problem {
-        Problem { message: message.into(), at: Some(self.mark), context, scanner: true }
+    fn problem(&self, context: Mark, message: &'static str) -> Box<Problem> {
+        let message = message.into();
+        Box::new(Problem { message, at: Some(self.mark), context, scanner: true })
     }
 
-    fn reader_problem(&self, message: &'static str) -> Problem {
-        Problem { message: message.into(), at: None, context: Mark::default(), scanner: false }
+    fn reader_problem(&self, message: &'static str) -> Box<Problem> {
+        let message = message.into();
+        Box::new(Problem { message, at: None, context: Mark::default(), scanner: false })
     }
 }
 
@@ -1138,6 +1147,11 @@ fn fold(text: &mut String, first_break: &mut String, breaks: &mut String) {
     breaks.clear();
 }
 
+/// The bytes that can stand anywhere in a plain scalar.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' | b'.' | b'/' | b'$' | b'(' | b')')
+}
+
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
@@ -1152,7 +1166,8 @@ fn first_unprintable(text: &str) -> Option<usize> {
         (byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r'))
             || matches!(byte, 0x7F | 0xC2 | 0xEF)
     };
-    if !text.bytes().any(suspicious) {
+    // Without an early exit, so that many bytes are looked at at once.
+    if !text.bytes().fold(false, |found, byte| found | suspicious(byte)) {
         return None;
     }
     text.char_indices().find_map(|(at, character)| {

@@ -104,7 +104,7 @@ impl Writer<'_> {
         self.out.push('|');
         // Where the first line itself starts with a space its indentation cannot be inferred.
         if text.starts_with([' ', '\n']) {
-            self.out.push_str("2");
+            self.out.push('2');
         }
         let body = text.strip_suffix('\n');
         match body {
