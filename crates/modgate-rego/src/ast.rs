@@ -246,3 +246,91 @@ pub enum TemplatePart {
     /// An expression between braces, with its own `with` modifiers.
     Expr(Box<Expr>),
 }
+
+impl Module {
+    /// Calls `visit` with every term of the module's rules, each before the terms inside it.
+    ///
+    /// For checks of what a policy refers to before it is compiled.
+    pub fn visit_terms<'m>(&'m self, visit: &mut dyn FnMut(&'m Term)) {
+        for rule in &self.rules {
+            for term in rule.head.name.iter().chain(rule.head.args.iter().flatten()) {
+                term.visit(visit);
+            }
+            match &rule.head.kind {
+                HeadKind::Value { value, .. } => value.visit(visit),
+                HeadKind::Member(member) => member.visit(visit),
+            }
+            visit_body(&rule.body, visit);
+            for branch in &rule.els {
+                branch.value.visit(visit);
+                visit_body(&branch.body, visit);
+            }
+        }
+    }
+}
+
+impl Term {
+    /// Calls `visit` with this term, then with every term inside it.
+    pub fn visit<'t>(&'t self, visit: &mut dyn FnMut(&'t Self)) {
+        visit(self);
+        match &self.kind {
+            TermKind::Null
+            | TermKind::Bool(_)
+            | TermKind::Number(_)
+            | TermKind::String(_)
+            | TermKind::Var(_) => {}
+            TermKind::Ref(items) | TermKind::Array(items) | TermKind::Set(items) => {
+                items.iter().for_each(|item| item.visit(visit));
+            }
+            TermKind::Object(pairs) => {
+                for (key, value) in pairs {
+                    key.visit(visit);
+                    value.visit(visit);
+                }
+            }
+            TermKind::ArrayComprehension(head, body) | TermKind::SetComprehension(head, body) => {
+                head.visit(visit);
+                visit_body(body, visit);
+            }
+            TermKind::ObjectComprehension(head, body) => {
+                head.0.visit(visit);
+                head.1.visit(visit);
+                visit_body(body, visit);
+            }
+            TermKind::Call(operator, args) => {
+                operator.visit(visit);
+                args.iter().for_each(|arg| arg.visit(visit));
+            }
+            TermKind::Template(parts) => {
+                for part in parts {
+                    if let TemplatePart::Expr(expr) = part {
+                        visit_expr(expr, visit);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn visit_body<'b>(body: &'b [Expr], visit: &mut dyn FnMut(&'b Term)) {
+    body.iter().for_each(|expr| visit_expr(expr, visit));
+}
+
+fn visit_expr<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Term)) {
+    match &expr.kind {
+        ExprKind::Term(term) => term.visit(visit),
+        ExprKind::Some(_) => {}
+        ExprKind::SomeIn { key, value, domain } => {
+            key.iter().chain([value, domain]).for_each(|term| term.visit(visit));
+        }
+        ExprKind::Not(body) => visit_body(body, visit),
+        ExprKind::Every { key, value, domain, body } => {
+            key.iter().chain([value, domain]).for_each(|term| term.visit(visit));
+            visit_body(body, visit);
+        }
+    }
+    for with in &expr.with {
+        with.target.visit(visit);
+        with.value.visit(visit);
+    }
+}

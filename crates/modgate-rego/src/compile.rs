@@ -32,7 +32,9 @@ use self::{
 use crate::{
     ast::{self, HeadKind, Module, RegoVersion, Span},
     error::{Code, Error},
-    ir::{Branch, GroupKind, Keyed, Leaf, Pattern, Program, Query, Rule, RuleId, SourceText},
+    ir::{
+        Branch, GroupId, GroupKind, Keyed, Leaf, Pattern, Program, Query, Rule, RuleId, SourceText,
+    },
     parser,
 };
 
@@ -53,6 +55,20 @@ impl Program {
         Compiler::new(modules, capabilities).run()
     }
 
+    /// The rules that define the document or function at a path below `data`, such as
+    /// `["k8srequiredlabels", "violation"]`.
+    pub fn group(&self, path: &[&str]) -> Option<GroupId> {
+        let mut node = self.nodes.first()?;
+        for name in path {
+            let child = node.children.iter().find(|(key, _)| {
+                let key = self.constants.get(key.0 as usize);
+                key.and_then(modgate_value::Value::as_str) == Some(name)
+            });
+            node = self.nodes.get(child?.1.0 as usize)?;
+        }
+        node.group
+    }
+
     /// Compiles a query to run against this program, such as `data.example.allow = x`.
     ///
     /// # Errors
@@ -67,6 +83,9 @@ impl Program {
         compile_query(self, text, version, capabilities)
     }
 }
+
+/// For how many known keys a partial rule gets a body of its own.
+const MAX_KEYED: usize = 4;
 
 struct Compiler<'m> {
     modules: &'m [Module],
@@ -114,11 +133,19 @@ impl<'m> Compiler<'m> {
         self.errors.finish()?;
 
         let mut dependencies = Vec::with_capacity(drafts.len());
+        let mut total = 0;
         for draft in &mut drafts {
             let mut rules = Dependencies::default();
             draft.expand();
             for branch in &draft.branches {
                 rules.body(&self.symbols, &branch.body);
+            }
+            total += rules.0.len();
+            if total > recursion::MAX_DEPENDENCIES {
+                let span = self.symbols.span(self.modules, draft.id);
+                let message = "rules may depend on one another in too many ways";
+                self.errors.push(Code::Compile, span, message);
+                break;
             }
             dependencies.push(rules);
             draft.check_safety(&mut self.errors);
@@ -372,8 +399,7 @@ fn lower_rule(
 ) -> Rule {
     let mut bound = VarSet::new();
     let args: Vec<Pattern> = args.iter().map(|arg| lowerer.pattern(arg, &mut bound)).collect();
-    let group =
-        lowerer.symbols.group_of.get(id.0 as usize).copied().unwrap_or(crate::ir::GroupId(0));
+    let group = lowerer.symbols.group_of.get(id.0 as usize).copied().unwrap_or(GroupId(0));
     let (depth, kind) = lowerer
         .symbols
         .groups
@@ -419,7 +445,8 @@ fn lower_rule(
                 .collect();
             let member = is_member.then_some(&draft.leaf);
             let positions: Vec<&Term> = draft.keys.iter().chain(member).collect();
-            for count in 1..=constant_keys.len() + positions.len() {
+            // Looking up longer paths is not worth a body each.
+            for count in 1..=(constant_keys.len() + positions.len()).min(MAX_KEYED) {
                 let mut known = bound.clone();
                 let mut patterns: Vec<Pattern> =
                     constant_keys.iter().take(count).cloned().collect();

@@ -87,6 +87,9 @@ impl Error {
     }
 }
 
+/// Longer lines are shown in part.
+const MAX_EXCERPT: usize = 1000;
+
 /// The line of an offset and a caret below it; white space belongs to what stands before it.
 fn excerpt(text: &str, offset: usize) -> Vec<String> {
     let bytes = text.as_bytes();
@@ -102,6 +105,14 @@ fn excerpt(text: &str, offset: usize) -> Vec<String> {
     let whole = text.get(begin..end).unwrap_or("");
     let line = whole.trim_start_matches('\t');
     let indent = (at - begin).saturating_sub(whole.len() - line.len());
+    if line.len() > MAX_EXCERPT {
+        // The part around the place is all a reader can use.
+        let from = line.floor_char_boundary(indent.saturating_sub(MAX_EXCERPT / 2));
+        let to = line.floor_char_boundary(from + MAX_EXCERPT);
+        let indent = indent.saturating_sub(from);
+        let part = line.get(from..to.max(from)).unwrap_or("");
+        return vec![part.to_owned(), format!("{:indent$}^", "")];
+    }
     vec![line.to_owned(), format!("{:indent$}^", "")]
 }
 

@@ -34,6 +34,11 @@ use crate::{
 /// a hostile text can ask of the native stack.
 pub const MAX_NESTING: u32 = 1000;
 
+/// How much of the native stack an evaluation may use, in bytes: half of what a thread has.
+///
+/// Frames differ between builds, so this is measured rather than counted.
+pub const MAX_STACK: usize = 1 << 20;
+
 /// What an evaluation reads and spends.
 pub struct Context<'a> {
     /// The input document, if there is one.
@@ -137,6 +142,8 @@ struct Machine<'a> {
     worlds: Vec<World<'a>>,
     world: usize,
     nesting: u32,
+    /// Where the native stack was when the evaluation began.
+    stack: usize,
     /// The statement being run, for the location of an error.
     span: Option<Span>,
 }
@@ -156,13 +163,14 @@ impl<'a> Machine<'a> {
             worlds: vec![World::new(context.input, Cache::new(program.groups.len()))],
             world: 0,
             nesting: 0,
+            stack: crate::stack_position(),
             span: None,
         }
     }
 
     /// Runs `inner` one level deeper.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
-        if self.nesting >= MAX_NESTING {
+        if self.nesting >= MAX_NESTING || crate::stack_position().abs_diff(self.stack) > MAX_STACK {
             return Err(EvalError::nesting().into());
         }
         self.nesting += 1;

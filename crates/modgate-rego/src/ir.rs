@@ -157,7 +157,7 @@ pub struct Rule {
     pub branches: Vec<Branch>,
     /// The same rule when its first keys are already known: element `n - 1` is for `n` known keys.
     /// Keys are `keys` and then the member of a [`Leaf::Member`]. Empty for complete rules and
-    /// functions.
+    /// functions, and there may be fewer elements than keys.
     ///
     /// OPA looks at a single key of a partial rule in this way, without evaluating the rest of
     /// the document.

@@ -21,13 +21,23 @@ use crate::{
     },
     error::{Code, Error},
     lexer::{Keyword, Lexer, Tok, Token},
+    stack_position,
 };
 
 /// The longest module, in bytes.
 pub const MAX_TEXT: usize = 8 << 20;
 
+/// How much of the native stack the parser may use; only unoptimised builds come near it.
+const MAX_STACK: usize = 1 << 20;
+
+/// The one error that has no place.
+const EMPTY_MODULE: &str = "empty module";
+
+/// How many errors are reported.
+const MAX_ERRORS: usize = 10;
+
 /// How deep terms and bodies may nest. A chain of infix operators nests once per operator.
-pub const MAX_NESTING: usize = 192;
+pub const MAX_NESTING: usize = 128;
 
 /// Reads a module.
 ///
@@ -81,13 +91,24 @@ struct Parser<'t> {
     rego_v1: bool,
     wildcards: u32,
     depth: usize,
+    /// Where the native stack was when parsing began.
+    stack: usize,
     /// The height of the term that was parsed last.
     height: usize,
     /// Tokens that may still be read, backing up included.
     fuel: usize,
     /// Advice for the next error.
     hints: Vec<&'static str>,
-    errors: Vec<Error>,
+    /// Most are dropped again by backing up, so they are worked out only at the end.
+    errors: Vec<Problem>,
+}
+
+/// An error that is not worked out yet.
+struct Problem {
+    span: Span,
+    message: String,
+    /// Whether the line is shown.
+    excerpt: bool,
 }
 
 /// What became of the head of a rule before its body is known.
@@ -129,6 +150,7 @@ impl<'t> Parser<'t> {
             rego_v1: version == RegoVersion::V1,
             wildcards: 0,
             depth: 0,
+            stack: stack_position(),
             height: 0,
             fuel: 10_000 + text.len().saturating_mul(16),
             hints: Vec::new(),
@@ -142,7 +164,23 @@ impl<'t> Parser<'t> {
         if self.errors.is_empty() {
             self.illegal("");
         }
-        self.errors
+        let length = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
+        let mut errors = Vec::new();
+        for problem in self.errors {
+            let Problem { span, message, excerpt } = problem;
+            let mut error = Error::at(Code::Parse, self.name, self.text, span, message);
+            if excerpt {
+                error = error.with_excerpt(self.text);
+                if span.start == length {
+                    // OPA counts the characters it has read.
+                    error.column = error.column.saturating_sub(1);
+                }
+            } else if error.message == EMPTY_MODULE {
+                (error.line, error.column) = (0, 0);
+            }
+            errors.push(error);
+        }
+        errors
     }
 
     // Tokens.
@@ -151,7 +189,7 @@ impl<'t> Parser<'t> {
         self.last_end = self.token.end;
         let next = if self.fuel == 0 {
             let message = "module takes too long to parse";
-            if !self.errors.iter().any(|error| error.message == message) {
+            if !self.errors.iter().any(|problem| problem.message == message) {
                 self.error(self.span_here(), message);
             }
             Token { kind: Tok::Eof, start: self.text.len(), end: self.text.len(), ..self.token }
@@ -247,6 +285,9 @@ impl<'t> Parser<'t> {
     }
 
     fn error(&mut self, span: Span, message: impl Into<String>) {
+        if self.errors.len() >= MAX_ERRORS {
+            return;
+        }
         let mut message = message.into();
         match self.hints.as_slice() {
             [] => {}
@@ -254,18 +295,14 @@ impl<'t> Parser<'t> {
             hints => message.push_str(&format!(" (hints: {})", hints.join(", "))),
         }
         self.hints.clear();
-        let mut error =
-            Error::at(Code::Parse, self.name, self.text, span, message).with_excerpt(self.text);
-        if span.start as usize == self.text.len() {
-            // OPA counts the characters it has read.
-            error.column = error.column.saturating_sub(1);
-        }
-        self.errors.push(error);
+        self.errors.push(Problem { span, message, excerpt: true });
     }
 
     /// An error about a whole statement, which OPA reports without the line.
     fn error_in_statement(&mut self, span: Span, message: impl Into<String>) {
-        self.errors.push(Error::at(Code::Parse, self.name, self.text, span, message.into()));
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(Problem { span, message: message.into(), excerpt: false });
+        }
     }
 
     fn illegal(&mut self, note: &str) {
@@ -290,7 +327,8 @@ impl<'t> Parser<'t> {
 
     fn enter(&mut self) -> Option<()> {
         self.depth += 1;
-        if self.depth > MAX_NESTING {
+        let deep = stack_position().abs_diff(self.stack) > MAX_STACK;
+        if self.depth > MAX_NESTING || deep {
             self.error(self.span_here(), "max parsing recursion depth exceeded");
             self.depth -= 1;
             return None;
@@ -345,8 +383,7 @@ impl<'t> Parser<'t> {
             first = false;
         }
         let Some((package, package_span)) = package else {
-            self.error_in_statement(Span::default(), "empty module");
-            self.errors.iter_mut().for_each(|error| (error.line, error.column) = (0, 0));
+            self.error_in_statement(Span::default(), EMPTY_MODULE);
             return None;
         };
         Some(Module {
@@ -622,7 +659,7 @@ impl<'t> Parser<'t> {
             },
         };
         let is_set = matches!(kind, HeadKind::Member(_));
-        let ground = head.name.iter().skip(1).all(|term| is_ground(term));
+        let ground = head.name.iter().skip(1).all(is_ground);
         let dotted = head.name.len() > 1;
         let keyword_name = match head.name.as_slice() {
             [Term { kind: TermKind::Var(name), .. }] => Keyword::from_name(name).map(Keyword::name),
@@ -654,9 +691,7 @@ impl<'t> Parser<'t> {
         }
         let span = self.span_from(start);
         if strict {
-            let mut complain = |message: String| {
-                self.errors.push(Error::at(Code::Parse, self.name, self.text, span, message));
-            };
+            let mut complain = |message: String| self.error_in_statement(span, message);
             if let Some(word) = keyword_name {
                 complain(format!("{word} keyword cannot be used for rule name"));
             }
@@ -1172,10 +1207,7 @@ impl<'t> Parser<'t> {
 
     /// `left` is a term that was parsed already.
     fn infix_from(&mut self, left: Option<(Term, usize)>, pairs: bool) -> Option<Term> {
-        self.enter()?;
-        let term = self.membership(left, pairs);
-        self.leave();
-        term
+        self.membership(left, pairs)
     }
 
     fn membership(&mut self, left: Option<(Term, usize)>, pairs: bool) -> Option<Term> {
@@ -1231,8 +1263,7 @@ impl<'t> Parser<'t> {
                 (term, self.height)
             }
         };
-        loop {
-            let Some((name, own)) = infix_operator(self.token.kind) else { break };
+        while let Some((name, own)) = infix_operator(self.token.kind) {
             if own < level {
                 break;
             }
@@ -1454,13 +1485,6 @@ impl<'t> Parser<'t> {
     /// The rest of a reference or call whose head has been read; the current token is what
     /// continues it.
     fn reference(&mut self, head: Term, start: usize) -> Option<Term> {
-        self.enter()?;
-        let term = self.reference_inner(head, start);
-        self.leave();
-        term
-    }
-
-    fn reference_inner(&mut self, head: Term, start: usize) -> Option<Term> {
         match &head.kind {
             TermKind::Var(_)
             | TermKind::Array(_)

@@ -17,6 +17,7 @@ use modgate_rego::{
     parser,
     value::{Arena, Heap, Value as Rego, View},
 };
+use modgate_template::{Functions, Template};
 use modgate_value::{Budget, Value};
 
 /// Groups that reach outside an evaluation or belong to other products; exempt by name.
@@ -38,45 +39,37 @@ const EXEMPT_GROUPS: [&str; 11] = [
 const EXEMPT_CASES: [&str; 2] = ["invalidkeyerror/invalid keys", "invalidkeyerror/missing keys"];
 
 /// How many cases of a group still fail.
-const BEHIND: &[(&str, usize)] = &[
-    ("cryptohmacequal", 5),
-    ("cryptohmacmd5", 2),
-    ("cryptohmacsha1", 2),
-    ("cryptohmacsha256", 2),
-    ("cryptohmacsha512", 2),
-    ("cryptomd5", 1),
-    ("cryptoparsersaprivatekeys", 3),
-    ("cryptosha1", 1),
-    ("cryptosha256", 1),
-    ("cryptox509parseandverifycertificates", 2),
-    ("cryptox509parsecertificaterequest", 5),
-    ("cryptox509parsecertificates", 10),
-    ("cryptox509parsekeypair", 2),
-    ("cryptox509parsersaprivatekey", 2),
-    ("jsonschema", 9),
-    ("jwtbuiltins", 12),
-    ("jwtdecodeverify", 47),
-    ("jwtverifyeddsa", 1),
-    ("jwtverifyhs256", 3),
-    ("jwtverifyhs384", 3),
-    ("jwtverifyhs512", 3),
-    ("jwtverifyrsa", 39),
-    ("rendertemplate", 5),
-];
+const BEHIND: &[(&str, usize)] = &[("jsonschema", 9)];
 
 /// How many of the recorded programs still differ.
-const RECORDED_BEHIND: usize = 5;
+const RECORDED_BEHIND: usize = 0;
 
 /// Grants what OPA's own runner grants.
 struct Runner;
 
 impl Host for Runner {
     fn now_ns(&self) -> Option<i64> {
-        Some(1_700_000_000_000_000_000)
+        // Later than the certificates of the corpus were made.
+        Some(1_790_000_000_000_000_000)
     }
 
     fn random(&self) -> Option<u64> {
         Some(4)
+    }
+
+    fn render_template(
+        &self,
+        template: &str,
+        variables: &Value,
+        budget: &Budget<'_>,
+    ) -> Option<Result<String, String>> {
+        let env = modgate_template::Env { budget, host: &modgate_template::Isolated };
+        let rendered = Template::parse_with("template", template, Functions::Builtin)
+            .map_err(|error| error.to_string())
+            .and_then(|template| {
+                template.render(variables, &env).map_err(|error| error.to_string())
+            });
+        Some(rendered)
     }
 
     fn call(&self, name: &str, _: &[Value]) -> Option<Result<Value, String>> {

@@ -1,6 +1,6 @@
 //! What a policy may ask of the outside.
 
-use modgate_value::Value as Json;
+use modgate_value::{Budget, Value as Json};
 
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
@@ -28,6 +28,20 @@ pub trait Host {
     /// What a policy notes with `trace`; lost unless the host wants it.
     fn trace(&self, note: &str) {
         let _ = note;
+    }
+
+    /// Renders a Go text template over an object, without functions beyond Go's own; `None` when
+    /// there is nothing to render with, an error text when it failed.
+    ///
+    /// Languages do not know each other, so Rego has templates only through its host.
+    fn render_template(
+        &self,
+        template: &str,
+        variables: &Json,
+        budget: &Budget<'_>,
+    ) -> Option<Result<String, String>> {
+        let _ = (template, variables, budget);
+        None
     }
 
     /// Calls a function that reaches outside, such as `http.send`, `opa.runtime` or
@@ -113,6 +127,11 @@ pub(super) const BUILTINS: &[Builtin] = &[
         context.call_host("net.lookup_ip_addr", args)
     })
     .nondeterministic(),
+    Builtin::new(
+        "strings.render_template",
+        "(value: string, vars: object[string: any]) => result: string",
+        render_template,
+    ),
     Builtin::new(
         "rego.parse_module",
         "(filename: string, rego: string) => output: object[string: any]",
@@ -243,6 +262,32 @@ pub(super) fn append_printed<'a>(
             Ok(())
         }
         None => Ok(value.append_text(out, context.heap.budget())?),
+    }
+}
+
+/// A missing variable is `<undefined>`; numbers keep their text, as Go's `json.Number` does.
+fn render_template<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    let template = operand::string(args, 0)?;
+    operand::object(args, 1)?;
+    let budget = context.heap.budget();
+    let variables = numbers_as_text(operand::any(args, 1).to_json(budget)?);
+    context.spend(template.len())?;
+    let rendered = context.host.render_template(template, &variables, budget);
+    // A rendering that was stopped by the budget fails here, not as an error of the template.
+    context.spend(1)?;
+    let rendered = rendered.ok_or_else(not_granted)?.map_err(BuiltinError::Failed)?;
+    context.string(&rendered.replace("<no value>", "<undefined>"))
+}
+
+fn numbers_as_text(value: Json) -> Json {
+    match value {
+        Json::Number(number) => number.to_string().into(),
+        Json::Array(items) => items.iter().cloned().map(numbers_as_text).collect(),
+        Json::Object(members) => members
+            .iter()
+            .map(|(key, value)| (key.clone(), numbers_as_text(value.clone())))
+            .collect(),
+        other => other,
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Lowerer<'c> {
     pub(super) errors: Vec<(Code, Span, String)>,
     pub(super) replaces_functions: bool,
     pub(super) replaces_data: bool,
+    /// What has been bound, in order: closures take theirs back.
+    log: Vec<Var>,
 }
 
 impl<'c> Lowerer<'c> {
@@ -40,7 +42,24 @@ impl<'c> Lowerer<'c> {
             errors: Vec::new(),
             replaces_functions: false,
             replaces_data: false,
+            log: Vec::new(),
         }
+    }
+
+    /// Runs `inner`; what it binds is not bound afterwards.
+    fn closure<T>(
+        &mut self,
+        bound: &mut VarSet,
+        inner: impl FnOnce(&mut Self, &mut VarSet) -> T,
+    ) -> T {
+        let mark = self.log.len();
+        let result = inner(self, bound);
+        while self.log.len() > mark {
+            if let Some(var) = self.log.pop() {
+                bound.remove(&var);
+            }
+        }
+        result
     }
 
     /// The statements of a body; `bound` grows by what it binds.
@@ -60,43 +79,43 @@ impl<'c> Lowerer<'c> {
         let mut made = Vec::new();
         let mut main = Vec::new();
         let span = expr.span;
-        // A negation binds nothing.
-        let mut inner = bound.clone();
         match &expr.kind {
             ExprKind::Term(term) => {
-                let term = self.shallow(term, &mut inner, &mut made);
-                if let Some(source) = self.source(&term, &mut inner)
+                let term = self.shallow(term, bound, &mut made);
+                if let Some(source) = self.source(&term, bound)
                     && !self.is_truthy(&source)
                 {
                     main.push(StmtKind::Test(source));
                 }
             }
             ExprKind::Eq { left, right, .. } => {
-                self.equation(left, right, span, &mut inner, &mut made, &mut main);
+                self.equation(left, right, span, bound, &mut made, &mut main);
             }
             ExprKind::Call(callee, args) => match args.as_slice() {
                 [left, right] if !self.query && self.is_equal(*callee) => {
-                    self.equation(left, right, span, &mut inner, &mut made, &mut main);
+                    self.equation(left, right, span, bound, &mut made, &mut main);
                 }
-                _ => self.call(*callee, args, span, &mut inner, &mut made, &mut main),
+                _ => self.call(*callee, args, span, bound, &mut made, &mut main),
             },
             ExprKind::Every(every) => {
-                let domain = self.flat(&every.domain, &mut inner, &mut made);
-                let Some(domain) = self.value(&domain, &inner) else {
+                let domain = self.flat(&every.domain, bound, &mut made);
+                let Some(domain) = self.value(&domain, bound) else {
                     return self.unsafe_expr(span);
                 };
-                let mut within = inner.clone();
-                let key = match &every.key {
-                    Some(key) => self.pattern(key, &mut within),
-                    None => Pattern::Any,
-                };
-                let value = self.pattern(&every.value, &mut within);
-                let body = self.body(&every.body, &mut within);
-                main.push(StmtKind::Every(Box::new(Every { domain, key, value, body })));
+                let every = self.closure(bound, |this, within| {
+                    let key = match &every.key {
+                        Some(key) => this.pattern(key, within),
+                        None => Pattern::Any,
+                    };
+                    let value = this.pattern(&every.value, within);
+                    let body = this.body(&every.body, within);
+                    Every { domain, key, value, body }
+                });
+                main.push(StmtKind::Every(Box::new(every)));
             }
             ExprKind::Not(body) => {
-                let mut within = inner.clone();
-                main.push(StmtKind::Not(self.body(body, &mut within)));
+                let body = self.closure(bound, |this, within| this.body(body, within));
+                main.push(StmtKind::Not(body));
             }
         }
         let stmt = |kind| Stmt { kind, span, generated: expr.generated };
@@ -104,8 +123,6 @@ impl<'c> Lowerer<'c> {
         if expr.negated {
             main = vec![stmt(StmtKind::Not(main))];
         }
-        // What was hoisted is bound for the rest; of the expression itself, only when it counts.
-        *bound = inner;
         made.extend(main);
         if expr.with.is_empty() {
             out.extend(made);
@@ -344,26 +361,31 @@ impl<'c> Lowerer<'c> {
                 Some(Source::Ref(reference))
             }
             TermKind::Comprehension(inner) => {
-                let mut within = bound.clone();
-                let body = self.body(&inner.body, &mut within);
-                let mut head = |term: &Term| {
-                    let value = self.value(term, &within);
-                    if value.is_none() {
-                        self.unsafe_expr(term.span);
-                    }
-                    value
-                };
-                let head = match &inner.head {
-                    hir::Collect::Array(term) => Collect::Array(head(term)?),
-                    hir::Collect::Set(term) => Collect::Set(head(term)?),
-                    hir::Collect::Object(key, value) => Collect::Object(head(key)?, head(value)?),
-                };
-                let mut captures = Vec::new();
+                let (head, body) = self.closure(bound, |this, within| {
+                    let body = this.body(&inner.body, within);
+                    let mut head = |term: &Term| {
+                        let value = this.value(term, within);
+                        if value.is_none() {
+                            this.unsafe_expr(term.span);
+                        }
+                        value
+                    };
+                    let head = match &inner.head {
+                        hir::Collect::Array(term) => Collect::Array(head(term)?),
+                        hir::Collect::Set(term) => Collect::Set(head(term)?),
+                        hir::Collect::Object(key, value) => {
+                            Collect::Object(head(key)?, head(value)?)
+                        }
+                    };
+                    Some((head, body))
+                })?;
+                let mut captured = VarSet::new();
                 walk_term(term, Visit::ALL, &mut |var| {
-                    if bound.contains(&var) && !captures.contains(&Slot(var)) {
-                        captures.push(Slot(var));
+                    if bound.contains(&var) {
+                        captured.insert(var);
                     }
                 });
+                let captures = captured.into_iter().map(Slot).collect();
                 Some(Source::Comprehension(Box::new(Comprehension { head, body, captures })))
             }
             TermKind::Call(callee, args) => {
@@ -489,6 +511,7 @@ impl<'c> Lowerer<'c> {
                     .get(*var)
                     .is_some_and(|info| info.name.starts_with('$') && info.uses <= 1);
                 bound.insert(*var);
+                self.log.push(*var);
                 if wildcard { Pattern::Any } else { Pattern::Bind(Self::slot(*var)) }
             }
             TermKind::Array(items) if !is_bound(term, bound) => {

@@ -132,6 +132,9 @@ impl Dependencies {
     }
 }
 
+/// How many pairs of a rule and another that it may read a program may have.
+pub(super) const MAX_DEPENDENCIES: usize = 1_000_000;
+
 /// Reports every rule that can reach itself; otherwise gives an order in which every rule comes
 /// after those it reads.
 pub(super) fn check(

@@ -850,7 +850,9 @@ impl<'c, 'm> Resolver<'c, 'm> {
             .map(|group| group.kind);
         let arity = match kind {
             Some(GroupKind::Function { arity }) => arity,
-            _ => {
+            // `f() = 1` is a rule; whether it may be called is up to the type checker.
+            Some(_) => 0,
+            None => {
                 let text = self.symbols.path_text(&path);
                 let known: Vec<String> = self
                     .symbols

@@ -13,15 +13,29 @@ use crate::{ast::Span, error::Code};
 
 pub(super) type VarSet = BTreeSet<Var>;
 
+/// How many expressions may be looked at while bodies of one rule are put in order.
+///
+/// Ordinary bodies are in order already and need one look each; one written back to front needs
+/// as many passes as it has expressions.
+const MAX_LOOKS: usize = 1_000_000;
+
 /// What could not be made safe: the variables of expressions.
 #[derive(Debug, Default)]
-pub(super) struct Unsafe(Vec<(Span, VarSet)>);
+pub(super) struct Unsafe {
+    found: Vec<(Span, VarSet)>,
+    looks: usize,
+}
 
 impl Unsafe {
     /// The errors to report: the variables that have names, or else the expressions.
     pub(super) fn errors(&self, vars: &Vars) -> Vec<(Code, Span, String)> {
+        if self.looks > MAX_LOOKS {
+            let span = self.found.first().map_or_else(Span::default, |(span, _)| *span);
+            let message = "rule takes too long to put in a safe order".to_owned();
+            return vec![(Code::Compile, span, message)];
+        }
         let mut named: BTreeMap<&str, Span> = BTreeMap::new();
-        for (span, unsafe_vars) in &self.0 {
+        for (span, unsafe_vars) in &self.found {
             for var in unsafe_vars.iter().filter(|var| !vars.is_temporary(**var)) {
                 let place = named.entry(vars.name(*var)).or_insert(*span);
                 *place = (*place).min(*span);
@@ -41,14 +55,14 @@ impl Unsafe {
                 })
                 .collect();
         }
-        self.0
+        self.found
             .iter()
             .map(|(span, _)| (Code::UnsafeVar, *span, "expression is unsafe".to_owned()))
             .collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty() && self.looks <= MAX_LOOKS
     }
 }
 
@@ -64,10 +78,16 @@ pub(super) fn order(body: Body, bound: &VarSet, found: &mut Unsafe) -> Body {
     let mut waiting: Vec<(Expr, Needs)> =
         body.into_iter().map(|expr| (Needs::of(&expr, &here), expr)).map(|(n, e)| (e, n)).collect();
     let mut ordered = Vec::with_capacity(waiting.len());
+    found.looks += bound.len();
     loop {
         let before = ordered.len();
         let mut left = Vec::new();
         for (expr, needs) in waiting {
+            found.looks += 1;
+            if found.looks > MAX_LOOKS {
+                left.push((expr, needs));
+                continue;
+            }
             let outputs = outputs(&expr, &safe);
             let ready = needs.closures.is_subset(&safe)
                 && needs.outer.iter().all(|var| safe.contains(var) || outputs.contains(var));
@@ -96,7 +116,7 @@ pub(super) fn order(body: Body, bound: &VarSet, found: &mut Unsafe) -> Body {
         if missing.is_empty() {
             missing = needs.outer;
         }
-        found.0.push((expr.span, missing));
+        found.found.push((expr.span, missing));
         ordered.push(expr);
     }
     let mut known = bound.clone();
@@ -199,7 +219,7 @@ fn in_term(term: &mut Term, bound: &VarSet, span: Span, found: &mut Unsafe) {
                 }
             }
             if !missing.is_empty() {
-                found.0.push((span, missing));
+                found.found.push((span, missing));
             }
             inner.body = order(std::mem::take(&mut inner.body), bound, found);
         }
@@ -222,17 +242,18 @@ pub(super) fn outputs(expr: &Expr, safe: &VarSet) -> VarSet {
         ExprKind::Eq { left, right, assign } => {
             of_refs(left, safe, &mut out);
             of_refs(right, safe, &mut out);
-            let mut basis = safe.clone();
-            basis.extend(&out);
+            let mut assigned = VarSet::new();
             if *assign {
                 walk_term(left, Visit::ALL, &mut |var| {
-                    basis.remove(&var);
+                    assigned.insert(var);
                 });
             }
-            let mut unifier = Unifier { safe: &basis, unified: VarSet::new(), waits: Vec::new() };
+            let unified = VarSet::new();
+            let mut unifier = Unifier { safe, outputs: &out, assigned, unified, waits: Vec::new() };
             unifier.unify(left, right);
             unifier.settle();
-            out.extend(unifier.unified);
+            let unified = unifier.unified;
+            out.extend(unified);
         }
         ExprKind::Call(callee, args) => {
             args.iter().for_each(|arg| of_refs(arg, safe, &mut out));
@@ -298,6 +319,10 @@ fn of_refs(term: &Term, safe: &VarSet, out: &mut VarSet) {
 /// Finds what a unification binds.
 struct Unifier<'s> {
     safe: &'s VarSet,
+    /// What references in the expression bind.
+    outputs: &'s VarSet,
+    /// What `:=` binds: never safe before.
+    assigned: VarSet,
     unified: VarSet,
     /// A variable against variables: bound together, whichever side comes first.
     waits: Vec<(Var, VarSet)>,
@@ -305,7 +330,9 @@ struct Unifier<'s> {
 
 impl Unifier<'_> {
     fn is_safe(&self, var: Var) -> bool {
-        self.safe.contains(&var) || self.unified.contains(&var)
+        self.unified.contains(&var)
+            || (!self.assigned.contains(&var)
+                && (self.safe.contains(&var) || self.outputs.contains(&var)))
     }
 
     fn mark(&mut self, term: &Term) {
@@ -328,16 +355,9 @@ impl Unifier<'_> {
                 });
                 self.waits.push((*var, inside));
             }
-            (TermKind::Ref(root, _), _) => {
-                if self.is_bound(root) {
-                    self.mark(right);
-                }
-            }
-            (_, TermKind::Ref(root, _)) => {
-                if self.is_bound(root) {
-                    self.mark(left);
-                }
-            }
+            (TermKind::Ref(root, _), _) if self.is_bound(root) => self.mark(right),
+            (_, TermKind::Ref(root, _)) if self.is_bound(root) => self.mark(left),
+            (TermKind::Ref(..), _) | (_, TermKind::Ref(..)) => {}
             (TermKind::Comprehension(_), _) => self.mark(right),
             (_, TermKind::Comprehension(_)) => self.mark(left),
             (TermKind::Var(_), _) => self.mark(left),

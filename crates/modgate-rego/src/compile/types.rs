@@ -25,6 +25,9 @@ use crate::{
 /// Types with more parts than this are not tracked.
 const MAX_SIZE: usize = 1000;
 
+/// More than these many alternatives might as well be anything.
+const MAX_ALTERNATIVES: usize = 50;
+
 /// A type; [`Type::Unknown`] where nothing has been inferred yet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Type {
@@ -192,7 +195,7 @@ impl Type {
                 }
                 all.sort();
                 all.dedup();
-                Self::Any(all)
+                if all.len() > MAX_ALTERNATIVES { Self::ANY } else { Self::Any(all) }
             }
         }
     }
@@ -1198,6 +1201,15 @@ impl<'c> Checker<'c> {
             }
             Callee::Function(group, _) => {
                 let Some((args, result)) = self.environment.functions.get(&group) else {
+                    // Like OPA, let a rule be called only when nothing is known about its value.
+                    let path = self.symbols.groups.get(group.0 as usize).map(|g| g.path.as_slice());
+                    let node = path.and_then(|path| self.symbols.find(path));
+                    let known = node.and_then(|node| self.environment.nodes.get(&node));
+                    if known.is_some_and(|ty| *ty != Type::ANY) {
+                        let name = self.symbols.path_text(path.unwrap_or(&[]));
+                        let message = format!("undefined function {name}");
+                        self.errors.push((span, message, Vec::new()));
+                    }
                     for arg in args {
                         self.unify_one(arg, &Type::ANY, false);
                     }
