@@ -1,6 +1,8 @@
 //! The exact violations that OPA finds in every case of the public library
 //! (`conformance/languages/library-rego-results.json`).
 
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
 #[path = "support/library.rs"]
 mod library;
 

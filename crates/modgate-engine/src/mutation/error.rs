@@ -14,7 +14,7 @@ pub enum MutationError {
     #[error("matching for mutator {mutator} failed for {object}: {source}")]
     Match {
         /// The mutator.
-        mutator: MutatorId,
+        mutator: Box<MutatorId>,
         /// The object: group, kind, namespace and name.
         object: String,
         /// Why.
@@ -26,11 +26,11 @@ pub enum MutationError {
         /// The id of the run.
         run: String,
         /// The mutator.
-        mutator: MutatorId,
+        mutator: Box<MutatorId>,
         /// The object: group, kind, namespace and name.
         object: String,
         /// Why.
-        source: ApplyError,
+        source: Box<ApplyError>,
     },
     /// Mutators keep undoing each other.
     #[error("mutation not converging: mutation {run} not converging for {object}")]

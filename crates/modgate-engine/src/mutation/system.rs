@@ -182,7 +182,7 @@ impl MutationSystem {
         let subject =
             Subject { object, kind, namespace: request.namespace, source: request.source };
         mutator.criteria.matches(subject).map_err(|source| MutationError::Match {
-            mutator: mutator.id.clone(),
+            mutator: Box::new(mutator.id.clone()),
             object: describe(object),
             source,
         })
@@ -209,9 +209,9 @@ impl MutationSystem {
         let outcome =
             walk::apply(mutator, object, &mut context).map_err(|source| MutationError::Apply {
                 run: run.id().to_owned(),
-                mutator: mutator.id.clone(),
+                mutator: Box::new(mutator.id.clone()),
                 object: describe(object),
-                source,
+                source: Box::new(source),
             })?;
         Ok(outcome.applied.then_some(outcome.new))
     }
