@@ -33,6 +33,7 @@ mod net;
 mod objects;
 mod operand;
 mod patterns;
+mod schema;
 mod sets;
 mod strings;
 mod time;
@@ -131,6 +132,7 @@ const GROUPS: &[&[Builtin]] = &[
     net::BUILTINS,
     objects::BUILTINS,
     patterns::BUILTINS,
+    schema::BUILTINS,
     sets::BUILTINS,
     strings::BUILTINS,
     time::BUILTINS,

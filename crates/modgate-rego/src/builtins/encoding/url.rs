@@ -329,6 +329,11 @@ pub(super) fn uri_is_valid<'a>(context: &mut Context<'a>, args: &[Value<'a>]) ->
     yes_or_no(!text.is_empty() && Url::parse(text).is_ok())
 }
 
+/// The scheme and the path of a URL.
+pub(in super::super) fn parts(text: &str) -> Option<(String, String)> {
+    Url::parse(text).ok().map(|url| (url.scheme, url.path))
+}
+
 /// A URL as Go's `encoding/json` writes its `url.URL`.
 pub(in super::super) fn go_json(text: &str) -> Json {
     let Ok(url) = Url::parse(text) else { return Json::Null };
