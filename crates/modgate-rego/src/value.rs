@@ -298,10 +298,15 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The member `key` of an object with a text key.
+    /// As [`get`](Self::get) with a text key.
     #[inline]
     pub fn get_str(self, key: &str) -> Option<Value<'a>> {
-        self.as_object()?.get_str(key)
+        match self.0 {
+            Repr::JsonObject(object) => object.get(key).map(Value::json),
+            Repr::Object { .. } | Repr::Tree(_) => self.as_object()?.get_str(key),
+            Repr::Set { items, .. } => Set(items).find_str(key),
+            _ => None,
+        }
     }
 
     /// How many entries a composite value has.
@@ -602,6 +607,12 @@ impl<'a> Set<'a> {
             return self.0.iter().find(|element| **element == value).copied();
         }
         let index = self.0.binary_search_by(|element| element.cmp(&value)).ok()?;
+        self.0.get(index).copied()
+    }
+
+    /// The element that is this text.
+    fn find_str(self, text: &str) -> Option<Value<'a>> {
+        let index = self.0.binary_search_by(|element| element.cmp(&Value::str(text))).ok()?;
         self.0.get(index).copied()
     }
 
