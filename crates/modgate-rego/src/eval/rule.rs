@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Flow, Machine, Stop, error::EvalError, run::KEYS_NOT_UNIQUE};
 use crate::{
-    ir::{Branch, Group, GroupId, GroupKind, Keyed, Leaf, Rule, RuleId, Term},
+    ir::{Branch, Group, GroupId, GroupKind, Keyed, Leaf, Pattern, Rule, RuleId, Term},
     value::{Heap, Limit, Value},
 };
 
@@ -47,6 +47,9 @@ impl<'a> Machine<'a> {
         let mut agreed: Option<Value<'a>> = None;
         for id in &group.rules {
             let Some(rule) = self.rule(*id) else { continue };
+            if !self.may_take(rule, args) {
+                continue;
+            }
             let flow = self.rule_values(rule, args, &mut |machine, branch| {
                 let (Leaf::Value(term) | Leaf::Member(term)) = &branch.leaf;
                 let value = machine.term(term)?;
@@ -78,6 +81,15 @@ impl<'a> Machine<'a> {
             }
             (value, _) => Ok(value),
         }
+    }
+
+    /// Whether the constants among a function's parameters let these arguments through. Functions
+    /// that are tables (`f("Ki") = 1024`) have many clauses that this alone rules out.
+    fn may_take(&self, rule: &'a Rule, args: &[Value<'a>]) -> bool {
+        rule.args.iter().zip(args).all(|(pattern, value)| match pattern {
+            Pattern::Equal(Term::Const(id)) => self.constant(*id) == *value,
+            _ => true,
+        })
     }
 
     /// Whether no rule of the group can produce anything but one and the same constant.

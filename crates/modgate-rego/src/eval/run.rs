@@ -15,6 +15,9 @@ use crate::{
     value::{Value, View},
 };
 
+/// Up to this many operands and members are gathered on the stack.
+const FEW: usize = 6;
+
 /// What a source gives without iterating.
 enum Values<'a> {
     /// Undefined.
@@ -167,28 +170,61 @@ impl<'a> Machine<'a> {
             Term::Const(id) => Ok(self.constant(*id)),
             Term::Local(slot) => Ok(self.slot(*slot)),
             Term::Array(items) => {
-                let items = self.terms(items)?;
-                Ok(self.heap.array(&items)?)
+                self.with_terms(items, |machine, items| Ok(machine.heap.array(items)?))
             }
             Term::Set(items) => {
-                let items = self.terms(items)?;
-                Ok(self.heap.set(items)?)
+                self.with_terms(items, |machine, items| Ok(machine.heap.set(items.to_vec())?))
             }
-            Term::Object(entries) => {
-                let entries = entries
-                    .iter()
-                    .map(|(key, value)| Ok((self.term(key)?, self.term(value)?)))
-                    .collect::<Result<Vec<_>, Stop>>()?;
-                match self.heap.object_unless_conflict(entries)? {
-                    Some(object) => Ok(object),
-                    None => Err(EvalError::new(EvalCode::Conflict, KEYS_NOT_UNIQUE).into()),
-                }
-            }
+            Term::Object(entries) => self.object(entries),
         }
     }
 
-    fn terms(&mut self, terms: &'a [Term]) -> Result<Vec<Value<'a>>, Stop> {
-        terms.iter().map(|term| self.term(term)).collect()
+    /// Evaluates terms and hands their values on; a few need no allocation.
+    fn with_terms<T>(
+        &mut self,
+        terms: &'a [Term],
+        then: impl FnOnce(&mut Self, &[Value<'a>]) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let mut few = [Value::NULL; FEW];
+        let mut many = Vec::new();
+        let values = match few.get_mut(..terms.len()) {
+            Some(values) => values,
+            None => {
+                many.resize(terms.len(), Value::NULL);
+                many.as_mut_slice()
+            }
+        };
+        for (value, term) in values.iter_mut().zip(terms) {
+            *value = self.term(term)?;
+        }
+        then(self, values)
+    }
+
+    fn object(&mut self, entries: &'a [(Term, Term)]) -> Result<Value<'a>, Stop> {
+        let mut few = [(Value::NULL, Value::NULL); FEW];
+        let mut many = Vec::new();
+        let values = match few.get_mut(..entries.len()) {
+            Some(values) => values,
+            None => {
+                many.resize(entries.len(), (Value::NULL, Value::NULL));
+                many.as_mut_slice()
+            }
+        };
+        for (value, (key, member)) in values.iter_mut().zip(entries) {
+            let key = self.term(key)?;
+            if key.is_composite() {
+                self.spend(key.cost())?;
+            }
+            *value = (key, self.term(member)?);
+        }
+        values.sort_by(|(a, _), (b, _)| a.cmp(b));
+        if values.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Ok(self.heap.object_from_sorted(values)?);
+        }
+        match self.heap.object_unless_conflict(values.to_vec())? {
+            Some(object) => Ok(object),
+            None => Err(EvalError::new(EvalCode::Conflict, KEYS_NOT_UNIQUE).into()),
+        }
     }
 
     /// Matches a value, binding the variables of the pattern.
@@ -273,26 +309,7 @@ impl<'a> Machine<'a> {
 
     /// The value of a call, or the rows of a relation as an array.
     fn call(&mut self, call: &'a Call) -> Result<Option<Value<'a>>, Stop> {
-        // Almost every call has one to three arguments; those need no allocation.
-        match call.args.as_slice() {
-            [] => self.call_with(call.callee, &[]),
-            [a] => {
-                let args = [self.term(a)?];
-                self.call_with(call.callee, &args)
-            }
-            [a, b] => {
-                let args = [self.term(a)?, self.term(b)?];
-                self.call_with(call.callee, &args)
-            }
-            [a, b, c] => {
-                let args = [self.term(a)?, self.term(b)?, self.term(c)?];
-                self.call_with(call.callee, &args)
-            }
-            all => {
-                let args = self.terms(all)?;
-                self.call_with(call.callee, &args)
-            }
-        }
+        self.with_terms(&call.args, |machine, args| machine.call_with(call.callee, args))
     }
 
     fn call_with(&mut self, callee: Callee, args: &[Value<'a>]) -> Result<Option<Value<'a>>, Stop> {
