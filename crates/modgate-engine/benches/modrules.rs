@@ -31,7 +31,7 @@ fn mutate_scanning(bencher: divan::Bencher<'_, '_>, rules: usize) {
     bencher.bench(|| snapshot.mutate(&review, &Cluster));
 }
 
-/// N = 100 beside 10,000 rules that concern other kinds, namespaces and operations.
+/// N = 100 beside 10,000 rules that concern other objects.
 #[divan::bench(args = [0, 10_000])]
 fn beside_excluded(bencher: divan::Bencher<'_, '_>, excluded: usize) {
     let mut rules = matching_rules(100);
@@ -126,36 +126,69 @@ fn deployment() -> Value {
     ))
 }
 
+/// What the rules of the fixture differ in.
+#[derive(Clone, Copy)]
+struct Rule<'a> {
+    namespace: &'a str,
+    kind: &'a str,
+    /// Expression and value of the third criterion.
+    third: (&'a str, &'a str),
+    operation: &'a str,
+    target: &'a str,
+}
+
+const TIER: &str = "$.metadata.labels.tier";
+
+/// The rule that matches.
+const MATCHING: Rule<'_> = Rule {
+    namespace: "my-namespace",
+    kind: "Deployment",
+    third: (TIER, "front"),
+    operation: "CREATE",
+    target: "",
+};
+
 /// One rule in five matches: the others differ in their third criterion.
 fn matching_rules(count: usize) -> Vec<Value> {
     (0..count)
         .map(|n| {
             let tier = if n % 5 == 0 { "front" } else { "back" };
-            rule(n, "my-namespace", "Deployment", tier, "CREATE")
+            Rule { third: (TIER, tier), ..MATCHING }.numbered(n)
         })
         .collect()
 }
 
+/// By kind, home, operation, a criterion on the namespace, and `targetNamespaceRegex`.
 fn excluded_rules(count: usize) -> Vec<Value> {
+    let cluster = Rule { namespace: "kubemod-system", target: ".*", ..MATCHING };
     (0..count)
-        .map(|n| match n % 3 {
-            0 => rule(100_000 + n, "my-namespace", "StatefulSet", "front", "CREATE"),
-            1 => rule(100_000 + n, "other-namespace", "Deployment", "front", "CREATE"),
-            _ => rule(100_000 + n, "my-namespace", "Deployment", "front", "DELETE"),
+        .map(|n| {
+            let target = format!("^team-{n}$");
+            let rule = match n % 5 {
+                0 => Rule { kind: "StatefulSet", ..MATCHING },
+                1 => Rule { namespace: "other-namespace", ..MATCHING },
+                2 => Rule { operation: "DELETE", ..MATCHING },
+                3 => Rule { third: ("$.metadata.namespace", "other"), ..cluster },
+                _ => Rule { target: &target, ..cluster },
+            };
+            rule.numbered(100_000 + n)
         })
         .collect()
 }
 
-fn rule(n: usize, namespace: &str, kind: &str, tier: &str, operation: &str) -> Value {
-    json(&format!(
-        r#"{{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+impl Rule<'_> {
+    fn numbered(self, n: usize) -> Value {
+        let Self { namespace, kind, third: (place, text), operation, target } = self;
+        json(&format!(
+            r#"{{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
             "metadata": {{"name": "rule-{n}", "namespace": "{namespace}"}},
             "spec": {{"type": "Patch", "admissionOperations": ["{operation}"],
+              "targetNamespaceRegex": "{target}",
               "match": [
                 {{"select": "$.kind", "matchValue": "{kind}"}},
                 {{"select": "$.spec.template.spec.containers[*].image",
                   "matchRegex": "registry\\.example\\.com/team/app-{}:.*"}},
-                {{"select": "$.metadata.labels.tier", "matchValue": "{tier}"}},
+                {{"select": "{place}", "matchValue": "{text}"}},
                 {{"select":
                   "$.spec.template.spec.containers[? @.ports[0].containerPort == {}].name"}}
               ],
@@ -165,7 +198,8 @@ fn rule(n: usize, namespace: &str, kind: &str, tier: &str, operation: &str) -> V
                   "path": "/spec/template/spec/containers/#0/imagePullPolicy",
                   "value": "IfNotPresent"}}
               ]}}}}"#,
-        n % 4,
-        8080 + n % 4,
-    ))
+            n % 4,
+            8080 + n % 4,
+        ))
+    }
 }

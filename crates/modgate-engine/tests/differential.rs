@@ -17,8 +17,8 @@ fn namespace() -> impl Strategy<Value = &'static str> {
 
 fn criterion() -> impl Strategy<Value = String> {
     let label = "$.metadata.labels.x";
-    let shape = (kind(), kind(), any::<bool>(), 0..12_u8);
-    shape.prop_map(move |(one, other, negate, shape)| {
+    let shape = (kind(), kind(), namespace(), any::<bool>(), 0..15_u8);
+    shape.prop_map(move |(one, other, home, negate, shape)| {
         let item = match shape {
             0..3 => format!("select: $.kind, matchValue: '{one}'"),
             3 => format!("select: $.kind, matchValues: ['{one}', '{other}']"),
@@ -28,6 +28,9 @@ fn criterion() -> impl Strategy<Value = String> {
             7 => format!("select: '$.kind in [\"{one}\", \"{other}\"] && $.spec.n < 3'"),
             8 => format!("select: $.kind, matchFor: All, matchRegex: '{one}'"),
             9 => format!("select: {label}, matchValue: '1'"),
+            11 => format!("select: $.metadata.namespace, matchValue: {home}"),
+            12 => format!("select: '$.metadata.namespace == \"{home}\" && $.kind == \"{one}\"'"),
+            13 => "select: $.metadata.namespace, matchValue: '7'".to_owned(),
             10 => format!("select: '$.spec.list[? @ == \"{one}\"]'"),
             _ => "select: '$.spec.list[7]'".to_owned(),
         };
@@ -38,11 +41,14 @@ fn criterion() -> impl Strategy<Value = String> {
 fn some_rule() -> impl Strategy<Value = (Value, u8)> {
     let action = prop_oneof![
         Just("type: Reject, rejectMessage: '{{ .Target.kind }}'".to_owned()),
-        (kind(), 0..4_u8).prop_map(|(kind, shape)| {
+        (kind(), 0..7_u8).prop_map(|(kind, shape)| {
             let patch = match shape {
                 0 => format!("{{op: replace, path: /kind, value: '\"{kind}\"'}}"),
                 1 => "{op: add, path: /metadata/labels/x, value: '\"1\"'}".to_owned(),
                 2 => format!("{{op: add, path: /spec/list/-1, value: '\"{kind}\"'}}"),
+                3 => "{op: add, path: /metadata/namespace, value: b}".to_owned(),
+                4 => "{op: add, path: /metadata/namespace, value: \"['7', b]\"}".to_owned(),
+                5 => "{op: remove, path: /metadata}".to_owned(),
                 _ => "{op: replace, path: /nope/nope, value: '1'}".to_owned(),
             };
             format!("type: Patch, patch: [{patch}]")
@@ -71,7 +77,7 @@ fn some_rule() -> impl Strategy<Value = (Value, u8)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
     fn index_and_scan_agree(

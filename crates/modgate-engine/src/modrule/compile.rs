@@ -32,8 +32,8 @@ pub(crate) struct CompiledModRule {
     pub(crate) operations: Operations,
     /// `targetNamespaceRegex`, if there is one and it is not empty.
     pub(crate) target: Option<GoRegex>,
-    /// Those that depend on the kind come first: when one of them is negative the rule does not
-    /// match, whatever the others would cost. That is what lets the index leave rules out.
+    /// Those that require a kind or a namespace come first: when one of them is negative the rule
+    /// does not match, whatever the others would cost. That is what lets the index leave rules out.
     pub(crate) criteria: Vec<Criterion>,
     pub(crate) action: Action,
     /// File or object it came from.
@@ -84,6 +84,8 @@ pub(crate) struct Criterion {
     pub(crate) negate: bool,
     /// The kinds of object the item can be positive for, where that follows from its text.
     pub(crate) kinds: Option<BTreeSet<Str>>,
+    /// Likewise for `metadata.namespace`.
+    pub(crate) namespaces: Option<BTreeSet<Str>>,
     /// Equal for items that always come out the same.
     pub(crate) fingerprint: Str,
     pub(crate) position: Option<Position>,
@@ -299,7 +301,7 @@ pub(crate) fn compile(
         return Err(errors);
     }
     let mut criteria: Vec<Criterion> = criteria.into_iter().flatten().collect();
-    criteria.sort_by_key(|criterion| criterion.kinds.is_none());
+    criteria.sort_by_key(|criterion| criterion.kinds.is_none() && criterion.namespaces.is_none());
     let compiled = CompiledModRule {
         id: id.clone(),
         label: format!("{}/{}", id.namespace, id.name).into(),
@@ -408,10 +410,13 @@ fn criterion(
         (None, Some(regex)) => Test::Regex(regex),
         (None, None) => Test::None,
     };
-    let kinds = if item.negate { None } else { required_kinds(&select, &test) };
+    let required = |place: &[&str]| {
+        if item.negate { None } else { required_texts(&select, &test, place) }
+    };
     Some(Criterion {
         index,
-        kinds,
+        kinds: required(&["kind"]),
+        namespaces: required(&["metadata", "namespace"]),
         fingerprint: format!("{quantifier:?} {} {test} {}", item.negate, item.select).into(),
         select,
         quantifier,
@@ -421,20 +426,20 @@ fn criterion(
     })
 }
 
-/// The values of `$.kind` an item can be positive for: `$.kind` itself compared with texts, or a
-/// condition that is true of those kinds only.
-fn required_kinds(select: &Expr, test: &Test) -> Option<BTreeSet<Str>> {
-    if select.plain_path().is_some_and(|path| matches!(path, [key] if key == "kind")) {
+/// The texts at `place` an item can be positive for: the place itself compared with texts, or a
+/// condition that is true of those texts only.
+fn required_texts(select: &Expr, test: &Test, place: &[&str]) -> Option<BTreeSet<Str>> {
+    if select.plain_path().is_some_and(|path| path == place) {
         return match test {
-            Test::Value(kind) => Some(BTreeSet::from([Str::from(kind.as_str())])),
-            Test::OneOf(kinds) => Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
+            Test::Value(text) => Some(BTreeSet::from([Str::from(text.as_str())])),
+            Test::OneOf(texts) => Some(texts.iter().map(|text| text.as_str().into()).collect()),
             Test::Regex(_) | Test::None => None,
         };
     }
     select
         .requirements()
         .into_iter()
-        .find(|requirement| matches!(requirement.path.as_slice(), [key] if key == "kind"))
+        .find(|requirement| requirement.path == place)
         .map(|requirement| requirement.texts)
 }
 

@@ -84,9 +84,9 @@ pub(super) fn matches_indexed(
     budget: &Budget<'_>,
     memo: &mut Memo,
 ) -> Result<bool, Exhausted> {
-    for (criterion, id) in entry.rule.criteria.iter().zip(&entry.shared) {
+    for (criterion, id) in entry.criteria() {
         let positive = match id {
-            Some(id) => memo.is_positive(*id, criterion, document, budget)?,
+            Some(id) => memo.is_positive(id, criterion, document, budget)?,
             None => is_positive(criterion, document, budget)?,
         };
         if !positive {

@@ -10,7 +10,7 @@ use super::{
     matching::{self, Memo},
     patch::{self, Calculated},
     references::{self, SYNTHETIC_REFS},
-    store::{Entry, Query, RuleType, Store},
+    store::{Entry, Known, Query, RuleType, Store},
 };
 use crate::{
     Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, Review, RuleFailure,
@@ -404,48 +404,48 @@ fn without_references(document: &Value) -> Value {
 struct Tiers<'s> {
     rule_type: RuleType,
     candidates: std::iter::Peekable<std::vec::IntoIter<&'s Entry>>,
-    /// The kind the candidates were looked up for.
-    kind: Option<Value>,
+    /// The document the candidates were looked up for.
+    document: Value,
     last: Option<i16>,
+}
+
+/// What the index goes by: the kind, and the namespace as the document has it.
+fn indexed(document: &Value) -> (Known<'_>, Known<'_>) {
+    (Known::at(document, &["kind"]), Known::at(document, &["metadata", "namespace"]))
 }
 
 impl<'s> Tiers<'s> {
     fn new(rule_type: RuleType, run: &Run<'s>) -> Self {
-        let mut tiers = Self {
-            rule_type,
-            candidates: Vec::new().into_iter().peekable(),
-            kind: None,
-            last: None,
-        };
+        let candidates = Vec::new().into_iter().peekable();
+        let mut tiers = Self { rule_type, candidates, document: Value::Null, last: None };
         tiers.look_up(run);
         tiers
     }
 
     fn look_up(&mut self, run: &Run<'s>) {
-        let kind = run.document.get("kind");
+        let (kind, home) = indexed(&run.document);
         let query = Query {
             rule_type: self.rule_type,
             operation: run.review.request().operation,
             namespace: run.review.store_namespace(),
-            kind: kind.and_then(Value::as_str),
+            kind,
+            home,
         };
-        let found: Vec<&Entry> = match run.config.lookup {
+        let mut found: Vec<&Entry> = match run.config.lookup {
             Lookup::Index => run.store.candidates(&query),
             Lookup::Scan => scan(run, &query),
         };
-        let last = self.last;
-        let rest: Vec<_> = found
-            .into_iter()
-            .filter(|entry| last.is_none_or(|last| entry.rule.tier > last))
-            .collect();
-        self.kind = kind.cloned();
-        self.candidates = rest.into_iter().peekable();
+        if let Some(last) = self.last {
+            found.retain(|entry| entry.rule.tier > last);
+        }
+        self.document = run.document.clone();
+        self.candidates = found.into_iter().peekable();
     }
 
     /// The candidates of the next tier that has any.
     fn next(&mut self, run: &Run<'s>) -> Option<Vec<&'s Entry>> {
-        // A rule may have changed the kind, which the index goes by.
-        if self.last.is_some() && self.kind.as_ref() != run.document.get("kind") {
+        // A rule may have changed what the index goes by.
+        if self.last.is_some() && indexed(&self.document) != indexed(&run.document) {
             self.look_up(run);
         }
         let tier = self.candidates.peek()?.rule.tier;

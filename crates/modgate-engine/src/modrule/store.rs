@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, RwLock},
 };
 
 use modgate_api::meta::Operation;
-use modgate_value::{Str, regex::GoRegex};
+use modgate_value::{Str, Value, regex::GoRegex};
 
 use super::compile::{Action, CompiledModRule, Criterion};
 use crate::PolicyId;
@@ -20,20 +20,36 @@ pub(crate) struct Store {
     ordered: Vec<Entry>,
     /// Rules by the namespace they live in.
     own: HashMap<Str, Bucket>,
-    /// Rules of the cluster-rules namespaces, which may reach further.
-    cluster: Bucket,
-    /// Each distinct `targetNamespaceRegex`, so that it is tried once per request.
-    targets: Vec<GoRegex>,
+    /// Rules of the cluster-rules namespaces by their `targetNamespaceRegex`.
+    cluster: Vec<(Option<GoRegex>, Bucket)>,
+    /// For namespaces asked about lately, which of `cluster` reach them.
+    reaching: RwLock<HashMap<Str, Arc<[usize]>>>,
 }
 
-/// A loaded rule.
-#[derive(Debug)]
+/// How many namespaces [`Store::reaching`] remembers.
+const MAX_REMEMBERED: usize = 4096;
+
+/// A loaded rule. Lists hold copies, so that those a request visits lie side by side in memory
+/// however many others there are.
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
+    /// Place in the total order.
+    position: u32,
+    /// For each of the first criteria items, a number that the same item of other rules has too;
+    /// [`Entry::ALONE`] if none has it.
+    shared: [u32; 4],
     pub(crate) rule: Arc<CompiledModRule>,
-    /// For each criteria item, a number that the same item of other rules has too, if any has it.
-    pub(super) shared: Vec<Option<u32>>,
-    /// Place of the rule's `targetNamespaceRegex` in [`Store::targets`], if it has an effect.
-    target: Option<usize>,
+}
+
+impl Entry {
+    const ALONE: u32 = u32::MAX;
+
+    /// The criteria items, with their numbers where other rules have them too.
+    pub(super) fn criteria(&self) -> impl Iterator<Item = (&Criterion, Option<u32>)> {
+        let numbers = self.shared.iter().copied().chain(std::iter::repeat(Self::ALONE));
+        let numbers = numbers.map(|number| (number != Self::ALONE).then_some(number));
+        self.rule.criteria.iter().zip(numbers)
+    }
 }
 
 /// Which rules a pass is about.
@@ -43,8 +59,36 @@ pub(super) struct Query<'a> {
     pub(super) operation: Operation,
     /// The store namespace of the request.
     pub(super) namespace: &'a str,
-    /// The kind of the working document; `None` asks for rules of every kind.
-    pub(super) kind: Option<&'a str>,
+    /// The kind of the working document.
+    pub(super) kind: Known<'a>,
+    /// `metadata.namespace` of the working document.
+    pub(super) home: Known<'a>,
+}
+
+/// What a place of the document holds, as far as the index goes by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known<'a> {
+    /// A text.
+    Text(&'a str),
+    /// Nothing: no text can be required of it.
+    Missing,
+    /// Something else; rules that require some text may still match.
+    Other,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn at(document: &'a Value, path: &[&str]) -> Self {
+        match document.path(path) {
+            Some(Value::String(text)) => Self::Text(text),
+            None if path.len() == 1 => Self::Missing,
+            // A parent that is no object makes the expression fail, or a list of values.
+            None => match document.path(path.get(..path.len() - 1).unwrap_or_default()) {
+                None | Some(Value::Object(_)) => Self::Missing,
+                Some(_) => Self::Other,
+            },
+            Some(_) => Self::Other,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,51 +106,75 @@ impl RuleType {
     }
 }
 
-/// Positions in [`Store::ordered`], ascending, by rule type, operation and kind.
+/// Rules, in order, by rule type, operation, and the texts their criteria require.
 #[derive(Debug, Default)]
 struct Bucket {
-    lists: [[ByKind; 3]; 2],
+    lists: [[Requiring<Requiring<Vec<Entry>>>; 3]; 2],
 }
 
+/// Rules by the text they require of one place of the document.
 #[derive(Debug, Default)]
-struct ByKind {
-    /// Rules that only match objects of one of these kinds.
-    kinds: HashMap<Str, Vec<u32>>,
-    /// Rules whose criteria do not say.
-    any: Vec<u32>,
-    all: Vec<u32>,
+struct Requiring<T> {
+    /// Rules that only match if the place has this text; a rule may be with several.
+    texts: HashMap<Str, T>,
+    /// Rules that do not say.
+    any: T,
+}
+
+impl<T: Default> Requiring<T> {
+    fn for_each_mut(&mut self, texts: Option<&BTreeSet<Str>>, mut then: impl FnMut(&mut T)) {
+        match texts {
+            None => then(&mut self.any),
+            Some(texts) => {
+                for text in texts {
+                    then(self.texts.entry(text.clone()).or_default());
+                }
+            }
+        }
+    }
+
+    fn for_each<'s>(&'s self, place: Known<'_>, mut then: impl FnMut(&'s T)) {
+        then(&self.any);
+        match place {
+            Known::Text(text) => self.texts.get(text).into_iter().for_each(then),
+            Known::Missing => {}
+            #[expect(clippy::iter_over_hash_type, reason = "what is found is sorted afterwards")]
+            Known::Other => {
+                for list in self.texts.values() {
+                    then(list);
+                }
+            }
+        }
+    }
 }
 
 /// The operations a rule can name.
 const OPERATIONS: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];
 
 impl Bucket {
-    fn insert(&mut self, position: u32, rule: &CompiledModRule, kinds: Option<&BTreeSet<Str>>) {
+    fn insert(&mut self, entry: &Entry) {
+        let rule = &entry.rule;
+        let kinds = required(rule, |criterion| criterion.kinds.as_ref());
+        let namespaces = required(rule, |criterion| criterion.namespaces.as_ref());
         let Some(lists) = self.lists.get_mut(RuleType::of(rule) as usize) else { return };
         for (operation, list) in OPERATIONS.iter().zip(lists) {
-            if !rule.operations.contains(*operation) {
-                continue;
-            }
-            list.all.push(position);
-            match kinds {
-                None => list.any.push(position),
-                Some(kinds) => {
-                    for kind in kinds {
-                        list.kinds.entry(kind.clone()).or_default().push(position);
-                    }
-                }
+            if rule.operations.contains(*operation) {
+                list.for_each_mut(kinds.as_ref(), |list| {
+                    list.for_each_mut(namespaces.as_ref(), |list| list.push(entry.clone()));
+                });
             }
         }
     }
 
-    fn lists(&self, query: &Query<'_>) -> impl Iterator<Item = &[u32]> {
+    fn find<'s>(&'s self, query: &Query<'_>, found: &mut Vec<&'s Entry>) {
         let operation = OPERATIONS.iter().position(|operation| *operation == query.operation);
         let lists = self.lists.get(query.rule_type as usize);
-        let list = lists.zip(operation).and_then(|(lists, operation)| lists.get(operation));
-        let of_kind = query.kind.and_then(|kind| list?.kinds.get(kind)).map(Vec::as_slice);
-        let others =
-            list.map(|list| if query.kind.is_some() { &list.any[..] } else { &list.all[..] });
-        of_kind.into_iter().chain(others)
+        if let Some(list) = lists.zip(operation).and_then(|(lists, operation)| lists.get(operation))
+        {
+            list.for_each(query.kind, |list| {
+                list.for_each(query.home, |list| found.extend(list));
+            });
+        }
     }
 }
 
@@ -136,27 +204,23 @@ impl Store {
         });
         let shared = Shared::of(&ordered);
         let mut store = Self { by_id, ..Self::default() };
+        let mut targets: HashMap<Option<&str>, usize> = HashMap::new();
         for (position, rule) in (0_u32..).zip(&ordered) {
-            let kinds = required_kinds(rule);
-            let own = store.own.entry(rule.id.namespace.clone()).or_default();
-            own.insert(position, rule, kinds.as_ref());
-            let mut target = None;
+            let entry = Entry { position, shared: shared.numbers(rule), rule: Arc::clone(rule) };
+            store.own.entry(rule.id.namespace.clone()).or_default().insert(&entry);
             if in_cluster(rule) {
-                store.cluster.insert(position, rule, kinds.as_ref());
-                target = rule.target.as_ref().map(|regex| store.intern(regex));
+                let pattern = rule.target.as_ref().map(GoRegex::as_str);
+                let at = *targets.entry(pattern).or_insert(store.cluster.len());
+                if at == store.cluster.len() {
+                    store.cluster.push((rule.target.clone(), Bucket::default()));
+                }
+                if let Some((_, bucket)) = store.cluster.get_mut(at) {
+                    bucket.insert(&entry);
+                }
             }
-            let shared = shared.numbers(rule);
-            store.ordered.push(Entry { rule: Arc::clone(rule), shared, target });
+            store.ordered.push(entry);
         }
         store
-    }
-
-    fn intern(&mut self, regex: &GoRegex) -> usize {
-        let known = self.targets.iter().position(|known| known.as_str() == regex.as_str());
-        known.unwrap_or_else(|| {
-            self.targets.push(regex.clone());
-            self.targets.len() - 1
-        })
     }
 
     /// Every rule, in order.
@@ -167,25 +231,42 @@ impl Store {
     /// The rules a request may concern, in order: those of its namespace and those of the
     /// cluster-rules namespaces that reach it, each once.
     pub(super) fn candidates(&self, query: &Query<'_>) -> Vec<&Entry> {
-        let mut positions: Vec<u32> = Vec::new();
+        let mut found = Vec::new();
         if !query.namespace.is_empty()
             && let Some(bucket) = self.own.get(query.namespace)
         {
-            positions.extend(bucket.lists(query).flatten());
+            bucket.find(query, &mut found);
         }
-        let mut reached: Vec<Option<bool>> = vec![None; self.targets.len()];
-        positions.extend(self.cluster.lists(query).flatten().filter(|position| {
-            let target = self.ordered.get(**position as usize).and_then(|entry| entry.target);
-            let Some(target) = target else { return query.namespace.is_empty() };
-            let (Some(regex), Some(known)) = (self.targets.get(target), reached.get_mut(target))
-            else {
-                return false;
-            };
-            *known.get_or_insert_with(|| regex.is_match(query.namespace))
-        }));
-        positions.sort_unstable();
-        positions.dedup();
-        positions.into_iter().filter_map(|position| self.ordered.get(position as usize)).collect()
+        for at in self.reaching(query.namespace).iter() {
+            if let Some((_, bucket)) = self.cluster.get(*at) {
+                bucket.find(query, &mut found);
+            }
+        }
+        found.sort_unstable_by_key(|entry| entry.position);
+        found.dedup_by_key(|entry| entry.position);
+        found
+    }
+
+    /// Which of the cluster-wide rules' targets reach a namespace; empty stands for
+    /// cluster-scoped objects.
+    fn reaching(&self, namespace: &str) -> Arc<[usize]> {
+        let remembered = self.reaching.read().ok().and_then(|known| known.get(namespace).cloned());
+        if let Some(remembered) = remembered {
+            return remembered;
+        }
+        let reaches = |target: &Option<GoRegex>| match target {
+            None => namespace.is_empty(),
+            Some(regex) => regex.is_match(namespace),
+        };
+        let all = self.cluster.iter().enumerate();
+        let found: Arc<[usize]> =
+            all.filter(|(_, (target, _))| reaches(target)).map(|(at, _)| at).collect();
+        if let Ok(mut known) = self.reaching.write()
+            && known.len() < MAX_REMEMBERED
+        {
+            known.insert(namespace.into(), Arc::clone(&found));
+        }
+        found
     }
 
     /// Why a rule is no candidate, looked at one by one; the oracle of [`Store::candidates`].
@@ -227,12 +308,13 @@ impl Store {
     }
 }
 
-/// The kinds a rule can match: those every item that names some can be positive for.
-fn required_kinds(rule: &CompiledModRule) -> Option<BTreeSet<Str>> {
-    rule.criteria
-        .iter()
-        .filter_map(|criterion| criterion.kinds.clone())
-        .reduce(|a, b| a.intersection(&b).cloned().collect())
+/// The texts one place must have for a rule to match: those every item that names some allows.
+fn required<'r>(
+    rule: &'r CompiledModRule,
+    texts: impl Fn(&'r Criterion) -> Option<&'r BTreeSet<Str>>,
+) -> Option<BTreeSet<Str>> {
+    let sets = rule.criteria.iter().filter_map(texts).cloned();
+    sets.reduce(|a, b| a.intersection(&b).cloned().collect())
 }
 
 /// The criteria items more than one rule has.
@@ -255,8 +337,11 @@ impl<'r> Shared<'r> {
         Self { numbers }
     }
 
-    fn numbers(&self, rule: &CompiledModRule) -> Vec<Option<u32>> {
-        let number = |criterion: &Criterion| self.numbers.get(&*criterion.fingerprint).copied();
-        rule.criteria.iter().map(number).collect()
+    fn numbers(&self, rule: &CompiledModRule) -> [u32; 4] {
+        let mut numbers = [Entry::ALONE; 4];
+        for (slot, criterion) in numbers.iter_mut().zip(&rule.criteria) {
+            *slot = self.numbers.get(&*criterion.fingerprint).copied().unwrap_or(Entry::ALONE);
+        }
+        numbers
     }
 }
