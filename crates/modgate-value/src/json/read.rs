@@ -101,7 +101,7 @@ struct Reader<'a> {
     elements: Vec<Value>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn document(&mut self) -> Result<Value, ParseErrorKind> {
         let value = self.value(0)?;
         self.skip_space();
@@ -116,7 +116,10 @@ impl Reader<'_> {
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
-            Some(b'"') => self.string().map(Value::String),
+            Some(b'"') => {
+                let text = self.string()?;
+                Ok(Value::String(short(text)))
+            }
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word("true", Value::Bool(true)),
             Some(b'f') => self.word("false", Value::Bool(false)),
@@ -146,7 +149,7 @@ impl Reader<'_> {
                 return Err(self.unexpected());
             }
             let value = self.value(depth)?;
-            self.members.push((key, value));
+            self.members.push((short(key), value));
             self.skip_space();
             if self.take(b'}') {
                 break;
@@ -191,7 +194,9 @@ impl Reader<'_> {
         Ok(Value::Array(self.elements.drain(start..).collect()))
     }
 
-    fn string(&mut self) -> Result<Str, ParseErrorKind> {
+    /// A string's text. It becomes a [`Str`] only where that will stay: moving one costs more than
+    /// moving a slice.
+    fn string(&mut self) -> Result<Cow<'a, str>, ParseErrorKind> {
         self.at += 1;
         let start = self.at;
         self.at += plain_length(self.text.as_bytes().get(start..).unwrap_or_default());
@@ -199,15 +204,16 @@ impl Reader<'_> {
             Some(b'"') => {
                 let text = self.text.get(start..self.at).unwrap_or_default();
                 self.at += 1;
-                Ok(Str::new(text))
+                Ok(Cow::Borrowed(text))
             }
-            Some(b'\\') => self.string_with_escapes(start),
+            Some(b'\\') => self.string_with_escapes(start).map(Cow::Owned),
             Some(_) => Err(ParseErrorKind::ControlCharacter),
             None => Err(ParseErrorKind::UnexpectedEnd),
         }
     }
 
-    fn string_with_escapes(&mut self, start: usize) -> Result<Str, ParseErrorKind> {
+    #[cold]
+    fn string_with_escapes(&mut self, start: usize) -> Result<String, ParseErrorKind> {
         let mut out = String::from(self.text.get(start..self.at).unwrap_or_default());
         loop {
             let plain = self.at;
@@ -216,7 +222,7 @@ impl Reader<'_> {
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(out.into());
+                    return Ok(out);
                 }
                 Some(b'\\') => out.push(self.escape()?),
                 Some(_) => return Err(ParseErrorKind::ControlCharacter),
@@ -314,6 +320,14 @@ impl Reader<'_> {
     #[inline]
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
+    }
+}
+
+#[inline]
+fn short(text: Cow<'_, str>) -> Str {
+    match text {
+        Cow::Borrowed(text) => Str::new(text),
+        Cow::Owned(text) => Str::from(text),
     }
 }
 
