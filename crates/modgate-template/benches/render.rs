@@ -65,7 +65,7 @@ fn render(bencher: Bencher<'_, '_>, name: &str) {
     };
     let budget = Budget::unlimited();
     let env = Env { budget: &budget, host: &Isolated };
-    bencher.bench(|| template.render(black_box(context), &env).expect(name));
+    bencher.bench_local(|| template.render(black_box(context), &env).expect(name));
 }
 
 #[divan::bench]

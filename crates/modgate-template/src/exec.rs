@@ -346,13 +346,14 @@ impl<'a> Run<'a> {
             value = Some(if matches!(result, Val::Nil) { Val::Missing } else { result });
         }
         let value = value.unwrap_or(Val::Missing);
-        for (id, _) in &pipe.declared {
-            if pipe.assigns {
-                if let Some((_, slot)) = self.vars.iter_mut().rev().find(|(name, _)| name == id) {
-                    slot.clone_from(&value);
-                }
-            } else {
+        for (id, name) in &pipe.declared {
+            if !pipe.assigns {
                 self.vars.push((*id, value.clone()));
+                continue;
+            }
+            match self.vars.iter_mut().rev().find(|(known, _)| known == id) {
+                Some((_, slot)) => slot.clone_from(&value),
+                None => return self.fail(format!("undefined variable: {name}")),
             }
         }
         Ok(value)
@@ -432,7 +433,10 @@ impl<'a> Run<'a> {
         last: Option<Val<'a>>,
     ) -> Result<Val<'a>> {
         let Some((_, value)) = self.vars.iter().rev().find(|(name, _)| *name == id) else {
-            return self.fail(format!("undefined variable: {node}"));
+            let ExprKind::Variable { name, .. } = &node.kind else {
+                return self.fail("undefined variable");
+            };
+            return self.fail(format!("undefined variable: {name}"));
         };
         let value = value.clone();
         if fields.is_empty() {

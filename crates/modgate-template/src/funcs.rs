@@ -221,3 +221,31 @@ pub(crate) fn lookup(name: &str, functions: Functions) -> Option<&'static Functi
     let groups = sprig.iter().chain(std::iter::once(&builtin::FUNCTIONS));
     groups.flat_map(|group| group.iter()).find(|function| function.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use modgate_value::Value;
+
+    use super::*;
+
+    /// Appendix D of spec `kubemod.md` counts 208 names, and every one is in a recording.
+    #[test]
+    fn every_function_there_is_and_every_one_recorded() {
+        let names: Vec<&str> =
+            SPRIG.iter().flat_map(|group| group.iter()).map(|function| function.name).collect();
+        assert_eq!(names.len(), 208);
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 208);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/languages/sprig.json");
+        let corpus = Value::from_json(&std::fs::read(path).expect(path)).expect("corpus");
+        let cases = corpus.get("cases").and_then(Value::as_array).expect("cases");
+        let mut words = BTreeSet::new();
+        for case in cases {
+            let text = case.get("template").and_then(Value::as_str).expect("template");
+            words.extend(text.split(|next: char| !next.is_alphanumeric() && next != '_'));
+        }
+        let unseen: Vec<&&str> = names.iter().filter(|name| !words.contains(**name)).collect();
+        assert!(unseen.is_empty(), "{unseen:?}");
+    }
+}
