@@ -7,6 +7,7 @@
 mod errors;
 mod expand;
 mod hir;
+mod hoist;
 mod lower;
 mod recursion;
 mod resolve;
@@ -151,6 +152,13 @@ impl<'m> Compiler<'m> {
             draft.check_safety(&mut self.errors);
         }
         self.errors.finish()?;
+        let equal = self.symbols.builtin_id("equal");
+        let is_equal = |callee| matches!(callee, hir::Callee::Builtin(id, _) if Some(id) == equal);
+        for draft in &mut drafts {
+            for branch in &mut draft.branches {
+                hoist::body(&mut draft.vars, &mut branch.body, &is_equal);
+            }
+        }
         let order = recursion::check(&self.symbols, self.modules, &dependencies, &mut self.errors);
         self.errors.finish()?;
         let environment = self.check_types(&drafts, &order);
@@ -356,7 +364,7 @@ impl Draft {
     fn bound_by_args(&self) -> VarSet {
         let mut bound = VarSet::new();
         for arg in &self.args {
-            walk_term(arg, Visit::ALL, &mut |var| {
+            walk_term(arg, Visit::ALL, &mut |var, _| {
                 bound.insert(var);
             });
         }
@@ -367,14 +375,14 @@ impl Draft {
         let bound = self.bound_by_args();
         for branch in &mut self.branches {
             let mut known = bound.clone();
-            walk_body(&branch.body, Visit::OUTER, &mut |var| {
+            walk_body(&branch.body, Visit::OUTER, &mut |var, _| {
                 known.insert(var);
             });
             for term in branch.keys.iter().chain([&branch.leaf]) {
-                walk_term(term, Visit::ALL, &mut |var| {
+                walk_term(term, Visit::ALL, &mut |var, span| {
                     if !known.contains(&var) && !self.vars.is_temporary(var) {
                         let message = format!("var {} is unsafe", self.vars.name(var));
-                        errors.push(Code::UnsafeVar, term.span, message);
+                        errors.push(Code::UnsafeVar, span, message);
                     }
                 });
             }
@@ -451,7 +459,12 @@ fn lower_rule(
                 let mut patterns: Vec<Pattern> =
                     constant_keys.iter().take(count).cloned().collect();
                 for term in positions.iter().take(count.saturating_sub(constant_keys.len())) {
-                    patterns.push(lowerer.pattern(term, &mut known));
+                    let can_match = lowerer.can_match(term, &known);
+                    patterns.push(match can_match {
+                        true => lowerer.pattern(term, &mut known),
+                        // The body finds out what it is.
+                        false => Pattern::Any,
+                    });
                 }
                 let body = lowerer.body(&draft.body, &mut known);
                 keyed.push(Keyed { patterns, body });
@@ -502,6 +515,9 @@ fn compile_query(
         errors.push(code, span, message);
     }
     errors.finish()?;
+    let mut body = body;
+    // In a query `==` stays a built-in like any other.
+    hoist::body(&mut vars, &mut body, &|_| false);
     types::check_query(&symbols, &program.types, &vars, &body, &mut errors);
     errors.finish()?;
     let mut lowerer = Lowerer::new(&mut symbols, &mut vars, true);

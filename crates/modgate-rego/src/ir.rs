@@ -341,7 +341,7 @@ pub enum Collect {
 }
 
 /// Something that always has exactly one value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Term {
     /// A constant.
     Const(ConstId),
@@ -371,7 +371,7 @@ pub enum Pattern {
 }
 
 /// `with target as value`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct With {
     /// What is replaced.
     pub target: WithTarget,
@@ -382,7 +382,7 @@ pub struct With {
 }
 
 /// What a `with` replaces.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum WithTarget {
     /// The input document, or what is at a path of it.
     Input(Vec<ConstId>),
@@ -393,7 +393,7 @@ pub enum WithTarget {
 }
 
 /// What a `with` puts there.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum WithValue {
     /// A value. In place of a function: what every call yields.
     Term(Term),

@@ -212,10 +212,10 @@ impl Visit {
     pub(super) const BINDABLE: Self = Self { closures: false, keys: false, roots: false };
 }
 
-pub(super) fn walk_term(term: &Term, visit: Visit, f: &mut dyn FnMut(Var)) {
+pub(super) fn walk_term(term: &Term, visit: Visit, f: &mut dyn FnMut(Var, Span)) {
     match &term.kind {
         TermKind::Const(_) => {}
-        TermKind::Var(var) => f(*var),
+        TermKind::Var(var) => f(*var, term.span),
         TermKind::Array(items) => items.iter().for_each(|item| walk_term(item, visit, f)),
         TermKind::Set(items) if visit.keys => {
             items.iter().for_each(|item| walk_term(item, visit, f));
@@ -231,7 +231,7 @@ pub(super) fn walk_term(term: &Term, visit: Visit, f: &mut dyn FnMut(Var)) {
         }
         TermKind::Ref(root, path) => {
             match root {
-                Root::Var(var) if visit.roots => f(*var),
+                Root::Var(var) if visit.roots => f(*var, term.span),
                 Root::Term(term) => walk_term(term, visit, f),
                 _ => {}
             }
@@ -252,11 +252,11 @@ pub(super) fn walk_term(term: &Term, visit: Visit, f: &mut dyn FnMut(Var)) {
     }
 }
 
-pub(super) fn walk_body(body: &[Expr], visit: Visit, f: &mut dyn FnMut(Var)) {
+pub(super) fn walk_body(body: &[Expr], visit: Visit, f: &mut dyn FnMut(Var, Span)) {
     body.iter().for_each(|expr| walk_expr(expr, visit, f));
 }
 
-pub(super) fn walk_expr(expr: &Expr, visit: Visit, f: &mut dyn FnMut(Var)) {
+pub(super) fn walk_expr(expr: &Expr, visit: Visit, f: &mut dyn FnMut(Var, Span)) {
     match &expr.kind {
         ExprKind::Term(term) => walk_term(term, visit, f),
         ExprKind::Eq { left, right, .. } => {
@@ -280,7 +280,7 @@ pub(super) fn walk_expr(expr: &Expr, visit: Visit, f: &mut dyn FnMut(Var)) {
     walk_withs(&expr.with, visit, f);
 }
 
-pub(super) fn walk_withs(withs: &[With], visit: Visit, f: &mut dyn FnMut(Var)) {
+pub(super) fn walk_withs(withs: &[With], visit: Visit, f: &mut dyn FnMut(Var, Span)) {
     for with in withs {
         if let WithValue::Term(term) = &with.value {
             walk_term(term, visit, f);
@@ -289,7 +289,7 @@ pub(super) fn walk_withs(withs: &[With], visit: Visit, f: &mut dyn FnMut(Var)) {
 }
 
 /// Visits every variable inside a closure of the expression.
-pub(super) fn walk_closures(expr: &Expr, f: &mut dyn FnMut(Var)) {
+pub(super) fn walk_closures(expr: &Expr, f: &mut dyn FnMut(Var, Span)) {
     match &expr.kind {
         ExprKind::Term(term) => closures_of_term(term, f),
         ExprKind::Eq { left, right, .. } => {
@@ -310,7 +310,7 @@ pub(super) fn walk_closures(expr: &Expr, f: &mut dyn FnMut(Var)) {
     }
 }
 
-fn closures_of_term(term: &Term, f: &mut dyn FnMut(Var)) {
+fn closures_of_term(term: &Term, f: &mut dyn FnMut(Var, Span)) {
     match &term.kind {
         TermKind::Const(_) | TermKind::Var(_) => {}
         TermKind::Array(items) | TermKind::Set(items) => {

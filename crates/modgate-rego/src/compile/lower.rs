@@ -1,8 +1,7 @@
 //! Ordered bodies to the statements an evaluator runs.
 //!
-//! Here it is decided, for every variable in every place, whether it is bound. What may be
-//! undefined inside a larger term is hoisted in front of the expression, and unifications of two
-//! patterns are taken apart until each is a value against a pattern.
+//! Here it is decided, for every variable in every place, whether it is bound, and unifications of
+//! two patterns are taken apart until each is a value against a pattern.
 
 use modgate_value::{Object, Value};
 
@@ -76,30 +75,27 @@ impl<'c> Lowerer<'c> {
     }
 
     fn expr(&mut self, expr: &hir::Expr, bound: &mut VarSet, out: &mut ir::Body) {
-        let mut made = Vec::new();
         let mut main = Vec::new();
         let span = expr.span;
         match &expr.kind {
             ExprKind::Term(term) => {
-                let term = self.shallow(term, bound, &mut made);
-                if let Some(source) = self.source(&term, bound)
+                if let Some(source) = self.source(term, bound)
                     && !self.is_truthy(&source)
                 {
                     main.push(StmtKind::Test(source));
                 }
             }
             ExprKind::Eq { left, right, .. } => {
-                self.equation(left, right, span, bound, &mut made, &mut main);
+                self.equation(left, right, span, bound, &mut main);
             }
             ExprKind::Call(callee, args) => match args.as_slice() {
                 [left, right] if !self.query && self.is_equal(*callee) => {
-                    self.equation(left, right, span, bound, &mut made, &mut main);
+                    self.equation(left, right, span, bound, &mut main);
                 }
-                _ => self.call(*callee, args, span, bound, &mut made, &mut main),
+                _ => self.call(*callee, args, span, bound, &mut main),
             },
             ExprKind::Every(every) => {
-                let domain = self.flat(&every.domain, bound, &mut made);
-                let Some(domain) = self.value(&domain, bound) else {
+                let Some(domain) = self.value(&every.domain, bound) else {
                     return self.unsafe_expr(span);
                 };
                 let every = self.closure(bound, |this, within| {
@@ -123,13 +119,19 @@ impl<'c> Lowerer<'c> {
         if expr.negated {
             main = vec![stmt(StmtKind::Not(main))];
         }
-        made.extend(main);
         if expr.with.is_empty() {
-            out.extend(made);
+            out.extend(main);
             return;
         }
         let withs: Vec<With> = expr.with.iter().filter_map(|with| self.with(with, bound)).collect();
-        out.push(stmt(StmtKind::With(withs, made)));
+        // What was hoisted from an expression shares its world.
+        if let Some(Stmt { kind: StmtKind::With(before, body), .. }) = out.last_mut()
+            && *before == withs
+        {
+            body.extend(main);
+            return;
+        }
+        out.push(stmt(StmtKind::With(withs, main)));
     }
 
     fn with(&mut self, with: &hir::With, bound: &VarSet) -> Option<With> {
@@ -172,59 +174,6 @@ impl<'c> Lowerer<'c> {
         }
     }
 
-    // Hoisting.
-
-    /// A term whose parts are plain; a reference or comprehension at the top stays.
-    fn shallow(&mut self, term: &Term, bound: &mut VarSet, out: &mut ir::Body) -> Term {
-        match &term.kind {
-            TermKind::Ref(root, path) => {
-                let path = path.iter().map(|part| self.flat(part, bound, out)).collect();
-                Term { kind: TermKind::Ref(root.clone(), path), span: term.span }
-            }
-            TermKind::Comprehension(_) => term.clone(),
-            _ => self.flat(term, bound, out),
-        }
-    }
-
-    /// A plain term; whatever is not plain becomes a variable that `out` binds.
-    fn flat(&mut self, term: &Term, bound: &mut VarSet, out: &mut ir::Body) -> Term {
-        let span = term.span;
-        let kind = match &term.kind {
-            TermKind::Const(_) | TermKind::Var(_) => return term.clone(),
-            TermKind::Array(items) => {
-                TermKind::Array(items.iter().map(|item| self.flat(item, bound, out)).collect())
-            }
-            TermKind::Set(items) => {
-                TermKind::Set(items.iter().map(|item| self.flat(item, bound, out)).collect())
-            }
-            TermKind::Object(pairs) => TermKind::Object(
-                pairs
-                    .iter()
-                    .map(|(key, value)| (self.flat(key, bound, out), self.flat(value, bound, out)))
-                    .collect(),
-            ),
-            TermKind::Ref(..) | TermKind::Comprehension(_) | TermKind::Call(..) => {
-                let shallow = match &term.kind {
-                    // Expansion left none; a call in a place of its own is harmless all the same.
-                    TermKind::Call(callee, args) => TermKind::Call(
-                        *callee,
-                        args.iter().map(|arg| self.flat(arg, bound, out)).collect(),
-                    ),
-                    _ => self.shallow(term, bound, out).kind,
-                };
-                let shallow = Term { kind: shallow, span };
-                let local = self.vars.temporary(span);
-                if let Some(source) = self.source(&shallow, bound) {
-                    let pattern = self.pattern(&local, bound);
-                    let kind = StmtKind::Match(source, pattern);
-                    out.push(Stmt { kind, span, generated: true });
-                }
-                return local;
-            }
-        };
-        Term { kind, span }
-    }
-
     // Expressions.
 
     fn equation(
@@ -233,32 +182,29 @@ impl<'c> Lowerer<'c> {
         right: &Term,
         span: Span,
         bound: &mut VarSet,
-        made: &mut ir::Body,
         main: &mut Vec<StmtKind>,
     ) {
-        let left = self.shallow(left, bound, made);
-        let right = self.shallow(right, bound, made);
-        match (is_source(&left), is_source(&right)) {
+        match (is_source(left), is_source(right)) {
             (true, true) => {
                 let local = self.vars.temporary(span);
-                let Some(first) = self.source(&left, bound) else { return };
+                let Some(first) = self.source(left, bound) else { return };
                 let bind = self.pattern(&local, bound);
                 main.push(StmtKind::Match(first, bind));
-                let Some(second) = self.source(&right, bound) else { return };
+                let Some(second) = self.source(right, bound) else { return };
                 let check = self.pattern(&local, bound);
                 main.push(StmtKind::Match(second, check));
             }
             (true, false) => {
-                let Some(source) = self.source(&left, bound) else { return };
-                let pattern = self.pattern(&right, bound);
+                let Some(source) = self.source(left, bound) else { return };
+                let pattern = self.pattern(right, bound);
                 main.push(StmtKind::Match(source, pattern));
             }
             (false, true) => {
-                let Some(source) = self.source(&right, bound) else { return };
-                let pattern = self.pattern(&left, bound);
+                let Some(source) = self.source(right, bound) else { return };
+                let pattern = self.pattern(left, bound);
                 main.push(StmtKind::Match(source, pattern));
             }
-            (false, false) => self.unify(left, right, span, bound, main),
+            (false, false) => self.unify(left.clone(), right.clone(), span, bound, main),
         }
     }
 
@@ -310,11 +256,9 @@ impl<'c> Lowerer<'c> {
         args: &[Term],
         span: Span,
         bound: &mut VarSet,
-        made: &mut ir::Body,
         main: &mut Vec<StmtKind>,
     ) {
-        let args: Vec<Term> = args.iter().map(|arg| self.flat(arg, bound, made)).collect();
-        let (inputs, outputs) = args.split_at_checked(callee.arity()).unwrap_or((&args, &[]));
+        let (inputs, outputs) = args.split_at_checked(callee.arity()).unwrap_or((args, &[]));
         let mut values = Vec::with_capacity(inputs.len());
         for input in inputs {
             match self.value(input, bound) {
@@ -380,7 +324,7 @@ impl<'c> Lowerer<'c> {
                     Some((head, body))
                 })?;
                 let mut captured = VarSet::new();
-                walk_term(term, Visit::ALL, &mut |var| {
+                walk_term(term, Visit::ALL, &mut |var, _| {
                     if bound.contains(&var) {
                         captured.insert(var);
                     }
@@ -502,6 +446,19 @@ impl<'c> Lowerer<'c> {
         Some(Value::Object(object))
     }
 
+    /// Whether a pattern can bind every unbound variable of a term: not inside sets and keys.
+    pub(super) fn can_match(&self, term: &Term, bound: &VarSet) -> bool {
+        let mut outside = VarSet::new();
+        walk_term(term, Visit::BINDABLE, &mut |var, _| {
+            outside.insert(var);
+        });
+        let mut all = true;
+        walk_term(term, Visit::ALL, &mut |var, _| {
+            all &= bound.contains(&var) || outside.contains(&var);
+        });
+        all
+    }
+
     /// What a value is matched against; unbound variables in it are bound from here on.
     pub(super) fn pattern(&mut self, term: &Term, bound: &mut VarSet) -> Pattern {
         match &term.kind {
@@ -541,7 +498,7 @@ impl<'c> Lowerer<'c> {
 
 fn is_bound(term: &Term, bound: &VarSet) -> bool {
     let mut all = true;
-    walk_term(term, Visit::ALL, &mut |var| all &= bound.contains(&var));
+    walk_term(term, Visit::ALL, &mut |var, _| all &= bound.contains(&var));
     all
 }
 

@@ -13,6 +13,9 @@ use crate::{ast::Span, error::Code};
 
 pub(super) type VarSet = BTreeSet<Var>;
 
+/// Variables and where each stands first.
+type Places = BTreeMap<Var, Span>;
+
 /// How many expressions may be looked at while bodies of one rule are put in order.
 ///
 /// Ordinary bodies are in order already and need one look each; one written back to front needs
@@ -22,7 +25,8 @@ const MAX_LOOKS: usize = 1_000_000;
 /// What could not be made safe: the variables of expressions.
 #[derive(Debug, Default)]
 pub(super) struct Unsafe {
-    found: Vec<(Span, VarSet)>,
+    /// Expressions, and where in them each variable is.
+    found: Vec<(Span, Places)>,
     looks: usize,
 }
 
@@ -34,17 +38,20 @@ impl Unsafe {
             let message = "rule takes too long to put in a safe order".to_owned();
             return vec![(Code::Compile, span, message)];
         }
-        let mut named: BTreeMap<&str, Span> = BTreeMap::new();
-        for (span, unsafe_vars) in &self.found {
-            for var in unsafe_vars.iter().filter(|var| !vars.is_temporary(**var)) {
-                let place = named.entry(vars.name(*var)).or_insert(*span);
+        let mut named: BTreeMap<Var, Span> = BTreeMap::new();
+        for (_, places) in &self.found {
+            for (var, span) in places.iter().filter(|(var, _)| !vars.is_temporary(**var)) {
+                let place = named.entry(*var).or_insert(*span);
                 *place = (*place).min(*span);
             }
         }
         if !named.is_empty() {
+            let mut named: Vec<(Span, &str)> =
+                named.into_iter().map(|(var, span)| (span, vars.name(var))).collect();
+            named.sort_unstable();
             return named
                 .into_iter()
-                .map(|(name, span)| {
+                .map(|(span, name)| {
                     let hint = match name {
                         "in" | "every" | "contains" | "if" => format!(
                             " (hint: `import future.keywords.{name}` to import a future keyword)"
@@ -70,7 +77,7 @@ impl Unsafe {
 pub(super) fn order(body: Body, bound: &VarSet, found: &mut Unsafe) -> Body {
     let mut here = VarSet::new();
     body.iter().for_each(|expr| {
-        walk_expr(expr, Visit::OUTER, &mut |var| {
+        walk_expr(expr, Visit::OUTER, &mut |var, _| {
             here.insert(var);
         });
     });
@@ -106,23 +113,26 @@ pub(super) fn order(body: Body, bound: &VarSet, found: &mut Unsafe) -> Body {
     let placed = ordered.len();
     for (expr, needs) in waiting {
         let outputs = outputs(&expr, &safe);
-        let mut missing: VarSet = needs
-            .outer
-            .iter()
-            .filter(|var| !safe.contains(var) && !outputs.contains(var))
-            .chain(needs.closures.iter().filter(|var| !safe.contains(var)))
-            .copied()
-            .collect();
-        if missing.is_empty() {
-            missing = needs.outer;
-        }
+        let is_missing = |var: &Var| {
+            (needs.outer.contains(var) && !safe.contains(var) && !outputs.contains(var))
+                || (needs.closures.contains(var) && !safe.contains(var))
+        };
+        let mut missing = Places::new();
+        let mut note = |var: Var, span: Span| {
+            if is_missing(&var) {
+                let place = missing.entry(var).or_insert(span);
+                *place = (*place).min(span);
+            }
+        };
+        walk_expr(&expr, Visit::OUTER, &mut note);
+        walk_closures(&expr, &mut note);
         found.found.push((expr.span, missing));
         ordered.push(expr);
     }
     let mut known = bound.clone();
     for expr in ordered.iter_mut().take(placed) {
         closures(expr, &known, found);
-        walk_expr(expr, Visit::OUTER, &mut |var| {
+        walk_expr(expr, Visit::OUTER, &mut |var, _| {
             known.insert(var);
         });
     }
@@ -139,11 +149,11 @@ struct Needs {
 impl Needs {
     fn of(expr: &Expr, body: &VarSet) -> Self {
         let mut outer = VarSet::new();
-        walk_expr(expr, Visit::OUTER, &mut |var| {
+        walk_expr(expr, Visit::OUTER, &mut |var, _| {
             outer.insert(var);
         });
         let mut closures = VarSet::new();
-        walk_closures(expr, &mut |var| {
+        walk_closures(expr, &mut |var, _| {
             if body.contains(&var) {
                 closures.insert(var);
             }
@@ -167,7 +177,7 @@ fn closures(expr: &mut Expr, bound: &VarSet, found: &mut Unsafe) {
             in_term(&mut every.domain, bound, expr.span, found);
             let mut inner = bound.clone();
             for term in every.key.iter().chain([&every.value]) {
-                walk_term(term, Visit::ALL, &mut |var| {
+                walk_term(term, Visit::ALL, &mut |var, _| {
                     inner.insert(var);
                 });
             }
@@ -199,15 +209,15 @@ fn in_term(term: &mut Term, bound: &VarSet, span: Span, found: &mut Unsafe) {
         TermKind::Comprehension(inner) => {
             let mut known = bound.clone();
             for expr in &inner.body {
-                walk_expr(expr, Visit::OUTER, &mut |var| {
+                walk_expr(expr, Visit::OUTER, &mut |var, _| {
                     known.insert(var);
                 });
             }
-            let mut missing = VarSet::new();
+            let mut missing = Places::new();
             let mut check = |term: &Term| {
-                walk_term(term, Visit::ALL, &mut |var| {
+                walk_term(term, Visit::ALL, &mut |var, span| {
                     if !known.contains(&var) {
-                        missing.insert(var);
+                        missing.entry(var).or_insert(span);
                     }
                 });
             };
@@ -233,7 +243,7 @@ pub(super) fn outputs(expr: &Expr, safe: &VarSet) -> VarSet {
         return out;
     }
     let mut ready = true;
-    walk_withs(&expr.with, Visit::OUTER, &mut |var| ready &= safe.contains(&var));
+    walk_withs(&expr.with, Visit::OUTER, &mut |var, _| ready &= safe.contains(&var));
     if !ready {
         return out;
     }
@@ -244,7 +254,7 @@ pub(super) fn outputs(expr: &Expr, safe: &VarSet) -> VarSet {
             of_refs(right, safe, &mut out);
             let mut assigned = VarSet::new();
             if *assign {
-                walk_term(left, Visit::ALL, &mut |var| {
+                walk_term(left, Visit::ALL, &mut |var, _| {
                     assigned.insert(var);
                 });
             }
@@ -262,7 +272,7 @@ pub(super) fn outputs(expr: &Expr, safe: &VarSet) -> VarSet {
             {
                 let mut ready = true;
                 for input in inputs {
-                    walk_term(input, Visit::BINDABLE, &mut |var| {
+                    walk_term(input, Visit::BINDABLE, &mut |var, _| {
                         ready &= safe.contains(&var) || out.contains(&var);
                     });
                 }
@@ -270,7 +280,7 @@ pub(super) fn outputs(expr: &Expr, safe: &VarSet) -> VarSet {
                     return VarSet::new();
                 }
                 for output in outputs {
-                    walk_term(output, Visit::BINDABLE, &mut |var| {
+                    walk_term(output, Visit::BINDABLE, &mut |var, _| {
                         out.insert(var);
                     });
                 }
@@ -307,7 +317,7 @@ fn of_refs(term: &Term, safe: &VarSet, out: &mut VarSet) {
             }
             let visit = Visit { closures: false, keys: true, roots: false };
             for part in path {
-                walk_term(part, visit, &mut |var| {
+                walk_term(part, visit, &mut |var, _| {
                     out.insert(var);
                 });
             }
@@ -324,8 +334,9 @@ struct Unifier<'s> {
     /// What `:=` binds: never safe before.
     assigned: VarSet,
     unified: VarSet,
-    /// A variable against variables: bound together, whichever side comes first.
-    waits: Vec<(Var, VarSet)>,
+    /// A variable against a term: what the term binds once the variable is bound, and what has
+    /// to be bound for the term to bind the variable.
+    waits: Vec<(Var, VarSet, VarSet)>,
 }
 
 impl Unifier<'_> {
@@ -336,7 +347,7 @@ impl Unifier<'_> {
     }
 
     fn mark(&mut self, term: &Term) {
-        walk_term(term, Visit::BINDABLE, &mut |var| {
+        walk_term(term, Visit::BINDABLE, &mut |var, _| {
             self.unified.insert(var);
         });
     }
@@ -344,16 +355,21 @@ impl Unifier<'_> {
     fn unify(&mut self, left: &Term, right: &Term) {
         match (&left.kind, &right.kind) {
             (TermKind::Var(left), TermKind::Var(right)) => {
-                self.waits.push((*left, VarSet::from([*right])));
+                self.waits.push((*left, VarSet::from([*right]), VarSet::from([*right])));
             }
             (TermKind::Var(var), TermKind::Array(_) | TermKind::Object(_))
             | (TermKind::Array(_) | TermKind::Object(_), TermKind::Var(var)) => {
                 let composite = if matches!(left.kind, TermKind::Var(_)) { right } else { left };
                 let mut inside = VarSet::new();
-                walk_term(composite, Visit::BINDABLE, &mut |var| {
+                walk_term(composite, Visit::BINDABLE, &mut |var, _| {
                     inside.insert(var);
                 });
-                self.waits.push((*var, inside));
+                let mut needed = VarSet::new();
+                let visit = Visit { closures: false, keys: true, roots: false };
+                walk_term(composite, visit, &mut |var, _| {
+                    needed.insert(var);
+                });
+                self.waits.push((*var, inside, needed));
             }
             (TermKind::Ref(root, _), _) if self.is_bound(root) => self.mark(right),
             (_, TermKind::Ref(root, _)) if self.is_bound(root) => self.mark(left),
@@ -390,13 +406,13 @@ impl Unifier<'_> {
         loop {
             let before = waits.len();
             let mut left = Vec::new();
-            for (var, others) in waits {
+            for (var, inside, needed) in waits {
                 if self.is_safe(var) {
-                    self.unified.extend(others);
-                } else if others.iter().all(|other| self.is_safe(*other)) {
+                    self.unified.extend(inside);
+                } else if needed.iter().all(|other| self.is_safe(*other)) {
                     self.unified.insert(var);
                 } else {
-                    left.push((var, others));
+                    left.push((var, inside, needed));
                 }
             }
             if left.len() == before {

@@ -401,6 +401,11 @@ impl Symbols {
         id
     }
 
+    /// The id of a built-in that is called somewhere.
+    pub(super) fn builtin_id(&self, name: &str) -> Option<BuiltinId> {
+        self.builtin_ids.get(name).copied()
+    }
+
     /// Knows again what a compiled program calls.
     pub(super) fn restore_builtins(&mut self, builtins: &[Builtin]) {
         for builtin in builtins {

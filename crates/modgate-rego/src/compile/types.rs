@@ -587,7 +587,7 @@ impl<'c> Checker<'c> {
 
     /// Variables that nothing was learned about can be anything.
     fn fill(&mut self, term: &Term) {
-        super::hir::walk_term(term, super::hir::Visit::ALL, &mut |var| {
+        super::hir::walk_term(term, super::hir::Visit::ALL, &mut |var, _| {
             if let Some(slot) = self.vars.get_mut(var as usize)
                 && *slot == Type::Unknown
             {
@@ -642,12 +642,7 @@ impl<'c> Checker<'c> {
             return;
         }
         if !(nested && (a.is_unknown() || b.is_unknown())) {
-            // What is known in part only is not shown at all.
-            let show = |ty: &Type| match ty.is_unknown() {
-                true => Type::Unknown.to_string(),
-                false => ty.to_string(),
-            };
-            let details = vec![format!("left  : {}", show(&a)), format!("right : {}", show(&b))];
+            let details = vec![format!("left  : {a}"), format!("right : {b}")];
             self.errors.push((span, "match error".to_owned(), details));
         }
     }
@@ -955,7 +950,7 @@ impl<'c> Checker<'c> {
                 TermKind::Var(var) if !self.names.is_temporary(*var) => {
                     text.push_str(&format!("[{}]", self.names.name(*var)));
                 }
-                _ => text.push_str("[_]"),
+                _ => text.push_str("[__local0__]"),
             }
         }
         let at = at.unwrap_or(text.len());
