@@ -272,12 +272,15 @@ fn map_case<'a>(
     }
     // A letter's other case may be longer, but never by more than this.
     context.allocate(text.len().saturating_mul(2))?;
-    Ok(Some(context.heap.charged_string(&text.chars().map(map).collect::<String>())))
+    let mut mapped = String::with_capacity(text.len());
+    mapped.extend(text.chars().map(map));
+    Ok(Some(context.heap.charged_string(&mapped)))
 }
 
 /// Go's `unicode.ToLower`: one character for one.
 fn lower(c: char) -> char {
     match c {
+        '\0'..='\x7f' => c.to_ascii_lowercase(),
         '\u{130}' => 'i',
         _ => single(c, c.to_lowercase()),
     }
@@ -286,6 +289,7 @@ fn lower(c: char) -> char {
 /// Go's `unicode.ToUpper`: one character for one.
 fn upper(c: char) -> char {
     match c {
+        '\0'..='\x7f' => c.to_ascii_uppercase(),
         // Those whose full mapping is two letters but that have a single one as well.
         '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => {
             char::from_u32(u32::from(c) + 8).unwrap_or(c)

@@ -32,7 +32,7 @@ impl Value<'_> {
             View::Number(number) => out.push_str(&number.text()),
             View::String(text) => {
                 budget.allocate(text.len())?;
-                out.push_str(&gofmt::quote(text));
+                gofmt::append_quoted(text, out);
                 return Ok(());
             }
             View::Array(array) => return list(array.iter(), '[', ']', out, budget),

@@ -17,7 +17,22 @@ pub(super) enum Quoting {
 
 /// `strconv.Quote(text)`: a Go string literal, as `%q` prints it.
 pub fn quote(text: &str) -> String {
-    quote_bytes(text.as_bytes(), Quoting::Printable)
+    let mut out = String::with_capacity(text.len() + 2);
+    append_quoted(text, &mut out);
+    out
+}
+
+/// Appends `strconv.Quote(text)`.
+pub fn append_quoted(text: &str, out: &mut String) {
+    // Most text needs no escapes.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {
+        out.reserve(text.len() + 2);
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&quote_bytes(text.as_bytes(), Quoting::Printable));
+    }
 }
 
 /// `strconv.Quote` and `strconv.QuoteToASCII`.
