@@ -331,6 +331,27 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Whether both are the same without looking inside containers: the same part of a document,
+    /// the same built container, or equal scalars. Equal containers need not be.
+    #[inline]
+    pub fn is_identical(self, other: Value<'a>) -> bool {
+        match (self.0, other.0) {
+            (Repr::JsonObject(a), Repr::JsonObject(b)) => std::ptr::eq(a, b),
+            (Repr::JsonArray(a), Repr::JsonArray(b)) => std::ptr::eq(a, b),
+            (Repr::Array { items: a, .. }, Repr::Array { items: b, .. })
+            | (Repr::Set { items: a, .. }, Repr::Set { items: b, .. }) => std::ptr::eq(a, b),
+            (Repr::Object { entries: a, .. }, Repr::Object { entries: b, .. }) => {
+                std::ptr::eq(a, b)
+            }
+            // `1` and `1.0` print differently, so the same number is not enough.
+            (Repr::String(a), Repr::String(b)) | (Repr::Literal(a), Repr::Literal(b)) => a == b,
+            (Repr::Int(a), Repr::Int(b)) => a == b,
+            (Repr::Bool(a), Repr::Bool(b)) => a == b,
+            (Repr::Null, Repr::Null) => true,
+            _ => false,
+        }
+    }
+
     /// Steps to charge for walking the whole value, as a comparison or a print does.
     #[inline]
     pub fn cost(self) -> u64 {

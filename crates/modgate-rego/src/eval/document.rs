@@ -380,12 +380,62 @@ impl<'a> Machine<'a> {
 pub(super) struct Cache<'a> {
     documents: Vec<Option<Option<Value<'a>>>>,
     entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>>,
+    /// The latest calls of functions, and where the next one goes. Rules of one policy tend to ask
+    /// the same of the same part of the request, one after the other.
+    calls: Vec<(Call<'a>, Option<Value<'a>>)>,
+    next_call: usize,
+}
+
+/// How many calls are remembered, and up to how many arguments.
+const CALLS: usize = 16;
+const CALL_ARGS: usize = 2;
+
+/// A call that can be recognised without looking inside its arguments.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    function: GroupId,
+    args: [Value<'a>; CALL_ARGS],
+}
+
+impl<'a> Call<'a> {
+    /// `None` for calls with more arguments than are worth comparing.
+    pub(super) fn new(function: GroupId, args: &[Value<'a>]) -> Option<Self> {
+        let args = match args {
+            [] => [Value::NULL, Value::NULL],
+            [a] => [*a, Value::NULL],
+            [a, b] => [*a, *b],
+            _ => return None,
+        };
+        Some(Self { function, args })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.function == other.function
+            && self.args.iter().zip(other.args).all(|(a, b)| a.is_identical(b))
+    }
 }
 
 impl<'a> Cache<'a> {
     /// Nothing yet, for a program of so many groups.
     pub(super) fn new(groups: usize) -> Self {
-        Self { documents: vec![None; groups], entries: HashMap::new() }
+        Self {
+            documents: vec![None; groups],
+            entries: HashMap::new(),
+            calls: Vec::new(),
+            next_call: 0,
+        }
+    }
+
+    pub(super) fn call(&self, call: &Call<'a>) -> Option<Option<Value<'a>>> {
+        self.calls.iter().find(|(known, _)| known.is_same(call)).map(|(_, value)| *value)
+    }
+
+    pub(super) fn set_call(&mut self, call: Call<'a>, value: Option<Value<'a>>) {
+        match self.calls.get_mut(self.next_call) {
+            Some(oldest) => *oldest = (call, value),
+            None => self.calls.push((call, value)),
+        }
+        self.next_call = (self.next_call + 1) % CALLS;
     }
 
     pub(super) fn document(&self, id: GroupId) -> Option<Option<Value<'a>>> {

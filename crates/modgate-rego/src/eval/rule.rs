@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Flow, Machine, Stop, error::EvalError, run::KEYS_NOT_UNIQUE};
+use super::{Flow, Machine, Stop, document::Call, error::EvalError, run::KEYS_NOT_UNIQUE};
 use crate::{
     ir::{Branch, Group, GroupId, GroupKind, Keyed, Leaf, Pattern, Rule, RuleId, Term},
     value::{Heap, Limit, Value},
@@ -33,8 +33,19 @@ impl<'a> Machine<'a> {
         id: GroupId,
         args: &[Value<'a>],
     ) -> Result<Option<Value<'a>>, Stop> {
+        // A trace shows every call.
+        let call = if self.tracer.is_none() { Call::new(id, args) } else { None };
+        if let Some(call) = &call
+            && let Some(known) = self.cache().call(call)
+        {
+            return Ok(known);
+        }
         let Some(group) = self.group(id) else { return Ok(None) };
-        self.agreed(group, args, FUNCTION_CONFLICT)
+        let value = self.agreed(group, args, FUNCTION_CONFLICT)?;
+        if let Some(call) = call {
+            self.cache_mut().set_call(call, value);
+        }
+        Ok(value)
     }
 
     /// The one value on which all rules that succeed agree, or the default.
