@@ -73,6 +73,11 @@ fn rsa_chain() {
 }
 
 #[test]
+fn a_dsa_key() {
+    check(r#"{{ genPrivateKey "dsa" | sha256sum | trunc 16 }}"#, "9381e84d140baf50");
+}
+
+#[test]
 fn authorities_must_fit() {
     let render = |text: &str| {
         let template = Template::parse("x", text).expect(text);

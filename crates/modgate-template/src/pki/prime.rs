@@ -1,11 +1,35 @@
 //! Probable primes of random bits.
 
+use std::sync::LazyLock;
+
 use num_bigint::BigUint;
 
 use crate::cx::{Cx, Result};
 
 /// A candidate with a factor below this is not tested further.
 const TRIAL_LIMIT: u32 = 4_000;
+
+/// The odd primes below [`TRIAL_LIMIT`] in groups whose product fits 32 bits, beside that product:
+/// one division of the candidate serves a whole group.
+static SMALL_PRIMES: LazyLock<Vec<(u64, Vec<u64>)>> = LazyLock::new(|| {
+    let mut groups: Vec<(u64, Vec<u64>)> = Vec::new();
+    let mut primes: Vec<u64> = Vec::new();
+    for number in (3..u64::from(TRIAL_LIMIT)).step_by(2) {
+        let mut smaller = primes.iter().take_while(|prime| *prime * *prime <= number);
+        if smaller.any(|prime| number % prime == 0) {
+            continue;
+        }
+        primes.push(number);
+        match groups.last_mut() {
+            Some((product, group)) if *product * number <= u64::from(u32::MAX) => {
+                *product *= number;
+                group.push(number);
+            }
+            _ => groups.push((number, vec![number])),
+        }
+    }
+    groups
+});
 
 /// Rounds of Miller-Rabin; for random candidates of 256 bits and more far beyond need.
 const ROUNDS: usize = 20;
@@ -64,12 +88,12 @@ pub(super) fn power(
 /// Whether an odd number is almost certainly prime.
 pub(super) fn is_prime(cx: &Cx<'_>, candidate: &BigUint) -> Result<bool> {
     cx.spend(64)?;
-    let mut divisor = 3;
-    while divisor < TRIAL_LIMIT {
-        if (candidate % divisor) == BigUint::ZERO {
-            return Ok(*candidate == BigUint::from(divisor));
+    let digits: Vec<u64> = candidate.iter_u32_digits().rev().map(u64::from).collect();
+    for (product, primes) in &*SMALL_PRIMES {
+        let rest = digits.iter().fold(0, |rest, digit| (rest << 32 | digit) % product);
+        if let Some(factor) = primes.iter().find(|prime| rest % **prime == 0) {
+            return Ok(*candidate == BigUint::from(*factor));
         }
-        divisor += 2;
     }
     let one = BigUint::from(1u8);
     let below = candidate - &one;
