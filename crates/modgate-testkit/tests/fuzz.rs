@@ -1,4 +1,5 @@
-//! Every input that ever broke a fuzz target, and a few mutations of the corpora on each run.
+//! Every input that ever broke a fuzz target or is made to, and a few mutations of the corpora on
+//! each run.
 
 #![allow(
     clippy::expect_used,
