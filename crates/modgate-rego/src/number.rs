@@ -13,7 +13,8 @@
 //! # Differences from OPA
 //!
 //! OPA 1.19 compares `10.0` and `1` as equal (`v1/ast/compare.go` trims the zeros before the
-//! point as well); here numbers compare by value.
+//! point as well); here numbers compare by value. `x % y` is refused by OPA as a modulo by zero
+//! when the low 64 bits of `y` are zero; here only when `y` is.
 
 mod float;
 
@@ -25,7 +26,7 @@ use std::{
 };
 
 use modgate_value::gofloat;
-use num_bigint::{BigInt, Sign};
+use num_bigint::{BigInt, BigUint, Sign};
 
 use float::Float;
 
@@ -196,8 +197,10 @@ impl<'a> Num<'a> {
     ///
     /// [`ArithmeticError::DivideByZero`], [`ArithmeticError::TooManyDigits`]
     pub fn over(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
-        // An exact quotient of two integers of 64 bits is what the float gives as well.
+        // An exact quotient of two integers of 64 bits is what the float gives as well, but for
+        // the sign of zero.
         if let (Self::Int(a), Num::Int(b)) = (self, other)
+            && (a != 0 || b > 0)
             && let (Some(0), Some(quotient)) = (a.checked_rem(b), a.checked_div(b))
         {
             return Ok(Computed::Int(quotient));
@@ -305,7 +308,10 @@ impl<'a> Num<'a> {
     ///
     /// [`ArithmeticError::TooManyDigits`]
     pub fn to_fraction(self) -> Result<(BigInt, BigInt), ArithmeticError> {
-        let (digits, exponent) = Decimal::of(&self.text()).scaled()?;
+        let text = self.text();
+        let decimal = Decimal::of(&text);
+        let (digits, exponent) = decimal.scaled()?;
+        let digits = BigInt::from_biguint(decimal.sign(), digits);
         let exponent = i32::try_from(exponent).map_err(|_| ArithmeticError::TooManyDigits)?;
         let power = BigInt::from(10).pow(exponent.unsigned_abs());
         Ok(if exponent >= 0 { (digits * power, 1.into()) } else { (digits, power) })
@@ -515,13 +521,8 @@ impl<'t> Decimal<'t> {
         if all.is_empty() {
             let significant = fraction.trim_start_matches('0');
             let point = exponent.saturating_sub(length(fraction) - length(significant));
-            let zero = significant.is_empty();
-            Self {
-                negative: negative && !zero,
-                point: if zero { 0 } else { point },
-                whole: "",
-                fraction: significant,
-            }
+            let point = if significant.is_empty() { 0 } else { point };
+            Self { negative, point, whole: "", fraction: significant }
         } else {
             let whole = if fraction.is_empty() { all.trim_end_matches('0') } else { all };
             Self { negative, point: exponent.saturating_add(length(all)), whole, fraction }
@@ -558,16 +559,18 @@ impl<'t> Decimal<'t> {
     }
 
     /// The digits as an integer, to be multiplied by ten to the second part.
-    fn scaled(&self) -> Result<(BigInt, i64), ArithmeticError> {
+    fn scaled(&self) -> Result<(BigUint, i64), ArithmeticError> {
         let width = self.width();
-        let limit = MAX_DIGITS as i64;
-        if width > MAX_DIGITS || self.point.abs() > limit {
+        if width > MAX_DIGITS || self.point.abs() > MAX_DIGITS as i64 {
             return Err(ArithmeticError::TooManyDigits);
         }
         let digits: Vec<u8> = self.digits().collect();
-        let sign = if self.negative { Sign::Minus } else { Sign::Plus };
-        let magnitude = num_bigint::BigUint::parse_bytes(&digits, 10).unwrap_or_default();
-        Ok((BigInt::from_biguint(sign, magnitude), self.point - width as i64))
+        let magnitude = BigUint::parse_bytes(&digits, 10).unwrap_or_default();
+        Ok((magnitude, self.point - width as i64))
+    }
+
+    fn sign(&self) -> Sign {
+        if self.negative { Sign::Minus } else { Sign::Plus }
     }
 
     fn to_integer(&self) -> Result<Option<BigInt>, ArithmeticError> {
@@ -579,12 +582,13 @@ impl<'t> Decimal<'t> {
         }
         let (digits, exponent) = self.scaled()?;
         let exponent = u32::try_from(exponent).map_err(|_| ArithmeticError::TooManyDigits)?;
-        Ok(Some(digits * BigInt::from(10).pow(exponent)))
+        let magnitude = digits * BigUint::from(10u8).pow(exponent);
+        Ok(Some(BigInt::from_biguint(self.sign(), magnitude)))
     }
 
     fn to_float(&self) -> Result<Float, ArithmeticError> {
         let (digits, exponent) = self.scaled()?;
-        Ok(Float::from_decimal(&digits, exponent))
+        Ok(Float::from_decimal(self.negative, &digits, exponent))
     }
 }
 

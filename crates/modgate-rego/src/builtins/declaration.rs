@@ -106,14 +106,16 @@ impl<'t> Parser<'t> {
         word
     }
 
+    /// A type, perhaps after a name, which may have spaces in it.
     fn argument(&mut self) -> Argument {
-        let start = self.rest;
-        let name = self.word();
-        if self.take(": ") {
-            return Argument { name: name.to_owned(), ty: self.ty() };
+        let end = self.rest.find(": ").unwrap_or(0);
+        let (name, after) = self.rest.split_at(end);
+        if name.is_empty() || name.contains(['<', '[', '(', ',', ')']) {
+            return Argument { name: String::new(), ty: self.ty() };
         }
-        self.rest = start;
-        Argument { name: String::new(), ty: self.ty() }
+        self.rest = after;
+        self.take(": ");
+        Argument { name: name.to_owned(), ty: self.ty() }
     }
 
     fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> T) -> Vec<T> {

@@ -273,7 +273,7 @@ fn find<'a>(
     for segment in path {
         let (kind, found, shown) = match value.view() {
             View::Object(object) => ("object", object.get(*segment), *segment),
-            View::Set(set) => ("set", set.find(*segment), context.heap.array(&[*segment])?),
+            View::Set(set) => ("set", set.find(*segment), *segment),
             View::Array(array) => {
                 let index = index(array.len(), *segment)?;
                 let found = usize::try_from(index).ok().and_then(|index| array.get(index));
@@ -290,11 +290,14 @@ fn find<'a>(
         value = match found {
             Some(inner) => inner,
             None => {
-                return Err(BuiltinError::failed(format!(
-                    "path {} does not exist in {kind} term {}",
-                    context.shown(shown)?,
-                    context.shown(value)?
-                )));
+                // OPA shows what is looked for in a set as a reference, which begins with a name.
+                let shown = match shown.as_str() {
+                    Some(name) if kind == "set" => name.to_owned(),
+                    _ => context.shown(shown)?,
+                };
+                let value = context.shown(value)?;
+                let message = format!("path {shown} does not exist in {kind} term {value}");
+                return Err(BuiltinError::Failed(message));
             }
         };
     }

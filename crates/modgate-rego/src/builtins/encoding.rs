@@ -6,7 +6,7 @@
 mod base64;
 mod url;
 
-use modgate_value::{Value as Json, json, yaml};
+use modgate_value::{Number, Value as Json, gofloat, json, yaml};
 
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
@@ -157,7 +157,26 @@ fn yaml_marshal<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a
     let depth = depth_of(&json);
     let lines = usize::try_from(operand::any(args, 0).cost()).unwrap_or(usize::MAX);
     context.allocate(lines.saturating_mul(2 * depth))?;
-    context.string(&yaml::write(&json))
+    context.string(&yaml::write(&yaml_numbers(json)))
+}
+
+/// Numbers as YAML's own decoder leaves them: integers of 64 bits as they are, others as floats.
+fn yaml_numbers(value: Json) -> Json {
+    match value {
+        Json::Number(number) => {
+            let text = number.to_string();
+            if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
+                return Json::Number(number);
+            }
+            let float = gofloat::general(number.as_f64());
+            Number::from_json_text(&float).map_or(Json::Number(number), Json::Number)
+        }
+        Json::Array(items) => items.iter().cloned().map(yaml_numbers).collect(),
+        Json::Object(members) => {
+            members.iter().map(|(key, value)| (key.clone(), yaml_numbers(value.clone()))).collect()
+        }
+        other => other,
+    }
 }
 
 fn yaml_unmarshal<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {

@@ -57,10 +57,10 @@ pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("strings.count", "(search: string, substring: string) => output: number", count),
     Builtin::new("strings.reverse", "(x: string) => y: string", reverse),
     Builtin::new("lower", "(x: string) => y: string", |context, args| {
-        map_case(context, args, lower)
+        map_case(context, args, lower, str::to_ascii_lowercase)
     }),
     Builtin::new("upper", "(x: string) => y: string", |context, args| {
-        map_case(context, args, upper)
+        map_case(context, args, upper, str::to_ascii_uppercase)
     }),
     Builtin::new("split", "(x: string, delimiter: string) => ys: array[string]", split),
     Builtin::new(
@@ -260,27 +260,25 @@ fn reverse<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Some(context.heap.charged_string(&text.chars().rev().collect::<String>())))
 }
 
+/// `ascii` does what `map` does, for text that is ASCII throughout, as most names are.
 fn map_case<'a>(
     context: &mut Context<'a>,
     args: &[Value<'a>],
     map: impl Fn(char) -> char,
+    ascii: impl Fn(&str) -> String,
 ) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
     context.scan(text)?;
-    if text.chars().all(|c| map(c) == c) {
-        return Ok(args.first().copied());
-    }
     // A letter's other case may be longer, but never by more than this.
     context.allocate(text.len().saturating_mul(2))?;
-    let mut mapped = String::with_capacity(text.len());
-    mapped.extend(text.chars().map(map));
+    let mapped: String =
+        if text.is_ascii() { ascii(text) } else { text.chars().map(map).collect() };
     Ok(Some(context.heap.charged_string(&mapped)))
 }
 
 /// Go's `unicode.ToLower`: one character for one.
 fn lower(c: char) -> char {
     match c {
-        '\0'..='\x7f' => c.to_ascii_lowercase(),
         '\u{130}' => 'i',
         _ => single(c, c.to_lowercase()),
     }
@@ -289,7 +287,6 @@ fn lower(c: char) -> char {
 /// Go's `unicode.ToUpper`: one character for one.
 fn upper(c: char) -> char {
     match c {
-        '\0'..='\x7f' => c.to_ascii_uppercase(),
         // Those whose full mapping is two letters but that have a single one as well.
         '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => {
             char::from_u32(u32::from(c) + 8).unwrap_or(c)
@@ -363,11 +360,12 @@ fn replace_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
         };
         pairs.push((old, new));
     }
-    context.spend(text.len().saturating_mul(pairs.len()))?;
     let mut sink = Sink::new(context);
     let (mut kept, mut at) = (0, 0);
     let mut after_empty = false;
     while let Some(rest) = text.get(at..) {
+        // Charged as it goes, so that time is looked at.
+        context.spend(pairs.len() + 1)?;
         // The empty string matches once between two characters.
         let fits =
             |(old, _): &&(&str, &str)| rest.starts_with(old) && !(after_empty && old.is_empty());

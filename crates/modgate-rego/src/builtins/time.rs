@@ -153,6 +153,8 @@ fn moment<'a>(value: Value<'a>) -> Result<(Time, &'a str), BuiltinError> {
         }
         _ => return Err(wrong()),
     };
+    let zone = Zone::load(zone, "UTC")
+        .ok_or_else(|| BuiltinError::failed(format!("unknown time zone {zone}")))?;
     let nanos = match number.as_int() {
         Some(nanos) => nanos,
         None => {
@@ -160,8 +162,6 @@ fn moment<'a>(value: Value<'a>) -> Result<(Time, &'a str), BuiltinError> {
             exact.ok_or_else(|| BuiltinError::failed("timestamp too big"))?
         }
     };
-    let zone = Zone::load(zone, "UTC")
-        .ok_or_else(|| BuiltinError::failed(format!("unknown time zone {zone}")))?;
     let nanos_of_second = u32::try_from(nanos.rem_euclid(NANOS)).unwrap_or(0);
     Ok((Time { unix: nanos.div_euclid(NANOS), nanos: nanos_of_second, zone }, layout))
 }

@@ -325,8 +325,8 @@ fn is_valid(header: Value<'_>) -> Result<bool, BuiltinError> {
 
 /// `[true, header, payload]` if the token is good, `[false, {}, {}]` if not.
 fn decode_verify<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let mut text = operand::string(args, 0)?.to_owned();
     let constraints = Constraints::read(context, operand::object(args, 1)?)?;
+    let mut text = operand::string(args, 0)?.to_owned();
     let refused = [Value::FALSE, Value::EMPTY_OBJECT, Value::EMPTY_OBJECT];
     for _ in 0..MAX_NESTING {
         context.charge_token(&text)?;

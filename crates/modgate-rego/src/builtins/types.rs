@@ -1,5 +1,7 @@
 //! Asking for and converting between types.
 
+use modgate_value::{Number, gofmt};
+
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::{
     number::Num,
@@ -49,30 +51,62 @@ fn cast_set<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Some(context.heap.set(items)?))
 }
 
-fn to_number<'a>(_: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+fn to_number<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let value = operand::any(args, 0);
     match value.view() {
         View::Null | View::Bool(false) => Ok(Some(Value::int(0))),
         View::Bool(true) => Ok(Some(Value::int(1))),
         View::Number(_) => Ok(Some(value)),
-        View::String(text) => parse_number(value, text),
+        View::String(text) => parse_number(context, value, text),
         _ => Err(operand::wrong_type(0, value, &["null", "boolean", "number", "string"])),
     }
 }
 
-/// What Go's `strconv.ParseFloat` accepts, keeping the text.
-fn parse_number<'a>(value: Value<'a>, text: &'a str) -> Outcome<'a> {
+/// What Go's `strconv.ParseFloat` accepts of decimal numbers, kept as it is written unless that
+/// is no JSON number.
+fn parse_number<'a>(context: &mut Context<'a>, value: Value<'a>, text: &'a str) -> Outcome<'a> {
     let unsigned = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
     if matches!(unsigned.as_str(), "inf" | "infinity" | "nan") {
         return Err(operand::wrong_type(0, value, &["valid number string"]));
     }
     let problem = |what: &str| {
-        let quoted = modgate_value::gofmt::quote(text);
+        let quoted = gofmt::quote(text);
         BuiltinError::failed(format!("strconv.ParseFloat: parsing {quoted}: {what}"))
     };
-    let float: f64 = text.parse().map_err(|_| problem("invalid syntax"))?;
+    let plain = without_underscores(text).ok_or_else(|| problem("invalid syntax"))?;
+    let float: f64 = plain.parse().map_err(|_| problem("invalid syntax"))?;
     if float.is_infinite() {
         return Err(problem("value out of range"));
     }
-    Ok(Some(Value::number(Num::from_text(text))))
+    if Number::from_json_text(text).is_some() {
+        return Ok(Some(Value::number(Num::from_text(text))));
+    }
+    Ok(Some(context.heap.number(Num::from_text(&json_number(&plain)))?))
+}
+
+/// Underscores may stand between digits.
+fn without_underscores(text: &str) -> Option<String> {
+    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let bytes = text.as_bytes();
+    let stray = bytes.iter().enumerate().any(|(at, byte)| {
+        *byte == b'_' && !(at > 0 && digit(bytes.get(at - 1)) && digit(bytes.get(at + 1)))
+    });
+    (!stray).then(|| text.replace('_', ""))
+}
+
+/// A decimal number as JSON spells it: `+05.` is `5`, `.5` is `0.5`.
+fn json_number(text: &str) -> String {
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = unsigned.find(['e', 'E']).unwrap_or(unsigned.len());
+    let (mantissa, exponent) = unsigned.split_at(end);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{whole}{point}{fraction}{exponent}")
 }

@@ -18,6 +18,9 @@ use crate::{
 /// Up to this many operands and members are gathered on the stack.
 const FEW: usize = 6;
 
+/// Room for the members of a usual comprehension.
+const SOME: usize = 8;
+
 /// What a source gives without iterating.
 enum Values<'a> {
     /// Undefined.
@@ -165,10 +168,18 @@ impl<'a> Machine<'a> {
     }
 
     /// The value of a term, which always has one.
+    #[inline]
     pub(super) fn term(&mut self, term: &'a Term) -> Result<Value<'a>, Stop> {
         match term {
             Term::Const(id) => Ok(self.constant(*id)),
             Term::Local(slot) => Ok(self.slot(*slot)),
+            built => self.build(built),
+        }
+    }
+
+    fn build(&mut self, term: &'a Term) -> Result<Value<'a>, Stop> {
+        match term {
+            Term::Const(_) | Term::Local(_) => self.term(term),
             Term::Array(items) => {
                 self.with_terms(items, |machine, items| Ok(machine.heap.array(items)?))
             }
@@ -226,6 +237,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Matches a value, binding the variables of the pattern.
+    #[inline]
     pub(super) fn matches(&mut self, pattern: &'a Pattern, value: Value<'a>) -> Result<bool, Stop> {
         match pattern {
             Pattern::Any => Ok(true),
@@ -233,6 +245,13 @@ impl<'a> Machine<'a> {
                 self.bind(*slot, value);
                 Ok(true)
             }
+            other => self.matches_parts(other, value),
+        }
+    }
+
+    fn matches_parts(&mut self, pattern: &'a Pattern, value: Value<'a>) -> Result<bool, Stop> {
+        match pattern {
+            Pattern::Any | Pattern::Bind(_) => self.matches(pattern, value),
             Pattern::Equal(term) => {
                 let expected = self.term(term)?;
                 if expected.is_composite() {
@@ -296,7 +315,7 @@ impl<'a> Machine<'a> {
         body: &'a [Stmt],
         head: impl Fn(&mut Self) -> Result<T, Stop>,
     ) -> Result<Vec<T>, Stop> {
-        let mut collected = Vec::new();
+        let mut collected = Vec::with_capacity(SOME);
         self.run(body, &mut |machine| {
             machine.heap.budget().allocate(size_of::<T>())?;
             collected.push(head(machine)?);

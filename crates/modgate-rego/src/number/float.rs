@@ -10,40 +10,47 @@ use super::{ArithmeticError, MAX_BITS, MAX_DIGITS};
 /// Mantissa bits of a number read from text, and of results computed from such numbers.
 pub(super) const PRECISION: u64 = 64;
 
-/// `mantissa × 2^exponent`, where the mantissa has at most `precision` bits.
+/// `±mantissa × 2^exponent`, where the mantissa has at most `precision` bits. Zero has a sign.
 #[derive(Debug, Clone)]
 pub(super) struct Float {
-    mantissa: BigInt,
+    negative: bool,
+    mantissa: BigUint,
     exponent: i64,
     precision: u64,
 }
 
 impl Float {
     pub(super) fn from_integer(value: &BigInt, precision: u64) -> Self {
-        Self { mantissa: value.clone(), exponent: 0, precision }.rounded(false)
+        let negative = value.sign() == Sign::Minus;
+        Self { negative, mantissa: value.magnitude().clone(), exponent: 0, precision }
+            .rounded(false)
     }
 
-    /// `digits × 10^exponent`
-    pub(super) fn from_decimal(digits: &BigInt, exponent: i64) -> Self {
+    /// `±digits × 10^exponent`
+    pub(super) fn from_decimal(negative: bool, digits: &BigUint, exponent: i64) -> Self {
         let power = BigUint::from(10u8)
             .pow(u32::try_from(exponent.unsigned_abs()).unwrap_or(MAX_DIGITS as u32));
+        let exact =
+            |negative, mantissa| Self { negative, mantissa, exponent: 0, precision: PRECISION };
         if exponent >= 0 {
-            return Self::from_integer(&(digits * BigInt::from(power)), PRECISION);
+            exact(negative, digits * power).rounded(false)
+        } else {
+            // Neither side is rounded before the quotient is.
+            exact(negative, digits.clone()).div(&exact(false, power))
         }
-        divide(digits, 0, &BigInt::from(power), 0, PRECISION)
     }
 
     /// `±0.5`
     pub(super) fn half(negative: bool) -> Self {
-        Self { mantissa: if negative { -1 } else { 1 }.into(), exponent: -1, precision: PRECISION }
+        Self { negative, mantissa: 1u8.into(), exponent: -1, precision: PRECISION }
     }
 
     pub(super) fn is_zero(&self) -> bool {
-        self.mantissa.sign() == Sign::NoSign
+        self.mantissa.bits() == 0
     }
 
     pub(super) fn is_negative(&self) -> bool {
-        self.mantissa.sign() == Sign::Minus
+        self.negative
     }
 
     pub(super) fn is_integer(&self) -> bool {
@@ -55,22 +62,38 @@ impl Float {
     }
 
     pub(super) fn abs(&self) -> Self {
-        Self { mantissa: self.mantissa.magnitude().clone().into(), ..self.clone() }
+        Self { negative: false, ..self.clone() }
+    }
+
+    fn negated(&self) -> Self {
+        Self { negative: !self.negative, ..self.clone() }
     }
 
     pub(super) fn add(&self, other: &Self) -> Self {
         let exponent = self.exponent.min(other.exponent);
-        let align = |value: &Self| &value.mantissa << (value.exponent - exponent).unsigned_abs();
+        let align = |value: &Self| {
+            let sign = if value.negative { Sign::Minus } else { Sign::Plus };
+            let shift = (value.exponent - exponent).unsigned_abs();
+            BigInt::from_biguint(sign, &value.mantissa << shift)
+        };
+        let sum = align(self) + align(other);
+        // Only two negative zeros make a negative zero.
+        let negative = match sum.sign() {
+            Sign::Minus => true,
+            Sign::NoSign => self.negative && other.negative,
+            Sign::Plus => false,
+        };
         let precision = self.precision.max(other.precision);
-        Self { mantissa: align(self) + align(other), exponent, precision }.rounded(false)
+        Self { negative, mantissa: sum.magnitude().clone(), exponent, precision }.rounded(false)
     }
 
     pub(super) fn sub(&self, other: &Self) -> Self {
-        self.add(&Self { mantissa: -&other.mantissa, ..other.clone() })
+        self.add(&other.negated())
     }
 
     pub(super) fn mul(&self, other: &Self) -> Self {
         Self {
+            negative: self.negative != other.negative,
             mantissa: &self.mantissa * &other.mantissa,
             exponent: self.exponent + other.exponent,
             precision: self.precision.max(other.precision),
@@ -80,17 +103,29 @@ impl Float {
 
     /// `self / other`; zero when `other` is.
     pub(super) fn div(&self, other: &Self) -> Self {
+        let negative = self.negative != other.negative;
         let precision = self.precision.max(other.precision);
-        divide(&self.mantissa, self.exponent, &other.mantissa, other.exponent, precision)
+        let divisor = &other.mantissa;
+        if divisor.bits() == 0 {
+            return Self { negative, mantissa: BigUint::ZERO, exponent: 0, precision };
+        }
+        // Enough bits that the quotient has two more than it keeps.
+        let shift = (precision + 2 + divisor.bits()).saturating_sub(self.mantissa.bits());
+        let dividend = &self.mantissa << shift;
+        let mantissa = &dividend / divisor;
+        let sticky = &mantissa * divisor != dividend;
+        let shift = i64::try_from(shift).unwrap_or(i64::MAX);
+        let exponent = self.exponent - other.exponent - shift;
+        Self { negative, mantissa, exponent, precision }.rounded(sticky)
     }
 
     /// The integer part, towards zero.
     pub(super) fn truncate(&self) -> BigInt {
         let shift = self.exponent.unsigned_abs();
-        if self.exponent >= 0 {
-            return &self.mantissa << shift;
-        }
-        BigInt::from_biguint(self.mantissa.sign(), self.mantissa.magnitude() >> shift)
+        let magnitude =
+            if self.exponent >= 0 { &self.mantissa << shift } else { &self.mantissa >> shift };
+        let sign = if self.negative { Sign::Minus } else { Sign::Plus };
+        BigInt::from_biguint(sign, magnitude)
     }
 
     /// Rounded to `precision` bits, to nearest even; `sticky` tells that the exact value lies a
@@ -101,15 +136,15 @@ impl Float {
             return self;
         }
         let excess = bits - self.precision;
-        let magnitude = self.mantissa.magnitude();
-        let half = magnitude.bit(excess - 1);
-        let below = sticky || magnitude.trailing_zeros().is_some_and(|zeros| zeros < excess - 1);
-        let mut kept = magnitude >> excess;
+        let half = self.mantissa.bit(excess - 1);
+        let below =
+            sticky || self.mantissa.trailing_zeros().is_some_and(|zeros| zeros < excess - 1);
+        let mut kept = &self.mantissa >> excess;
         if half && (below || kept.bit(0)) {
             kept += 1u8;
         }
         self.exponent += i64::try_from(excess).unwrap_or(i64::MAX);
-        self.mantissa = BigInt::from_biguint(self.mantissa.sign(), kept);
+        self.mantissa = kept;
         self
     }
 
@@ -125,7 +160,7 @@ impl Float {
     /// `Text('f', -1)` of an integer and `Text('g', -1)` of anything else.
     pub(super) fn text(&self) -> Result<String, ArithmeticError> {
         if self.is_zero() {
-            return Ok("0".to_owned());
+            return Ok(if self.negative { "-0" } else { "0" }.to_owned());
         }
         self.check()?;
         let (digits, point) = self.shortest();
@@ -146,7 +181,7 @@ impl Float {
     /// The fewest decimal digits that tell this float from its neighbours: `0.d1d2… × 10^point`.
     fn shortest(&self) -> (String, i64) {
         // Scaled so that the lowest bit is half a unit in the last place, as Go's roundShortest.
-        let magnitude = self.mantissa.magnitude();
+        let magnitude = &self.mantissa;
         let target = self.precision + 1;
         let bits = magnitude.bits();
         let (scaled, exponent) = if bits <= target {
@@ -194,22 +229,6 @@ impl Float {
         }
         cut(&exact, point)
     }
-}
-
-/// `(a × 2^a_exponent) / (b × 2^b_exponent)`, rounded; zero when `b` is zero.
-fn divide(a: &BigInt, a_exponent: i64, b: &BigInt, b_exponent: i64, precision: u64) -> Float {
-    let divisor = b.magnitude();
-    if divisor.bits() == 0 {
-        return Float { mantissa: BigInt::ZERO, exponent: 0, precision };
-    }
-    // Enough bits that the quotient has two more than it keeps.
-    let shift = (precision + 2 + divisor.bits()).saturating_sub(a.bits());
-    let dividend = a.magnitude() << shift;
-    let quotient = &dividend / divisor;
-    let sticky = &quotient * divisor != dividend;
-    let sign = if a.sign() == b.sign() { Sign::Plus } else { Sign::Minus };
-    let exponent = a_exponent - b_exponent - i64::try_from(shift).unwrap_or(i64::MAX);
-    Float { mantissa: BigInt::from_biguint(sign, quotient), exponent, precision }.rounded(sticky)
 }
 
 /// The exact decimal digits of `mantissa × 2^exponent` without trailing zeros, and their point.

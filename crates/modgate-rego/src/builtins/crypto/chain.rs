@@ -36,6 +36,11 @@ pub(super) fn parse_and_verify_with_options<'a>(
     args: &[Value<'a>],
 ) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
+    operand::object(args, 1)?;
+    context.charge_parsing(text)?;
+    if read_all(text).is_err() {
+        return context.array(&[Value::FALSE, Value::EMPTY_ARRAY]);
+    }
     let options = read_options(context, args)?;
     check(context, text, &options, false)
 }

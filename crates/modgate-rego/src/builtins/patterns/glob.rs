@@ -3,6 +3,13 @@
 //! `*` is any run of characters other than the delimiters, `**` any run at all, `?` one character
 //! that is no delimiter, `[abc]`, `[a-c]` and `[!a]` one character, `{a,b}` either; `\` takes the
 //! next character as it is.
+//!
+//! # Differences from gobwas
+//!
+//! gobwas matches without going back, and so misses matches where an alternative or a run could
+//! have taken less (`{a*,b}.*` and `aa.`) and next to characters of several bytes (`{a,b}é` and
+//! `aé`); and a pattern that is nothing but `?` or `[!a]` matches the empty text. Here a pattern
+//! matches what its description says.
 
 use std::{fmt::Write as _, iter::Peekable, str::Chars};
 

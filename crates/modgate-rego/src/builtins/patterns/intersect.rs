@@ -1,5 +1,8 @@
 //! Whether two simple patterns have a text in common, as `github.com/yashtewari/glob-intersection`
 //! reads them: characters, `.`, `[a-c]`, each with `*` or `+`, and `\` for a character as it is.
+//!
+//! That library guesses where several repeated parts meet (it finds nothing in common between
+//! `[bc]*` and `a*[a-c]`); here the answer is exact.
 
 use std::collections::BTreeSet;
 
