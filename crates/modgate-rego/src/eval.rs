@@ -55,6 +55,9 @@ pub struct Context<'a> {
     pub tracer: Option<&'a mut dyn Tracer>,
 }
 
+/// Room for the frames of a usual policy.
+const SLOTS: usize = 64;
+
 /// One solution of a query: the values of [`Query::outputs`], in their order.
 pub type Row<'a> = Vec<Value<'a>>;
 
@@ -157,7 +160,7 @@ impl<'a> Machine<'a> {
             builtins: builtins::Context::new(context.heap, context.host),
             strict_builtin_errors: context.strict_builtin_errors,
             tracer: context.tracer,
-            slots: Vec::new(),
+            slots: Vec::with_capacity(SLOTS),
             base: 0,
             rule: None,
             worlds: vec![World::new(context.input, Cache::new(program.groups.len()))],
