@@ -117,6 +117,8 @@ impl<'c> Lowerer<'c> {
         let stmt = |kind| Stmt { kind, span, generated: expr.generated };
         let mut main: Vec<Stmt> = main.into_iter().map(stmt).collect();
         if expr.negated {
+            // A trace tells how the whole expression went, not that what is negated failed.
+            main.iter_mut().for_each(|stmt| stmt.generated = true);
             main = vec![stmt(StmtKind::Not(main))];
         }
         if expr.with.is_empty() {

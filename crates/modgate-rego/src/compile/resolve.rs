@@ -674,9 +674,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
             ast::TermKind::Set(items) => {
                 TermKind::Set(items.iter().map(|item| self.term(item)).collect())
             }
-            ast::TermKind::Object(pairs) => TermKind::Object(
-                pairs.iter().map(|(key, value)| (self.term(key), self.term(value))).collect(),
-            ),
+            ast::TermKind::Object(pairs) => self.object(pairs),
             ast::TermKind::ArrayComprehension(head, body) => {
                 let (head, body) = self.closure(body, |this| this.term(head));
                 let head = Collect::Array(head);
@@ -703,6 +701,29 @@ impl<'c, 'm> Resolver<'c, 'm> {
             ast::TermKind::Template(parts) => self.template(parts, term.span),
         };
         Term { kind, span }
+    }
+
+    /// Of members with the same key only the last is there at all.
+    fn object(&mut self, pairs: &[(ast::Term, ast::Term)]) -> TermKind {
+        let mut places: BTreeMap<(bool, u32), usize> = BTreeMap::new();
+        let mut out: Vec<(Term, &ast::Term)> = Vec::with_capacity(pairs.len());
+        for (key, value) in pairs {
+            let key = self.term(key);
+            let same = match key.kind {
+                TermKind::Const(id) => Some((true, id.0)),
+                TermKind::Var(var) => Some((false, var)),
+                _ => None,
+            };
+            let place = same.and_then(|same| places.get(&same)).copied();
+            match place.and_then(|place| out.get_mut(place)) {
+                Some(before) => before.1 = value,
+                None => {
+                    places.extend(same.map(|same| (same, out.len())));
+                    out.push((key, value));
+                }
+            }
+        }
+        TermKind::Object(out.into_iter().map(|(key, value)| (key, self.term(value))).collect())
     }
 
     fn closure<T>(&mut self, body: &[ast::Expr], head: impl FnOnce(&mut Self) -> T) -> (T, Body) {

@@ -200,6 +200,21 @@ impl Type {
         }
     }
 
+    /// What two rules of the same document together define.
+    fn merge(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Set(a), Self::Set(b)) => Self::Set(Box::new(a.or(*b))),
+            (
+                Self::Object { fixed: a, rest: Some(first) },
+                Self::Object { fixed: b, rest: Some(second) },
+            ) if a.is_empty() && b.is_empty() => {
+                let (key, value) = (first.0.or(second.0), first.1.merge(second.1));
+                Self::Object { fixed: BTreeMap::new(), rest: Some(Box::new((key, value))) }
+            }
+            (a, b) => a.or(b),
+        }
+    }
+
     /// The type of what it can be asked for; `None` when it cannot be asked.
     fn keys(&self) -> Option<Self> {
         match self {
@@ -407,7 +422,7 @@ impl Environment {
 
     fn put(&mut self, node: NodeId, ty: Type) {
         let before = self.nodes.remove(&node).unwrap_or(Type::Unknown);
-        self.nodes.insert(node, before.or(ty).bounded());
+        self.nodes.insert(node, before.merge(ty).bounded());
     }
 
     /// The type of everything at a node of the tree.
@@ -475,7 +490,9 @@ pub(super) fn check_rule(
         return;
     }
     if failed {
-        environment.put(rule.node, Type::ANY);
+        if rule.keys.is_empty() {
+            environment.put(rule.node, Type::ANY);
+        }
         return;
     }
     let mut ty = leaf;
