@@ -1,0 +1,54 @@
+//! What is wrong with an expression, in cel-go's words.
+
+use std::fmt;
+
+use modgate_value::diag::{Location, Span};
+
+/// One thing wrong with an expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    /// Where, in bytes of the expression.
+    pub span: Span,
+    /// cel-go's text.
+    pub message: String,
+}
+
+impl Issue {
+    pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
+        Self { span, message: message.into() }
+    }
+}
+
+/// Why an expression does not compile; at least one issue, in the order of the text.
+///
+/// Prints as cel-go does: `ERROR: <input>:1:3: text` and the line with a caret under the place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Errors {
+    /// The expression.
+    pub text: std::sync::Arc<str>,
+    /// What is wrong with it.
+    pub issues: Vec<Issue>,
+}
+
+impl Errors {
+    pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
+        issues.sort_by_key(|issue| issue.span.start);
+        Self { text: text.into(), issues }
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, issue) in self.issues.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            let place = Location::of(&self.text, issue.span.start);
+            let line = self.text.split('\n').nth(place.line - 1).unwrap_or_default();
+            let line = line.replace('\t', " ");
+            let dots = ".".repeat(place.column - 1);
+            write!(f, "ERROR: <input>:{place}: {}\n | {line}\n | {dots}^", issue.message)?;
+        }
+        Ok(())
+    }
+}

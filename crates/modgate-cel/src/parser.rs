@@ -1,0 +1,469 @@
+//! Tokens into syntax, by descent; operators by precedence.
+
+use modgate_value::diag::Span;
+
+use crate::{
+    ast::{Element, Entry, Expr, Field, Kind, Literal, Macro},
+    error::{Errors, Issue},
+    lexer::{Token, is_reserved, tokens},
+};
+
+/// How deeply an expression may nest, cel-go's bound.
+pub const MAX_DEPTH: u16 = 250;
+
+/// How deeply brackets and ternaries may nest; lower than [`MAX_DEPTH`] because every level takes
+/// several calls of the parser, and threads have as little as 2 MB of stack.
+pub const MAX_NESTING: u16 = 120;
+
+/// How many characters an expression may have, cel-go's bound.
+pub const MAX_SIZE: usize = 100_000;
+
+const EXPECTING: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, \
+                         NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
+/// Reads one expression.
+///
+/// # Errors
+///
+/// What is wrong with the text, where.
+pub fn parse(text: &str) -> Result<Expr, Errors> {
+    let size = text.chars().count();
+    if size > MAX_SIZE {
+        let message =
+            format!("expression code point size exceeds limit: size: {size}, limit {MAX_SIZE}");
+        return Err(Errors::new(text, vec![Issue::new(Span::at(0), message)]));
+    }
+    let (tokens, mut issues) = tokens(text);
+    let broken = !issues.is_empty();
+    let mut parser = Parser { text, tokens, at: 0, depth: 0, issues: Vec::new() };
+    let expr = parser.expression().and_then(|expr| match parser.peek() {
+        Token::End => Ok(expr),
+        _ => Err(parser.unexpected("<EOF>", "extraneous")),
+    });
+    let found = match expr {
+        Ok(expr) if issues.is_empty() && parser.issues.is_empty() => return Ok(expr),
+        Ok(_) => None,
+        Err(issue) => Some(issue),
+    };
+    if !broken {
+        issues.extend(parser.issues);
+        issues.extend(found);
+    }
+    Err(Errors::new(text, issues))
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    tokens: Vec<(Token, Span)>,
+    at: usize,
+    depth: u16,
+    issues: Vec<Issue>,
+}
+
+type Parsed<T> = Result<T, Issue>;
+
+/// The name cel-go gives an infix operator, and how tightly it binds.
+fn infix(symbol: &str) -> Option<(&'static str, u8)> {
+    Some(match symbol {
+        "||" => ("_||_", 1),
+        "&&" => ("_&&_", 2),
+        "==" => ("_==_", 3),
+        "!=" => ("_!=_", 3),
+        "<" => ("_<_", 3),
+        "<=" => ("_<=_", 3),
+        ">" => ("_>_", 3),
+        ">=" => ("_>=_", 3),
+        "in" => ("@in", 3),
+        "+" => ("_+_", 4),
+        "-" => ("_-_", 4),
+        "*" => ("_*_", 5),
+        "/" => ("_/_", 5),
+        "%" => ("_%_", 5),
+        _ => return None,
+    })
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> &Token {
+        self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
+    }
+
+    fn span(&self) -> Span {
+        self.tokens.get(self.at).map_or(Span::at(self.text.len()), |(_, span)| *span)
+    }
+
+    fn advance(&mut self) -> (Token, Span) {
+        let token = self.tokens.get(self.at).cloned();
+        self.at += 1;
+        token.unwrap_or((Token::End, Span::at(self.text.len())))
+    }
+
+    fn eat(&mut self, symbol: &str) -> Option<Span> {
+        let found = matches!(self.peek(), Token::Symbol(next) if *next == symbol);
+        found.then(|| self.advance().1)
+    }
+
+    fn expect(&mut self, symbol: &str) -> Parsed<Span> {
+        self.eat(symbol).ok_or_else(|| self.unexpected(&format!("'{symbol}'"), "mismatched"))
+    }
+
+    fn unexpected(&self, expecting: &str, how: &str) -> Issue {
+        let span = self.span();
+        let found = match self.peek() {
+            Token::End => "<EOF>",
+            _ => self.text.get(span.start..span.end).unwrap_or_default(),
+        };
+        Issue::new(span, format!("Syntax error: {how} input '{found}' expecting {expecting}"))
+    }
+
+    fn node(&self, kind: Kind, span: Span, depth: u16) -> Parsed<Expr> {
+        if depth >= MAX_DEPTH {
+            let message = format!("expression recursion limit exceeded: {MAX_DEPTH}");
+            return Err(Issue::new(span, message));
+        }
+        Ok(Expr { kind, span, depth: depth + 1 })
+    }
+
+    fn call(&self, function: &str, args: Vec<Expr>, span: Span) -> Parsed<Expr> {
+        let depth = depth_of(&args);
+        self.node(Kind::Call { function: function.into(), target: None, args }, span, depth)
+    }
+
+    fn expression(&mut self) -> Parsed<Expr> {
+        self.depth += 1;
+        if self.depth > MAX_NESTING {
+            let message = format!("expression recursion limit exceeded: {MAX_NESTING}");
+            return Err(Issue::new(self.span(), message));
+        }
+        let condition = self.binary(1)?;
+        let expr = match self.eat("?") {
+            None => condition,
+            Some(span) => {
+                let yes = self.binary(1)?;
+                self.expect(":")?;
+                let no = self.expression()?;
+                self.call("_?_:_", vec![condition, yes, no], span)?
+            }
+        };
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    fn binary(&mut self, level: u8) -> Parsed<Expr> {
+        let mut left = self.unary()?;
+        loop {
+            let Token::Symbol(symbol) = *self.peek() else { return Ok(left) };
+            let Some((function, binding)) = infix(symbol).filter(|(_, at)| *at >= level) else {
+                return Ok(left);
+            };
+            if binding <= 2 {
+                // Long chains of one logical operator are balanced, so that they stay shallow.
+                let mut terms = vec![left];
+                let mut spans = Vec::new();
+                while let Some(span) = self.eat(symbol) {
+                    spans.push(span);
+                    terms.push(self.binary(binding + 1)?);
+                }
+                left = self.balance(function, terms, &spans)?;
+            } else {
+                let (_, span) = self.advance();
+                let right = self.binary(binding + 1)?;
+                left = self.call(function, vec![left, right], span)?;
+            }
+        }
+    }
+
+    fn balance(&self, function: &str, mut terms: Vec<Expr>, spans: &[Span]) -> Parsed<Expr> {
+        let middle = spans.len() / 2;
+        let right = terms.split_off((middle + 1).min(terms.len()));
+        let (before, rest) = spans.split_at(middle);
+        let Some((span, after)) = rest.split_first() else {
+            return terms.pop().ok_or_else(|| self.unexpected(EXPECTING, "mismatched"));
+        };
+        let left = self.balance(function, terms, before)?;
+        let right = self.balance(function, right, after)?;
+        self.call(function, vec![left, right], *span)
+    }
+
+    fn unary(&mut self) -> Parsed<Expr> {
+        for (symbol, function) in [("!", "!_"), ("-", "-_")] {
+            let Some(span) = self.eat(symbol) else { continue };
+            let mut count = 1;
+            while self.eat(symbol).is_some() {
+                count += 1;
+            }
+            // Of a row of equal signs only whether it is odd counts.
+            let odd = count % 2 == 1;
+            if odd && symbol == "-" {
+                let literal = match self.peek() {
+                    Token::HugeInt => Some(Literal::Int(i64::MIN)),
+                    Token::Literal(Literal::Int(value)) => Some(Literal::Int(-value)),
+                    Token::Literal(Literal::Double(value)) => Some(Literal::Double(-value)),
+                    _ => None,
+                };
+                if let Some(literal) = literal {
+                    self.advance();
+                    let literal = self.node(Kind::Literal(literal), span, 0)?;
+                    return self.postfix(literal);
+                }
+            }
+            let primary = self.primary()?;
+            let operand = self.postfix(primary)?;
+            return if odd { self.call(function, vec![operand], span) } else { Ok(operand) };
+        }
+        let primary = self.primary()?;
+        self.postfix(primary)
+    }
+
+    fn postfix(&mut self, mut operand: Expr) -> Parsed<Expr> {
+        loop {
+            if let Some(span) = self.eat(".") {
+                let optional = self.eat("?").is_some();
+                let (token, _) = self.advance();
+                let field = match token {
+                    Token::Ident(name) => name,
+                    Token::Quoted(name) => {
+                        operand = self.select(operand, name, optional, span)?;
+                        continue;
+                    }
+                    _ => {
+                        self.at -= 1;
+                        return Err(self.unexpected("IDENTIFIER", "no viable alternative at"));
+                    }
+                };
+                match self.eat("(") {
+                    Some(paren) if !optional => operand = self.method(operand, field, paren)?,
+                    Some(paren) => return Err(Issue::new(paren, "unsupported optional call")),
+                    None => operand = self.select(operand, field, optional, span)?,
+                }
+            } else if let Some(span) = self.eat("[") {
+                let optional = self.eat("?").is_some();
+                let index = Box::new(self.expression()?);
+                self.expect("]")?;
+                let depth = operand.depth.max(index.depth);
+                let operand_box = Box::new(operand);
+                operand =
+                    self.node(Kind::Index { operand: operand_box, index, optional }, span, depth)?;
+            } else if matches!(self.peek(), Token::Symbol("{"))
+                && let Some(name) = qualified_name(&operand)
+            {
+                let span = operand.span;
+                let start = first_span(&operand).unwrap_or(span);
+                self.advance();
+                operand = self.message(name, start)?;
+            } else {
+                return Ok(operand);
+            }
+        }
+    }
+
+    fn select(&self, operand: Expr, field: String, optional: bool, at: Span) -> Parsed<Expr> {
+        let depth = operand.depth;
+        self.node(Kind::Select { operand: Box::new(operand), field, optional }, at, depth)
+    }
+
+    fn method(&mut self, target: Expr, function: String, paren: Span) -> Parsed<Expr> {
+        let mut args = self.arguments()?;
+        let depth = target.depth.max(depth_of(&args));
+        let target = Box::new(target);
+        if let Some((which, count)) = Macro::find(&function, args.len()) {
+            let rest = args.split_off(count);
+            let mut names = Vec::new();
+            for name in args {
+                match name.kind {
+                    Kind::Ident(text) if !text.starts_with('.') && !names.contains(&text) => {
+                        names.push(text);
+                    }
+                    _ => self.issues.push(Issue::new(name.span, "argument must be a simple name")),
+                }
+            }
+            return self.node(Kind::Macro { which, target, names, args: rest }, paren, depth);
+        }
+        self.node(Kind::Call { function, target: Some(target), args }, paren, depth)
+    }
+
+    fn arguments(&mut self) -> Parsed<Vec<Expr>> {
+        let mut args = Vec::new();
+        if self.eat(")").is_some() {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expression()?);
+            if self.eat(",").is_none() {
+                self.expect(")")?;
+                return Ok(args);
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Parsed<Expr> {
+        let (token, span) = self.advance();
+        match token {
+            Token::Literal(literal) => self.node(Kind::Literal(literal), span, 0),
+            Token::HugeInt => Err(Issue::new(span, "invalid int literal")),
+            Token::Ident(name) => self.name(name, span),
+            Token::Symbol(".") => match self.advance() {
+                (Token::Ident(name), _) => self.name(format!(".{name}"), span),
+                _ => {
+                    self.at -= 1;
+                    Err(self.unexpected("IDENTIFIER", "mismatched"))
+                }
+            },
+            Token::Symbol("(") => {
+                let inner = self.expression()?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            Token::Symbol("[") => self.list(span),
+            Token::Symbol("{") => self.map(span),
+            _ => {
+                self.at -= 1;
+                Err(self.unexpected(EXPECTING, "mismatched"))
+            }
+        }
+    }
+
+    fn name(&mut self, name: String, span: Span) -> Parsed<Expr> {
+        let Some(paren) = self.eat("(") else {
+            if is_reserved(&name) {
+                self.issues.push(Issue::new(span, format!("reserved identifier: {name}")));
+            }
+            return self.node(Kind::Ident(name), span, 0);
+        };
+        let mut args = self.arguments()?;
+        let depth = depth_of(&args);
+        if name == "has" && args.len() == 1 {
+            let Some(Expr { kind: Kind::Select { operand, field, optional: false }, .. }) =
+                args.pop()
+            else {
+                return Err(Issue::new(paren, "invalid argument to has() macro"));
+            };
+            return self.node(Kind::Has(operand, field), paren, depth);
+        }
+        self.node(Kind::Call { function: name, target: None, args }, paren, depth)
+    }
+
+    fn list(&mut self, span: Span) -> Parsed<Expr> {
+        let mut items = Vec::new();
+        let mut depth = 0;
+        while self.eat("]").is_none() {
+            let optional = self.eat("?").is_some();
+            let value = self.expression()?;
+            depth = value.depth.max(depth);
+            items.push(Element { value, optional });
+            if self.eat(",").is_none() {
+                self.expect("]")?;
+                break;
+            }
+        }
+        self.node(Kind::List(items), span, depth)
+    }
+
+    fn map(&mut self, span: Span) -> Parsed<Expr> {
+        let mut entries = Vec::new();
+        let mut depth = 0;
+        while self.eat("}").is_none() {
+            let optional = self.eat("?").is_some();
+            let key = self.expression()?;
+            self.expect(":")?;
+            let value = self.expression()?;
+            depth = depth.max(key.depth).max(value.depth);
+            entries.push(Entry { key, value, optional });
+            if self.eat(",").is_none() {
+                self.expect("}")?;
+                break;
+            }
+        }
+        self.node(Kind::Map(entries), span, depth)
+    }
+
+    fn message(&mut self, name: String, span: Span) -> Parsed<Expr> {
+        let mut fields = Vec::new();
+        let mut depth = 0;
+        while self.eat("}").is_none() {
+            let optional = self.eat("?").is_some();
+            let name = match self.advance().0 {
+                Token::Ident(name) | Token::Quoted(name) => name,
+                _ => {
+                    self.at -= 1;
+                    return Err(self.unexpected("IDENTIFIER", "mismatched"));
+                }
+            };
+            let colon = self.expect(":")?;
+            let value = self.expression()?;
+            depth = value.depth.max(depth);
+            fields.push(Field { name, value, optional, span: colon });
+            if self.eat(",").is_none() {
+                self.expect("}")?;
+                break;
+            }
+        }
+        self.node(Kind::Struct { name, fields }, span, depth)
+    }
+}
+
+fn depth_of(args: &[Expr]) -> u16 {
+    args.iter().map(|arg| arg.depth).max().unwrap_or(0)
+}
+
+/// `a.b.c` if the expression is only names.
+pub(crate) fn qualified_name(expr: &Expr) -> Option<String> {
+    match &expr.kind {
+        Kind::Ident(name) => Some(name.clone()),
+        Kind::Select { operand, field, optional: false } => {
+            Some(format!("{}.{field}", qualified_name(operand)?))
+        }
+        _ => None,
+    }
+}
+
+fn first_span(expr: &Expr) -> Option<Span> {
+    match &expr.kind {
+        Kind::Select { operand, .. } => first_span(operand),
+        _ => Some(expr.span),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printing_reads_back() {
+        for text in [
+            "a.b.`c-d`[0].?e[?1] + -3 * 2u - -x",
+            "!(a && b || c && d && e) ? [1, ?o, 2.5] : {?'k': b'\\xff', 1: null}",
+            "has(a.b) && x.all(i, v, v > i) && x.map(i, i in [1], i)",
+            "google.protobuf.Duration{seconds: 1}.f(r'\\d', \"\"\"a\n\"b\"\"\"\")",
+            "1e10 - .5 != 5.0 || -9223372036854775808 < 1",
+        ] {
+            let first = parse(text).expect(text);
+            let printed = first.to_string();
+            assert_eq!(parse(&printed).expect(&printed), first, "{printed}");
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        let deep = format!("{}1{}", "(".repeat(5_000), ")".repeat(5_000));
+        assert!(parse(&deep).expect_err("deep").to_string().contains("recursion limit"));
+        let chain = vec!["1"; 5_000].join("+");
+        assert!(parse(&chain).expect_err("chain").to_string().contains("recursion limit"));
+        let flat = vec!["true"; 5_000].join("&&");
+        assert!(parse(&flat).is_ok());
+        assert!(parse(&" ".repeat(MAX_SIZE + 1)).is_err());
+    }
+
+    #[test]
+    fn errors_point_at_their_place() {
+        for (text, expected) in [
+            ("cel.@block([1], 2)", "1:5: Syntax error: token recognition error at: '@'"),
+            ("9223372036854775808", "1:1: invalid int literal"),
+            ("has(a)", "1:4: invalid argument to has() macro"),
+            ("x.all(1, true)", "1:7: argument must be a simple name"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.starts_with(&format!("ERROR: <input>:{expected}\n")), "{error}");
+        }
+    }
+}
