@@ -12,7 +12,6 @@ mod lower;
 mod recursion;
 mod resolve;
 mod safety;
-mod signatures;
 mod symbols;
 mod types;
 

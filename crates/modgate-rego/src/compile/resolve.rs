@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     ast::{self, Module, Span, TemplatePart},
+    builtins,
     error::Code,
     ir::{ConstId, GroupKind},
     parser::operator_name,
@@ -902,7 +903,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
 
     fn builtin(&mut self, name: &str, args: &[Term], output: bool, span: Span) -> Option<Callee> {
         let Some(signature) = self.symbols.signature(name) else {
-            let hint = nearest(name, super::signatures::names());
+            let hint = nearest(name, builtins::all().map(|builtin| builtin.name));
             self.late(span, format!("undefined function {name}{hint}"));
             return None;
         };

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use modgate_value::{Str, Value};
 
-use super::{
-    errors::Errors,
-    signatures::{self, Signature},
-};
+use super::errors::Errors;
 use crate::{
     ast::{self, HeadKind, Module, Span, TermKind},
+    builtins,
     error::Code,
     ir::{Builtin, BuiltinId, ConstId, Group, GroupId, GroupKind, Node, NodeId, RuleId},
 };
@@ -50,6 +48,18 @@ impl Constants {
     pub(super) fn into_values(self) -> Vec<Value> {
         self.values
     }
+}
+
+/// What resolution has to know about a built-in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Signature {
+    pub(super) arity: u32,
+    /// Yields any number of values.
+    pub(super) relation: bool,
+    /// Yields nothing.
+    pub(super) void: bool,
+    /// Only version 0 may call it.
+    pub(super) deprecated: bool,
 }
 
 /// Where a rule came from: module and position in it.
@@ -376,14 +386,17 @@ impl Symbols {
     /// What is known about a built-in or host function.
     pub(super) fn signature(&self, name: &str) -> Option<Signature> {
         if let Some(arity) = self.host.get(name) {
-            return Some(Signature {
-                arity: *arity,
-                relation: false,
-                void: false,
-                deprecated: false,
-            });
+            let arity = *arity;
+            return Some(Signature { arity, relation: false, void: false, deprecated: false });
         }
-        signatures::signature(name)
+        let builtin = builtins::find(name)?;
+        let declaration = builtin.declaration();
+        Some(Signature {
+            arity: u32::try_from(declaration.args.len()).unwrap_or(u32::MAX),
+            relation: builtin.relation,
+            void: declaration.result.is_none(),
+            deprecated: builtin.deprecated,
+        })
     }
 
     pub(super) fn builtin(&mut self, name: &str, arity: u32) -> BuiltinId {
