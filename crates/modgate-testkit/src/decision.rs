@@ -45,6 +45,7 @@ macro_rules! decisions {
 }
 
 decisions! {
+    REGO_1 "REGO-1" Fix "a number written without its leading zero is printed with it"
     AS_02 "AS-02" Fix "a rule without criteria, which would match everything, does not load"
     SCHEMA "1.3" Fix "what the CRD's schema refuses does not load from anywhere"
     ORDER "5.3" Fix "rules of one tier and namespace run in the order of their names"

@@ -19,6 +19,7 @@ pub mod fuzz;
 mod kubemod;
 mod languages;
 mod members;
+pub mod rego;
 pub mod report;
 pub mod suites;
 

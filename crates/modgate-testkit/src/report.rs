@@ -15,6 +15,8 @@ pub enum Verdict {
     Differs(Vec<&'static Decision>),
     /// Not run, because it needs upstream's files, which are not here.
     Skipped,
+    /// Not run, because an admission policy has no use for what it asks; the suite says what.
+    Exempt,
     /// None of these.
     Failed {
         /// What was required.
@@ -94,6 +96,7 @@ impl FileReport {
                 Verdict::Passed => counts.passed += 1,
                 Verdict::Differs(_) => counts.differing += 1,
                 Verdict::Skipped => counts.skipped += 1,
+                Verdict::Exempt => counts.exempt += 1,
                 Verdict::Failed { .. } => counts.failed += 1,
             }
         }
@@ -125,12 +128,14 @@ pub struct Counts {
     pub failed: usize,
     /// [`Verdict::Skipped`].
     pub skipped: usize,
+    /// [`Verdict::Exempt`].
+    pub exempt: usize,
 }
 
 impl Counts {
     /// All cases.
     pub fn total(self) -> usize {
-        self.passed + self.differing + self.failed + self.skipped
+        self.passed + self.differing + self.failed + self.skipped + self.exempt
     }
 
     fn add(&mut self, other: Self) {
@@ -138,6 +143,7 @@ impl Counts {
         self.differing += other.differing;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.exempt += other.exempt;
     }
 }
 
@@ -161,6 +167,8 @@ pub struct Report {
     pub files: Vec<FileReport>,
     /// The corpora that wait for their engine part.
     pub pending: Vec<PendingReport>,
+    /// How many cases stand in files that are exempt as a whole.
+    pub exempt: usize,
     /// Files no suite recognises, each of which fails the run.
     pub unknown: Vec<String>,
 }
@@ -205,6 +213,12 @@ impl Report {
             }
         }
         row(&mut out, "total", width, self.counts());
+        if self.exempt > 0 {
+            line(
+                &mut out,
+                format_args!("exempt: {} cases in files of other products", self.exempt),
+            );
+        }
         for pending in &self.pending {
             let PendingReport { corpus, issue, files, cases } = pending;
             line(
@@ -240,11 +254,14 @@ impl Report {
 }
 
 fn row(out: &mut String, name: &str, width: usize, counts: Counts) {
-    let Counts { passed, differing, failed, skipped } = counts;
+    let Counts { passed, differing, failed, skipped, exempt } = counts;
     let total = counts.total();
     line(out, format_args!("{name:width$}  {total:5}  {passed:6}  {differing:9}  {failed:6}"));
     if skipped > 0 {
         line(out, format_args!("{:width$}  {skipped} skipped: upstream's files are not here", ""));
+    }
+    if exempt > 0 {
+        line(out, format_args!("{:width$}  {exempt} exempt", ""));
     }
 }
 
@@ -289,6 +306,7 @@ fn counts_json(counts: Counts) -> Value {
         ("differing", count(counts.differing)),
         ("failed", count(counts.failed)),
         ("skipped", count(counts.skipped)),
+        ("exempt", count(counts.exempt)),
     ])
 }
 

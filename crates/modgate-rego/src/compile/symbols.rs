@@ -408,7 +408,7 @@ impl Symbols {
         self.builtins.push(Builtin {
             name: name.clone(),
             arity: arity as usize,
-            run: crate::builtins::find(&name),
+            run: builtins::find(&name),
         });
         self.builtin_ids.insert(name, id);
         id

@@ -148,6 +148,8 @@ impl<'a> Machine<'a> {
         rule: &'a Rule,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
+        // Clearing a large frame takes its time.
+        self.spend(u64::from(rule.frame) / 64)?;
         let caller = (self.base, self.rule, self.span);
         self.base = self.slots.len();
         self.rule = Some(rule);
@@ -180,6 +182,10 @@ impl<'a> Machine<'a> {
         id: GroupId,
         keys: &[Value<'a>],
     ) -> Result<Option<Value<'a>>, Stop> {
+        // Keys are compared with what is there, and hashed.
+        for key in keys.iter().filter(|key| key.is_composite()) {
+            self.spend(key.cost())?;
+        }
         if let Some(whole) = self.cache().document(id) {
             return Ok(whole.and_then(|whole| descend(whole, keys)));
         }
@@ -206,6 +212,7 @@ impl<'a> Machine<'a> {
         }
         let found = document.take(keys, self.heap)?;
         if let Some(key) = single {
+            self.heap.budget().allocate(4 * size_of::<Value<'_>>())?;
             self.cache_mut().set_entry(id, key, found);
         }
         Ok(found)

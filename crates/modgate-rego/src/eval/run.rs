@@ -228,7 +228,7 @@ impl<'a> Machine<'a> {
             }
             *value = (key, self.term(member)?);
         }
-        values.sort_by(|(a, _), (b, _)| a.cmp(b));
+        values.sort_by_key(|(key, _)| *key);
         if values.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Ok(self.heap.object_from_sorted(values)?);
         }

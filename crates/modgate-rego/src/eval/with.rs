@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
         rest: &'a [Stmt],
         next: Next<'_, 'a>,
     ) -> Flow {
-        let Some(mut changed) = self.fork() else { return Ok(()) };
+        let Some(mut changed) = self.fork()? else { return Ok(()) };
         for modifier in with {
             self.replace(&mut changed, modifier)?;
         }
@@ -75,7 +75,7 @@ impl<'a> Machine<'a> {
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        let Some(mut changed) = self.fork() else { return inner(self) };
+        let Some(mut changed) = self.fork()? else { return inner(self) };
         changed.callees.clear();
         let outer = std::mem::replace(&mut self.world, self.worlds.len());
         self.worlds.push(changed);
@@ -85,8 +85,12 @@ impl<'a> Machine<'a> {
         result
     }
 
-    fn fork(&self) -> Option<World<'a>> {
-        self.worlds.get(self.world).map(|world| world.same_but_fresh(self.program.groups.len()))
+    fn fork(&self) -> Result<Option<World<'a>>, Stop> {
+        // A world has a place for the value of every group.
+        let groups = self.program.groups.len();
+        self.spend(groups as u64 / 64)?;
+        self.heap.budget().allocate(groups * size_of::<Value<'_>>())?;
+        Ok(self.worlds.get(self.world).map(|world| world.same_but_fresh(groups)))
     }
 
     fn replace(&mut self, world: &mut World<'a>, modifier: &'a With) -> Flow {

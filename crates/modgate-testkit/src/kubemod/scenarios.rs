@@ -60,7 +60,7 @@ pub(super) fn all_of(verdicts: Vec<Verdict>) -> Verdict {
     let mut decisions: Vec<&'static Decision> = Vec::new();
     for verdict in verdicts {
         match verdict {
-            Verdict::Passed | Verdict::Skipped => {}
+            Verdict::Passed | Verdict::Skipped | Verdict::Exempt => {}
             Verdict::Differs(more) => {
                 let new = more.into_iter().filter(|it| !decisions.contains(it)).collect::<Vec<_>>();
                 decisions.extend(new);
