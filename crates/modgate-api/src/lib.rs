@@ -9,7 +9,9 @@
 //! What this crate does not do: compile, evaluate, or talk to anyone.
 
 pub mod admission;
+pub mod constraints;
 pub mod matching;
 pub mod meta;
 pub mod modrule;
 pub mod mutations;
+pub mod templates;
