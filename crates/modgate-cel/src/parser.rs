@@ -434,7 +434,7 @@ mod tests {
             "a.b.`c-d`[0].?e[?1] + -3 * 2u - -x",
             "!(a && b || c && d && e) ? [1, ?o, 2.5] : {?'k': b'\\xff', 1: null}",
             "has(a.b) && x.all(i, v, v > i) && x.map(i, i in [1], i)",
-            "google.protobuf.Duration{seconds: 1}.f(r'\\d', \"\"\"a\n\"b\"\"\"\")",
+            "google.protobuf.Duration{seconds: 1}.f(r'\\d', \"\"\"a\n\"b\" \"\"\")",
             "1e10 - .5 != 5.0 || -9223372036854775808 < 1",
         ] {
             let first = parse(text).expect(text);

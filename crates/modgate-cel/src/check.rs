@@ -1,0 +1,409 @@
+//! The type checker.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_value::{
+    diag::Span,
+    gotime::{Duration, Zone, parse as parse_time},
+    regex::GoRegex,
+};
+
+use crate::{
+    ast::{Expr, Kind, Literal, Macro},
+    error::{Errors, Issue},
+    functions::overloads,
+    parser::{parse, qualified_name},
+    types::{Solution, Type},
+};
+
+/// What an expression may name.
+#[derive(Debug, Clone, Default)]
+pub struct Env {
+    variables: BTreeMap<String, Type>,
+}
+
+impl Env {
+    /// Kubernetes' functions and no variables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more variable.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, ty: Type) -> Self {
+        self.variables.insert(name.into(), ty);
+        self
+    }
+}
+
+/// An expression whose types agree.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// Its syntax.
+    pub expr: Expr,
+    /// The type of its result.
+    pub ty: Type,
+}
+
+/// Reads `text` and finds its type.
+///
+/// # Errors
+///
+/// What is wrong with it, in cel-go's words.
+pub fn check(text: &str, env: &Env) -> Result<Checked, Errors> {
+    let expr = parse(text)?;
+    let mut checker = Checker {
+        env,
+        scope: Vec::new(),
+        solution: Solution::default(),
+        literals: Vec::new(),
+        calls: Vec::new(),
+        in_format: 0,
+        issues: Vec::new(),
+    };
+    let ty = checker.expr(&expr);
+    let ty = checker.solution.resolve(&ty, true);
+    if checker.issues.is_empty() {
+        checker.validate();
+    }
+    if checker.issues.is_empty() {
+        Ok(Checked { expr, ty })
+    } else {
+        Err(Errors::new(text, checker.issues))
+    }
+}
+
+struct Checker<'e> {
+    env: &'e Env,
+    scope: Vec<(String, Type)>,
+    solution: Solution,
+    /// Parts of list and map literals that must have one type: the first's, and the others.
+    literals: Vec<Vec<(Span, Type)>>,
+    /// Constant arguments to be tried: function, argument, place.
+    calls: Vec<(String, String, Span)>,
+    in_format: usize,
+    issues: Vec<Issue>,
+}
+
+impl Checker<'_> {
+    fn fail(&mut self, span: Span, message: impl Into<String>) -> Type {
+        self.issues.push(Issue::new(span, message));
+        Type::Error
+    }
+
+    fn expr(&mut self, expr: &Expr) -> Type {
+        let span = expr.span;
+        match &expr.kind {
+            Kind::Literal(literal) => match literal {
+                Literal::Null => Type::Null,
+                Literal::Bool(_) => Type::BOOL,
+                Literal::Int(_) => Type::INT,
+                Literal::Uint(_) => Type::UINT,
+                Literal::Double(_) => Type::DOUBLE,
+                Literal::String(_) => Type::STRING,
+                Literal::Bytes(_) => Type::BYTES,
+            },
+            Kind::Ident(name) => self.name(name).unwrap_or_else(|| {
+                let name = name.trim_start_matches('.');
+                self.fail(span, format!("undeclared reference to '{name}' (in container '')"))
+            }),
+            Kind::Select { operand, optional, .. } => {
+                if !optional
+                    && let Some(name) = qualified_name(expr)
+                    && let Some(ty) = type_named(&name)
+                {
+                    return Type::Type(Arc::new(ty));
+                }
+                let operand = self.expr(operand);
+                self.field(&operand, *optional, span)
+            }
+            Kind::Index { operand, index, optional } => {
+                let name = if *optional { "_[?_]" } else { "_[_]" };
+                let args = [operand, index].map(|arg| self.expr(arg));
+                self.resolve(name, false, &args, span)
+            }
+            Kind::Call { function, target, args } => {
+                self.call(function, target.as_deref(), args, span)
+            }
+            Kind::List(items) => {
+                let mut element = None;
+                let mut parts = Vec::new();
+                for item in items {
+                    let mut ty = self.expr(&item.value);
+                    if item.optional {
+                        ty = self.unwrap(&ty, item.value.span);
+                    }
+                    parts.push((item.value.span, ty.clone()));
+                    element = Some(self.join(element, ty));
+                }
+                self.keep(parts);
+                Type::list(element.unwrap_or_else(|| self.solution.fresh()))
+            }
+            Kind::Map(entries) => {
+                let (mut key, mut value) = (None, None);
+                let (mut keys, mut values) = (Vec::new(), Vec::new());
+                for entry in entries {
+                    let key_type = self.expr(&entry.key);
+                    let mut value_type = self.expr(&entry.value);
+                    if entry.optional {
+                        value_type = self.unwrap(&value_type, entry.value.span);
+                    }
+                    keys.push((entry.key.span, key_type.clone()));
+                    values.push((entry.value.span, value_type.clone()));
+                    key = Some(self.join(key, key_type));
+                    value = Some(self.join(value, value_type));
+                }
+                self.keep(keys);
+                self.keep(values);
+                let key = key.unwrap_or_else(|| self.solution.fresh());
+                Type::map(key, value.unwrap_or_else(|| self.solution.fresh()))
+            }
+            Kind::Struct { name, fields } => {
+                for field in fields {
+                    self.expr(&field.value);
+                }
+                match type_named(name.trim_start_matches('.')) {
+                    Some(ty) if name.contains('.') => ty,
+                    Some(_) => self.fail(span, format!("'{name}' is not a message type")),
+                    None => self
+                        .fail(span, format!("undeclared reference to '{name}' (in container '')")),
+                }
+            }
+            Kind::Has(operand, _) => {
+                let operand = self.expr(operand);
+                self.field(&operand, false, span);
+                Type::BOOL
+            }
+            Kind::Macro { which, target, names, args } => {
+                self.comprehension(*which, target, names, args, span)
+            }
+        }
+    }
+
+    fn name(&self, name: &str) -> Option<Type> {
+        let local = self.scope.iter().rev().find(|(local, _)| local == name);
+        let name = name.trim_start_matches('.');
+        local
+            .map(|(_, ty)| ty.clone())
+            .or_else(|| self.env.variables.get(name).cloned())
+            .or_else(|| type_named(name).map(|ty| Type::Type(Arc::new(ty))))
+    }
+
+    fn keep(&mut self, parts: Vec<(Span, Type)>) {
+        if self.in_format == 0 && parts.len() > 1 {
+            self.literals.push(parts);
+        }
+    }
+
+    /// The type that holds both.
+    fn join(&mut self, before: Option<Type>, next: Type) -> Type {
+        let Some(before) = before else { return next };
+        let mut trial = self.solution.clone();
+        if trial.assign(&before, &next) {
+            self.solution = trial;
+            if self.solution.resolve(&next, false) == Type::Dyn { next } else { before }
+        } else {
+            Type::Dyn
+        }
+    }
+
+    fn unwrap(&mut self, ty: &Type, span: Span) -> Type {
+        let inner = self.solution.fresh();
+        if self.solution.assign(&Type::optional(inner.clone()), ty) {
+            return inner;
+        }
+        let found = self.solution.resolve(ty, true);
+        let wanted = Type::optional(found.clone());
+        self.fail(span, format!("expected type '{wanted}' but found '{found}'"))
+    }
+
+    fn field(&mut self, operand: &Type, optional: bool, span: Span) -> Type {
+        let operand = self.solution.resolve(operand, false);
+        let (inner, wrapped) = match &operand {
+            Type::Optional(inner) => (inner.as_ref().clone(), true),
+            other => (other.clone(), false),
+        };
+        let value = match inner {
+            Type::Map(entry) => entry.1.clone(),
+            Type::Error => Type::Error,
+            Type::Dyn | Type::Param(_) => Type::Dyn,
+            _ => {
+                let message = format!("type '{operand}' does not support field selection");
+                return self.fail(span, message);
+            }
+        };
+        if optional || wrapped { Type::optional(value) } else { value }
+    }
+
+    fn call(&mut self, function: &str, target: Option<&Expr>, args: &[Expr], span: Span) -> Type {
+        let qualified = target.and_then(qualified_name).map(|name| format!("{name}.{function}"));
+        if let Some(name) = qualified.filter(|name| overloads(name).is_some()) {
+            let args: Vec<_> = args.iter().map(|arg| self.expr(arg)).collect();
+            return self.resolve(&name, false, &args, span);
+        }
+        self.in_format += usize::from(function == "format");
+        let all: Vec<_> = target.into_iter().chain(args).collect();
+        let types: Vec<_> = all.iter().map(|arg| self.expr(arg)).collect();
+        self.in_format -= usize::from(function == "format");
+        if let Some(Expr { kind: Kind::Literal(Literal::String(text)), span, .. }) = all.last() {
+            self.calls.push((function.to_owned(), text.clone(), *span));
+        }
+        self.resolve(function, target.is_some(), &types, span)
+    }
+
+    fn resolve(&mut self, function: &str, member: bool, args: &[Type], span: Span) -> Type {
+        let function = function.trim_start_matches('.');
+        let Some(candidates) = overloads(function) else {
+            let message = format!("undeclared reference to '{function}' (in container '')");
+            return self.fail(span, message);
+        };
+        let mut found: Option<Type> = None;
+        for overload in candidates {
+            if overload.member != member || overload.arity() != args.len() {
+                continue;
+            }
+            let mut trial = self.solution.clone();
+            let (wanted, result) = overload.instance(&mut trial);
+            if !wanted.iter().zip(args).all(|(wanted, arg)| trial.assign(wanted, arg)) {
+                continue;
+            }
+            self.solution = trial;
+            let result = self.solution.resolve(&result, false);
+            found = Some(match found {
+                Some(before) if before != result => Type::Dyn,
+                _ => result,
+            });
+        }
+        found.unwrap_or_else(|| {
+            let mut types = args.iter().map(|arg| self.solution.resolve(arg, true).to_string());
+            let target = if member { types.next() } else { None };
+            let rest = types.collect::<Vec<_>>().join(", ");
+            let target = target.map_or(String::new(), |target| format!("{target}."));
+            let message = format!(
+                "found no matching overload for '{function}' applied to '{target}({rest})'"
+            );
+            self.fail(span, message)
+        })
+    }
+
+    fn comprehension(
+        &mut self,
+        which: Macro,
+        target: &Expr,
+        names: &[String],
+        args: &[Expr],
+        span: Span,
+    ) -> Type {
+        let range = self.expr(target);
+        let range = self.solution.resolve(&range, false);
+        let optional = matches!(which, Macro::OptMap | Macro::OptFlatMap);
+        let (first, second) = match &range {
+            Type::Optional(inner) if optional => (inner.as_ref().clone(), Type::Dyn),
+            Type::List(element) if !optional => (Type::INT, element.as_ref().clone()),
+            Type::Map(entry) if !optional => (entry.0.clone(), entry.1.clone()),
+            Type::Dyn | Type::Error | Type::Param(_) => (Type::Dyn, Type::Dyn),
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be \
+                     list, map, or dynamic)"
+                );
+                (self.fail(target.span, message), Type::Error)
+            }
+        };
+        let locals = match names {
+            [only] if matches!(range, Type::List(_)) => vec![(only.clone(), second)],
+            [only] => vec![(only.clone(), first)],
+            _ => names.iter().cloned().zip([first, second]).collect(),
+        };
+        let before = self.scope.len();
+        let key = locals.first().map_or(Type::Dyn, |(_, ty)| ty.clone());
+        self.scope.extend(locals);
+        let types: Vec<_> = args.iter().map(|arg| self.expr(arg)).collect();
+        self.scope.truncate(before);
+        let last = types.last().cloned().unwrap_or(Type::Dyn);
+        let condition = match which {
+            Macro::All | Macro::Exists | Macro::ExistsOne | Macro::Filter => Some(last.clone()),
+            _ => (types.len() == 2).then(|| types.first().cloned()).flatten(),
+        };
+        if let Some(condition) = condition
+            && !self.solution.assign(&Type::BOOL, &condition)
+        {
+            let found = self.solution.resolve(&condition, true);
+            let applied = match which {
+                Macro::All => format!("'_&&_' applied to '(bool, {found})'"),
+                Macro::Exists => format!("'_||_' applied to '(bool, {found})'"),
+                Macro::ExistsOne => format!("'_?_:_' applied to '({found}, int, int)'"),
+                _ => format!("'_?_:_' applied to '({found}, list({last}), list({last}))'"),
+            };
+            return self.fail(span, format!("found no matching overload for {applied}"));
+        }
+        match which {
+            Macro::All | Macro::Exists | Macro::ExistsOne => Type::BOOL,
+            Macro::Map | Macro::TransformList => Type::list(last),
+            Macro::Filter => Type::list(key),
+            Macro::TransformMap => Type::map(key, last),
+            Macro::TransformMapEntry | Macro::OptFlatMap => last,
+            Macro::OptMap => Type::optional(last),
+            Macro::SortBy => range,
+        }
+    }
+
+    /// What Kubernetes checks about constants after the types agree.
+    fn validate(&mut self) {
+        for parts in std::mem::take(&mut self.literals) {
+            let mut types = parts
+                .into_iter()
+                .map(|(span, ty)| (span, self.solution.resolve(&ty, true)))
+                .collect::<Vec<_>>()
+                .into_iter();
+            let Some((_, first)) = types.next() else { continue };
+            for (span, ty) in types.filter(|(_, ty)| *ty != first) {
+                self.fail(span, format!("expected type '{first}' but found '{ty}'"));
+            }
+        }
+        for (function, text, span) in std::mem::take(&mut self.calls) {
+            let valid = match function.as_str() {
+                "timestamp" => parse_time("2006-01-02T15:04:05Z07:00", &text, &Zone::utc()).is_ok(),
+                "duration" => Duration::parse(&text).is_ok(),
+                "matches" => GoRegex::new(&text).is_ok(),
+                _ => true,
+            };
+            if !valid {
+                self.fail(span, format!("invalid {function} argument"));
+            }
+        }
+    }
+}
+
+/// The type that an identifier names.
+fn type_named(name: &str) -> Option<Type> {
+    Some(match name {
+        "bool" => Type::BOOL,
+        "int" => Type::INT,
+        "uint" => Type::UINT,
+        "double" => Type::DOUBLE,
+        "string" => Type::STRING,
+        "bytes" => Type::BYTES,
+        "list" => Type::list(Type::Dyn),
+        "map" => Type::map(Type::Dyn, Type::Dyn),
+        "null_type" => Type::Null,
+        "type" => Type::Type(Arc::new(Type::Dyn)),
+        "optional_type" => Type::optional(Type::Dyn),
+        "google.protobuf.Timestamp" => Type::Plain("timestamp"),
+        "google.protobuf.Duration" => Type::Plain("duration"),
+        "google.protobuf.BoolValue"
+        | "google.protobuf.BytesValue"
+        | "google.protobuf.DoubleValue"
+        | "google.protobuf.FloatValue"
+        | "google.protobuf.Int32Value"
+        | "google.protobuf.Int64Value"
+        | "google.protobuf.ListValue"
+        | "google.protobuf.StringValue"
+        | "google.protobuf.Struct"
+        | "google.protobuf.UInt32Value"
+        | "google.protobuf.UInt64Value"
+        | "google.protobuf.Value"
+        | "google.protobuf.Any" => Type::Dyn,
+        _ => return None,
+    })
+}

@@ -1,0 +1,136 @@
+//! Types, as the checker computes them.
+
+use std::{fmt, sync::Arc};
+
+/// The type of an expression; prints as cel-go does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Type {
+    /// Anything, known only when it is evaluated.
+    Dyn,
+    /// What could not be typed; already reported.
+    Error,
+    /// `null`
+    Null,
+    /// A type by its name: `int`, `string`, `duration`, `kubernetes.Quantity`, …
+    Plain(&'static str),
+    /// A list and its elements.
+    List(Arc<Type>),
+    /// A map, its keys and its values.
+    Map(Arc<(Type, Type)>),
+    /// An optional and what it may hold.
+    Optional(Arc<Type>),
+    /// The type of types.
+    Type(Arc<Type>),
+    /// A type still to be found, by number.
+    #[doc(hidden)]
+    Param(usize),
+}
+
+impl Type {
+    pub(crate) const BOOL: Self = Self::Plain("bool");
+    pub(crate) const INT: Self = Self::Plain("int");
+    pub(crate) const UINT: Self = Self::Plain("uint");
+    pub(crate) const DOUBLE: Self = Self::Plain("double");
+    pub(crate) const STRING: Self = Self::Plain("string");
+    pub(crate) const BYTES: Self = Self::Plain("bytes");
+
+    pub(crate) fn list(element: Self) -> Self {
+        Self::List(Arc::new(element))
+    }
+
+    pub(crate) fn map(key: Self, value: Self) -> Self {
+        Self::Map(Arc::new((key, value)))
+    }
+
+    pub(crate) fn optional(inner: Self) -> Self {
+        Self::Optional(Arc::new(inner))
+    }
+
+    fn is_any(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Error)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn | Self::Param(_) => f.write_str("dyn"),
+            Self::Error => f.write_str("!error!"),
+            Self::Null => f.write_str("null"),
+            Self::Plain(name) => f.write_str(name),
+            Self::List(element) => write!(f, "list({element})"),
+            Self::Map(entry) => write!(f, "map({}, {})", entry.0, entry.1),
+            Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Type(inner) => write!(f, "type({inner})"),
+        }
+    }
+}
+
+/// What the type parameters met so far stand for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Solution(Vec<Option<Type>>);
+
+impl Solution {
+    pub(crate) fn fresh(&mut self) -> Type {
+        self.0.push(None);
+        Type::Param(self.0.len() - 1)
+    }
+
+    /// `ty` with its parameters replaced; unknown ones by `dyn` if `close`.
+    pub(crate) fn resolve(&self, ty: &Type, close: bool) -> Type {
+        match ty {
+            Type::Param(number) => match self.0.get(*number) {
+                Some(Some(bound)) => self.resolve(bound, close),
+                _ if close => Type::Dyn,
+                _ => ty.clone(),
+            },
+            Type::List(element) => Type::list(self.resolve(element, close)),
+            Type::Map(entry) => {
+                Type::map(self.resolve(&entry.0, close), self.resolve(&entry.1, close))
+            }
+            Type::Optional(inner) => Type::optional(self.resolve(inner, close)),
+            Type::Type(inner) => Type::Type(Arc::new(self.resolve(inner, close))),
+            other => other.clone(),
+        }
+    }
+
+    /// Whether a value of type `from` may stand where `to` is wanted, solving parameters.
+    pub(crate) fn assign(&mut self, to: &Type, from: &Type) -> bool {
+        let (to, from) = (self.resolve(to, false), self.resolve(from, false));
+        match (&to, &from) {
+            (Type::Param(a), Type::Param(b)) if a == b => true,
+            (Type::Param(number), other) | (other, Type::Param(number)) => {
+                if mentions(other, *number) {
+                    return false;
+                }
+                if let Some(slot) = self.0.get_mut(*number) {
+                    *slot = Some(other.clone());
+                }
+                true
+            }
+            (a, b) if a.is_any() || b.is_any() => true,
+            (Type::Null, other) | (other, Type::Null) => match other {
+                Type::Null | Type::Optional(_) => true,
+                Type::Plain(name) => {
+                    !["bool", "int", "uint", "double", "string", "bytes"].contains(name)
+                }
+                _ => false,
+            },
+            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
+                self.assign(a, b)
+            }
+            (Type::Map(a), Type::Map(b)) => self.assign(&a.0, &b.0) && self.assign(&a.1, &b.1),
+            (Type::Type(_), Type::Type(_)) => true,
+            (a, b) => a == b,
+        }
+    }
+}
+
+fn mentions(ty: &Type, number: usize) -> bool {
+    match ty {
+        Type::Param(other) => *other == number,
+        Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => mentions(inner, number),
+        Type::Map(entry) => mentions(&entry.0, number) || mentions(&entry.1, number),
+        _ => false,
+    }
+}
