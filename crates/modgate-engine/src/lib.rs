@@ -20,6 +20,7 @@
 //! rule.
 
 mod config;
+pub mod constraint;
 mod decision;
 pub mod explain;
 mod host;

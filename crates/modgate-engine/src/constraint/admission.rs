@@ -1,0 +1,241 @@
+//! What constraints are asked about: `input.review`, and what match blocks look at (spec 3.1).
+
+use modgate_api::meta::GroupVersionKind;
+use modgate_value::{Object, Str, Value};
+
+use super::inventory::Inventory;
+use crate::matching::{Criteria, MatchError, Source, Subject};
+
+/// An object or a request for admission, as constraints see it.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    review: Value,
+    object: Option<Judged>,
+    old_object: Option<Judged>,
+    namespace: Option<Value>,
+    source: Option<Source>,
+    operation: Str,
+    name: Str,
+}
+
+/// An object and the kind it says it is (MA-3).
+#[derive(Debug, Clone)]
+struct Judged {
+    object: Value,
+    kind: GroupVersionKind,
+}
+
+/// Why there is nothing to review.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdmissionError {
+    /// A deletion that does not say of what (EV-5).
+    #[error(
+        "admission.k8s.gatekeeper.sh: target.HandleReview failed for target \
+         \"admission.k8s.gatekeeper.sh\": oldObject cannot be nil for DELETE operations\n"
+    )]
+    NoOldObject,
+}
+
+/// The optional members of a request that policies see as they were sent (EV-2).
+const AS_SENT: [&str; 4] = ["requestKind", "requestResource", "requestSubResource", "dryRun"];
+
+impl Admission {
+    /// A request the API server sent, the `request` member of its AdmissionReview.
+    ///
+    /// `namespace` is the Namespace of the object; it is not looked at for Namespaces themselves.
+    /// Numbers stay as they were sent (Q-6).
+    ///
+    /// # Errors
+    ///
+    /// A DELETE without `oldObject`.
+    pub fn of_request(request: &Value, namespace: Option<&Value>) -> Result<Self, AdmissionError> {
+        let present = |key: &str| request.get(key).filter(|value| !value.is_null()).cloned();
+        let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
+        let operation = text("operation");
+        let old_object = present("oldObject");
+        let object = match operation {
+            // Policies need not know that the object of a deletion is the old one.
+            "DELETE" => Some(old_object.clone().ok_or(AdmissionError::NoOldObject)?),
+            _ => present("object"),
+        };
+        let kind = request.path(&["kind", "kind"]).and_then(Value::as_str);
+        let group = request.path(&["kind", "group"]).and_then(Value::as_str);
+        let is_namespace = match kind {
+            Some(kind) => kind == "Namespace" && group.unwrap_or_default().is_empty(),
+            None => object.as_ref().is_some_and(is_namespace),
+        };
+        let namespace = namespace.filter(|_| !is_namespace).cloned();
+        let kind = match (present("kind"), &object) {
+            (Some(kind), _) => record(&kind, ["group", "version", "kind"]),
+            (None, object) => kind_value(object.as_ref()),
+        };
+        let resource = present("resource").unwrap_or_default();
+        let mut members: Vec<(Str, Value)> = vec![
+            ("uid".into(), text("uid").into()),
+            ("kind".into(), kind),
+            ("resource".into(), record(&resource, ["group", "version", "resource"])),
+            ("operation".into(), operation.into()),
+            ("userInfo".into(), user_info(present("userInfo"))),
+            ("options".into(), present("options").unwrap_or_default()),
+        ];
+        let namespace_name = if is_namespace { "" } else { text("namespace") };
+        for (key, value) in [
+            ("subResource", text("subResource")),
+            ("name", text("name")),
+            ("namespace", namespace_name),
+        ] {
+            if !value.is_empty() {
+                members.push((key.into(), value.into()));
+            }
+        }
+        for key in AS_SENT {
+            members.extend(present(key).map(|value| (key.into(), value)));
+        }
+        let name = match text("name") {
+            "" => object.as_ref().map_or("", |object| metadata(object, "name")),
+            name => name,
+        };
+        Ok(Self::new(members, object.clone(), old_object, namespace, operation.into(), name.into()))
+    }
+
+    /// An object that exists or might: the audit's and the command line's question.
+    pub fn of_object(object: Value, namespace: Option<&Value>) -> Self {
+        let namespace = namespace.filter(|_| !is_namespace(&object)).cloned();
+        let empty = Value::Null;
+        let members = vec![
+            ("uid".into(), "".into()),
+            ("kind".into(), kind_value(Some(&object))),
+            ("resource".into(), record(&empty, ["group", "version", "resource"])),
+            ("name".into(), metadata(&object, "name").into()),
+            ("namespace".into(), metadata(&object, "namespace").into()),
+            ("operation".into(), "".into()),
+            ("userInfo".into(), Object::default().into()),
+            ("options".into(), Value::Null),
+        ];
+        let name: Str = metadata(&object, "name").into();
+        Self::new(members, Some(object), None, namespace, Str::default(), name)
+    }
+
+    /// With another source than [`Source::Original`].
+    #[must_use]
+    pub fn with_source(mut self, source: Option<Source>) -> Self {
+        self.source = source;
+        self
+    }
+
+    fn new(
+        mut members: Vec<(Str, Value)>,
+        object: Option<Value>,
+        old_object: Option<Value>,
+        namespace: Option<Value>,
+        operation: Str,
+        name: Str,
+    ) -> Self {
+        let nothing = || Value::from(Object::default());
+        members.push(("object".into(), object.clone().unwrap_or_default()));
+        members.push(("oldObject".into(), old_object.clone().unwrap_or_default()));
+        // An empty object where there is no namespace, not null (Q-5).
+        members.push(("namespaceObject".into(), namespace.clone().unwrap_or_else(nothing)));
+        let judged = |object: Value| Judged { kind: GroupVersionKind::of_object(&object), object };
+        Self {
+            review: Object::from_entries(members).into(),
+            object: object.map(judged),
+            old_object: old_object.map(judged),
+            namespace,
+            source: Some(Source::Original),
+            operation,
+            name,
+        }
+    }
+
+    /// `input.review`.
+    pub fn review(&self) -> &Value {
+        &self.review
+    }
+
+    /// The request's operation; empty when there is no request.
+    pub fn operation(&self) -> &str {
+        &self.operation
+    }
+
+    /// The object's name, as errors give it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether there is neither an object nor an old one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.object.is_none() && self.old_object.is_none()
+    }
+
+    /// Whether the object matches, or else the old one (MA-2). A Namespace that was not given is
+    /// looked for among the synced objects (MA-4).
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be decided, and the name of the object it was about.
+    pub(super) fn matches(
+        &self,
+        criteria: &Criteria,
+        inventory: &Inventory,
+    ) -> Result<bool, (MatchError, Str)> {
+        for judged in self.object.iter().chain(&self.old_object) {
+            let own = metadata(&judged.object, "namespace");
+            let synced = || inventory.namespace(own).filter(|_| !is_namespace(&judged.object));
+            let subject = Subject {
+                object: &judged.object,
+                kind: &judged.kind,
+                namespace: self.namespace.as_ref().or_else(synced),
+                source: self.source,
+            };
+            let matched = criteria.matches(subject);
+            let name = || metadata(&judged.object, "name").into();
+            if matched.map_err(|error| (error, name()))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn is_namespace(object: &Value) -> bool {
+    let kind = GroupVersionKind::of_object(object);
+    kind.group.is_empty() && kind.kind == "Namespace"
+}
+
+fn metadata<'o>(object: &'o Value, key: &str) -> &'o str {
+    object.path(&["metadata", key]).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// These text members, empty where missing.
+fn record(from: &Value, keys: [&str; 3]) -> Value {
+    let text = |key| from.get(key).and_then(Value::as_str).unwrap_or_default();
+    keys.into_iter().map(|key| (key, Value::from(text(key)))).collect()
+}
+
+fn kind_value(object: Option<&Value>) -> Value {
+    let kind = object.map(GroupVersionKind::of_object).unwrap_or_default();
+    [("group", kind.group), ("version", kind.version), ("kind", kind.kind)]
+        .into_iter()
+        .map(|(key, value)| (key, Value::from(value)))
+        .collect()
+}
+
+/// Members that are empty are absent on the wire.
+fn user_info(sent: Option<Value>) -> Value {
+    let sent = sent.unwrap_or_default();
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    };
+    let members = sent.as_object().cloned().unwrap_or_default();
+    if members.values().any(is_empty) {
+        let kept = members.iter().filter(|(_, value)| !is_empty(value)).cloned();
+        return Object::from_entries(kept.collect()).into();
+    }
+    members.into()
+}

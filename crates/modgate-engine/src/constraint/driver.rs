@@ -1,0 +1,121 @@
+//! A template's policy, compiled, and one evaluation of it (spec 3.5).
+
+use std::fmt;
+
+use modgate_rego::{
+    builtins::Host,
+    eval::{self, EvalError},
+    ir::{GroupId, Program},
+    value::{Arena, Heap, Limit, Value as Rego},
+};
+use modgate_value::{Budget, Object, Value, gofmt};
+
+use super::inventory::Inventory;
+
+/// The compiled Rego of one template.
+pub struct RegoDriver {
+    program: Program,
+    violation: GroupId,
+}
+
+/// What an evaluation may see and use beside its input.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// `data.inventory`.
+    pub inventory: &'a Inventory,
+    /// What built-ins may ask of the outside.
+    pub host: &'a dyn Host,
+}
+
+/// One member of a policy's `violation`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// `msg`.
+    pub message: String,
+    /// `details`; an empty object when there are none.
+    pub details: Value,
+}
+
+impl RegoDriver {
+    pub(super) fn new(program: Program, violation: GroupId) -> Self {
+        Self { program, violation }
+    }
+
+    /// The violations of a policy in the order of its set.
+    ///
+    /// A member without `msg` is left out (EV-31); one whose `msg` is no text is reported as a
+    /// violation that says so (Q-8).
+    ///
+    /// # Errors
+    ///
+    /// Conflicts and spent budgets.
+    pub fn violations(
+        &self,
+        review: &Value,
+        parameters: &Value,
+        world: World<'_>,
+        arena: &Arena,
+        budget: &Budget<'_>,
+    ) -> Result<Vec<Violation>, EvalError> {
+        let heap = Heap::new(arena, budget);
+        let input =
+            heap.record([("parameters", Rego::json(parameters)), ("review", Rego::json(review))])?;
+        let context = eval::Context {
+            input: Some(input),
+            data: Some(Rego::tree(world.inventory.data())),
+            heap,
+            host: world.host,
+            strict_builtin_errors: false,
+            tracer: None,
+        };
+        let found = eval::document(&self.program, self.violation, context)?;
+        let members = found.and_then(Rego::as_set);
+        let members = members.iter().flat_map(|set| set.iter());
+        Ok(members
+            .filter_map(|member| violation(member, budget).transpose())
+            .collect::<Result<_, Limit>>()?)
+    }
+}
+
+impl fmt::Debug for RegoDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegoDriver").finish_non_exhaustive()
+    }
+}
+
+fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<Violation>, Limit> {
+    let Some(member) = member.as_object() else { return Ok(None) };
+    let Some(message) = member.get_str("msg") else { return Ok(None) };
+    let message = match message.as_str() {
+        Some(text) => {
+            budget.allocate(text.len())?;
+            text.to_owned()
+        }
+        None => {
+            let message = message.to_json(budget)?;
+            format!(
+                "extracting message binding: .msg accessor error: {} is of the type {}, expected \
+                 string",
+                gofmt::text(&message),
+                go_type(&message)
+            )
+        }
+    };
+    let details = match member.get_str("details") {
+        Some(details) => details.to_json(budget)?,
+        None => Object::default().into(),
+    };
+    Ok(Some(Violation { message, details }))
+}
+
+/// What Go calls the type of a decoded value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "json.Number",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

@@ -1,0 +1,223 @@
+//! Rego sources of a template: what they may say, and their compilation (spec 2.3).
+
+use std::fmt::Write as _;
+
+use modgate_api::templates::RegoSource;
+use modgate_rego::{
+    Capabilities,
+    ast::{Module, RegoVersion, Span, Term, TermKind},
+    error::Error,
+    ir::Program,
+    parser::parse_module,
+};
+use modgate_value::Str;
+
+use super::{
+    driver::RegoDriver,
+    template::{TemplateError, TemplateOptions},
+};
+
+/// The rule every template defines.
+const VIOLATION: &str = "violation";
+
+/// The package of the main module, whatever it calls itself (TC-22).
+const PACKAGE: &str = "template";
+
+/// Uses `violation` as the engine does, so that the type checker sees what cannot work (TC-30).
+const WRAPPER: &str =
+    "package hooks\n\nresult[msg] {\n\tdata.template.violation[r]\n\tmsg := r.msg\n}\n";
+
+/// Parses, checks and compiles; the order and the texts of errors are the original's.
+pub(super) fn compile(
+    source: &RegoSource,
+    options: &TemplateOptions,
+) -> Result<RegoDriver, TemplateError> {
+    let version = match source.version.as_deref() {
+        Some("v1") => RegoVersion::V1,
+        _ => RegoVersion::V0,
+    };
+    let Some(text) = source.rego.as_deref().filter(|text| !text.is_empty()) else {
+        return Err(TemplateError::invalid("rego source missing required field: source"));
+    };
+    let mut main = parse("template", text, version)?;
+    if !main.rules.iter().any(|rule| name_of(rule.head.name.first()) == Some(VIOLATION)) {
+        return Err(TemplateError::invalid(
+            "invalid rego: invalid module: missing required rules: [violation]",
+        ));
+    }
+    check_imports(&main, text)?;
+    main.package = vec![PACKAGE.into()];
+    let mut modules = vec![main];
+    for (index, text) in source.libs.iter().flatten().enumerate() {
+        let library = parse(&format!("libs[\"lib_{index}\"]"), text, version)?;
+        if library.package.first().is_none_or(|first| first != "lib") || library.package.len() < 2 {
+            let path: Vec<&str> =
+                ["data"].into_iter().chain(library.package.iter().map(Str::as_str)).collect();
+            return Err(TemplateError::invalid(&format!(
+                "invalid lib prefix: path {} not found in lib prefixes",
+                path.join(".")
+            )));
+        }
+        check_imports(&library, text)?;
+        modules.push(library);
+    }
+    for module in &modules {
+        check_references(module, options)?;
+    }
+    for module in &modules {
+        check_builtins(module, options)?;
+    }
+    modules.push(parse("hooks.hooks_builtin", WRAPPER, RegoVersion::V0)?);
+    let capabilities = Capabilities {
+        host_functions: options
+            .external_data
+            .then(|| ("external_data".into(), 1))
+            .into_iter()
+            .collect(),
+    };
+    let program =
+        Program::compile(&modules, &capabilities).map_err(|errors| TemplateError::Rego {
+            message: format!("unable to compile modules: {}", text_of(&errors)),
+            errors,
+        })?;
+    let Some(violation) = program.group(&[PACKAGE, VIOLATION]) else {
+        return Err(TemplateError::invalid(
+            "invalid rego: invalid module: missing required rules: [violation]",
+        ));
+    };
+    Ok(RegoDriver::new(program, violation))
+}
+
+fn parse(name: &str, text: &str, version: RegoVersion) -> Result<Module, TemplateError> {
+    parse_module(name, text, version).map_err(|errors| TemplateError::Rego {
+        message: format!("invalid ConstraintTemplate: {}", text_of(&errors)),
+        errors,
+    })
+}
+
+/// Errors as OPA prints a list of them.
+fn text_of(errors: &[Error]) -> String {
+    match errors {
+        [error] => format!("1 error occurred: {error}"),
+        _ => {
+            let mut text = format!("{} errors occurred:", errors.len());
+            for error in errors {
+                let _ = write!(text, "\n{error}");
+            }
+            text
+        }
+    }
+}
+
+fn name_of(term: Option<&Term>) -> Option<&str> {
+    match term.map(|term| &term.kind) {
+        Some(TermKind::Var(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// Only `data.lib` and `future` may be imported (TC-24).
+fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
+    let bad =
+        |path: &str| TemplateError::invalid(&format!("invalid import: bad import: \"{path}\""));
+    // The parser acts on `rego.v1` and drops it. Only that import makes a text of version 0 strict.
+    let imports_v1 = match module.version {
+        RegoVersion::V0 => module.strict,
+        RegoVersion::V1 => {
+            parse_module("", text, RegoVersion::V0).is_ok_and(|module| module.strict)
+        }
+    };
+    if imports_v1 {
+        return Err(bad("rego.v1"));
+    }
+    for import in &module.imports {
+        let path = import.path.iter().map(Str::as_str).collect::<Vec<_>>();
+        let shown = path.join(".");
+        match path.as_slice() {
+            ["data", "lib", ..] | ["future", ..] => {}
+            ["input", ..] => {
+                return Err(TemplateError::invalid(&format!(
+                    "invalid import: cannot import input: \"{shown}\""
+                )));
+            }
+            _ => return Err(bad(&shown)),
+        }
+    }
+    Ok(())
+}
+
+/// Only the inventory and the libraries may be referred to, at any depth (TC-25, Q-1).
+fn check_references(module: &Module, options: &TemplateOptions) -> Result<(), TemplateError> {
+    let mut refused: Option<&Term> = None;
+    let mut head: Option<&Term> = None;
+    module.visit_terms(&mut |term| {
+        let allowed = match &term.kind {
+            TermKind::Ref(parts) => {
+                // A reference is visited before its parts.
+                head = parts.first();
+                name_of(head) != Some("data")
+                    || match parts.get(1).map(|part| &part.kind) {
+                        Some(TermKind::String(name)) if name == "inventory" => {
+                            options.referential_rules
+                        }
+                        Some(TermKind::String(name)) => name == "lib",
+                        _ => false,
+                    }
+            }
+            TermKind::Var(name) if name == "data" => {
+                head.is_some_and(|head| std::ptr::eq(head, term))
+            }
+            _ => true,
+        };
+        if !allowed && refused.is_none() {
+            refused = Some(term);
+        }
+    });
+    let Some(term) = refused else { return Ok(()) };
+    let written = slice(module, term.span);
+    Err(TemplateError::invalid(&format!(
+        "invalid data references: check refs failed on module {{{}}}: errors (1):\ndisallowed ref \
+         {written}\n",
+        module.name
+    )))
+}
+
+/// What the installation switches off does not exist (TC-28).
+fn check_builtins(module: &Module, options: &TemplateOptions) -> Result<(), TemplateError> {
+    let mut refused: Option<(String, Span)> = None;
+    module.visit_terms(&mut |term| {
+        let TermKind::Call(operator, _) = &term.kind else { return };
+        let Some(name) = dotted(operator) else { return };
+        if refused.is_none() && options.disabled_builtins.contains(name.as_str()) {
+            refused = Some((name, operator.span));
+        }
+    });
+    let Some((name, span)) = refused else { return Ok(()) };
+    let before = module.text.get(..span.start as usize).unwrap_or_default();
+    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    Err(TemplateError::Uncompilable(format!(
+        "unable to compile modules: 1 error occurred: {}:{line}: rego_type_error: undefined \
+         function {name}",
+        module.name
+    )))
+}
+
+/// A name such as `http.send`.
+fn dotted(operator: &Term) -> Option<String> {
+    match &operator.kind {
+        TermKind::Var(name) => Some(name.to_string()),
+        TermKind::Ref(parts) => {
+            let mut path = name_of(parts.first())?.to_owned();
+            for part in parts.iter().skip(1) {
+                let TermKind::String(name) = &part.kind else { return None };
+                let _ = write!(path, ".{name}");
+            }
+            Some(path)
+        }
+        _ => None,
+    }
+}
+
+fn slice(module: &Module, span: Span) -> &str {
+    module.text.get(span.start as usize..span.end as usize).unwrap_or_default()
+}

@@ -1,0 +1,184 @@
+//! From a ConstraintTemplate to a [`CompiledTemplate`]: the checks, in the original's order and
+//! with its texts (spec 2.1 and 2.2).
+
+use std::collections::BTreeSet;
+
+use modgate_api::templates::{self as wire, ConstraintTemplate, RegoSource, Target};
+use modgate_value::{DecodeError, Str, Value, gofmt};
+
+use super::{driver::RegoDriver, source};
+
+/// What an installation allows templates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateOptions {
+    /// Whether `data.inventory` may be read (`--enable-referential-rules`).
+    pub referential_rules: bool,
+    /// Whether `external_data` may be called (`--enable-external-data`).
+    pub external_data: bool,
+    /// Built-ins that do not exist (`--disable-opa-builtin`).
+    pub disabled_builtins: BTreeSet<Str>,
+}
+
+impl Default for TemplateOptions {
+    /// All but what reaches the network (Q-3).
+    fn default() -> Self {
+        Self {
+            referential_rules: true,
+            external_data: true,
+            disabled_builtins: ["http.send", "net.lookup_ip_addr"].map(Str::from).into(),
+        }
+    }
+}
+
+/// A template whose policy is ready to run. Holding one is the proof that it is valid.
+#[derive(Debug)]
+pub struct CompiledTemplate {
+    name: Str,
+    kind: Str,
+    generation: i64,
+    schema: Option<Value>,
+    /// Empty stands for all.
+    operations: Vec<Str>,
+    driver: RegoDriver,
+}
+
+/// Why a template is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TemplateError {
+    /// A member has the wrong type.
+    #[error("invalid ConstraintTemplate: {0}")]
+    Decode(#[from] DecodeError),
+    /// It does not hang together (TC-1, and the Rego checks that need no compiler).
+    #[error("invalid ConstraintTemplate: {0}")]
+    Invalid(String),
+    /// `operations` has `*` and something else (TC-50).
+    #[error("if '*' is present, must not specify other operations")]
+    Operations,
+    /// No installed engine has a source.
+    #[error(
+        "no language driver is installed that handles this constraint template: available \
+         drivers: map[Rego:1], wanted \"\""
+    )]
+    NoDriver,
+    /// It calls what the installation has switched off.
+    #[error("{0}")]
+    Uncompilable(String),
+    /// The Rego does not parse or compile.
+    #[error("{message}")]
+    Rego {
+        /// The whole text.
+        message: String,
+        /// Each error with its place.
+        errors: Vec<modgate_rego::error::Error>,
+    },
+}
+
+impl TemplateError {
+    pub(super) fn invalid(message: &str) -> Self {
+        Self::Invalid(message.to_owned())
+    }
+
+    /// The HTTP status with which admission refuses the template (TC-50).
+    pub fn code(&self) -> u16 {
+        if matches!(self, Self::Operations) { 500 } else { 422 }
+    }
+}
+
+impl CompiledTemplate {
+    /// Compiles a ConstraintTemplate of any version.
+    ///
+    /// Its schema is not checked yet (TC-1, 6). The CEL engine is not there yet, so a template
+    /// with several sources is evaluated by its Rego.
+    ///
+    /// # Errors
+    ///
+    /// The first check that fails (TC-1).
+    pub fn compile(resource: &Value, options: &TemplateOptions) -> Result<Self, TemplateError> {
+        let template = ConstraintTemplate::from_value(resource)?;
+        let name = template.metadata.name;
+        let crd = template.spec.crd.spec;
+        let kind = crd.names.kind;
+        if kind.is_empty() {
+            return Err(TemplateError::Invalid(format!(
+                "ConstraintTemplate {} does not specify CRD Kind",
+                gofmt::quote(&name)
+            )));
+        }
+        if name.to_lowercase() != kind.to_lowercase() {
+            return Err(TemplateError::Invalid(format!(
+                "the ConstraintTemplate's name {} is not equal to the lowercase of CRD's Kind: {}",
+                gofmt::quote(&name),
+                gofmt::quote(&kind.to_lowercase())
+            )));
+        }
+        let mut targets = template.spec.targets.unwrap_or_default().into_iter();
+        let (Some(target), None) = (targets.next(), targets.next()) else {
+            return Err(TemplateError::invalid("must declare exactly one target"));
+        };
+        if target.target.is_empty() {
+            return Err(TemplateError::invalid("target name must not be empty"));
+        }
+        if target.target != wire::TARGET {
+            return Err(TemplateError::Invalid(format!(
+                "target {} not recognized, known targets [{}]",
+                gofmt::quote(&target.target),
+                wire::TARGET
+            )));
+        }
+        let operations = target.operations.clone().unwrap_or_default();
+        if operations.len() > 1 && operations.iter().any(|operation| operation == "*") {
+            return Err(TemplateError::Operations);
+        }
+        let source = rego_source(target)?.ok_or(TemplateError::NoDriver)?;
+        Ok(Self {
+            name,
+            kind,
+            generation: template.metadata.generation,
+            schema: crd.validation.and_then(|validation| validation.schema),
+            operations,
+            driver: source::compile(&source, options)?,
+        })
+    }
+
+    /// The template's name.
+    pub fn name(&self) -> &Str {
+        &self.name
+    }
+
+    /// The kind of its constraints.
+    pub fn kind(&self) -> &Str {
+        &self.kind
+    }
+
+    /// Its `metadata.generation`.
+    pub fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// The schema of the constraints' `spec.parameters`, if it has one.
+    pub fn schema(&self) -> Option<&Value> {
+        self.schema.as_ref()
+    }
+
+    /// Whether admission requests with this operation concern it (EV-20).
+    pub fn covers(&self, operation: &str) -> bool {
+        self.operations.is_empty()
+            || self.operations.iter().any(|known| known == "*" || known == operation)
+    }
+
+    /// What evaluates it.
+    pub fn driver(&self) -> &RegoDriver {
+        &self.driver
+    }
+}
+
+/// The Rego of a target: the legacy members win over `code` (TC-10).
+fn rego_source(target: Target) -> Result<Option<RegoSource>, TemplateError> {
+    if target.rego.as_ref().is_some_and(|rego| !rego.is_empty()) {
+        return Ok(Some(RegoSource { rego: target.rego, version: None, libs: target.libs }));
+    }
+    let mut code = target.code.into_iter().flatten();
+    let source = code.find(|code| code.engine == "Rego").map(|code| code.source);
+    Ok(source.map(|source| RegoSource::from_value(&source)).transpose()?)
+}
