@@ -1,0 +1,970 @@
+//! The constraint framework: the public library's suites, and the scenarios of the specification
+//! that need no cluster (`gatekeeper-validation`, section 10).
+
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use modgate_api::constraints::EnforcementPoint;
+use modgate_engine::constraint::{
+    Admission, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation, Finding,
+    Inventory, TemplateOptions, Verdict, World, review,
+};
+use modgate_engine::matching::Source;
+use modgate_rego::{builtins::Isolated, value::Arena};
+use modgate_value::{Budget, Limits, Value, regex::GoRegex, yaml};
+
+// The library.
+
+/// The folder of upstream's corpora, if it is here.
+fn corpora() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dir = env::var_os("MODGATE_CONFORMANCE")
+        .map_or_else(|| root.join("../shared/conformance"), PathBuf::from);
+    if dir.join("gatekeeper-library").is_dir() {
+        return Some(dir);
+    }
+    assert!(
+        env::var_os("CI").is_none() || !root.join("../shared").is_dir(),
+        "the library is missing from {}",
+        dir.display()
+    );
+    None
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    suites: usize,
+    tests: usize,
+    cases: usize,
+    assertions: usize,
+}
+
+#[test]
+fn suites_of_the_library() {
+    let Some(dir) = corpora() else {
+        println!("skipped: the public library is not here; set MODGATE_CONFORMANCE");
+        return;
+    };
+    let mut counts = Counts::default();
+    let mut failures = Vec::new();
+    for group in ["library/general", "library/pod-security-policy"] {
+        let group = dir.join("gatekeeper-library").join(group);
+        for entry in fs::read_dir(&group).expect("a folder") {
+            let path = entry.expect("an entry").path().join("suite.yaml");
+            if path.is_file() {
+                counts.suites += 1;
+                run_suite(&path, &mut counts, &mut failures);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(counts, Counts { suites: 49, tests: 75, cases: 270, assertions: 299 });
+}
+
+fn run_suite(path: &Path, counts: &mut Counts, failures: &mut Vec<String>) {
+    let folder = path.parent().expect("a folder");
+    let suite = document(path);
+    for test in list(&suite, "tests") {
+        counts.tests += 1;
+        let template = template(&document(&folder.join(text(test, "template"))));
+        let constraint = constraint(&template, &document(&folder.join(text(test, "constraint"))));
+        for case in list(test, "cases") {
+            counts.cases += 1;
+            let mut inventory = Inventory::default();
+            for file in list(case, "inventory") {
+                let path = folder.join(file.as_str().expect("a file"));
+                for document in yaml::load(&read(&path)).expect("YAML") {
+                    inventory.insert(document.value).expect("an object");
+                }
+            }
+            let object = document(&folder.join(text(case, "object")));
+            let admission = if text(&object, "kind") == "AdmissionReview" {
+                Admission::of_request(object.get("request").expect("a request"), None)
+                    .expect("a review")
+            } else {
+                Admission::of_object(object, None)
+            };
+            let found = ask(&[&constraint], &admission, &inventory, EnforcementPoint::Gator);
+            for assertion in list(case, "assertions") {
+                counts.assertions += 1;
+                if let Err(why) = check(assertion, &found) {
+                    failures.push(format!(
+                        "{}: {}/{}: {why}",
+                        path.display(),
+                        text(test, "name"),
+                        text(case, "name")
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// As `gator verify` does.
+fn check(assertion: &Value, found: &[Finding]) -> Result<(), String> {
+    let pattern = GoRegex::new(text(assertion, "message")).expect("a pattern");
+    let count = found.iter().filter(|finding| pattern.is_match(&finding.message)).count();
+    let holds = match assertion.get("violations") {
+        None => count > 0,
+        Some(Value::String(word)) if word.as_str() == "yes" => count > 0,
+        Some(Value::String(word)) if word.as_str() == "no" => count == 0,
+        // YAML 1.1 reads bare `yes` and `no` as booleans.
+        Some(Value::Bool(expected)) => (count > 0) == *expected,
+        Some(number) => number.as_i64() == i64::try_from(count).ok(),
+    };
+    let messages: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+    if holds { Ok(()) } else { Err(format!("{} but got {messages:?}", assertion.to_json())) }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn document(path: &Path) -> Value {
+    yaml::value(&read(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], |list| &list[..])
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+// Helpers of the scenarios.
+
+fn from_yaml(text: &str) -> Value {
+    yaml::value(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn template(resource: &Value) -> Arc<CompiledTemplate> {
+    let compiled = CompiledTemplate::compile(resource, &TemplateOptions::default());
+    Arc::new(compiled.unwrap_or_else(|error| panic!("{}: {error}", resource.to_json())))
+}
+
+fn constraint(template: &Arc<CompiledTemplate>, resource: &Value) -> CompiledConstraint {
+    CompiledConstraint::compile(resource, template.clone(), &ConstraintOptions::default())
+        .unwrap_or_else(|error| panic!("{}: {error}", resource.to_json()))
+}
+
+fn ask(
+    constraints: &[&CompiledConstraint],
+    admission: &Admission,
+    inventory: &Inventory,
+    point: EnforcementPoint,
+) -> Vec<Finding> {
+    let budget = Budget::unlimited();
+    let evaluation = Evaluation {
+        point,
+        world: World { inventory, host: &Isolated },
+        budget: &budget,
+        limits: Limits::UNLIMITED,
+    };
+    review(constraints.iter().copied(), admission, evaluation, &mut Arena::new())
+}
+
+/// A template of kind `Probe` with this Rego as its legacy source.
+fn probe(rego: &str) -> Value {
+    probe_with(&[("rego", rego.into())], None)
+}
+
+fn probe_with(target: &[(&str, Value)], schema: Option<&str>) -> Value {
+    let mut resource = r#"{"apiVersion": "templates.gatekeeper.sh/v1", "kind":
+        "ConstraintTemplate", "metadata": {"name": "probe"}, "spec": {"crd": {"spec": {"names":
+        {"kind": "Probe"}, "validation": {"openAPIV3Schema": SCHEMA}}}, "targets": [TARGET]}}"#
+        .replace("SCHEMA", schema.unwrap_or("{}"));
+    let target: Value = [("target", "admission.k8s.gatekeeper.sh".into())]
+        .into_iter()
+        .chain(target.iter().cloned())
+        .collect();
+    resource = resource.replace("TARGET", &target.to_json());
+    Value::from_json(resource.as_bytes()).expect("JSON")
+}
+
+/// A constraint of kind `Probe` named `c` with this `spec`; none when empty.
+fn probe_constraint(spec: &str) -> Value {
+    let spec = if spec.is_empty() { String::new() } else { format!(", spec: {spec}") };
+    from_yaml(&format!(
+        "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Probe, metadata: {{name: c}}{spec}}}"
+    ))
+}
+
+fn refusal(resource: &Value) -> String {
+    match CompiledTemplate::compile(resource, &TemplateOptions::default()) {
+        Ok(_) => "accepted".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A request in YAML, with the API server's envelope.
+fn request(text: &str) -> Admission {
+    Admission::of_request(&from_yaml(text), None).expect("a request")
+}
+
+fn answer(constraints: &[&CompiledConstraint], admission: &Admission) -> Verdict {
+    Verdict::of(&ask(constraints, admission, &Inventory::default(), EnforcementPoint::Webhook))
+}
+
+/// The messages a Rego policy gives for a request.
+fn messages(rego: &str, spec: &str, admission: &Admission) -> Vec<String> {
+    let constraint = constraint(&template(&probe(rego)), &probe_constraint(spec));
+    let found = ask(&[&constraint], admission, &Inventory::default(), EnforcementPoint::Webhook);
+    found.into_iter().map(|finding| finding.message).collect()
+}
+
+fn namespace(labels: &str) -> Admission {
+    request(&format!(
+        "{{operation: CREATE, name: foo, namespace: foo, kind: {{group: '', version: v1, kind: \
+         Namespace}}, object: {{apiVersion: v1, kind: Namespace, metadata: {{name: foo, labels: \
+         {labels}}}}}}}"
+    ))
+}
+
+// 10.1 and 10.2
+
+const T1: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: foosystemrequiredlabels}
+spec:
+  crd:
+    spec:
+      names: {kind: FooSystemRequiredLabels}
+      validation:
+        openAPIV3Schema:
+          type: object
+          properties:
+            labels: {type: array, items: {type: string}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    libs:
+    - |
+      package lib.helpers
+      text(missing) = msg { msg := sprintf("you must provide labels: %v", [missing]) }
+    rego: |
+      package anything
+      import data.lib.helpers
+      violation[{"msg": msg, "details": {"missing_labels": missing}}] {
+        provided := {l | input.review.object.metadata.labels[l]}
+        missing := {l | l := input.parameters.labels[_]} - provided
+        count(missing) > 0
+        msg := helpers.text(missing)
+      }
+"#;
+
+fn on_namespaces(name: &str, labels: &str, more: &str) -> CompiledConstraint {
+    let resource = from_yaml(&format!(
+        "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: FooSystemRequiredLabels\n\
+         metadata: {{name: {name}}}\nspec:\n  match: {{kinds: [{{apiGroups: [''], kinds: \
+         [Namespace]}}]}}\n  parameters: {{labels: {labels}}}\n{more}"
+    ));
+    constraint(&template(&from_yaml(T1)), &resource)
+}
+
+#[test]
+fn the_seed_sample() {
+    let text = "[ns-must-have-gk] you must provide labels: {\"gatekeeper\"}";
+    let denied = Verdict {
+        allowed: false,
+        code: 403,
+        reason: "Forbidden",
+        message: text.to_owned(),
+        warnings: Vec::new(),
+    };
+    let allowed =
+        Verdict { allowed: true, code: 200, reason: "", message: String::new(), ..denied.clone() };
+    let warned = Verdict { code: 299, warnings: vec![text.to_owned()], ..allowed.clone() };
+    let deny = on_namespaces("ns-must-have-gk", "[gatekeeper]", "  enforcementAction: deny\n");
+    assert_eq!(answer(&[&deny], &namespace("{a: b}")), denied, "6");
+    assert_eq!(answer(&[&deny], &namespace("{gatekeeper: '1'}")), allowed, "7");
+    assert_eq!(answer(&[&deny], &namespace("{gatekeeper: ''}")), allowed, "8");
+    let update = request(
+        "{operation: UPDATE, name: foo, object: {apiVersion: v1, kind: Namespace, metadata: {name: \
+         foo}}, oldObject: {apiVersion: v1, kind: Namespace, metadata: {name: foo, labels: \
+         {gatekeeper: '1'}}}}",
+    );
+    assert_eq!(answer(&[&deny], &update), denied, "9");
+    let delete = request(
+        "{operation: DELETE, name: foo, oldObject: {apiVersion: v1, kind: Namespace, metadata: \
+         {name: foo, labels: {a: b}}}}",
+    );
+    assert_eq!(answer(&[&deny], &delete), denied, "10");
+    let pod = request("{operation: CREATE, object: {apiVersion: v1, kind: Pod}}");
+    assert_eq!(answer(&[&deny], &pod), allowed, "11");
+    for (action, expected) in [
+        ("", &denied),
+        ("  enforcementAction: ''\n", &denied),
+        ("  enforcementAction: warn\n", &warned),
+        ("  enforcementAction: dryrun\n", &allowed),
+    ] {
+        let constraint = on_namespaces("ns-must-have-gk", "[gatekeeper]", action);
+        assert_eq!(answer(&[&constraint], &namespace("{a: b}")), *expected, "12 to 14: {action}");
+    }
+}
+
+#[test]
+fn several_constraints() {
+    let scoped = |entries: &str| {
+        format!("  enforcementAction: scoped\n  scopedEnforcementActions: {entries}\n")
+    };
+    let constraints = [
+        on_namespaces("ns-must-have-gk", "[gatekeeper]", ""),
+        on_namespaces("b-two", "[zeta, alpha]", "  enforcementAction: warn\n"),
+        on_namespaces("a-dry", "[x]", "  enforcementAction: dryrun\n"),
+        on_namespaces(
+            "c-scoped",
+            "[s]",
+            &scoped(
+                "[{action: warn, enforcementPoints: [{name: validation.gatekeeper.sh}]}, \
+                 {action: deny, enforcementPoints: [{name: '*'}]}]",
+            ),
+        ),
+        on_namespaces(
+            "d-scoped-audit",
+            "[s]",
+            &scoped("[{action: deny, enforcementPoints: [{name: audit.gatekeeper.sh}]}]"),
+        ),
+    ];
+    let all: Vec<&CompiledConstraint> = constraints.iter().collect();
+    let both = answer(&all, &namespace("{a: b}"));
+    assert_eq!(both.code, 403);
+    assert_eq!(
+        both.message,
+        "[ns-must-have-gk] you must provide labels: {\"gatekeeper\"}\n\
+         [c-scoped] you must provide labels: {\"s\"}",
+        "18"
+    );
+    assert_eq!(
+        both.warnings,
+        [
+            "[c-scoped] you must provide labels: {\"s\"}",
+            "[b-two] you must provide labels: {\"alpha\", \"zeta\"}"
+        ],
+        "18"
+    );
+    let warned = answer(&all, &namespace("{gatekeeper: b, s: '1'}"));
+    assert_eq!(
+        (warned.code, warned.warnings),
+        (299, vec!["[b-two] you must provide labels: {\"alpha\", \"zeta\"}".to_owned()]),
+        "19"
+    );
+    let audit = ask(&all, &namespace("{a: b}"), &Inventory::default(), EnforcementPoint::Audit);
+    let d = audit.iter().find(|finding| finding.constraint == "d-scoped-audit").expect("21");
+    assert_eq!((d.action.as_str(), d.actions.len()), ("scoped", 1), "21");
+}
+
+#[test]
+fn lines_are_ordered_by_message_then_kind_and_name() {
+    let template =
+        template(&probe("package p\nviolation[{\"msg\": m}] { m := [\"b\", \"a\", \"c\"][_] }"));
+    let named = |name: &str| {
+        constraint(
+            &template,
+            &from_yaml(&format!(
+                "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Probe, metadata: {{name: \
+                 {name}}}}}"
+            )),
+        )
+    };
+    let (n0, n1) = (named("n0"), named("n1"));
+    assert_eq!(
+        answer(&[&n1, &n0], &namespace("{}")).message,
+        "[n0] a\n[n1] a\n[n0] b\n[n1] b\n[n0] c\n[n1] c"
+    );
+}
+
+// 10.3
+
+#[test]
+fn template_checks() {
+    let header = |name: &str, crd: &str, targets: &str| {
+        from_yaml(&format!(
+            "{{apiVersion: templates.gatekeeper.sh/v1, kind: ConstraintTemplate, metadata: {{name: \
+             {name}}}, spec: {{crd: {{spec: {{names: {crd}}}}}, targets: {targets}}}}}"
+        ))
+    };
+    let known = "{target: admission.k8s.gatekeeper.sh}";
+    for (resource, expected) in [
+        (
+            header("foo", "{}", "[]"),
+            "invalid ConstraintTemplate: ConstraintTemplate \"foo\" does not specify CRD Kind",
+        ),
+        (
+            header("bar", "{kind: Foo}", "[]"),
+            "invalid ConstraintTemplate: the ConstraintTemplate's name \"bar\" is not equal to the \
+             lowercase of CRD's Kind: \"foo\"",
+        ),
+        (
+            header("foo", "{kind: Foo}", "[]"),
+            "invalid ConstraintTemplate: must declare exactly one target",
+        ),
+        (
+            header("foo", "{kind: Foo}", &format!("[{known}, {known}]")),
+            "invalid ConstraintTemplate: must declare exactly one target",
+        ),
+        (
+            header("foo", "{kind: Foo}", "[{rego: x}]"),
+            "invalid ConstraintTemplate: target name must not be empty",
+        ),
+        (
+            header("foo", "{kind: Foo}", "[{target: foo.bar}]"),
+            "invalid ConstraintTemplate: target \"foo.bar\" not recognized, known targets \
+             [admission.k8s.gatekeeper.sh]",
+        ),
+        (
+            header(
+                "foo",
+                "{kind: Foo}",
+                "[{target: admission.k8s.gatekeeper.sh, operations: ['*', CREATE]}]",
+            ),
+            "if '*' is present, must not specify other operations",
+        ),
+        (
+            header("foo", "{kind: Foo}", &format!("[{known}]")),
+            "no language driver is installed that handles this constraint template: available \
+             drivers: map[Rego:1], wanted \"\"",
+        ),
+        (
+            header(
+                "foo",
+                "{kind: Foo}",
+                "[{target: admission.k8s.gatekeeper.sh, code: [{engine: Rego, source: {}}]}]",
+            ),
+            "invalid ConstraintTemplate: rego source missing required field: source",
+        ),
+    ] {
+        assert_eq!(refusal(&resource), expected, "{}", resource.to_json());
+    }
+}
+
+#[test]
+fn rego_checks() {
+    let invalid = "invalid ConstraintTemplate: ";
+    let refs = "invalid data references: check refs failed on module {template}: errors (1):\n\
+                disallowed ref ";
+    let violation = |body: &str| format!("package p\nviolation[{{\"msg\": \"m\"}}] {{ {body} }}");
+    for (rego, expected) in [
+        ("package p\nviolation[{".to_owned(), "1 error occurred: template:2: rego_parse_error: "),
+        (
+            "package p\nother { true }".to_owned(),
+            "invalid rego: invalid module: missing required rules: [violation]",
+        ),
+        (
+            "package p\nimport rego.v1\nviolation contains {\"msg\": \"m\"} if true".to_owned(),
+            "invalid import: bad import: \"rego.v1\"",
+        ),
+        (
+            violation("true").replace("package p", "package p\nimport data.inventory"),
+            "invalid import: bad import: \"data.inventory\"",
+        ),
+        (
+            violation("true").replace("package p", "package p\nimport input.review as r"),
+            "invalid import: cannot import input: \"input.review\"",
+        ),
+        (violation("data.foo.bar"), &format!("{refs}data.foo.bar\n")),
+        // Q-1: nested references too.
+        (
+            violation("data.inventory.cluster[data.constraints.x]"),
+            &format!("{refs}data.constraints.x\n"),
+        ),
+        (violation("x := [data]"), &format!("{refs}data\n")),
+    ] {
+        let found = refusal(&probe(&rego));
+        assert!(found.starts_with(&format!("{invalid}{expected}")), "{rego}\n{found}");
+    }
+    for (rego, expected) in [
+        (
+            "package p\nviolation[{\"message\": \"x\"}] { true }",
+            "rego_type_error: undefined ref: r.msg",
+        ),
+        ("package p\nviolation[\"x\"] { true }", "rego_type_error: "),
+        ("package p\nviolation(x) = y { y := x }", "rego_type_error: "),
+        (
+            "package p\nviolation[{\"msg\": m}] { not m }",
+            "template:2: rego_unsafe_var_error: var m is unsafe",
+        ),
+        (
+            "package p\nviolation[{\"msg\": \"m\"}] {\n  http.send({})\n}",
+            "template:3: rego_type_error: undefined function http.send",
+        ),
+    ] {
+        let found = refusal(&probe(rego));
+        assert!(
+            found.starts_with("unable to compile modules: 1 error occurred: ")
+                && found.contains(expected),
+            "{rego}\n{found}"
+        );
+    }
+    let without_inventory =
+        TemplateOptions { referential_rules: false, ..TemplateOptions::default() };
+    let resource = probe(&violation("data.inventory.cluster"));
+    assert_eq!(refusal(&resource), "accepted");
+    let refused = CompiledTemplate::compile(&resource, &without_inventory).map(|_| ());
+    assert_eq!(
+        refused.map_err(|error| error.to_string()),
+        Err(format!("{invalid}{refs}data.inventory.cluster\n")),
+        "30"
+    );
+}
+
+#[test]
+fn libraries() {
+    let with_library = |main: &str, library: &str| {
+        let libs: Value = [Value::from(library)].into_iter().collect();
+        probe_with(&[("rego", main.into()), ("libs", libs)], None)
+    };
+    let plain = "package p\nviolation[{\"msg\": \"m\"}] { true }";
+    for (library, path) in [("package lib", "data.lib"), ("package foo", "data.foo")] {
+        assert_eq!(
+            refusal(&with_library(plain, library)),
+            format!(
+                "invalid ConstraintTemplate: invalid lib prefix: path {path} not found in lib \
+                 prefixes"
+            )
+        );
+    }
+    let found = refusal(&with_library(plain, "package lib.x\np {"));
+    assert!(
+        found.starts_with(
+            "invalid ConstraintTemplate: 1 error occurred: libs[\"lib_0\"]:2: rego_parse_error: "
+        ),
+        "{found}"
+    );
+    // Q-2: a library need not be imported, wherever it is used.
+    let main = "package p\nviolation[{\"msg\": data.lib.x.f(data.lib.x.v)}] { true }";
+    let template = template(&with_library(
+        main,
+        "package lib.x\nv = \"q\"\nf(x) = [x, input.parameters.text][1]",
+    ));
+    let constraint = constraint(&template, &probe_constraint("{parameters: {text: z}}"));
+    assert_eq!(answer(&[&constraint], &namespace("{}")).message, "[c] z");
+}
+
+#[test]
+fn which_source_counts() {
+    let deny = |text: &str| format!("package p\nviolation[{{\"msg\": \"{text}\"}}] {{ true }}");
+    let code = |engine: &str, source: Value| -> Value {
+        [("engine", Value::from(engine)), ("source", source)].into_iter().collect()
+    };
+    let rego = |text: &str, version: &str| -> Value {
+        [("rego", Value::from(text)), ("version", version.into())].into_iter().collect()
+    };
+    let cel = || code("K8sNativeValidation", from_yaml("{validations: [{expression: 'false'}]}"));
+    let v1 = "package p\nviolation contains {\"msg\": \"v1\"} if true";
+    let message = |target: &[(&str, Value)]| {
+        let constraint = constraint(&template(&probe_with(target, None)), &probe_constraint(""));
+        answer(&[&constraint], &namespace("{}")).message
+    };
+    let list = |items: Vec<Value>| items.into_iter().collect::<Value>();
+    let both = [
+        ("rego", deny("legacy").as_str().into()),
+        ("code", list(vec![code("Rego", rego(&deny("code"), ""))])),
+    ];
+    assert_eq!(message(&both), "[c] legacy", "37");
+    let dual = [("code", list(vec![cel(), code("Rego", rego(&deny("rego"), ""))]))];
+    assert_eq!(message(&dual), "[c] rego", "38, with the CEL engine off");
+    let cel_only = probe_with(&[("code", list(vec![cel()]))], None);
+    assert!(refusal(&cel_only).starts_with("no language driver is installed"), "TC-12");
+    assert_eq!(message(&[("code", list(vec![code("Rego", rego(v1, "v1"))]))]), "[c] v1", "39");
+    let as_v0 = probe_with(&[("code", list(vec![code("Rego", rego(v1, "V1"))]))], None);
+    assert!(refusal(&as_v0).contains("rego_parse_error"), "39");
+    let imports = format!("{v1}\n").replace("package p", "package p\nimport rego.v1");
+    let imports = probe_with(&[("code", list(vec![code("Rego", rego(&imports, "v1"))]))], None);
+    assert_eq!(
+        refusal(&imports),
+        "invalid ConstraintTemplate: invalid import: bad import: \"rego.v1\""
+    );
+}
+
+// 10.4
+
+#[test]
+fn evaluation() {
+    let big = request(
+        "{operation: CREATE, object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, \
+         spec: {replicas: 1000000}}}",
+    );
+    for (number, rego, spec, expected) in [
+        (
+            "40",
+            "violation[{\"msg\": m}] { m := input.parameters.m }\nviolation[{\"msg\": \"other\"}] { true }",
+            "{parameters: {m: 5}}",
+            vec![
+                "extracting message binding: .msg accessor error: 5 is of the type json.Number, \
+                 expected string",
+                "other",
+            ],
+        ),
+        (
+            "41",
+            "f(x) = 1 { x }\nf(x) = 2 { x }\nviolation[{\"msg\": \"m\"}] { f(true) }",
+            "",
+            vec![
+                "template:3: eval_conflict_error: functions must not produce multiple outputs for \
+                 same inputs",
+            ],
+        ),
+        (
+            "42",
+            "violation[{\"msg\": \"m\"}] { 1 / input.parameters.zero > 1 }",
+            "{parameters: {zero: 0}}",
+            vec![],
+        ),
+        (
+            "43",
+            "violation[{\"msg\": sprintf(\"%v %v\", [input.review.object.spec.replicas, \
+             input.parameters.count])}] { true }",
+            "{parameters: {count: 1000000}}",
+            vec!["1000000 1000000"],
+        ),
+        (
+            "44",
+            "violation[{\"msg\": \"m\", \"details\": d}] { d := [1, 2][_] }",
+            "",
+            vec!["m", "m"],
+        ),
+        (
+            "45",
+            "violation[{\"msg\": \"m\"}] { true }\nviolation[{\"msg\": \"m\"}] { 1 == 1 }",
+            "",
+            vec!["m"],
+        ),
+        ("46", "violation[{\"msg\": \"m\"}] { not input.review.oldObject }", "", vec![]),
+        (
+            "47",
+            "violation[{\"msg\": json.marshal(input.review.namespaceObject)}] { true }",
+            "",
+            vec!["{}"],
+        ),
+        ("48", "violation[{\"msg\": \"m\"}] { data.inventory }", "", vec![]),
+        ("50", "violation[{\"msg\": json.marshal(input.parameters)}] { true }", "", vec!["{}"]),
+        (
+            "EV-1",
+            "violation[{\"msg\": sprintf(\"%v\", [k])}] { k := [k | input[k]] }",
+            "",
+            vec!["[\"parameters\", \"review\"]"],
+        ),
+        ("EV-31", "violation[m] { m := input.parameters }", "{parameters: {a: 1}}", vec![]),
+    ] {
+        assert_eq!(messages(&format!("package p\n{rego}"), spec, &big), expected, "{number}");
+    }
+}
+
+#[test]
+fn what_policies_see_of_a_request() {
+    let namespace = from_yaml("{metadata: {name: ns, labels: {team: a}}}");
+    let sent = from_yaml(
+        "{uid: u, operation: UPDATE, name: p, namespace: ns, dryRun: false, subResource: '', kind: \
+         {group: '', version: v1, kind: Pod}, requestKind: {group: '', version: v1, kind: Pod}, \
+         resource: {group: '', version: v1, resource: pods}, userInfo: {username: me, uid: '', \
+         groups: []}, object: {kind: Pod, count: 1000000}, oldObject: {kind: Pod}, x: z}",
+    );
+    let admission = Admission::of_request(&sent, Some(&namespace)).expect("a request");
+    assert_eq!(
+        admission.review().to_json(),
+        r#"{"dryRun":false,"kind":{"group":"","kind":"Pod","version":"v1"},"name":"p","namespace":"ns","namespaceObject":{"metadata":{"labels":{"team":"a"},"name":"ns"}},"object":{"count":1000000,"kind":"Pod"},"oldObject":{"kind":"Pod"},"operation":"UPDATE","options":null,"requestKind":{"group":"","kind":"Pod","version":"v1"},"resource":{"group":"","resource":"pods","version":"v1"},"uid":"u","userInfo":{"username":"me"}}"#
+    );
+    let object = from_yaml("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}");
+    assert_eq!(
+        Admission::of_object(object, None).review().to_json(),
+        r#"{"kind":{"group":"apps","kind":"Deployment","version":"v1"},"name":"d","namespace":"","namespaceObject":{},"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"}},"oldObject":null,"operation":"","options":null,"resource":{"group":"","resource":"","version":""},"uid":"","userInfo":{}}"#
+    );
+    assert_eq!(
+        Admission::of_request(&from_yaml("{operation: DELETE, name: x}"), None)
+            .map(|_| ())
+            .map_err(|error| error.to_string()),
+        Err("admission.k8s.gatekeeper.sh: target.HandleReview failed for target \
+             \"admission.k8s.gatekeeper.sh\": oldObject cannot be nil for DELETE operations\n"
+            .to_owned()),
+        "EV-5"
+    );
+}
+
+#[test]
+fn parameters_have_the_schemas_defaults() {
+    let schema =
+        r#"{"type": "object", "properties": {"count": {"type": "integer", "default": 3}}}"#;
+    let rego = "package p\nviolation[{\"msg\": json.marshal(input.parameters)}] { true }";
+    let template = template(&probe_with(&[("rego", rego.into())], Some(schema)));
+    for (spec, expected) in [
+        ("{parameters: {}}", r#"[c] {"count":3}"#),
+        ("{parameters: {count: 4}}", r#"[c] {"count":4}"#),
+        // No parent is made for a default, and without `spec` there is none at all.
+        ("{match: {}}", "[c] {}"),
+        ("", "[c] {}"),
+    ] {
+        let constraint = constraint(&template, &probe_constraint(spec));
+        assert_eq!(answer(&[&constraint], &namespace("{}")).message, expected, "49: {spec}");
+    }
+}
+
+#[test]
+fn operations_limit_admission_only() {
+    let rego = "package p\nviolation[{\"msg\": \"m\"}] { true }";
+    let operations: Value = [Value::from("CREATE")].into_iter().collect();
+    let template =
+        template(&probe_with(&[("rego", rego.into()), ("operations", operations)], None));
+    let constraint = constraint(&template, &probe_constraint(""));
+    let update = request("{operation: UPDATE, object: {apiVersion: v1, kind: Pod}}");
+    assert!(answer(&[&constraint], &update).allowed);
+    assert!(!answer(&[&constraint], &namespace("{}")).allowed);
+    let audit = ask(&[&constraint], &update, &Inventory::default(), EnforcementPoint::Audit);
+    assert_eq!(audit.len(), 1, "51");
+}
+
+#[test]
+fn a_spent_budget_is_a_violation() {
+    let rego = "package p\nviolation[{\"msg\": \"m\"}] { numbers.range(1, 1000000)[_] == 0 }";
+    let constraint = constraint(&template(&probe(rego)), &probe_constraint(""));
+    let budget = Budget::unlimited();
+    let inventory = Inventory::default();
+    let evaluation = Evaluation {
+        point: EnforcementPoint::Webhook,
+        world: World { inventory: &inventory, host: &Isolated },
+        budget: &budget,
+        limits: Limits { steps: 1000, ..Limits::UNLIMITED },
+    };
+    let found = review([&constraint], &namespace("{}"), evaluation, &mut Arena::new());
+    assert_eq!(found.len(), 1);
+    assert!(found[0].message.contains("eval_cancel_error: "), "{}", found[0].message);
+    assert!(!Verdict::of(&found).allowed);
+}
+
+// 10.5
+
+/// Whether a match block matches a request, or what stands in for the answer.
+fn matching(block: &str, admission: &Admission) -> String {
+    let rego = "package p\nviolation[{\"msg\": \"matched\"}] { true }";
+    messages(rego, &format!("{{match: {block}}}"), admission).join("|")
+}
+
+#[test]
+fn the_quick_table_of_matchers() {
+    let env = from_yaml("{metadata: {name: prod, labels: {env: prod}}}");
+    let plain = |name: &str| from_yaml(&format!("{{metadata: {{name: {name}}}}}"));
+    let of =
+        |text: &str, namespace: Option<&Value>| Admission::of_object(from_yaml(text), namespace);
+    let rows = [
+        (
+            of(
+                "{apiVersion: v1, kind: Pod, metadata: {namespace: prod-1, name: p1}}",
+                Some(&plain("prod-1")),
+            ),
+            "yy-y-y",
+        ),
+        (
+            of(
+                "{apiVersion: v1, kind: Pod, metadata: {namespace: kube-system, name: q}}",
+                Some(&plain("kube-system")),
+            ),
+            "---y--",
+        ),
+        (
+            of(
+                "{apiVersion: v1, kind: Pod, metadata: {namespace: prod, generateName: p-}}",
+                Some(&env),
+            ),
+            "-y-yyy",
+        ),
+        (
+            of(
+                "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cr}}",
+                None,
+            ),
+            "yyy-y-",
+        ),
+        (
+            of(
+                "{apiVersion: v1, kind: Namespace, metadata: {name: prod-9, labels: {env: prod}}}",
+                None,
+            ),
+            "yyy-yy",
+        ),
+        (of("{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", None), "--y---"),
+    ];
+    let blocks = [
+        "{namespaces: [prod-*]}",
+        "{excludedNamespaces: ['*-system']}",
+        "{scope: Cluster}",
+        "{scope: Namespaced}",
+        "{namespaceSelector: {matchExpressions: [{key: env, operator: In, values: [prod]}]}}",
+        "{name: p*}",
+    ];
+    for (admission, expected) in rows {
+        let found: String = blocks
+            .iter()
+            .map(|block| if matching(block, &admission) == "matched" { 'y' } else { '-' })
+            .collect();
+        assert_eq!(found, expected, "58: {}", admission.review().to_json());
+    }
+}
+
+#[test]
+fn corner_cases_of_matching() {
+    let pod = request(
+        "{operation: CREATE, object: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}}}",
+    );
+    let unlabelled = request(
+        "{operation: UPDATE, object: {apiVersion: v1, kind: Pod, metadata: {name: p}}, oldObject: \
+         {apiVersion: v1, kind: Pod, metadata: {name: p, labels: {a: b}}}}",
+    );
+    let scale = request("{operation: UPDATE, object: {apiVersion: autoscaling/v1, kind: Scale}}");
+    let connect = request("{operation: CONNECT, name: x}");
+    for (number, block, admission, expected) in [
+        (
+            "59",
+            "{kinds: [], namespaces: [], excludedNamespaces: [], labelSelector: {}}",
+            &pod,
+            "matched",
+        ),
+        ("60", "{scope: cluster}", &pod, "matched"),
+        ("61", "{labelSelector: {matchLabels: {a: b}}}", &unlabelled, "matched"),
+        ("62", "{kinds: [{apiGroups: ['*'], kinds: [Deployment]}]}", &scale, ""),
+        ("62", "{kinds: [{apiGroups: ['*'], kinds: [Scale]}]}", &scale, "matched"),
+        ("63", "{source: Generated}", &pod, ""),
+        (
+            "67",
+            "{}",
+            &connect,
+            "unable to match constraints: invalid request object: neither object nor old object \
+             are defined",
+        ),
+        (
+            "EV-21",
+            "{namespaceSelector: {matchLabels: {a: b}}}",
+            &pod,
+            "unable to match constraints: error matching the requested object: p :failed to run \
+             Match criteria: namespace selector for namespace-scoped object but missing Namespace",
+        ),
+    ] {
+        assert_eq!(matching(block, admission), expected, "{number}: {block}");
+    }
+    for (source, block, expected) in [
+        (None, "{source: All}", "matched"),
+        (Some(Source::Generated), "{source: Generated}", "matched"),
+        (Some(Source::Generated), "{source: Original}", ""),
+        (
+            None,
+            "{source: Original}",
+            "unable to match constraints: error matching the requested object: p :failed to run \
+             Match criteria: source field not specified for resource p",
+        ),
+        (
+            Some(Source::Original),
+            "{source: original}",
+            "unable to match constraints: error matching the requested object: p :failed to run \
+             Match criteria: invalid source field \"original\"",
+        ),
+    ] {
+        let admission = pod.clone().with_source(source);
+        assert_eq!(matching(block, &admission), expected, "MA-12: {source:?} {block}");
+    }
+    let everywhere = constraint(
+        &template(&probe("package p\nviolation[{\"msg\": \"m\"}] { true }")),
+        &probe_constraint(""),
+    );
+    assert_eq!(answer(&[&everywhere], &connect).message, "[c] m", "EV-22");
+}
+
+#[test]
+fn a_synced_namespace_stands_in_for_one_that_was_not_given() {
+    let selecting = constraint(
+        &template(&probe("package p\nviolation[{\"msg\": \"m\"}] { true }")),
+        &probe_constraint("{match: {namespaceSelector: {matchLabels: {team: a}}}}"),
+    );
+    let pod = from_yaml("{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}}");
+    for (labels, expected) in [("{team: a}", 1), ("{team: b}", 0)] {
+        let mut inventory = Inventory::default();
+        let namespace = format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: ns, labels: {labels}}}}}"
+        );
+        inventory.insert(from_yaml(&namespace)).expect("a Namespace");
+        let admission = Admission::of_object(pod.clone(), None);
+        let found = ask(&[&selecting], &admission, &inventory, EnforcementPoint::Audit);
+        assert_eq!(found.len(), expected, "MA-4: {labels}");
+    }
+}
+
+#[test]
+fn constraint_checks() {
+    let template = template(&probe("package p\nviolation[{\"msg\": \"m\"}] { true }"));
+    let refusal = |resource: &Value| {
+        CompiledConstraint::compile(resource, template.clone(), &ConstraintOptions::default())
+            .map(|_| ())
+            .map_err(|error| (error.code(), error.to_string()))
+    };
+    let refused = |code: u16, text: &str| Err((code, text.to_owned()));
+    for (spec, expected) in [
+        ("{enforcementAction: dryrun}", Ok(())),
+        (
+            "{enforcementAction: denny}",
+            refused(
+                500,
+                "unrecognized enforcementAction: \"denny\" is not within the supported list [deny \
+                 dryrun warn scoped]",
+            ),
+        ),
+        (
+            "{enforcementAction: scoped}",
+            refused(
+                500,
+                "error fetching scopedEnforcementActions: scopedEnforcementActions is required",
+            ),
+        ),
+        ("{enforcementAction: scoped, scopedEnforcementActions: []}", Ok(())),
+        (
+            "{enforcementAction: scoped, scopedEnforcementActions: [{action: foo, \
+             enforcementPoints: [{name: x}]}]}",
+            refused(
+                500,
+                "unrecognized enforcement points: constraint will not be enforced for enforcement \
+                 points [x], supported enforcement points are [validation.gatekeeper.sh \
+                 audit.gatekeeper.sh gator.gatekeeper.sh vap.k8s.io]\nunrecognized \
+                 enforcementAction: [foo] is not within the supported list [deny dryrun warn]",
+            ),
+        ),
+        (
+            "{match: {namespaceSelector: {matchExpressions: [{key: a, operator: In}]}}}",
+            refused(
+                422,
+                "invalid Constraint: spec.labelSelector.matchExpressions[0].values: Required \
+                 value: must be specified when `operator` is 'In' or 'NotIn'",
+            ),
+        ),
+        (
+            "{match: null}",
+            refused(
+                422,
+                "schema validation failed: [].spec.match: Invalid value: \"null\": spec.match in \
+                 body must be of type object: \"null\"",
+            ),
+        ),
+    ] {
+        assert_eq!(refusal(&probe_constraint(spec)), expected, "{spec}");
+    }
+    let header = |api_version: &str, kind: &str, metadata: &str| {
+        refusal(&from_yaml(&format!(
+            "{{apiVersion: {api_version}, kind: {kind}, metadata: {metadata}}}"
+        )))
+    };
+    assert_eq!(
+        header("constraints.gatekeeper.sh/v1beta1", "Probe", "{generateName: c}"),
+        refused(422, "invalid Constraint: missing metadata.name")
+    );
+    assert_eq!(
+        header("constraints.gatekeeper.sh/v1", "Probe", "{name: c}"),
+        refused(
+            422,
+            "invalid Constraint: unsupported version \"v1\" for Constraint \"c\"; supported \
+             versions: map[v1alpha1:true v1beta1:true]"
+        )
+    );
+    assert!(header("constraints.gatekeeper.sh/v1beta1", "Other", "{name: c}").is_err());
+    assert!(header("example.com/v1beta1", "Probe", "{name: c}").is_err());
+}
