@@ -657,6 +657,49 @@ fn evaluation() {
 }
 
 #[test]
+fn details_are_json() {
+    let rego = "package p\nviolation[{\"msg\": \"a\"}] { true }\n\
+                violation[{\"msg\": \"b\", \"details\": {\"s\": {2, 1}}}] { true }";
+    let constraint = constraint(&template(&probe(rego)), &probe_constraint(""));
+    let found =
+        ask(&[&constraint], &namespace("{}"), &Inventory::default(), EnforcementPoint::Webhook);
+    let details: Vec<String> = found.iter().map(|finding| finding.details.to_json()).collect();
+    assert_eq!(details, ["{}", r#"{"s":[1,2]}"#], "EV-30");
+}
+
+#[test]
+fn an_unknown_action_leads_to_nothing() {
+    let template = template(&probe("package p\nviolation[{\"msg\": \"m\"}] { true }"));
+    let lenient = ConstraintOptions { any_enforcement_action: true };
+    for (spec, code, count) in [
+        ("{enforcementAction: denny}", 200, 1),
+        (
+            "{enforcementAction: scoped, scopedEnforcementActions: [{action: denny, \
+             enforcementPoints: [{name: '*'}]}, {action: warn, enforcementPoints: [{name: '*'}]}]}",
+            299,
+            1,
+        ),
+        ("{enforcementAction: scoped, scopedEnforcementActions: []}", 200, 0),
+    ] {
+        let resource = probe_constraint(spec);
+        let compiled = CompiledConstraint::compile(&resource, template.clone(), &lenient);
+        let constraint = compiled.expect(spec);
+        let found =
+            ask(&[&constraint], &namespace("{}"), &Inventory::default(), EnforcementPoint::Webhook);
+        assert_eq!((Verdict::of(&found).code, found.len()), (code, count), "EA-3: {spec}");
+    }
+}
+
+#[test]
+fn threads_share_what_is_compiled() {
+    fn shared<T: Send + Sync>() {}
+    shared::<CompiledTemplate>();
+    shared::<CompiledConstraint>();
+    shared::<Inventory>();
+    shared::<Admission>();
+}
+
+#[test]
 fn what_policies_see_of_a_request() {
     let namespace = from_yaml("{metadata: {name: ns, labels: {team: a}}}");
     let sent = from_yaml(
@@ -865,6 +908,15 @@ fn corner_cases_of_matching() {
         let admission = pod.clone().with_source(source);
         assert_eq!(matching(block, &admission), expected, "MA-12: {source:?} {block}");
     }
+    // Q-39: an error about the new object is final, although the old one would match.
+    let moved = request(
+        "{operation: UPDATE, object: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: \
+         ns}}, oldObject: {apiVersion: v1, kind: Namespace, metadata: {name: p, labels: {a: b}}}}",
+    );
+    assert!(
+        matching("{namespaceSelector: {matchLabels: {a: b}}}", &moved)
+            .starts_with("unable to match constraints: error matching the requested object: p :")
+    );
     let everywhere = constraint(
         &template(&probe("package p\nviolation[{\"msg\": \"m\"}] { true }")),
         &probe_constraint(""),

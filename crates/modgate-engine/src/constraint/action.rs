@@ -17,8 +17,9 @@ pub struct Enforcement {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Actions {
-    Everywhere(EnforcementAction),
-    Scoped(Vec<(EnforcementPoint, BTreeSet<EnforcementAction>)>),
+    Everywhere([EnforcementAction; 1]),
+    /// Sorted.
+    Scoped(Vec<(EnforcementPoint, Vec<EnforcementAction>)>),
     /// An action nobody knows: evaluated, and its violations lead to nothing (EA-3).
     Nothing,
 }
@@ -32,7 +33,7 @@ impl Enforcement {
     ) -> Result<Self, ConstraintError> {
         let everywhere = |action: EnforcementAction| Self {
             name: action.as_str().into(),
-            actions: Actions::Everywhere(action),
+            actions: Actions::Everywhere([action]),
         };
         let Some(text) = spec.and_then(|spec| spec.enforcement_action.as_ref()) else {
             return Ok(everywhere(EnforcementAction::Deny));
@@ -79,16 +80,16 @@ impl Enforcement {
         &self.name
     }
 
-    /// What violations lead to at `point`, sorted; `None` when the constraint is not
-    /// evaluated there.
-    pub fn at(&self, point: EnforcementPoint) -> Option<Vec<EnforcementAction>> {
+    /// What violations lead to at `point`, sorted; `None` when the constraint is not evaluated
+    /// there.
+    pub fn at(&self, point: EnforcementPoint) -> Option<&[EnforcementAction]> {
         match &self.actions {
-            Actions::Everywhere(action) => Some(vec![*action]),
-            Actions::Nothing => Some(Vec::new()),
-            Actions::Scoped(points) => {
-                let (_, actions) = points.iter().find(|(known, _)| *known == point)?;
-                (!actions.is_empty()).then(|| actions.iter().copied().collect())
-            }
+            Actions::Everywhere(action) => Some(action),
+            Actions::Nothing => Some(&[]),
+            Actions::Scoped(points) => points
+                .iter()
+                .find(|(known, actions)| *known == point && !actions.is_empty())
+                .map(|(_, actions)| actions.as_slice()),
         }
     }
 }
@@ -101,12 +102,13 @@ fn inner(entry: &ScopedAction) -> Option<EnforcementAction> {
     entry.action.parse().ok().filter(|action| INNER.contains(action))
 }
 
-fn actions_at(entries: &[ScopedAction], point: EnforcementPoint) -> BTreeSet<EnforcementAction> {
+fn actions_at(entries: &[ScopedAction], point: EnforcementPoint) -> Vec<EnforcementAction> {
     let names = |entry: &&ScopedAction| {
         let mut points = entry.enforcement_points.iter().flatten();
         points.any(|named| named.name == "*" || named.name == point.as_str())
     };
-    entries.iter().filter(names).filter_map(inner).collect()
+    let actions: BTreeSet<_> = entries.iter().filter(names).filter_map(inner).collect();
+    actions.into_iter().collect()
 }
 
 fn check_scoped(entries: Option<&[ScopedAction]>) -> Result<(), ConstraintError> {

@@ -61,17 +61,19 @@ pub fn review<'c>(
             continue;
         }
         let Some(actions) = constraint.enforcement().at(evaluation.point) else { continue };
-        arena.reset();
         let violations = match constraint.matches(admission, evaluation.world.inventory) {
             Ok(false) => continue,
-            Ok(true) => violations(constraint, admission, evaluation, arena),
+            Ok(true) => {
+                arena.reset();
+                violations(constraint, admission, evaluation, arena)
+            }
             Err(message) => vec![failure(message)],
         };
         findings.extend(violations.into_iter().map(|violation| Finding {
             kind: constraint.kind().clone(),
             constraint: constraint.name().clone(),
             action: constraint.enforcement().name().clone(),
-            actions: actions.clone(),
+            actions: actions.to_vec(),
             message: violation.message,
             details: violation.details,
         }));

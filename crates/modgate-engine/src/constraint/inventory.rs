@@ -26,13 +26,25 @@ enum Child {
     Object(Value),
 }
 
-/// Why an object cannot be in the inventory.
+/// Why an object cannot be in the inventory; the texts are the original's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InventoryError {
-    /// It does not say what it is.
-    #[error("object has no `{0}`")]
-    Missing(&'static str),
+    /// No `apiVersion`.
+    #[error("invalid request object: resource {name} has no version")]
+    NoVersion {
+        /// The object's name.
+        name: String,
+    },
+    /// No `kind`.
+    #[error("invalid request object: resource {name} has no kind")]
+    NoKind {
+        /// The object's name.
+        name: String,
+    },
+    /// No `metadata.name`.
+    #[error("invalid request object: resource has no name")]
+    NoName,
 }
 
 impl Inventory {
@@ -116,18 +128,20 @@ impl Child {
 
 /// Where an object is, from the root (EV-15).
 fn path(object: &Value) -> Result<Vec<Str>, InventoryError> {
-    let text = |path: &[&str], what| match object.path(path).and_then(Value::as_str) {
-        None | Some("") => Err(InventoryError::Missing(what)),
-        Some(text) => Ok(Str::from(text)),
+    let text = |path: &[&str]| {
+        object.path(path).and_then(Value::as_str).filter(|text| !text.is_empty()).map(Str::from)
     };
-    let mut keys = vec!["inventory".into()];
-    match object.path(&["metadata", "namespace"]).and_then(Value::as_str) {
-        None | Some("") => keys.push("cluster".into()),
-        Some(namespace) => keys.extend(["namespace".into(), namespace.into()]),
+    let name = text(&["metadata", "name"]);
+    let shown = || name.as_deref().unwrap_or_default().to_owned();
+    let version =
+        text(&["apiVersion"]).ok_or_else(|| InventoryError::NoVersion { name: shown() })?;
+    let kind = text(&["kind"]).ok_or_else(|| InventoryError::NoKind { name: shown() })?;
+    let mut keys: Vec<Str> = vec!["inventory".into()];
+    match text(&["metadata", "namespace"]) {
+        Some(namespace) => keys.extend(["namespace".into(), namespace]),
+        None => keys.push("cluster".into()),
     }
-    keys.push(text(&["apiVersion"], "apiVersion")?);
-    keys.push(text(&["kind"], "kind")?);
-    keys.push(text(&["metadata", "name"], "metadata.name")?);
+    keys.extend([version, kind, name.ok_or(InventoryError::NoName)?]);
     Ok(keys)
 }
 
@@ -225,10 +239,22 @@ mod tests {
 
     #[test]
     fn objects_that_do_not_say_what_they_are() {
-        let mut inventory = Inventory::default();
-        assert_eq!(
-            inventory.insert(object(r#"{"apiVersion":"v1","kind":"Pod","metadata":{}}"#)),
-            Err(InventoryError::Missing("metadata.name"))
-        );
+        for (text, message) in [
+            (
+                r#"{"kind":"Object","metadata":{"name":"object"}}"#,
+                "invalid request object: resource object has no version",
+            ),
+            (
+                r#"{"apiVersion":"v1","metadata":{"name":"object"}}"#,
+                "invalid request object: resource object has no kind",
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Pod","metadata":{}}"#,
+                "invalid request object: resource has no name",
+            ),
+        ] {
+            let refused = Inventory::default().insert(object(text));
+            assert_eq!(refused.map_err(|error| error.to_string()), Err(message.to_owned()));
+        }
     }
 }
