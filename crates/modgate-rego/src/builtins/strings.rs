@@ -147,6 +147,7 @@ fn concat<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
         .map(|part| part.len().saturating_add(separator.len()))
         .fold(0, usize::saturating_add);
     context.allocate(length)?;
+    context.spend(length / 256)?;
     Ok(Some(context.heap.charged_string(&parts.join(separator))))
 }
 

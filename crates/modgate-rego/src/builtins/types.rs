@@ -65,6 +65,7 @@ fn to_number<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
 /// What Go's `strconv.ParseFloat` accepts of decimal numbers, kept as it is written unless that
 /// is no JSON number.
 fn parse_number<'a>(context: &mut Context<'a>, value: Value<'a>, text: &'a str) -> Outcome<'a> {
+    context.spend(text.len())?;
     let unsigned = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
     if matches!(unsigned.as_str(), "inf" | "infinity" | "nan") {
         return Err(operand::wrong_type(0, value, &["valid number string"]));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Flow, Machine, Stop, document::Call, error::EvalError, run::KEYS_NOT_UNIQUE};
 use crate::{
     ir::{Branch, Group, GroupId, GroupKind, Keyed, Leaf, Pattern, Rule, RuleId, Term},
-    value::{Heap, Limit, Value},
+    value::{Heap, Limit, Value, View},
 };
 
 const DOCUMENT_CONFLICT: &str = "complete rules must not produce multiple outputs";
@@ -184,7 +184,7 @@ impl<'a> Machine<'a> {
     ) -> Result<Option<Value<'a>>, Stop> {
         // Keys are compared with what is there, and hashed.
         for key in keys.iter().filter(|key| key.is_composite()) {
-            self.spend(key.cost())?;
+            self.charge_whole(*key)?;
         }
         if let Some(whole) = self.cache().document(id) {
             return Ok(whole.and_then(|whole| descend(whole, keys)));
@@ -216,6 +216,26 @@ impl<'a> Machine<'a> {
             self.cache_mut().set_entry(id, key, found);
         }
         Ok(found)
+    }
+
+    /// Charges for a walk over all of a value, parts of documents included.
+    fn charge_whole(&self, value: Value<'a>) -> Result<(), Stop> {
+        self.spend(value.cost())?;
+        match value.view() {
+            View::Array(items) => items
+                .iter()
+                .filter(|item| item.is_composite())
+                .try_for_each(|item| self.charge_whole(item)),
+            View::Set(items) => items
+                .iter()
+                .filter(|item| item.is_composite())
+                .try_for_each(|item| self.charge_whole(item)),
+            View::Object(members) => members.iter().try_for_each(|(key, member)| {
+                self.charge_whole(key)?;
+                self.charge_whole(member)
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn keyed_values(
