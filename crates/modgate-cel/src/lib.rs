@@ -1,15 +1,32 @@
-//! CEL as Kubernetes speaks it: the language and its type checker.
+//! CEL as Kubernetes speaks it: the language, its type checker and an evaluator.
 //!
-//! [`check`] reads an expression and finds its type; [`ast`] is its syntax, [`Env`] what it may
-//! name. Expressions cannot be evaluated yet.
+//! A [`Program`] is compiled once for an [`Env`] and evaluated many times: variables come from an
+//! [`Activation`], which may compute them when asked; values are built in an [`Arena`]. [`ast`] is
+//! the syntax.
+//!
+//! The checker knows every function of Kubernetes 1.36 that needs no cluster. The evaluator does
+//! not yet: times, optional lists, most of the string and list functions and Kubernetes' own types
+//! end in [`EvalError::Unimplemented`].
 //!
 //! ```
-//! use modgate_cel::{Env, Type, check};
+//! use modgate_cel::{Activation, Arena, Env, Program, Type, Val};
+//! use modgate_value::{Budget, Value};
+//!
+//! struct Review(Value);
+//!
+//! impl Activation for Review {
+//!     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
+//!         (name == "object").then(|| Val::json(&self.0))
+//!     }
+//! }
 //!
 //! let env = Env::new().with("object", Type::Dyn);
-//! assert_eq!(check("object.spec.replicas > 3", &env)?.ty.to_string(), "bool");
-//! assert!(check("1 == 'a'", &env).is_err());
-//! # Ok::<(), modgate_cel::Errors>(())
+//! let program = Program::compile("object.spec.replicas > 3", &env)?;
+//! let review = Review(Value::from_json(br#"{"spec": {"replicas": 5}}"#)?);
+//! let (arena, budget) = (Arena::new(), Budget::unlimited());
+//! let (value, _cost) = program.eval(&review, &arena, &budget, 1_000_000)?;
+//! assert!(matches!(value, Val::Bool(true)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Limits
@@ -20,12 +37,18 @@
 pub mod ast;
 mod check;
 mod error;
+mod eval;
 mod functions;
 mod lexer;
 mod parser;
+mod program;
 mod types;
+mod value;
 
 pub use check::{Checked, Env, check};
 pub use error::{Errors, Issue};
+pub use eval::{Activation, EvalError};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
+pub use program::{Arena, Program};
 pub use types::Type;
+pub use value::Val;
