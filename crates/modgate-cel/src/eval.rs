@@ -555,6 +555,61 @@ impl<'a> Machine<'a> {
                 }
                 self.text(&out)
             }
+            ("charAt", [Val::String(text), Val::Int(index)]) => {
+                let start = place(text, *index)?;
+                let rest = text.get(start..).unwrap_or_default();
+                let length = rest.chars().next().map_or(0, char::len_utf8);
+                Ok(Val::String(rest.get(..length).unwrap_or_default()))
+            }
+            ("substring", [Val::String(text), Val::Int(from)]) => {
+                Ok(Val::String(text.get(place(text, *from)?..).unwrap_or_default()))
+            }
+            ("substring", [Val::String(text), Val::Int(from), Val::Int(to)]) => {
+                if from > to {
+                    return failed(format!("invalid substring range. start: {from}, end: {to}"));
+                }
+                let range = place(text, *from)?..place(text, *to)?;
+                Ok(Val::String(text.get(range).unwrap_or_default()))
+            }
+            ("first" | "last", [list]) if list.is_list() => {
+                let size = list.size().unwrap_or(0);
+                let index = if function == "first" { 0 } else { size.saturating_sub(1) };
+                match list.entry(index) {
+                    Some((_, value)) => self.some(value),
+                    None => Ok(Val::Optional(None)),
+                }
+            }
+            ("reverse", [list]) if list.is_list() => {
+                let size = list.size().unwrap_or(0);
+                self.budget.spend(size as u64)?;
+                let items = (0..size).rev().filter_map(|index| list.entry(index));
+                self.list(&items.map(|(_, value)| value).collect::<Vec<_>>())
+            }
+            ("indexOf" | "lastIndexOf", [list, wanted]) if list.is_list() => {
+                let mut found = -1;
+                for index in 0..list.size().unwrap_or(0) {
+                    if let Some((Val::Int(at), value)) = list.entry(index)
+                        && (found < 0 || function == "lastIndexOf")
+                        && self.equal(value, *wanted)?
+                    {
+                        found = at;
+                    }
+                }
+                Ok(Val::Int(found))
+            }
+            ("distinct", [list]) if list.is_list() => {
+                let mut kept: Vec<Val<'a>> = Vec::new();
+                'items: for index in 0..list.size().unwrap_or(0) {
+                    let Some((_, value)) = list.entry(index) else { break };
+                    for other in &kept {
+                        if self.equal(*other, value)? {
+                            continue 'items;
+                        }
+                    }
+                    kept.push(value);
+                }
+                self.list(&kept)
+            }
             ("string", [value]) => match value {
                 Val::String(_) => Ok(*value),
                 Val::Bool(value) => self.text(&value.to_string()),
@@ -604,6 +659,13 @@ impl<'a> Machine<'a> {
             _ => Err(EvalError::Unimplemented(function.to_owned())),
         }
     }
+}
+
+/// The byte at which the character number `index` starts, or the end.
+fn place(text: &str, index: i64) -> Result<usize> {
+    let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    let found = usize::try_from(index).ok().and_then(|index| starts.into_iter().nth(index));
+    found.map_or_else(|| failed(format!("index out of range: {index}")), Ok)
 }
 
 /// The integer below, towards zero, if it is strictly within 64 bits.
