@@ -501,6 +501,17 @@ fn rego_checks() {
             "{rego}\n{found}"
         );
     }
+    let external =
+        "package p\nviolation[{\"msg\": \"m\"}] {\n  external_data({\"provider\": \"x\"})\n}";
+    assert_eq!(refusal(&probe(external)), "accepted");
+    let without_external = TemplateOptions { external_data: false, ..TemplateOptions::default() };
+    let refused = CompiledTemplate::compile(&probe(external), &without_external).map(|_| ());
+    assert_eq!(
+        refused.map_err(|error| error.to_string()),
+        Err("unable to compile modules: 1 error occurred: template:3: rego_type_error: undefined \
+             function external_data"
+            .to_owned())
+    );
     let without_inventory =
         TemplateOptions { referential_rules: false, ..TemplateOptions::default() };
     let resource = probe(&violation("data.inventory.cluster"));
@@ -922,6 +933,77 @@ fn corner_cases_of_matching() {
         &probe_constraint(""),
     );
     assert_eq!(answer(&[&everywhere], &connect).message, "[c] m", "EV-22");
+}
+
+#[test]
+fn upstreams_tables_of_matching() {
+    let Some(dir) = corpora() else {
+        println!("skipped: the corpora are not here; set MODGATE_CONFORMANCE");
+        return;
+    };
+    let table = |name: &str| {
+        let path = dir.join("gatekeeper/unit").join(name);
+        list(&Value::from_json(read(&path).as_bytes()).expect(name), "cases").to_vec()
+    };
+    let template = template(&probe("package p\nviolation[{\"msg\": \"matched\"}] { true }"));
+    let run = |case: &Value, object: Value, namespace: Option<&Value>, source| {
+        let mut resource = probe_constraint("{}").as_object().cloned().expect("an object");
+        let block = case.get("match").cloned().expect("match");
+        resource.insert("spec", [("match", block)].into_iter().collect());
+        let compiled = CompiledConstraint::compile(
+            &resource.into(),
+            template.clone(),
+            &ConstraintOptions::default(),
+        );
+        let constraint = match compiled {
+            Ok(constraint) => constraint,
+            Err(error) => return error.to_string(),
+        };
+        let admission = Admission::of_object(object, namespace).with_source(source);
+        let found = ask(&[&constraint], &admission, &Inventory::default(), EnforcementPoint::Audit);
+        found.into_iter().map(|finding| finding.message).collect()
+    };
+    let expected = |case: &Value, want: &str, name: &str| match text(case, "error") {
+        "" if case.get(want) == Some(&Value::Bool(true)) => "matched".to_owned(),
+        "" => String::new(),
+        // MA-20: a constraint with such a selector is refused when it is loaded.
+        error if error.ends_with("is not a valid label selector operator") => {
+            "invalid Constraint: spec.labelSelector.matchExpressions[0].operator: Invalid value: \
+             \"Invalid\": not a valid selector operator"
+                .to_owned()
+        }
+        error => format!(
+            "unable to match constraints: error matching the requested object: {name} :{error}"
+        ),
+    };
+    let cases = table("match.json");
+    assert_eq!(cases.len(), 46);
+    for case in &cases {
+        let object = case.get("object").cloned().expect("object");
+        let name = object.path(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+        let expected = expected(case, "wantMatch", name);
+        let source = match text(case, "source") {
+            "Original" => Some(Source::Original),
+            "Generated" => Some(Source::Generated),
+            _ => None,
+        };
+        let namespace = case.get("namespace").filter(|namespace| !namespace.is_null());
+        assert_eq!(run(case, object, namespace, source), expected, "{}", case.to_json());
+    }
+    let cases = table("match-names.json");
+    assert_eq!(cases.len(), 7);
+    for case in &cases {
+        let metadata: Value = [("name", "objectName"), ("generateName", "generateName")]
+            .into_iter()
+            .map(|(key, from)| (key, Value::from(text(case, from))))
+            .collect();
+        let object: Value =
+            [("apiVersion", "v1".into()), ("kind", "Pod".into()), ("metadata", metadata)]
+                .into_iter()
+                .collect();
+        let found = run(case, object, None, Some(Source::Original));
+        assert_eq!(found, expected(case, "want", ""), "{}", case.to_json());
+    }
 }
 
 #[test]
