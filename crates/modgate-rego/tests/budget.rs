@@ -214,7 +214,7 @@ fn text_grows_within_its_budget() {
         let run = run(&source, &input, limits);
         println!("{:>9?} {:>4} MiB {expression}", run.taken, run.held >> 20);
         // Blocks of the arena double in size.
-        if !run.spent() || run.held > 4 * 8 << 20 {
+        if !run.spent() || run.held > (4 * 8) << 20 {
             failures.push(format!("{expression}: {}, {} MiB", run.brief(), run.held >> 20));
         }
     }

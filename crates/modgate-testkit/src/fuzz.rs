@@ -12,6 +12,13 @@ use std::ops::ControlFlow;
 
 use anyhow::Result;
 use modgate_engine::EngineConfig;
+use modgate_rego::{
+    Capabilities,
+    ast::{Module, RegoVersion},
+    ir::{GroupId, Program},
+    parser,
+    value::{Arena, Heap},
+};
 use modgate_select::{Expr, PatchSelect, Shape, Val};
 use modgate_template::{Data, Env, Isolated, Template};
 use modgate_value::{Budget, Limits, Value, budget::Frozen, regex::GoRegex, yaml};
@@ -39,6 +46,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "select", run: select, seeds: seeds_select },
     Target { name: "template", run: template, seeds: seeds_template },
     Target { name: "patch", run: patch, seeds: seeds_patch },
+    Target { name: "rego_parse", run: rego_parse, seeds: seeds_rego },
+    Target { name: "rego_compile", run: rego_compile, seeds: seeds_rego },
+    Target { name: "rego", run: rego, seeds: seeds_rego },
 ];
 
 impl Target {
@@ -108,6 +118,35 @@ pub fn regex(data: &[u8]) {
     assert!(GoRegex::new(&modgate_value::regex::quote_meta(pattern)).is_ok(), "{pattern:?}");
 }
 
+/// Rego: whatever compiles is evaluated, every document of it, within its budget.
+pub fn rego(data: &[u8]) {
+    let Some((text, input)) = halves(data) else { return };
+    let input = Value::from_json(input).ok();
+    for version in [RegoVersion::V0, RegoVersion::V1] {
+        let Ok(module) = parser::parse_module("fuzz.rego", text, version) else {
+            continue;
+        };
+        let Ok(program) = Program::compile(&[module], &Capabilities::default()) else { continue };
+        let budget = Budget::new(LIMITS, &Frozen);
+        for group in 0..program.groups.len() {
+            let group = GroupId(u32::try_from(group).unwrap_or(u32::MAX));
+            let arena = Arena::new();
+            let context = modgate_rego::eval::Context {
+                input: input.as_ref().map(modgate_rego::value::Value::json),
+                data: None,
+                heap: Heap::new(&arena, &budget),
+                host: &modgate_rego::builtins::Isolated,
+                strict_builtin_errors: false,
+                tracer: None,
+            };
+            let value = modgate_rego::eval::document(&program, group, context);
+            if let Ok(Some(value)) = value {
+                let _ = value.to_text(&budget);
+            }
+        }
+    }
+}
+
 /// Select expressions: both ways of evaluating a criterion see the same values.
 pub fn select(data: &[u8]) {
     let Some((text, document)) = halves(data) else { return };
@@ -155,6 +194,39 @@ pub fn patch(data: &[u8]) {
         EngineConfig { request_limits: LIMITS, rule_limits: LIMITS, ..EngineConfig::default() };
     if let Err(error) = kubemod::try_rule(rule, &object, config) {
         panic_with("rule", &format!("{error:#}"));
+    }
+}
+
+const VERSIONS: [RegoVersion; 2] = [RegoVersion::V0, RegoVersion::V1];
+
+/// The parser of Rego: what is refused is refused at a place of the text.
+pub fn rego_parse(data: &[u8]) {
+    let Some((text, _)) = halves(data) else { return };
+    for version in VERSIONS {
+        if let Err(errors) = parser::parse_module("fuzz", text, version) {
+            assert!(!errors.is_empty(), "{text:?}");
+            for error in errors {
+                let span = error.span;
+                assert!(span.start as usize <= text.len(), "{text:?}: {}", error.detailed());
+            }
+        }
+        let _ = parser::parse_query(text, version);
+    }
+}
+
+fn rego_modules(text: &str) -> impl Iterator<Item = Module> + use<'_> {
+    VERSIONS.into_iter().filter_map(|version| parser::parse_module("fuzz", text, version).ok())
+}
+
+/// The compiler of Rego: the same text gives the same errors.
+pub fn rego_compile(data: &[u8]) {
+    let Some((text, _)) = halves(data) else { return };
+    for module in rego_modules(text) {
+        let modules = [module];
+        let errors = Program::compile(&modules, &Capabilities::default()).err();
+        let again = Program::compile(&modules, &Capabilities::default()).err();
+        assert_eq!(errors, again, "{text:?}");
+        assert!(errors.is_none_or(|errors| !errors.is_empty()), "{text:?}");
     }
 }
 
@@ -225,6 +297,18 @@ fn seeds_template(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
         let data = document.get("data").map(Value::to_json).unwrap_or_default();
         let templates = elements(document, "cases").filter_map(|case| text(case, "template"));
         seeds.extend(templates.map(|template| pair(template, &data)));
+    }
+}
+
+fn seeds_rego(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    if !name.starts_with("languages/rego") {
+        return;
+    }
+    for case in elements(document, "cases") {
+        let input = case.get("input").map(Value::to_json).unwrap_or_default();
+        seeds.extend(text(case, "src").map(|source| pair(source, &input)));
+        let modules = elements(case, "modules").filter_map(Value::as_str);
+        seeds.extend(modules.map(|module| pair(module, &input)));
     }
 }
 

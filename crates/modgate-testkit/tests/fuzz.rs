@@ -57,8 +57,32 @@ fn mutations(target: &Target, seeds: &[Vec<u8>]) {
     }
 }
 
-const PIECES: &[&str] =
-    &["[", "]", "{{", "}}", "(", "$", "..", "\0", "&a", "*a", "<<:", "-1", "#0", "\"", "\\", "1e9"];
+const PIECES: &[&str] = &[
+    "[",
+    "]",
+    "{{",
+    "}}",
+    "(",
+    "$",
+    "..",
+    "\0",
+    "&a",
+    "*a",
+    "<<:",
+    "-1",
+    "#0",
+    "\"",
+    "\\",
+    "1e9",
+    "not ",
+    "some x in ",
+    ":= ",
+    " with input as ",
+    " | ",
+    "\n",
+    "else ",
+    "every ",
+];
 
 fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let at = random.below(input.len() + 1);
