@@ -1,13 +1,15 @@
 //! From a constraint to a [`CompiledConstraint`] (spec 1.4, 3.2, 5.3 and 6.6).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use modgate_api::{
     constraints::{self as wire, Constraint},
     matching::{LabelSelector, Match},
     meta::split_api_version,
 };
-use modgate_value::{DecodeError, Object, Str, Value, gofmt};
+use modgate_value::{
+    Budget, DecodeError, Exhausted, Limits, Object, Str, Value, budget::Frozen, gofmt,
+};
 
 use super::{
     action::Enforcement, admission::Admission, defaults, inventory::Inventory,
@@ -21,6 +23,9 @@ pub struct ConstraintOptions {
     /// Whether actions nobody knows are accepted (`--disable-enforcementaction-validation`).
     pub any_enforcement_action: bool,
 }
+
+/// What filling in the defaults of one constraint may cost.
+const DEFAULTS: Limits = Limits { steps: 10_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 /// A constraint that is ready to judge. Holding one is the proof that it is valid.
 #[derive(Debug, Clone)]
@@ -51,6 +56,9 @@ pub enum ConstraintError {
     /// Its enforcement action (AD-33).
     #[error("{0}")]
     Action(String),
+    /// The schema's defaults would make its parameters too large.
+    #[error("invalid Constraint: defaults of spec.parameters: {0}")]
+    Defaults(#[from] Exhausted),
 }
 
 impl ConstraintError {
@@ -74,6 +82,8 @@ impl CompiledConstraint {
         template: Arc<CompiledTemplate>,
         options: &ConstraintOptions,
     ) -> Result<Self, ConstraintError> {
+        let constraint = Constraint::from_value(resource)?;
+        check_identity(&constraint, &template)?;
         for member in ["match", "parameters"] {
             if resource.path(&["spec", member]).is_some_and(Value::is_null) {
                 return Err(ConstraintError::Schema(format!(
@@ -82,15 +92,13 @@ impl CompiledConstraint {
                 )));
             }
         }
-        let constraint = Constraint::from_value(resource)?;
-        check_identity(&constraint, &template)?;
         let spec = constraint.spec.as_ref();
         let matching = spec.and_then(|spec| spec.matching.as_ref());
         let criteria = matching.map(compile_match).transpose()?;
         let mut warnings = Vec::new();
         let enforcement = Enforcement::compile(spec, options, &mut warnings)?;
         Ok(Self {
-            parameters: parameters(resource.get("spec"), template.schema()),
+            parameters: parameters(resource.get("spec"), template.schema())?,
             name: constraint.metadata.name,
             generation: constraint.metadata.generation,
             template,
@@ -238,13 +246,13 @@ fn check_selector(selector: &LabelSelector) -> Result<(), ConstraintError> {
 }
 
 /// `spec.parameters` with the schema's defaults; without a `spec` nothing is defaulted (EV-10).
-fn parameters(spec: Option<&Value>, schema: Option<&Value>) -> Value {
+fn parameters(spec: Option<&Value>, schema: Option<&Value>) -> Result<Value, Exhausted> {
     let nothing = || Value::from(Object::default());
-    let Some(spec) = spec else { return nothing() };
+    let Some(spec) = spec else { return Ok(nothing()) };
     let given = spec.get("parameters");
-    let Some(schema) = schema else { return given.cloned().unwrap_or_else(nothing) };
+    let Some(schema) = schema else { return Ok(given.cloned().unwrap_or_else(nothing)) };
     match given.or_else(|| schema.get("default")) {
-        Some(value) => defaults::fill(value, schema),
-        None => nothing(),
+        Some(value) => defaults::fill(value, schema, &Budget::new(DEFAULTS, &Frozen)),
+        None => Ok(nothing()),
     }
 }
