@@ -1,6 +1,13 @@
 //! Hostile programs end in an error or a result, in little time and on an ordinary stack.
 
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "test code, helpers included"
+)]
 
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,14 @@
 //! number of failing cases in [`BEHIND`]; the test fails when a figure is worse and also when it
 //! is better, so that the table only ever shrinks.
 
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "test code, helpers included"
+)]
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 

@@ -1,7 +1,14 @@
 //! Programs of our own against what OPA 1.19 said about them: solutions, errors, their words and
 //! places. `MODGATE_PROGRAMS` names another recording to compare with.
 
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "test code, helpers included"
+)]
 
 use std::{
     env, fs,

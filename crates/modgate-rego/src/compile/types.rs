@@ -899,7 +899,7 @@ impl<'c> Checker<'c> {
             };
             match &key.kind {
                 TermKind::Const(id) => {
-                    let Some(value) = self.constant(*id) else { return None };
+                    let value = self.constant(*id)?;
                     match ty.select(value) {
                         Some(next) => ty = next,
                         None => return wrong(self, format!("have: {}", value.to_json())),
