@@ -1,6 +1,8 @@
 //! Suites over `kubemod/`: KubeMod's own test data and what was recorded from it.
 
 pub(crate) mod cases;
+#[cfg(test)]
+mod differential;
 pub(crate) mod expressions;
 mod harness;
 pub(crate) mod matching;

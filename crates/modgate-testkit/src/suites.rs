@@ -1,6 +1,17 @@
 //! Which file of a corpus is run by what.
 
-use anyhow::Result;
+use std::{
+    collections::BTreeMap,
+    num::NonZero,
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Result, anyhow};
 use modgate_value::yaml;
 
 use crate::{
@@ -90,25 +101,55 @@ impl Run {
         {
             files.retain(|file| file.name.contains(filter));
         }
+        let mut to_run = Vec::new();
         for file in files {
             if EXEMPT.iter().any(|exempt| matches(exempt, &file.name)) {
                 report.exempt += cases_in(&file);
             } else if let Some(suite) = SUITES.iter().find(|suite| matches(suite.name, &file.name))
             {
-                report.files.extend(self.run_file(suite, &file));
+                to_run.push((suite, file));
             } else if let Some(pending) = PENDING.iter().find(|it| matches(it.corpus, &file.name)) {
                 count_pending(&mut report.pending, pending, &file);
             } else if !is_support(&file.name) {
                 report.unknown.push(file.name);
             }
         }
+        report.files = self.run_files(&to_run);
         Ok(report)
+    }
+
+    /// Runs files on all cores; the reports come in the order of the files.
+    fn run_files(&self, files: &[(&Suite, CorpusFile)]) -> Vec<FileReport> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(BTreeMap::new());
+        let work = || {
+            let mut own = Vec::new();
+            while let Some((suite, file)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                own.push((file.path.clone(), self.run_file(suite, file)));
+            }
+            if let Ok(mut done) = done.lock() {
+                done.extend(own);
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        thread::scope(|scope| {
+            for _ in 1..cores {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut done = done.into_inner().unwrap_or_default();
+        files.iter().filter_map(|(_, file)| done.remove(&file.path).flatten()).collect()
     }
 
     fn run_file(&self, suite: &Suite, file: &CorpusFile) -> Option<FileReport> {
         let whole_file = self.filter.as_deref().is_none_or(|filter| file.name.contains(filter));
         let mut cases = Vec::new();
-        let error = (suite.run)(file, &self.roots, &mut cases).err();
+        // Nothing a case holds may panic; what does fails the file, and the run goes on.
+        let ran =
+            panic::catch_unwind(AssertUnwindSafe(|| (suite.run)(file, &self.roots, &mut cases)));
+        let error =
+            ran.unwrap_or_else(|_| Err(anyhow!("panicked after {} cases", cases.len()))).err();
         if let Some(filter) = self.filter.as_deref().filter(|_| !whole_file) {
             cases.retain(|case| format!("{}#{}", file.name, case.id).contains(filter));
             if cases.is_empty() {

@@ -16,6 +16,8 @@ pub(super) fn text_of(document: &Value) -> Option<Str> {
 
 /// The configuration the annotation holds, patched along with the object.
 pub(super) struct LastApplied<'t> {
+    /// As the object came with it.
+    received: Option<&'t str>,
     tree: Option<Tree<'t>>,
     touched: bool,
     error: Option<String>,
@@ -28,7 +30,7 @@ impl<'t> LastApplied<'t> {
             Some(Ok(tree)) => (Some(tree), None),
             Some(Err(error)) => (None, Some(error.to_string())),
         };
-        Self { tree, touched: false, error }
+        Self { received: text, tree, touched: false, error }
     }
 
     /// Applies what was just applied to the object. After a failure the annotation stays as it was
@@ -59,12 +61,16 @@ impl<'t> LastApplied<'t> {
         patched
     }
 
-    /// Puts the patched text into the document, unless nothing was applied or the rules removed
-    /// the annotations altogether.
+    /// Puts the patched text into the document, or the received one where it could not be patched
+    /// and the rules took it away; nothing where they removed the annotations altogether.
     pub(super) fn finish(self, document: Value) -> Value {
-        let Some(tree) = self.tree.filter(|_| self.touched) else { return document };
+        let Some(received) = self.received else { return document };
         let mut text = String::new();
-        tree.write(&mut text);
+        match self.tree.filter(|_| self.touched) {
+            Some(tree) => tree.write(&mut text),
+            None if text_of(&document).as_deref() == Some(received) => return document,
+            None => text.push_str(received),
+        }
         set(&document, text).unwrap_or(document)
     }
 }

@@ -168,6 +168,12 @@ pub(crate) fn required(rules: &[Value], request: &Request<'_>) -> (Answer, Vec<&
     (ours, applying)
 }
 
+/// modgate's answer alone.
+#[cfg(test)]
+pub(super) fn answer_of_ours(rules: &[Value], request: &Request<'_>) -> Answer {
+    answer(rules, request, &[])
+}
+
 /// Whether two answers are the same decision with the same effect.
 pub(crate) fn same_answer(a: &Answer, b: &Answer) -> bool {
     let (Answer::Decided(a), Answer::Decided(b)) = (a, b) else { return false };
@@ -263,6 +269,10 @@ impl Model<'_> {
             return Ok(decided(true, 200, "failed to calculate patch", Some(object), true));
         }
         self.restore_annotation(&object, &mut state)?;
+        let changed = !same(&self.back_to_object(&object, &state.document), &object);
+        if changed && self.request.operation == "DELETE" && !self.like(Original::PatchesDeletions) {
+            state.failed = true;
+        }
         let rejections = self.rejections(&rules, &mut state);
         if !rejections.is_empty() {
             let reason =
@@ -283,7 +293,7 @@ impl Model<'_> {
             return Ok(decided(true, 200, "non-patched ok", Some(patched), state.failed));
         }
         if self.request.operation == "DELETE" && !self.like(Original::PatchesDeletions) {
-            return Ok(decided(true, 200, "non-patched ok", Some(object.clone()), true));
+            return Ok(decided(true, 200, "non-patched ok", Some(object.clone()), state.failed));
         }
         if self.like(Original::NullElements) && fills_null_element(object, &patched) {
             return Err(Broken("the patch inserts where it should replace"));
