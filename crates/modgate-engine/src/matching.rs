@@ -314,14 +314,11 @@ impl Wildcard {
         }
     }
 
-    /// Against `metadata.name`, or the beginning that `metadata.generateName` gives.
+    /// Against `metadata.name`, or the beginning that `metadata.generateName` gave it (MA-11).
     fn matches_name(&self, object: &Value) -> bool {
-        let name = metadata(object, "name");
-        if !name.is_empty() {
-            return self.matches(name);
-        }
-        // The end of a generated name is not known yet.
-        matches!(self, Self::Prefix(_) | Self::Contains(_))
-            && self.matches(metadata(object, "generateName"))
+        // How a name of that beginning will end cannot be known.
+        let beginning = matches!(self, Self::Prefix(_) | Self::Contains(_));
+        self.matches(metadata(object, "name"))
+            || beginning && self.matches(metadata(object, "generateName"))
     }
 }
