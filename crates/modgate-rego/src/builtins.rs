@@ -6,7 +6,7 @@
 //! and keeps the `&'static Builtin`. The evaluator makes one [`Context`] per evaluation and calls
 //! `(builtin.eval)(&mut context, &arguments)` with as many arguments as declared:
 //!
-//! - `Ok(Some(value))`: the result. A [`Builtin::relation`] returns an array of all its results,
+//! - `Ok(Some(value))`: the result. A relation ([`Builtin::relation`](field@Builtin::relation)) returns an array of all its results,
 //!   each of which the call yields in turn.
 //! - `Ok(None)`: the call is undefined.
 //! - `Err(BuiltinError::Limit(_))` ends the evaluation, as does `Err(BuiltinError::Conflict(_))`.
@@ -15,7 +15,7 @@
 //!
 //! Long work charges the budget as it goes. What needs the outside asks the [`Host`], and fails
 //! with an error that says so when the host does not grant it. A
-//! [`nondeterministic`](Builtin::nondeterministic) built-in gives the same result for the same
+//! [`nondeterministic`](field@Builtin::nondeterministic) built-in gives the same result for the same
 //! arguments throughout one [`Context`].
 //!
 //! Error texts are OPA's (`v1/topdown/*.go`).

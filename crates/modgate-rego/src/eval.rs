@@ -1,7 +1,7 @@
 //! Evaluates a [`Program`] by walking it.
 //!
 //! This is the plain evaluator: it does what the [`ir`](crate::ir) says, statement by statement,
-//! and is the measure of every faster one. Read [`Context`] and [`Machine::run`] first.
+//! and is the measure of every faster one. Read [`Context`] and `Machine::run` first.
 //!
 //! A body is run with a continuation that is called once per success. Statements that succeed at
 //! most once are handled in a loop; only a statement with several values makes the evaluator call

@@ -106,7 +106,7 @@ pub struct Node {
     /// The nodes below, by key (compared as constants: each constant has one id).
     pub children: BTreeMap<ConstId, NodeId>,
     /// The rules that define the document here. Descending stops at a node with a group: when the
-    /// group is [`GroupKind::Partial`], it holds the rules of the nodes below as well.
+    /// group is [`GroupKind::Object`], it holds the rules of the nodes below as well.
     pub group: Option<GroupId>,
 }
 
