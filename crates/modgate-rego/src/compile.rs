@@ -127,8 +127,8 @@ impl<'m> Compiler<'m> {
         let mut drafts = self.resolve(&mut late);
         self.errors.finish()?;
         conflicts.finish()?;
-        for (code, span, message, details) in late {
-            self.errors.push_with(code, span, message, details);
+        for late in late {
+            self.errors.push_late(late);
         }
         self.errors.finish()?;
 
@@ -286,7 +286,7 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    fn resolve(&mut self, late: &mut Vec<resolve::Late>) -> Vec<Draft> {
+    fn resolve(&mut self, late: &mut Vec<errors::Late>) -> Vec<Draft> {
         let mut drafts = Vec::new();
         let mut next = 0;
         for (index, module) in self.modules.iter().enumerate() {
@@ -503,8 +503,8 @@ fn compile_query(
     let (body, outputs) = resolver.query(&body);
     let mut vars = resolver.finish();
     errors.finish()?;
-    for (code, span, message, details) in late {
-        errors.push_with(code, span, message, details);
+    for late in late {
+        errors.push_late(late);
     }
     errors.finish()?;
     let body = expand::body(&mut vars, body);

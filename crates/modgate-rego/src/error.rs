@@ -61,13 +61,24 @@ pub struct Error {
     pub span: Span,
     /// Lines that say more: the offending line and a caret, or types that do not fit.
     pub details: Vec<String>,
+    /// Advice, such as a known name that is close to an unknown one.
+    pub help: Option<String>,
 }
 
 impl Error {
     /// An error at a place of `text`.
     pub(crate) fn at(code: Code, file: &Str, text: &str, span: Span, message: String) -> Self {
         let (line, column, _) = locate(text, span.start as usize);
-        Self { code, message, file: file.clone(), line, column, span, details: Vec::new() }
+        Self {
+            code,
+            message,
+            file: file.clone(),
+            line,
+            column,
+            span,
+            details: Vec::new(),
+            help: None,
+        }
     }
 
     /// With the line it is in and a caret below the place.

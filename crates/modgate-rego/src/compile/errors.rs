@@ -15,6 +15,16 @@ pub(super) struct Text<'m> {
     pub(super) text: &'m str,
 }
 
+/// An error to report when earlier stages find none.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub(super) code: Code,
+    pub(super) span: Span,
+    pub(super) message: String,
+    pub(super) details: Vec<String>,
+    pub(super) help: Option<String>,
+}
+
 /// The errors found so far.
 #[derive(Debug)]
 pub(super) struct Errors<'m> {
@@ -56,6 +66,17 @@ impl<'m> Errors<'m> {
             && let Some(error) = self.found.last_mut()
         {
             error.details = details;
+        }
+    }
+
+    /// With advice.
+    pub(super) fn push_late(&mut self, late: Late) {
+        let before = self.found.len();
+        self.push_with(late.code, late.span, late.message, late.details);
+        if self.found.len() > before
+            && let Some(error) = self.found.last_mut()
+        {
+            error.help = late.help;
         }
     }
 

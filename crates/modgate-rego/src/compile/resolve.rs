@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use modgate_value::{Str, Value};
 
 use super::{
-    errors::Errors,
+    errors::{Errors, Late},
     hir::{
         Body, Callee, Collect, Comprehension, Every, Expr, ExprKind, Root, Term, TermKind, Var,
         Vars, With, WithTarget, WithValue,
@@ -78,9 +78,6 @@ struct Scope {
     /// Variables that have to be used, and where they were declared.
     declared: Vec<(Var, Span)>,
 }
-
-/// An error to report when earlier stages find none: code, place, message, details.
-pub(super) type Late = (Code, Span, String, Vec<String>);
 
 /// Resolves the names of one rule.
 pub(super) struct Resolver<'c, 'm> {
@@ -210,12 +207,13 @@ impl<'c, 'm> Resolver<'c, 'm> {
                     TermKind::Ref(Root::Input, _) => "input",
                     _ => "data",
                 };
-                self.late.push((
-                    Code::UnsafeVar,
+                self.late.push(Late {
+                    code: Code::UnsafeVar,
                     span,
-                    format!("var {root} is unsafe"),
-                    Vec::new(),
-                ));
+                    message: format!("var {root} is unsafe"),
+                    details: Vec::new(),
+                    help: None,
+                });
                 return Term { kind: TermKind::Array(Vec::new()), span };
             }
             _ => return self.term(term),
@@ -883,8 +881,8 @@ impl<'c, 'm> Resolver<'c, 'm> {
                     .filter(|group| matches!(group.kind, GroupKind::Function { .. }))
                     .map(|group| self.symbols.path_text(&group.path))
                     .collect();
-                let hint = nearest(&text, known.iter().map(String::as_str));
-                self.late(span, format!("undefined function {text}{hint}"));
+                let help = nearest(&text, known.iter().map(String::as_str));
+                self.late_with(span, format!("undefined function {text}"), Vec::new(), help);
                 return None;
             }
         };
@@ -903,14 +901,14 @@ impl<'c, 'm> Resolver<'c, 'm> {
 
     fn builtin(&mut self, name: &str, args: &[Term], output: bool, span: Span) -> Option<Callee> {
         let Some(signature) = self.symbols.signature(name) else {
-            let hint = nearest(name, builtins::all().map(|builtin| builtin.name));
-            self.late(span, format!("undefined function {name}{hint}"));
+            let help = nearest(name, builtins::all().map(|builtin| builtin.name));
+            self.late_with(span, format!("undefined function {name}"), Vec::new(), help);
             return None;
         };
         let arity = signature.arity as usize;
         if args.len() != arity && !(output && args.len() == arity + 1) {
             let details = super::types::arity_details(self.symbols, name, args, !output);
-            self.late_with(span, format!("{name}: arity mismatch"), details);
+            self.late_with(span, format!("{name}: arity mismatch"), details, None);
             return None;
         }
         if signature.deprecated && !self.deprecated_allowed {
@@ -923,12 +921,18 @@ impl<'c, 'm> Resolver<'c, 'm> {
     }
 
     fn late(&mut self, span: Span, message: String) {
-        self.late_with(span, message, Vec::new());
+        self.late_with(span, message, Vec::new(), None);
     }
 
-    fn late_with(&mut self, span: Span, message: String, details: Vec<String>) {
+    fn late_with(
+        &mut self,
+        span: Span,
+        message: String,
+        details: Vec<String>,
+        help: Option<String>,
+    ) {
         let span = self.at(span);
-        self.late.push((Code::Type, span, message, details));
+        self.late.push(Late { code: Code::Type, span, message, details, help });
     }
 }
 
@@ -1009,30 +1013,75 @@ fn dotted(parts: &[ast::Term]) -> String {
     name
 }
 
-/// A hint at the known name that is closest to `name`, when one is close.
-fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
-    let limit = (name.len() / 4).clamp(1, 3);
+/// The known name that is closest to `name`, when one is close.
+fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
+    let limit = (name.len() / 3).clamp(1, 3);
     known
         .filter(|candidate| !candidate.starts_with("internal."))
         .map(|candidate| (distance(name, candidate, limit), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()
-        .map_or_else(String::new, |(_, candidate)| format!(" (did you mean `{candidate}`?)"))
+        .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
 }
 
-/// The edit distance of two names, or more than `limit` when it is greater.
+/// How many letters have to be added, dropped, changed or swapped with the next one to make one
+/// name of the other; more than `limit` when it is more.
 fn distance(left: &str, right: &str, limit: usize) -> usize {
     if left.len().abs_diff(right.len()) > limit || left.len() > 128 {
         return limit + 1;
     }
-    let mut row: Vec<usize> = (0..=right.len()).collect();
+    let right = right.as_bytes();
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=right.len()).collect();
+    let mut previous = 0;
     for (index, a) in left.bytes().enumerate() {
-        let mut next = vec![index + 1];
-        for (&diagonal, (&above, b)) in row.iter().zip(row.iter().skip(1).zip(right.bytes())) {
-            let before = next.last().copied().unwrap_or(0);
-            next.push((diagonal + usize::from(a != b)).min(above + 1).min(before + 1));
+        let mut row = vec![index + 1];
+        for (at, b) in right.iter().copied().enumerate() {
+            let cell = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX / 2);
+            let mut best = (cell(&last, at) + usize::from(a != b))
+                .min(cell(&last, at + 1) + 1)
+                .min(cell(&row, at) + 1);
+            let swapped = at > 0 && a == cell_byte(right, at - 1) && previous == b;
+            if swapped && index > 0 {
+                best = best.min(cell(&before_last, at - 1) + 1);
+            }
+            row.push(best);
         }
-        row = next;
+        before_last = std::mem::replace(&mut last, row);
+        previous = a;
     }
-    row.last().copied().unwrap_or(limit + 1)
+    last.last().copied().unwrap_or(limit + 1)
+}
+
+fn cell_byte(text: &[u8], at: usize) -> u8 {
+    text.get(at).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_close() {
+        let known = || ["count", "concat", "contains", "object.get", "startswith"].into_iter();
+        let check = |name: &str, wanted: Option<&str>| {
+            let wanted = wanted.map(|wanted| format!("did you mean `{wanted}`?"));
+            assert_eq!(nearest(name, known()), wanted, "{name}");
+        };
+        check("cuont", Some("count"));
+        check("conut", Some("count"));
+        check("object.gett", Some("object.get"));
+        check("startwith", Some("startswith"));
+        check("starts_with", Some("startswith"));
+        check("sprintf", None);
+        check("", None);
+    }
+
+    #[test]
+    fn swapped_letters_are_one_change() {
+        assert_eq!(distance("ab", "ba", 3), 1);
+        assert_eq!(distance("abc", "abc", 3), 0);
+        assert_eq!(distance("abc", "xyz", 3), 3);
+        assert_eq!(distance("", "ab", 3), 2);
+    }
 }
