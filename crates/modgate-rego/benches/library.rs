@@ -1,14 +1,12 @@
 //! One evaluation of `violation` on samples of the public library, against the figures for OPA in
 //! `docs/performance.md`. Needs the library: set `MODGATE_CONFORMANCE`.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench")]
-
-#[path = "../tests/support/library.rs"]
-mod library;
+#![allow(clippy::expect_used, reason = "a bench")]
 
 use divan::{Bencher, counter::ItemsCount};
-use library::Case;
 use modgate_rego::value::Arena;
+use modgate_testkit::rego::library::{self, Case};
+use modgate_value::Budget;
 
 fn main() {
     divan::main();
@@ -26,7 +24,7 @@ const CASES: [&str; 8] = [
 ];
 
 fn case(name: &str) -> Option<Case> {
-    library::cases(&library::corpora()?, name).into_iter().next()
+    library::cases(&library::folder()?, name).expect("the library").into_iter().next()
 }
 
 #[divan::bench(args = CASES)]
@@ -35,6 +33,7 @@ fn violation(bencher: Bencher<'_, '_>, name: &str) {
     let mut arena = Arena::new();
     bencher.counter(ItemsCount::new(1_usize)).bench_local(|| {
         arena.reset();
-        case.evaluate(&arena, |violations| violations.entry_count())
+        let budget = Budget::unlimited();
+        case.evaluate(&arena, &budget).expect("an evaluation").entry_count()
     });
 }

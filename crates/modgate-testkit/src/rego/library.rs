@@ -1,7 +1,10 @@
 //! The public Gatekeeper library's suites as Rego evaluations, and the violations recorded for them
 //! (`languages/library-rego-results.json`).
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, bail};
 use modgate_rego::{
@@ -59,6 +62,11 @@ pub(crate) fn run(file: &CorpusFile, roots: &Roots, cases: &mut Vec<Judged>) -> 
         bail!("{} cases are recorded, the suites have {}", recorded.len(), found.len());
     }
     Ok(())
+}
+
+/// The folder of the public library, if it is here.
+pub fn folder() -> Option<PathBuf> {
+    Roots::discover().find_folder("gatekeeper-library")
 }
 
 /// One case of a suite.
