@@ -19,9 +19,10 @@ pub(crate) struct Args {
 /// Whether all tests and all corpora passed.
 #[expect(clippy::print_stdout, reason = "results go there")]
 pub(crate) fn run(args: &Args) -> Result<bool> {
+    let runs = cargo_run_means_modgate()?;
     let tests = cargo_test(&args.cargo)?;
     let report = Run { roots: Roots::discover(), filter: None }.execute()?;
-    let passed = tests.success && report.is_success();
+    let passed = runs && tests.success && report.is_success();
     println!();
     print!("{}", report.table(!report.is_success()));
     println!();
@@ -38,6 +39,29 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(passed)
 }
 
+/// Whether the README's first command can work: plain `cargo run` has to find the one binary.
+#[expect(clippy::print_stdout, reason = "cargo's own output is passed on")]
+fn cargo_run_means_modgate() -> Result<bool> {
+    let output =
+        cargo().args(["run", "--quiet", "--", "version"]).output().context("cannot run cargo")?;
+    let version = String::from_utf8_lossy(&output.stdout);
+    let works = output.status.success() && version.contains("modgate");
+    if !works {
+        println!(
+            "FAILED cargo run -- version\n{version}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(works)
+}
+
+/// Cargo, in the repository.
+fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(corpus::repository());
+    cargo
+}
+
 #[derive(Default)]
 struct Tests {
     success: bool,
@@ -48,10 +72,9 @@ struct Tests {
 
 #[expect(clippy::print_stdout, reason = "cargo's own output is passed on")]
 fn cargo_test(arguments: &[String]) -> Result<Tests> {
-    let mut child = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut child = cargo()
         .args(["test", "--workspace", "--no-fail-fast", "--quiet"])
         .args(arguments)
-        .current_dir(corpus::repository())
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot run cargo")?;
