@@ -137,6 +137,14 @@ async fn review(address: SocketAddr) -> String {
     reason(&answer)
 }
 
+/// Writes a file in one step, as editors and ConfigMaps do: a file caught between being emptied and
+/// being written is an empty file, which is a good one.
+fn put(path: &std::path::Path, text: &str) {
+    let fresh = tempfile::NamedTempFile::new().expect("file");
+    fs::write(fresh.path(), text).expect("write");
+    fresh.persist(path).expect("rename");
+}
+
 /// Asks until the answer contains `wanted`.
 async fn review_until(address: SocketAddr, wanted: &str) {
     let asking = async {
@@ -157,13 +165,13 @@ async fn serves_reloads_keeps_the_last_good_version_and_stops_gracefully() {
     let running = tokio::spawn(server.run_until(asked));
 
     assert!(review(address).await.contains("ns/r: \"first\""));
-    fs::write(&file, rule("second")).expect("write");
+    put(&file, &rule("second"));
     review_until(address, "ns/r: \"second\"").await;
 
     // A bad file next to a changed one: once the change is seen, the bad file was seen, too.
-    fs::write(&file, "spec: [\n").expect("write");
+    put(&file, "spec: [\n");
     let other = rule("other").replace("name: r,", "name: s,");
-    fs::write(dir.path().join("s.yaml"), other).expect("write");
+    put(&dir.path().join("s.yaml"), &other);
     review_until(address, "ns/s: \"other\"").await;
     assert!(review(address).await.contains("ns/r: \"second\""), "the last good version stays");
 
