@@ -139,7 +139,7 @@ async fn review(address: SocketAddr) -> String {
 
 /// Writes a file in one step, as editors and ConfigMaps do: a file caught between being emptied and
 /// being written is an empty file, which is a good one.
-fn put(path: &std::path::Path, text: &str) {
+fn put(path: &Path, text: &str) {
     let fresh = tempfile::NamedTempFile::new().expect("file");
     fs::write(fresh.path(), text).expect("write");
     fresh.persist(path).expect("rename");
