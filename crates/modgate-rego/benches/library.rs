@@ -37,3 +37,23 @@ fn violation(bencher: Bencher<'_, '_>, name: &str) {
         case.evaluate(&arena, &budget).expect("an evaluation").entry_count()
     });
 }
+
+/// The same programs, specialised for the constraint's parameters as the engine does.
+#[divan::bench(args = CASES)]
+fn specialized(bencher: Bencher<'_, '_>, name: &str) {
+    let Some(case) = case(name) else { return };
+    let case = case.specialized();
+    let mut arena = Arena::new();
+    bencher.counter(ItemsCount::new(1_usize)).bench_local(|| {
+        arena.reset();
+        let budget = Budget::unlimited();
+        case.evaluate(&arena, &budget).expect("an evaluation").entry_count()
+    });
+}
+
+/// What specialising costs, once for each constraint.
+#[divan::bench(args = CASES)]
+fn specialize(bencher: Bencher<'_, '_>, name: &str) {
+    let Some(case) = case(name) else { return };
+    bencher.bench_local(|| case.specialized());
+}

@@ -19,7 +19,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_value::Str;
 
-pub(crate) use self::types::Environment;
 use self::{
     errors::{Errors, Text},
     hir::{Term, TermKind, Visit, walk_body, walk_term},
@@ -27,8 +26,9 @@ use self::{
     recursion::Dependencies,
     resolve::{Globals, Resolver},
     safety::{Unsafe, VarSet},
-    symbols::{Constants, Symbols},
+    symbols::Symbols,
 };
+pub(crate) use self::{symbols::Constants, types::Environment};
 use crate::{
     ast::{self, HeadKind, Module, RegoVersion, Span},
     error::{Code, Error},
@@ -191,6 +191,7 @@ impl<'m> Compiler<'m> {
         Ok(Program {
             modules,
             constants: self.symbols.constants.into_values().into(),
+            sets: self.symbols.sets.into(),
             rules: rules.into(),
             groups: self.symbols.groups.into(),
             nodes: self.symbols.nodes.into(),
@@ -491,6 +492,7 @@ fn compile_query(
     let mut errors = Errors::of_texts(texts);
     let mut symbols = Symbols {
         constants: Constants::from_values(&program.constants),
+        sets: program.sets.to_vec(),
         nodes: program.nodes.to_vec(),
         groups: program.groups.to_vec(),
         host: capabilities.host_functions.clone(),
@@ -536,6 +538,7 @@ fn compile_query(
     Ok(Query {
         program: Program {
             constants: symbols.constants.into_values().into(),
+            sets: symbols.sets.into(),
             builtins: symbols.builtins.into(),
             replaces_functions,
             replaces_data,

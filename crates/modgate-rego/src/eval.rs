@@ -24,7 +24,7 @@ use self::{document::Cache, with::World};
 use crate::{
     ast::Span,
     builtins::{self, Host},
-    ir::{ConstId, GroupId, NodeId, Program, Query, Rule, Slot},
+    ir::{ConstId, GroupId, NodeId, Program, Query, Rule, SetId, Slot},
     value::{Heap, Limit, Value},
 };
 
@@ -218,6 +218,11 @@ impl<'a> Machine<'a> {
     #[inline]
     fn constant(&self, id: ConstId) -> Value<'a> {
         self.program.constants.get(id.0 as usize).map_or(Value::NULL, Value::json)
+    }
+
+    #[inline]
+    fn constant_set(&self, id: SetId) -> Value<'a> {
+        self.program.sets.get(id.0 as usize).map_or(Value::EMPTY_SET, |set| Value::json_set(set))
     }
 
     fn node(&self, id: NodeId) -> Option<&'a crate::ir::Node> {

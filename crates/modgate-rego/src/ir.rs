@@ -32,6 +32,10 @@ pub type Constant = modgate_value::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConstId(pub u32);
 
+/// Index into [`Program::sets`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetId(pub u32);
+
 /// Index of a variable in the frame of its rule or query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
@@ -59,6 +63,8 @@ pub struct Program {
     pub modules: Arc<[SourceText]>,
     /// Every constant, each once.
     pub constants: Arc<[Constant]>,
+    /// Every set that is a constant: its members in Rego's order, each once.
+    pub sets: Arc<[Arc<[Constant]>]>,
     /// Every rule.
     pub rules: Arc<[Rule]>,
     /// Rules that define the same document, together.
@@ -345,6 +351,8 @@ pub enum Collect {
 pub enum Term {
     /// A constant.
     Const(ConstId),
+    /// A set that is a constant.
+    ConstSet(SetId),
     /// A variable that is bound.
     Local(Slot),
     /// An array.

@@ -53,9 +53,11 @@ pub mod ir;
 pub mod builtins;
 pub mod eval;
 pub mod number;
+mod specialize;
 pub mod value;
 
 pub use compile::Capabilities;
+pub use specialize::specialize;
 
 /// About where the native stack is now; how far apart two such positions are bounds recursion.
 #[inline(always)]

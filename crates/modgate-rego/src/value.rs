@@ -27,6 +27,8 @@ mod ground;
 mod heap;
 mod text;
 
+use std::sync::Arc;
+
 use modgate_value as json;
 use modgate_value::{Spelling, Value as Json};
 
@@ -55,10 +57,24 @@ enum Repr<'a> {
     String(&'a str),
     JsonArray(&'a [Json]),
     JsonObject(&'a json::Object),
+    /// Sorted and distinct.
+    JsonSet(&'a [Json]),
     Tree(&'a dyn Tree),
-    Array { depth: u16, nodes: u32, items: &'a [Value<'a>] },
-    Object { depth: u16, nodes: u32, entries: &'a [(Value<'a>, Value<'a>)] },
-    Set { depth: u16, nodes: u32, items: &'a [Value<'a>] },
+    Array {
+        depth: u16,
+        nodes: u32,
+        items: &'a [Value<'a>],
+    },
+    Object {
+        depth: u16,
+        nodes: u32,
+        entries: &'a [(Value<'a>, Value<'a>)],
+    },
+    Set {
+        depth: u16,
+        nodes: u32,
+        items: &'a [Value<'a>],
+    },
 }
 
 /// A part of `data` that its host looks up when asked, such as the inventory: an object with text
@@ -142,6 +158,12 @@ impl<'a> Value<'a> {
         })
     }
 
+    /// The set of these documents, which must be as [`sorted_set`] makes them.
+    #[inline]
+    pub fn json_set(items: &'a [Json]) -> Self {
+        Self(Repr::JsonSet(items))
+    }
+
     /// A part of `data` that the host looks up when asked.
     pub fn tree(tree: &'a dyn Tree) -> Self {
         Self(Repr::Tree(tree))
@@ -195,7 +217,8 @@ impl<'a> Value<'a> {
             Repr::JsonObject(object) => View::Object(Object(ObjectRepr::Json(object))),
             Repr::Tree(tree) => View::Object(Object(ObjectRepr::Tree(tree))),
             Repr::Object { entries, .. } => View::Object(Object(ObjectRepr::Built(entries))),
-            Repr::Set { items, .. } => View::Set(Set(items)),
+            Repr::Set { items, .. } => View::Set(Set(ArrayRepr::Built(items))),
+            Repr::JsonSet(items) => View::Set(Set(ArrayRepr::Json(items))),
         }
     }
 
@@ -304,7 +327,7 @@ impl<'a> Value<'a> {
         match self.0 {
             Repr::JsonObject(object) => object.get(key).map(Value::json),
             Repr::Object { .. } | Repr::Tree(_) => self.as_object()?.get_str(key),
-            Repr::Set { items, .. } => Set(items).find_str(key),
+            Repr::Set { .. } | Repr::JsonSet(_) => self.as_set()?.find_str(key),
             _ => None,
         }
     }
@@ -337,7 +360,9 @@ impl<'a> Value<'a> {
     pub fn is_identical(self, other: Value<'a>) -> bool {
         match (self.0, other.0) {
             (Repr::JsonObject(a), Repr::JsonObject(b)) => std::ptr::eq(a, b),
-            (Repr::JsonArray(a), Repr::JsonArray(b)) => std::ptr::eq(a, b),
+            (Repr::JsonArray(a), Repr::JsonArray(b)) | (Repr::JsonSet(a), Repr::JsonSet(b)) => {
+                std::ptr::eq(a, b)
+            }
             (Repr::Array { items: a, .. }, Repr::Array { items: b, .. })
             | (Repr::Set { items: a, .. }, Repr::Set { items: b, .. }) => std::ptr::eq(a, b),
             (Repr::Object { entries: a, .. }, Repr::Object { entries: b, .. }) => {
@@ -359,7 +384,7 @@ impl<'a> Value<'a> {
             Repr::Array { nodes, .. } | Repr::Object { nodes, .. } | Repr::Set { nodes, .. } => {
                 u64::from(nodes)
             }
-            Repr::JsonArray(items) => items.len() as u64,
+            Repr::JsonArray(items) | Repr::JsonSet(items) => items.len() as u64,
             Repr::JsonObject(object) => object.len() as u64,
             Repr::Tree(tree) => tree.len() as u64,
             _ => 1,
@@ -607,34 +632,47 @@ impl ExactSizeIterator for Entries<'_> {}
 
 /// A set: elements sorted and distinct.
 #[derive(Clone, Copy)]
-pub struct Set<'a>(&'a [Value<'a>]);
+pub struct Set<'a>(ArrayRepr<'a>);
 
 impl<'a> Set<'a> {
     /// How many elements there are.
     #[inline]
     pub fn len(self) -> usize {
-        self.0.len()
+        Array(self.0).len()
     }
 
     /// Whether there are no elements.
     pub fn is_empty(self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// The element equal to `value`, as the set holds it.
     #[inline]
     pub fn find(self, value: Value<'a>) -> Option<Value<'a>> {
-        if self.0.len() <= SCAN_LIMIT {
-            return self.0.iter().find(|element| **element == value).copied();
+        if self.len() <= SCAN_LIMIT {
+            return self.iter().find(|element| *element == value);
         }
-        let index = self.0.binary_search_by(|element| element.cmp(&value)).ok()?;
-        self.0.get(index).copied()
+        let index = match self.0 {
+            ArrayRepr::Built(items) => items.binary_search_by(|element| element.cmp(&value)),
+            ArrayRepr::Json(items) => {
+                items.binary_search_by(|element| Value::json(element).cmp(&value))
+            }
+        };
+        self.get(index.ok()?)
     }
 
     /// The element that is this text.
     fn find_str(self, text: &str) -> Option<Value<'a>> {
-        let index = self.0.binary_search_by(|element| element.cmp(&Value::str(text))).ok()?;
-        self.0.get(index).copied()
+        if self.len() <= SCAN_LIMIT {
+            return self.iter().find(|element| element.as_str() == Some(text));
+        }
+        let index = match self.0 {
+            ArrayRepr::Built(items) => items.binary_search_by(|item| item.cmp(&Value::str(text))),
+            ArrayRepr::Json(items) => {
+                items.binary_search_by(|item| Value::json(item).cmp(&Value::str(text)))
+            }
+        };
+        self.get(index.ok()?)
     }
 
     /// Whether an element equals `value`.
@@ -646,18 +684,13 @@ impl<'a> Set<'a> {
     /// The element at `index` in order.
     #[inline]
     pub fn get(self, index: usize) -> Option<Value<'a>> {
-        self.0.get(index).copied()
+        Array(self.0).get(index)
     }
 
     /// The elements in order.
     #[inline]
     pub fn iter(self) -> Items<'a> {
-        Items::Built(self.0.iter())
-    }
-
-    /// The elements as a sorted slice.
-    pub fn as_slice(self) -> &'a [Value<'a>] {
-        self.0
+        Array(self.0).iter()
     }
 }
 
@@ -668,6 +701,13 @@ impl<'a> IntoIterator for Set<'a> {
     fn into_iter(self) -> Items<'a> {
         self.iter()
     }
+}
+
+/// Documents as a [`Value::json_set`] holds them: in Rego's order, the first of equal ones.
+pub fn sorted_set(mut items: Vec<Json>) -> Arc<[Json]> {
+    items.sort_by(|a, b| Value::json(a).cmp(&Value::json(b)));
+    items.dedup_by(|later, kept| Value::json(later) == Value::json(kept));
+    items.into()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::{
         self, Base, Collect, Comprehension, ConstId, DataBase, Every, GroupKind, NodeId, Operand,
         Pattern, Slot, Source, Stmt, StmtKind, With, WithTarget, WithValue,
     },
+    value::sorted_set,
 };
 
 /// Lowers the bodies of one rule or query.
@@ -411,9 +412,18 @@ impl<'c> Lowerer<'c> {
                     None => ir::Term::Array(items),
                 }
             }
-            TermKind::Set(items) => ir::Term::Set(
-                items.iter().map(|item| self.value(item, bound)).collect::<Option<_>>()?,
-            ),
+            TermKind::Set(items) => {
+                let items: Vec<ir::Term> =
+                    items.iter().map(|item| self.value(item, bound)).collect::<Option<_>>()?;
+                match self.constants(&items) {
+                    Some(values) => {
+                        let id = u32::try_from(self.symbols.sets.len()).unwrap_or(u32::MAX);
+                        self.symbols.sets.push(sorted_set(values));
+                        ir::Term::ConstSet(ir::SetId(id))
+                    }
+                    None => ir::Term::Set(items),
+                }
+            }
             TermKind::Object(pairs) => {
                 let mut entries: Vec<(ir::Term, ir::Term)> = Vec::with_capacity(pairs.len());
                 for (key, value) in pairs {

@@ -1,6 +1,6 @@
 //! The documents that rules define: the tree of names, its groups, and conflicts between rules.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_value::{Str, Value};
 
@@ -14,13 +14,13 @@ use crate::{
 
 /// The constants of a program, each once.
 #[derive(Debug, Default)]
-pub(super) struct Constants {
+pub(crate) struct Constants {
     values: Vec<Value>,
     ids: BTreeMap<String, ConstId>,
 }
 
 impl Constants {
-    pub(super) fn from_values(values: &[Value]) -> Self {
+    pub(crate) fn from_values(values: &[Value]) -> Self {
         let mut constants = Self::default();
         for value in values {
             constants.add(value.clone());
@@ -28,7 +28,7 @@ impl Constants {
         constants
     }
 
-    pub(super) fn add(&mut self, value: Value) -> ConstId {
+    pub(crate) fn add(&mut self, value: Value) -> ConstId {
         let next = ConstId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         let id = *self.ids.entry(value.to_json()).or_insert(next);
         if id == next {
@@ -37,15 +37,19 @@ impl Constants {
         id
     }
 
-    pub(super) fn string(&mut self, text: &Str) -> ConstId {
+    pub(crate) fn string(&mut self, text: &Str) -> ConstId {
         self.add(Value::String(text.clone()))
     }
 
-    pub(super) fn get(&self, id: ConstId) -> Option<&Value> {
+    pub(crate) fn get(&self, id: ConstId) -> Option<&Value> {
         self.values.get(id.0 as usize)
     }
 
-    pub(super) fn into_values(self) -> Vec<Value> {
+    pub(crate) fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    pub(crate) fn into_values(self) -> Vec<Value> {
         self.values
     }
 }
@@ -77,6 +81,8 @@ pub(super) struct RuleSource {
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     pub(super) constants: Constants,
+    /// Constant sets.
+    pub(super) sets: Vec<Arc<[Value]>>,
     pub(super) nodes: Vec<Node>,
     /// For each node, the rules whose ground name ends there.
     pub(super) own: Vec<Vec<RuleId>>,

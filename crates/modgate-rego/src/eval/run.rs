@@ -173,13 +173,14 @@ impl<'a> Machine<'a> {
         match term {
             Term::Const(id) => Ok(self.constant(*id)),
             Term::Local(slot) => Ok(self.slot(*slot)),
+            Term::ConstSet(id) => Ok(self.constant_set(*id)),
             built => self.build(built),
         }
     }
 
     fn build(&mut self, term: &'a Term) -> Result<Value<'a>, Stop> {
         match term {
-            Term::Const(_) | Term::Local(_) => self.term(term),
+            Term::Const(_) | Term::ConstSet(_) | Term::Local(_) => self.term(term),
             Term::Array(items) => {
                 self.with_terms(items, |machine, items| Ok(machine.heap.array(items)?))
             }

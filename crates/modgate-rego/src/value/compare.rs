@@ -18,7 +18,7 @@ impl Value<'_> {
             Repr::String(_) => 3,
             Repr::JsonArray(_) | Repr::Array { .. } => 4,
             Repr::JsonObject(_) | Repr::Tree(_) | Repr::Object { .. } => 5,
-            Repr::Set { .. } => 6,
+            Repr::Set { .. } | Repr::JsonSet(_) => 6,
         }
     }
 }
@@ -105,7 +105,7 @@ impl Ord for Object<'_> {
 
 impl Ord for Set<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        if std::ptr::eq(self.0, other.0) { Ordering::Equal } else { self.0.cmp(other.0) }
+        Array(self.0).cmp(&Array(other.0))
     }
 }
 

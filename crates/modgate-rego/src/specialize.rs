@@ -1,0 +1,207 @@
+//! Partial evaluation: a program of which part of the input is known before it runs.
+//!
+//! The parameters of a constraint are the same in every review, and much of a policy reads nothing
+//! else: the allowed values as a set, the prefixes to compare with, whether there are exemptions at
+//! all. [`specialize`] computes those parts once and leaves a smaller program, in which statements
+//! that always hold are gone and rules that never hold are not tried.
+//!
+//! # What stays the same
+//!
+//! Every document and every function has the value it has in the original program for every input
+//! that holds the known value. Three things may differ: fewer steps are spent, a trace shows what
+//! is left rather than what was written (so trace the original), and an error in front of a
+//! statement that can never hold is not met.
+//!
+//! Only what succeeds within its budget is computed ahead; whatever fails, depends on the outside
+//! or changes the world with `with` is left as it is, to happen or not when the program runs.
+
+mod body;
+mod fold;
+mod known;
+
+use std::sync::Arc;
+
+use modgate_value::{Budget, Value as Json};
+
+use self::known::{Env, Known};
+use crate::{
+    compile::Constants,
+    ir::{Branch, Group, GroupId, GroupKind, Leaf, Program, Rule, RuleId, Source, Stmt, StmtKind},
+};
+
+/// How deep rules may lead to one another before the rest is left as it is.
+const MAX_DEPTH: u32 = 64;
+
+/// The program for inputs whose member `key` is `value`.
+///
+/// `budget` pays for what is computed ahead; when it is spent, the rest is left as it is.
+#[must_use]
+pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_>) -> Program {
+    if program.rules.iter().any(uses_with) {
+        return program.clone();
+    }
+    let mut specializer = Specializer {
+        original: program,
+        key,
+        value,
+        input: [(key, value.clone())].into_iter().collect(),
+        budget,
+        constants: Constants::from_values(&program.constants),
+        sets: program.sets.to_vec(),
+        rules: program.rules.to_vec(),
+        groups: program.groups.to_vec(),
+        facts: vec![None; program.groups.len()],
+        depth: 0,
+    };
+    for index in 0..program.groups.len() {
+        if let Ok(index) = u32::try_from(index) {
+            specializer.fact(GroupId(index));
+        }
+    }
+    Program {
+        constants: specializer.constants.into_values().into(),
+        sets: specializer.sets.into(),
+        rules: specializer.rules.into(),
+        groups: specializer.groups.into(),
+        ..program.clone()
+    }
+}
+
+/// What is known about a group of rules.
+#[derive(Debug, Clone)]
+enum Fact {
+    /// It has no value, for any arguments.
+    Never,
+    /// It has this value.
+    Known(Known),
+    /// Its value depends on the input, the base documents or its arguments; on the arguments alone
+    /// if it is `closed`.
+    Dynamic { closed: bool },
+}
+
+/// What is left of a body.
+enum Left {
+    /// It never succeeds.
+    Never,
+    /// It succeeds as often as these do, all of them.
+    Stmts(Vec<Stmt>),
+}
+
+struct Specializer<'p> {
+    original: &'p Program,
+    /// The member of the input that is known, and its value.
+    key: &'p str,
+    value: &'p Json,
+    /// An input that holds nothing else.
+    input: Json,
+    budget: &'p Budget<'p>,
+    constants: Constants,
+    sets: Vec<Arc<[Json]>>,
+    rules: Vec<Rule>,
+    groups: Vec<Group>,
+    /// By group, once it has been looked at.
+    facts: Vec<Option<Fact>>,
+    depth: u32,
+}
+
+impl Specializer<'_> {
+    /// What is known about a group, whose rules are rewritten on the way.
+    fn fact(&mut self, id: GroupId) -> Fact {
+        if let Some(Some(fact)) = self.facts.get(id.0 as usize) {
+            return fact.clone();
+        }
+        if self.depth >= MAX_DEPTH {
+            return Fact::Dynamic { closed: false };
+        }
+        self.depth += 1;
+        let fact = self.look_at(id).unwrap_or(Fact::Dynamic { closed: false });
+        self.depth -= 1;
+        if let Some(place) = self.facts.get_mut(id.0 as usize) {
+            *place = Some(fact.clone());
+        }
+        fact
+    }
+
+    fn look_at(&mut self, id: GroupId) -> Option<Fact> {
+        let mut group = self.original.groups.get(id.0 as usize)?.clone();
+        let mut closed = true;
+        let mut live = Vec::with_capacity(group.rules.len());
+        for rule in &group.rules {
+            if let Some(left) = self.rule(*rule) {
+                closed &= self.is_closed_rule(&left);
+                *self.rules.get_mut(rule.0 as usize)? = left;
+                live.push(*rule);
+            }
+        }
+        if let Some(default) = group.default {
+            match self.rule(default) {
+                Some(left) => {
+                    closed &= self.is_closed_rule(&left);
+                    *self.rules.get_mut(default.0 as usize)? = left;
+                }
+                None => group.default = None,
+            }
+        }
+        group.rules = live;
+        let nothing = group.rules.is_empty() && group.default.is_none();
+        let kind = group.kind;
+        *self.groups.get_mut(id.0 as usize)? = group;
+        Some(match kind {
+            GroupKind::Complete | GroupKind::Function { .. } if nothing => Fact::Never,
+            GroupKind::Function { .. } => Fact::Dynamic { closed },
+            GroupKind::Complete | GroupKind::Set | GroupKind::Object if closed => {
+                match self.document(id) {
+                    Some(Some(value)) => Fact::Known(value),
+                    Some(None) => Fact::Never,
+                    None => Fact::Dynamic { closed: false },
+                }
+            }
+            _ => Fact::Dynamic { closed: false },
+        })
+    }
+
+    /// What is left of a rule; `None` when it never succeeds.
+    fn rule(&mut self, id: RuleId) -> Option<Rule> {
+        let rule = self.original.rules.get(id.0 as usize)?;
+        let mut left = rule.clone();
+        left.branches.clear();
+        let mut env = Env::new(rule.frame);
+        left.args = rule.args.iter().map(|pattern| self.pattern(pattern, &env)).collect();
+        for (index, branch) in rule.branches.iter().enumerate() {
+            let Left::Stmts(body) = self.body(&branch.body, &mut env) else { continue };
+            let always = body.is_empty();
+            let leaf = match &branch.leaf {
+                Leaf::Value(term) => Leaf::Value(self.term(term, &env)),
+                Leaf::Member(term) => Leaf::Member(self.term(term, &env)),
+            };
+            if index == 0 {
+                left.keys = rule.keys.iter().map(|key| self.term(key, &env)).collect();
+            }
+            left.branches.push(Branch { body, leaf, span: branch.span });
+            if always {
+                break;
+            }
+        }
+        // The keyed bodies stay whole: they bind what keys and leaf may read, in their own way.
+        self.drop_unused_inputs(&mut left);
+        if left.branches.is_empty() { None } else { Some(left) }
+    }
+}
+
+/// Whether a rule changes the world.
+fn uses_with(rule: &Rule) -> bool {
+    let whole = rule.branches.iter().any(|branch| body_uses_with(&branch.body));
+    whole || rule.keyed.iter().any(|keyed| body_uses_with(&keyed.body))
+}
+
+fn body_uses_with(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match &stmt.kind {
+        StmtKind::With(..) => true,
+        StmtKind::Not(body) => body_uses_with(body),
+        StmtKind::Every(every) => body_uses_with(&every.body),
+        StmtKind::Test(source) | StmtKind::Match(source, _) => match source {
+            Source::Comprehension(comprehension) => body_uses_with(&comprehension.body),
+            Source::Term(_) | Source::Ref(_) | Source::Call(_) => false,
+        },
+    })
+}

@@ -1,0 +1,433 @@
+//! Statements, one after the other, with what is known so far.
+
+use modgate_value::{Object, Value as Json};
+
+use super::{
+    Fact, Left, Specializer,
+    fold::Folded,
+    known::{Env, Known, Variable},
+};
+use crate::{
+    ir::{
+        Base, Call, Callee, Collect, Comprehension, DataBase, Every, Operand, Pattern, Ref, SetId,
+        Slot, Source, Stmt, StmtKind, Term,
+    },
+    value::sorted_set,
+};
+
+/// What is left of a source.
+enum Found {
+    /// It is undefined.
+    Nothing,
+    /// It has one value, and this is it.
+    One(Known),
+    /// Whatever this gives.
+    Some(Source),
+}
+
+/// What following a path from a known value leads to.
+enum Followed<'i> {
+    Nothing,
+    One(Known),
+    /// What is left of the path needs the program to run.
+    Open(Known, &'i [Operand]),
+}
+
+impl Specializer<'_> {
+    /// What is left of a body, with what `env` knows; it learns what the body binds.
+    pub(super) fn body(&mut self, body: &[Stmt], env: &mut Env) -> Left {
+        let mut left = Vec::with_capacity(body.len());
+        for stmt in body {
+            let kind = match &stmt.kind {
+                StmtKind::Test(source) => match self.source(source, env) {
+                    Found::Nothing => return Left::Never,
+                    Found::One(value) if value.is_false() => return Left::Never,
+                    Found::One(_) => continue,
+                    Found::Some(source) => StmtKind::Test(source),
+                },
+                StmtKind::Match(source, pattern) => match self.source(source, env) {
+                    Found::Nothing => return Left::Never,
+                    Found::One(value) => match self.match_known(pattern, &value, env) {
+                        Some(true) => continue,
+                        Some(false) => return Left::Never,
+                        None => {
+                            let pattern = self.pattern(pattern, env);
+                            StmtKind::Match(Source::Term(self.constant(value)), pattern)
+                        }
+                    },
+                    Found::Some(source) => {
+                        let pattern = self.pattern(pattern, env);
+                        if let (Source::Term(Term::Local(of)), Pattern::Bind(slot)) =
+                            (&source, &pattern)
+                            && !matches!(env.get(*of), Some(Variable::Input))
+                        {
+                            env.set(*slot, Some(Variable::Alias(*of)));
+                            continue;
+                        }
+                        if let Pattern::Bind(slot) = &pattern {
+                            let is_input = match &source {
+                                Source::Ref(Ref { base: Base::Input, path }) => path.is_empty(),
+                                Source::Term(term) => env.is_input(term),
+                                _ => false,
+                            };
+                            env.set(*slot, is_input.then_some(Variable::Input));
+                        }
+                        StmtKind::Match(source, pattern)
+                    }
+                },
+                StmtKind::Not(body) => match self.body(body, env) {
+                    Left::Never => continue,
+                    Left::Stmts(body) if body.is_empty() => return Left::Never,
+                    Left::Stmts(body) => StmtKind::Not(body),
+                },
+                StmtKind::Every(every) => match self.every(every, env) {
+                    Some(every) => StmtKind::Every(Box::new(every)),
+                    None => continue,
+                },
+                // Programs with such statements are left alone.
+                StmtKind::With(..) => stmt.kind.clone(),
+            };
+            left.push(Stmt { kind, span: stmt.span, generated: stmt.generated });
+        }
+        Left::Stmts(left)
+    }
+
+    /// `None` when it always holds.
+    fn every(&mut self, every: &Every, env: &mut Env) -> Option<Every> {
+        let domain = self.term(&every.domain, env);
+        if let Some(domain) = self.known(&domain)
+            && domain.value().entry_count() == Some(0)
+        {
+            return None;
+        }
+        let key = self.pattern(&every.key, env);
+        let value = self.pattern(&every.value, env);
+        let body = match self.body(&every.body, env) {
+            Left::Never => vec![self.never(every.body.first())],
+            Left::Stmts(body) => body,
+        };
+        Some(Every { domain, key, value, body })
+    }
+
+    /// A statement that never succeeds, in the place of another.
+    fn never(&mut self, instead: Option<&Stmt>) -> Stmt {
+        let no = self.constant(Known::Json(Json::Bool(false)));
+        let span = instead.map(|stmt| stmt.span).unwrap_or_default();
+        Stmt { kind: StmtKind::Test(Source::Term(no)), span, generated: true }
+    }
+
+    fn source(&mut self, source: &Source, env: &mut Env) -> Found {
+        match source {
+            Source::Term(term) => {
+                let term = self.term(term, env);
+                match self.known(&term) {
+                    Some(value) => Found::One(value),
+                    None => Found::Some(Source::Term(term)),
+                }
+            }
+            Source::Ref(reference) => self.reference(reference, env),
+            Source::Comprehension(comprehension) => self.comprehension(comprehension, env),
+            Source::Call(call) => self.call(call, env),
+        }
+    }
+
+    fn reference(&mut self, reference: &Ref, env: &mut Env) -> Found {
+        let path: Vec<Operand> = reference
+            .path
+            .iter()
+            .map(|step| match step {
+                Operand::Key(term) => Operand::Key(self.term(term, env)),
+                Operand::Each(pattern) => Operand::Each(self.pattern(pattern, env)),
+            })
+            .collect();
+        let base = match &reference.base {
+            Base::Term(term) if env.is_input(term) => Base::Input,
+            Base::Term(term) => Base::Term(self.term(term, env)),
+            other => other.clone(),
+        };
+        let followed = match &base {
+            Base::Term(term) => match self.known(term) {
+                Some(value) => self.follow(value, &path, env),
+                None => return Found::Some(Source::Ref(Ref { base, path })),
+            },
+            Base::Input => match path.split_first() {
+                Some((Operand::Key(key), rest)) if self.is_known_member(key) => {
+                    self.follow(Known::Json(self.value.clone()), rest, env)
+                }
+                _ => return Found::Some(Source::Ref(Ref { base, path })),
+            },
+            Base::Data { at: DataBase::Group(group), .. } => match self.fact(*group) {
+                Fact::Never => return Found::Nothing,
+                Fact::Known(value) => self.follow(value, &path, env),
+                Fact::Dynamic { .. } => return Found::Some(Source::Ref(Ref { base, path })),
+            },
+            Base::Data { .. } => return Found::Some(Source::Ref(Ref { base, path })),
+        };
+        match followed {
+            Followed::Nothing => Found::Nothing,
+            Followed::One(value) => Found::One(value),
+            Followed::Open(value, rest) => {
+                let base = Base::Term(self.constant(value));
+                Found::Some(Source::Ref(Ref { base, path: rest.to_vec() }))
+            }
+        }
+    }
+
+    fn follow<'i>(&mut self, mut value: Known, path: &'i [Operand], env: &mut Env) -> Followed<'i> {
+        let mut rest = path;
+        while let Some((step, after)) = rest.split_first() {
+            let next = match step {
+                Operand::Key(key) => match self.known(key) {
+                    Some(key) => value.get(&key),
+                    None => return Followed::Open(value, rest),
+                },
+                Operand::Each(pattern) => match value.entry_count() {
+                    0 => None,
+                    1 => {
+                        let Some((key, member)) = value.first_entry() else {
+                            return Followed::Open(value, rest);
+                        };
+                        match self.match_known(pattern, &key, env) {
+                            Some(true) => Some(member),
+                            Some(false) => None,
+                            None => return Followed::Open(value, rest),
+                        }
+                    }
+                    _ => return Followed::Open(value, rest),
+                },
+            };
+            let Some(next) = next else { return Followed::Nothing };
+            value = next;
+            rest = after;
+        }
+        Followed::One(value)
+    }
+
+    fn comprehension(&mut self, comprehension: &Comprehension, env: &mut Env) -> Found {
+        let Left::Stmts(body) = self.body(&comprehension.body, env) else {
+            return Found::One(match comprehension.head {
+                Collect::Array(_) => Known::Json(Vec::<Json>::new().into_iter().collect()),
+                Collect::Set(_) => Known::Set(sorted_set(Vec::new())),
+                Collect::Object(..) => Known::Json(Object::default().into()),
+            });
+        };
+        let head = match &comprehension.head {
+            Collect::Array(term) => Collect::Array(self.term(term, env)),
+            Collect::Set(term) => Collect::Set(self.term(term, env)),
+            Collect::Object(key, value) => {
+                Collect::Object(self.term(key, env), self.term(value, env))
+            }
+        };
+        let mut captures: Vec<Slot> = comprehension
+            .captures
+            .iter()
+            .filter_map(|slot| match env.get(*slot) {
+                Some(Variable::Known(_)) => None,
+                Some(Variable::Alias(of)) => Some(*of),
+                Some(Variable::Input) | None => Some(*slot),
+            })
+            .collect();
+        captures.sort_unstable();
+        captures.dedup();
+        let left = Source::Comprehension(Box::new(Comprehension { head, body, captures }));
+        self.folded(left, env)
+    }
+
+    fn call(&mut self, call: &Call, env: &mut Env) -> Found {
+        let args: Vec<Term> = call.args.iter().map(|arg| self.term(arg, env)).collect();
+        match call.callee {
+            Callee::Function(group) => {
+                if matches!(self.fact(group), Fact::Never) {
+                    return Found::Nothing;
+                }
+            }
+            Callee::Builtin(id) => {
+                // Policies ask for parameters in this way when there may be none.
+                let name = self.original.builtins.get(id.0 as usize).map(|it| it.name.as_str());
+                if let (Some("object.get"), [object, key, default]) = (name, args.as_slice())
+                    && env.is_input(object)
+                    && let Some(found) = self.get_from_input(key, default)
+                {
+                    return found;
+                }
+            }
+        }
+        self.folded(Source::Call(Call { callee: call.callee, args }), env)
+    }
+
+    /// `object.get(input, key, default)`, if that can be known.
+    fn get_from_input(&mut self, key: &Term, default: &Term) -> Option<Found> {
+        let path = match self.known(key)? {
+            Known::Json(Json::Array(path)) => path.to_vec(),
+            Known::Json(key @ Json::String(_)) => vec![key],
+            Known::Json(_) | Known::Set(_) => return None,
+        };
+        let (first, rest) = path.split_first()?;
+        if first.as_str() != Some(self.key) {
+            return None;
+        }
+        let mut value = Some(Known::Json(self.value.clone()));
+        for key in rest {
+            value = value.and_then(|value| value.get(&Known::Json(key.clone())));
+        }
+        Some(match value {
+            Some(value) => Found::One(value),
+            None => match self.known(default) {
+                Some(default) => Found::One(default),
+                None => Found::Some(Source::Term(default.clone())),
+            },
+        })
+    }
+
+    /// The value of a source that reads nothing unknown, or the source.
+    fn folded(&mut self, source: Source, env: &Env) -> Found {
+        if !self.is_closed(&source) {
+            return Found::Some(source);
+        }
+        match self.evaluate(&source, env.frame()) {
+            Folded::Undefined => Found::Nothing,
+            Folded::One(value) => Found::One(value),
+            Folded::Unknown => Found::Some(source),
+        }
+    }
+
+    /// Whether a known value matches, if that can be known; what is bound is then known.
+    fn match_known(&mut self, pattern: &Pattern, value: &Known, env: &mut Env) -> Option<bool> {
+        match pattern {
+            Pattern::Any => Some(true),
+            Pattern::Bind(slot) => {
+                env.set(*slot, Some(Variable::Known(value.clone())));
+                Some(true)
+            }
+            Pattern::Equal(term) => {
+                let term = self.term(term, env);
+                Some(self.known(&term)?.value() == value.value())
+            }
+            Pattern::Array(items) => {
+                let Known::Json(Json::Array(values)) = value else { return Some(false) };
+                if items.len() != values.len() {
+                    return Some(false);
+                }
+                for (item, value) in items.iter().zip(values.iter()) {
+                    if !self.match_known(item, &Known::Json(value.clone()), env)? {
+                        return Some(false);
+                    }
+                }
+                Some(true)
+            }
+            Pattern::Object(entries) => {
+                let Known::Json(Json::Object(object)) = value else { return Some(false) };
+                if object.len() != entries.len() {
+                    return Some(false);
+                }
+                for (key, pattern) in entries {
+                    let key = self.term(key, env);
+                    let Some(member) = value.get(&self.known(&key)?) else { return Some(false) };
+                    if !self.match_known(pattern, &member, env)? {
+                        return Some(false);
+                    }
+                }
+                Some(true)
+            }
+        }
+    }
+
+    pub(super) fn pattern(&mut self, pattern: &Pattern, env: &Env) -> Pattern {
+        match pattern {
+            Pattern::Any | Pattern::Bind(_) => pattern.clone(),
+            Pattern::Equal(term) => Pattern::Equal(self.term(term, env)),
+            Pattern::Array(items) => {
+                Pattern::Array(items.iter().map(|item| self.pattern(item, env)).collect())
+            }
+            Pattern::Object(entries) => Pattern::Object(
+                entries
+                    .iter()
+                    .map(|(key, item)| (self.term(key, env), self.pattern(item, env)))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// The term with what is known put in its place.
+    pub(super) fn term(&mut self, term: &Term, env: &Env) -> Term {
+        match term {
+            Term::Const(_) | Term::ConstSet(_) => term.clone(),
+            Term::Local(slot) => match env.get(*slot) {
+                Some(Variable::Known(value)) => {
+                    let value = value.clone();
+                    self.constant(value)
+                }
+                Some(Variable::Alias(of)) => Term::Local(*of),
+                Some(Variable::Input) | None => term.clone(),
+            },
+            Term::Array(items) => {
+                let items: Vec<Term> = items.iter().map(|item| self.term(item, env)).collect();
+                match self.all_json(&items) {
+                    Some(values) => self.constant(Known::Json(values.into_iter().collect())),
+                    None => Term::Array(items),
+                }
+            }
+            Term::Set(items) => {
+                let items: Vec<Term> = items.iter().map(|item| self.term(item, env)).collect();
+                match self.all_json(&items) {
+                    Some(values) => self.constant(Known::Set(sorted_set(values))),
+                    None => Term::Set(items),
+                }
+            }
+            Term::Object(entries) => {
+                let entries: Vec<(Term, Term)> = entries
+                    .iter()
+                    .map(|(key, value)| (self.term(key, env), self.term(value, env)))
+                    .collect();
+                let members: Option<Vec<(String, Json)>> = entries
+                    .iter()
+                    .map(|(key, value)| match (self.known(key)?, self.known(value)?) {
+                        (Known::Json(Json::String(key)), Known::Json(value)) => {
+                            Some((key.as_str().to_owned(), value))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                match members {
+                    Some(members) => self.constant(Known::Json(members.into_iter().collect())),
+                    None => Term::Object(entries),
+                }
+            }
+        }
+    }
+
+    fn all_json(&self, items: &[Term]) -> Option<Vec<Json>> {
+        items
+            .iter()
+            .map(|item| match self.known(item)? {
+                Known::Json(json) => Some(json),
+                Known::Set(_) => None,
+            })
+            .collect()
+    }
+
+    /// The value of a constant term.
+    fn known(&self, term: &Term) -> Option<Known> {
+        match term {
+            Term::Const(id) => self.constants.get(*id).cloned().map(Known::Json),
+            Term::ConstSet(id) => self.sets.get(id.0 as usize).cloned().map(Known::Set),
+            _ => None,
+        }
+    }
+
+    /// A term for a value.
+    fn constant(&mut self, value: Known) -> Term {
+        match value {
+            Known::Json(json) => Term::Const(self.constants.add(json)),
+            Known::Set(items) => {
+                self.sets.push(items);
+                Term::ConstSet(SetId(u32::try_from(self.sets.len() - 1).unwrap_or(u32::MAX)))
+            }
+        }
+    }
+
+    /// Whether a key of the input is the known one.
+    fn is_known_member(&self, key: &Term) -> bool {
+        matches!(self.known(key), Some(Known::Json(Json::String(name))) if name == self.key)
+    }
+}
