@@ -1,5 +1,6 @@
 //! What the engine needs from outside.
 
+use modgate_rego::builtins;
 use modgate_template as template;
 use modgate_value::{Clock, Value};
 
@@ -26,6 +27,12 @@ pub trait Host {
     /// none, and the functions that need them fail.
     fn templates(&self) -> &dyn template::Host {
         &template::Isolated
+    }
+
+    /// What Rego's built-ins may ask of the outside: time, randomness, external data; by default
+    /// they get nothing, and those that need it are undefined.
+    fn policies(&self) -> &dyn builtins::Host {
+        &builtins::Isolated
     }
 }
 

@@ -409,7 +409,7 @@ mod tests {
             let prefix = format!("{}/", self.dir.path().display());
             let findings = self.store.refresh().findings;
             let texts = findings.iter().map(|found| found.to_string().replace(&prefix, ""));
-            let policies = self.store.world().snapshot.policies().map(ToString::to_string);
+            let policies = self.store.world().snapshot.policies().map(|id| id.to_string());
             (texts.collect(), policies.collect())
         }
 
