@@ -27,6 +27,7 @@ pub mod constraint;
 mod decision;
 pub mod expansion;
 pub mod explain;
+pub mod gatekeeper;
 mod host;
 pub mod jsonpatch;
 pub mod matching;

@@ -2,17 +2,19 @@
 
 mod load;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::constraints::EnforcementPoint;
-use modgate_value::{Budget, Value};
+use modgate_value::{Budget, Str, Value};
 
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,
     constraint::{self, Admission, Arena, Evaluation, Finding, Inventory, Verdict, World},
+    gatekeeper::Exclusions,
     modrule,
     mutation::MutationSystem,
+    provider::CompiledProvider,
 };
 
 /// Every policy there is, compiled; shared between threads by `Arc` and never changed.
@@ -22,6 +24,7 @@ pub struct Snapshot {
     modrules: Arc<modrule::Store>,
     constraints: Arc<constraint::Store>,
     mutators: Arc<MutationSystem>,
+    exclusions: Arc<Exclusions>,
 }
 
 /// What [`Snapshot::apply`] returns.
@@ -99,6 +102,16 @@ impl Snapshot {
     /// Mutators.
     pub fn mutators(&self) -> &MutationSystem {
         &self.mutators
+    }
+
+    /// Which namespaces the Config leaves alone.
+    pub fn exclusions(&self) -> &Exclusions {
+        &self.exclusions
+    }
+
+    /// Where external data comes from, by name.
+    pub fn providers(&self) -> &BTreeMap<Str, Arc<CompiledProvider>> {
+        &self.providers
     }
 
     /// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.

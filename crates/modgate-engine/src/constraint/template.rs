@@ -63,6 +63,9 @@ pub enum TemplateError {
     /// It does not hang together (TC-1, and the Rego checks that need no compiler).
     #[error("invalid ConstraintTemplate: {0}")]
     Invalid(String),
+    /// Its source does not, whatever its engine.
+    #[error("invalid ConstraintTemplate: {0}")]
+    Source(String),
     /// `operations` has `*` and something else (TC-50).
     #[error("if '*' is present, must not specify other operations")]
     Operations,
@@ -114,7 +117,7 @@ impl TemplateError {
             Self::Decode(DecodeError { path, message }) => vec![plain(path, message.clone())],
             Self::Operations => vec![plain("spec.targets[0].operations", self.to_string())],
             Self::NoDriver => vec![plain("spec.targets[0]", self.to_string())],
-            Self::Uncompilable(_) => {
+            Self::Source(_) | Self::Uncompilable(_) => {
                 vec![plain(&rego_field(resource, "template"), self.to_string())]
             }
             Self::Invalid(text) => {
@@ -142,6 +145,16 @@ impl TemplateError {
 
     pub(super) fn invalid(message: &str) -> Self {
         Self::Invalid(message.to_owned())
+    }
+
+    pub(super) fn source(message: &str) -> Self {
+        Self::Source(message.to_owned())
+    }
+
+    /// Whether it is about the policy itself, which Gatekeeper looks at only once the template is
+    /// stored (TC-1, 8 and 9).
+    pub fn is_of_source(&self) -> bool {
+        !matches!(self, Self::Decode(_) | Self::Invalid(_) | Self::Operations)
     }
 
     /// The HTTP status with which admission refuses the template (TC-50).
@@ -255,7 +268,8 @@ fn rego_source(target: Target) -> Result<Option<RegoSource>, TemplateError> {
     }
     let mut code = target.code.into_iter().flatten();
     let source = code.find(|code| code.engine == "Rego").map(|code| code.source);
-    Ok(source.map(|source| RegoSource::from_value(&source)).transpose()?)
+    let source = source.map(|source| RegoSource::from_value(&source)).transpose();
+    source.map_err(|error| TemplateError::Source(error.to_string()))
 }
 
 /// The field of a template that holds a Rego module, by the name errors give the module (TC-30).

@@ -3,19 +3,22 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::{
+    config::{self, Config},
     constraints,
     modrule::{self as api, ModRule},
     mutations::{self, MutatorKind},
     templates,
 };
-use modgate_value::{DecodeError, Value};
+use modgate_value::{DecodeError, Str, Value};
 
 use super::Snapshot;
 use crate::{
     Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
     constraint::{self, CompiledTemplate, ConstraintKey, Inserted},
+    gatekeeper::Exclusions,
     modrule::{self, CompiledModRule},
     mutation::{CompileError, CompiledMutator, MutationSystem, MutatorId},
+    provider::CompiledProvider,
 };
 
 /// What kind of policy an object or id is.
@@ -25,6 +28,7 @@ enum Kind {
     Template,
     Constraint,
     Mutator(MutatorKind),
+    Config,
 }
 
 impl Kind {
@@ -34,6 +38,8 @@ impl Kind {
             (templates::GROUP, templates::KIND) => Some(Self::Template),
             (constraints::GROUP, kind) if !kind.is_empty() => Some(Self::Constraint),
             (mutations::GROUP, kind) => MutatorKind::from_name(kind).map(Self::Mutator),
+            (externaldata::GROUP, externaldata::KIND) => Some(Self::Provider),
+            (config::GROUP, config::KIND) => Some(Self::Config),
             _ => None,
         }
     }
@@ -52,6 +58,7 @@ pub(super) struct Loader<'s> {
     modrules: Vec<(PolicyId, Option<CompiledModRule>)>,
     constraints: Option<constraint::Store>,
     mutators: Option<BTreeMap<MutatorId, Arc<CompiledMutator>>>,
+    exclusions: Option<Exclusions>,
 }
 
 impl<'s> Loader<'s> {
@@ -63,6 +70,8 @@ impl<'s> Loader<'s> {
             modrules: Vec::new(),
             constraints: None,
             mutators: None,
+            providers: None,
+            exclusions: None,
         }
     }
 
@@ -90,6 +99,12 @@ impl<'s> Loader<'s> {
             self.problems.extend(new_conflicts(&before.mutators, &system));
             next.mutators = system.into();
         }
+        if let Some(exclusions) = self.exclusions {
+            next.exclusions = exclusions.into();
+        }
+        if let Some(providers) = self.providers {
+            next.providers = providers.into();
+        }
         (next, self.problems)
     }
 
@@ -108,6 +123,10 @@ impl<'s> Loader<'s> {
         })
     }
 
+    fn providers(&mut self) -> &mut BTreeMap<Str, Arc<CompiledProvider>> {
+        self.providers.get_or_insert_with(|| BTreeMap::clone(&self.before.providers))
+    }
+
     fn remove(&mut self, id: PolicyId) {
         match Kind::of(&id) {
             Some(Kind::ModRule) => self.modrules.push((id, None)),
@@ -122,6 +141,10 @@ impl<'s> Loader<'s> {
                 let id = MutatorId { kind, namespace: id.namespace, name: id.name };
                 self.mutators().remove(&id);
             }
+            Some(Kind::Config) if id.name == config::NAME => {
+                self.exclusions = Some(Exclusions::default());
+            }
+            Some(Kind::Config) => {}
             None => {}
         }
     }
@@ -147,6 +170,23 @@ impl<'s> Loader<'s> {
             Kind::Template => self.upsert_template(&id, &source),
             Kind::Constraint => self.upsert_constraint(&id, source),
             Kind::Mutator(_) => self.upsert_mutator(&id, &source),
+            Kind::Provider => self.upsert_provider(&id, &source),
+            Kind::Config => self.upsert_config(&id, &source),
+        }
+    }
+
+    /// Of Configs the one with the fixed name counts (ST-30).
+    fn upsert_config(&mut self, id: &PolicyId, source: &PolicySource) {
+        if id.name != config::NAME {
+            let message = "config resource must have name 'config'".to_owned();
+            self.problems.push(problem(id, source, "metadata.name", message));
+            return;
+        }
+        match Config::from_value(&source.object) {
+            Ok(config) => self.exclusions = Some(Exclusions::of_config(&config)),
+            Err(DecodeError { path, message }) => {
+                self.problems.push(problem(id, source, &path, message));
+            }
         }
     }
 
@@ -219,6 +259,26 @@ impl<'s> Loader<'s> {
                     error => error.to_string(),
                 };
                 self.problems.push(problem(id, source, field, message));
+            }
+        }
+    }
+
+    /// A Provider that is not valid any more is not asked any more either (`fix-stale-version`).
+    fn upsert_provider(&mut self, id: &PolicyId, source: &PolicySource) {
+        let compiled = match Provider::from_value(&source.object) {
+            Ok(provider) => CompiledProvider::compile(&provider)
+                .map_err(|error| (error.field().to_owned(), error.to_string())),
+            Err(DecodeError { path, message }) => Err((path, message)),
+        };
+        match (compiled, self.on_error) {
+            (Ok(provider), _) => {
+                self.providers().insert(id.name.clone(), Arc::new(provider));
+            }
+            (Err((field, message)), on_error) => {
+                self.problems.push(problem(id, source, &field, message));
+                if on_error == OnError::Unload {
+                    self.providers().remove(&id.name);
+                }
             }
         }
     }
