@@ -202,12 +202,12 @@ mod tests {
     #[test]
     fn what_is_no_answer() {
         for (body, expected) in [
-            ("[]", "expected an object, found an array"),
-            (r#"{"response": 1}"#, "response: expected an object, found a number"),
-            (r#"{"response": {"items": {}}}"#, "response.items: expected a list, found an object"),
+            ("[]", "expected an object, found array"),
+            (r#"{"response": 1}"#, "response: expected an object, found number"),
+            (r#"{"response": {"items": {}}}"#, "response.items: expected a list, found object"),
             (
                 r#"{"response": {"items": [{"key": 1}]}}"#,
-                "response.items[0].key: expected a string, found a number",
+                "response.items[0].key: expected a string, found number",
             ),
         ] {
             assert_eq!(answer(body), Err(expected.to_owned()), "{body}");

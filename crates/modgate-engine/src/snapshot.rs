@@ -25,6 +25,7 @@ pub struct Snapshot {
     constraints: Arc<constraint::Store>,
     mutators: Arc<MutationSystem>,
     exclusions: Arc<Exclusions>,
+    providers: Arc<BTreeMap<Str, Arc<CompiledProvider>>>,
 }
 
 /// What [`Snapshot::apply`] returns.

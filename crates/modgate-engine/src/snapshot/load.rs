@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use modgate_api::{
     config::{self, Config},
     constraints,
+    externaldata::{self, Provider},
     modrule::{self as api, ModRule},
     mutations::{self, MutatorKind},
     templates,
@@ -29,6 +30,7 @@ enum Kind {
     Constraint,
     Mutator(MutatorKind),
     Config,
+    Provider,
 }
 
 impl Kind {
@@ -59,6 +61,7 @@ pub(super) struct Loader<'s> {
     constraints: Option<constraint::Store>,
     mutators: Option<BTreeMap<MutatorId, Arc<CompiledMutator>>>,
     exclusions: Option<Exclusions>,
+    providers: Option<BTreeMap<Str, Arc<CompiledProvider>>>,
 }
 
 impl<'s> Loader<'s> {
@@ -145,6 +148,9 @@ impl<'s> Loader<'s> {
                 self.exclusions = Some(Exclusions::default());
             }
             Some(Kind::Config) => {}
+            Some(Kind::Provider) => {
+                self.providers().remove(&id.name);
+            }
             None => {}
         }
     }
