@@ -50,8 +50,8 @@ fn change(snapshot: &Snapshot, change: Change) -> (Snapshot, Vec<String>) {
 
 fn pod(operation: &str) -> Review {
     let request = value(&format!(
-        "{{operation: {operation}, name: p, namespace: n, kind: {{group: '', version: v1, kind: \
-         Pod}}, object: {{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: n}}}}}}"
+        "{{operation: {operation}, name: p, namespace: ns, kind: {{group: '', version: v1, kind: \
+         Pod}}, object: {{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: ns}}}}}}"
     ));
     Review::from_request(&request).expect("a request")
 }
