@@ -30,6 +30,11 @@ impl Arena {
         Self::default()
     }
 
+    /// Bytes held from the system.
+    pub fn allocated_bytes(&self) -> usize {
+        self.rego.allocated_bytes()
+    }
+
     /// Forgets everything that was built.
     pub(super) fn reset(&mut self) {
         self.rego.reset();
