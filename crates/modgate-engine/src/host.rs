@@ -4,6 +4,8 @@ use modgate_rego::builtins;
 use modgate_template as template;
 use modgate_value::{Clock, Value};
 
+use crate::mutation::{NoProviders, Providers};
+
 /// The world as the engine may see it; implemented by the edge, and by tests.
 pub trait Host {
     /// Measures budgets.
@@ -33,6 +35,11 @@ pub trait Host {
     /// they get nothing, and those that need it are undefined.
     fn policies(&self) -> &dyn builtins::Host {
         &builtins::Isolated
+    }
+
+    /// Where mutators get external data; by default none can be asked.
+    fn providers(&self) -> &dyn Providers {
+        &NoProviders
     }
 }
 
