@@ -138,7 +138,7 @@ impl Solution {
             }
             (a, b) if a.is_any() || b.is_any() => true,
             (Type::Null, other) | (other, Type::Null) => match other {
-                Type::Null | Type::Optional(_) => true,
+                Type::Null | Type::Optional(_) | Type::Object(_) => true,
                 Type::Plain(name) => {
                     !["bool", "int", "uint", "double", "string", "bytes"].contains(name)
                 }
