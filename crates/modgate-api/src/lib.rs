@@ -17,4 +17,5 @@ pub mod matching;
 pub mod meta;
 pub mod modrule;
 pub mod mutations;
+pub mod schema;
 pub mod templates;
