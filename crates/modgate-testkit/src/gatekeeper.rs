@@ -9,6 +9,7 @@ pub(crate) mod expansion;
 pub(crate) mod location;
 pub(crate) mod mutation;
 pub(crate) mod unit;
+pub mod validation;
 
 /// Judges a recorded case that says itself what the original does and what is required of us:
 /// `keep`, where both are the same, or the decision by which they differ.

@@ -16,7 +16,7 @@ mod compare;
 pub mod corpus;
 pub mod decision;
 pub mod fuzz;
-mod gatekeeper;
+pub mod gatekeeper;
 mod kubemod;
 mod languages;
 mod members;

@@ -37,6 +37,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "languages/rego-programs.json", run: rego::programs::run },
     Suite { name: "languages/library-rego-results.json", run: rego::library::run },
     Suite { name: "opa/*.json", run: rego::opa::run },
+    Suite { name: "validation.json", run: gatekeeper::validation::run },
     Suite { name: "kubemod/cases.json", run: kubemod::cases::run },
     Suite { name: "kubemod/probes/expressions.json", run: kubemod::expressions::run },
     Suite { name: "kubemod/probes/match.json", run: kubemod::matching::run },

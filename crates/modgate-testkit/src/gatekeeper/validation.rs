@@ -45,6 +45,8 @@ pub struct Answer {
     pub response: Value,
     /// The messages that `--log-denies` logs.
     pub logged: Vec<String>,
+    /// `admission_status` and `admission_dryrun` of the metric it is counted under, if it is.
+    pub counted: Option<[&'static str; 2]>,
 }
 
 /// How an installation is set up.
@@ -181,6 +183,11 @@ fn run_step(step: &Value, definitions: &Object, subject: &mut dyn Subject) -> Re
             answer.logged.sort();
             result = result.and_then(|()| texts_match(logged, &answer.logged));
         }
+        if let Some(counted) = members.optional("counted") {
+            let counted = counted.as_array().context("`counted` is not a list")?;
+            let got: Vec<String> = answer.counted.iter().flatten().map(|it| (*it).into()).collect();
+            result = result.and_then(|()| texts_match(counted, &got));
+        }
         Outcome { expects: true, result }
     } else if let Some(request) = members.optional("label") {
         let answer = subject.label(request)?;
@@ -314,10 +321,7 @@ mod tests {
             (r#"{"allowed":true,"status":{"code":299},"warnings":["a","xy"]}"#, false),
             (r#"{"allowed":true,"status":{"code":299},"warnings":["a"]}"#, false),
             (r#"{"allowed":true,"status":{"code":200},"warnings":["a","z"]}"#, false),
-            (
-                r#"{"allowed":true,"status":{"code":299,"message":"m"},"warnings":["a","z"]}"#,
-                false,
-            ),
+            (r#"{"allowed":true,"status":{"code":299,"message":"m"},"warnings":["a","z"]}"#, false),
         ] {
             assert_eq!(response_matches(&expected, &parse(got)).is_ok(), same, "{got}");
         }

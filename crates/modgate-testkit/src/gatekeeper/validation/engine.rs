@@ -7,7 +7,7 @@ use modgate_api::{admission::AdmissionResponse, constraints::EnforcementPoint};
 use modgate_engine::{
     Change, EngineConfig, Host, HostError, OnError, PolicySource, Review, Snapshot,
     constraint::{Admission, Arena, Inventory, Verdict},
-    gatekeeper::{ExemptNamespaces, Installation, admit, admit_label},
+    gatekeeper::{ExemptNamespaces, Installation, Outcome, admit, admit_label},
 };
 use modgate_value::{Clock, Str, Value, budget::Frozen};
 
@@ -75,27 +75,30 @@ impl Subject for EngineSubject {
             &self.cluster,
             &mut Arena::new(),
         );
+        let status = match answer.outcome {
+            Outcome::Uncounted => None,
+            Outcome::Allow => Some("allow"),
+            Outcome::Deny => Some("deny"),
+            Outcome::Error => Some("error"),
+        };
+        let dry_run = if review.request().dry_run { "true" } else { "false" };
+        let counted = status.map(|status| [status, dry_run]);
         let logged = answer.findings.into_iter().filter(|finding| !finding.actions.is_empty());
         let logged = logged.map(|finding| finding.message).collect();
-        Ok(Answer { response: response(answer.verdict)?, logged })
+        Ok(Answer { response: response(answer.verdict)?, logged, counted })
     }
 
     fn label(&mut self, request: &Value) -> Result<Answer> {
         let review = Review::from_request(request)?;
         let verdict = admit_label(review.request(), &self.installation.exempt);
-        Ok(Answer { response: response(verdict)?, logged: Vec::new() })
+        Ok(Answer { response: response(verdict)?, logged: Vec::new(), counted: None })
     }
 
     fn audit(&mut self, object: &Value) -> Option<Vec<[String; 3]>> {
         let admission = Admission::of_object(object.clone(), None);
         let point = EnforcementPoint::Audit;
-        let found = self.snapshot.ask(
-            &admission,
-            point,
-            &self.inventory,
-            &self.cluster,
-            &mut Arena::new(),
-        );
+        let found =
+            self.snapshot.ask(&admission, point, &self.inventory, &self.cluster, &mut Arena::new());
         let shown = found.into_iter().map(|finding| {
             [finding.constraint.to_string(), finding.message, finding.action.to_string()]
         });
@@ -121,9 +124,9 @@ struct Cluster {
 
 impl Cluster {
     fn new(settings: &Settings, objects: &[Value]) -> Self {
-        let namespaces = objects.iter().filter(|object| {
-            object.get("kind").and_then(Value::as_str) == Some("Namespace")
-        });
+        let namespaces = objects
+            .iter()
+            .filter(|object| object.get("kind").and_then(Value::as_str) == Some("Namespace"));
         let named = namespaces.filter_map(|object| {
             Some((object.path(&["metadata", "name"])?.as_str()?.into(), object.clone()))
         });
