@@ -9,9 +9,13 @@
 //! What this crate does not do: compile, evaluate, or talk to anyone.
 
 pub mod admission;
+pub mod config;
 pub mod constraints;
+pub mod expansion;
+pub mod externaldata;
 pub mod matching;
 pub mod meta;
 pub mod modrule;
 pub mod mutations;
+pub mod schema;
 pub mod templates;

@@ -4,7 +4,10 @@
 use modgate_value::{DecodeError, Str, Value};
 use serde::Deserialize;
 
-use crate::matching::Match;
+use crate::{
+    matching::Match,
+    meta::{GroupVersionKind, Operation},
+};
 
 /// API group of the mutators.
 pub const GROUP: &str = "mutations.gatekeeper.sh";
@@ -82,7 +85,8 @@ pub struct MutatorSpec {
     pub parameters: Parameters,
 }
 
-/// One entry of `applyTo`: any combination of its lists.
+/// One entry of `applyTo`, of mutators and expansion templates: any combination of its lists, all
+/// of them exact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ApplyTo {
@@ -94,6 +98,38 @@ pub struct ApplyTo {
     pub kinds: Option<Vec<Str>>,
     /// `CREATE`, `UPDATE` or `*`; none means both.
     pub operations: Option<Vec<Str>>,
+}
+
+impl ApplyTo {
+    /// The operations mutators know.
+    pub const SUPPORTED: [Operation; 2] = [Operation::Create, Operation::Update];
+
+    /// Whether the entry names this kind: group, version and kind are each in their list.
+    pub fn names(&self, kind: &GroupVersionKind) -> bool {
+        let contains = |list: &Option<Vec<Str>>, name: &Str| {
+            list.as_ref().is_some_and(|list| list.contains(name))
+        };
+        contains(&self.groups, &kind.group)
+            && contains(&self.versions, &kind.version)
+            && contains(&self.kinds, &kind.kind)
+    }
+
+    /// The supported operations the entry names, which are all when it names none.
+    pub fn operations(&self) -> impl Iterator<Item = Operation> + '_ {
+        let named = self.operations.as_deref().unwrap_or_default();
+        Self::SUPPORTED.into_iter().filter(move |operation| {
+            named.is_empty() || named.iter().any(|name| name == "*" || name == operation.as_str())
+        })
+    }
+
+    /// Whether the entry is about this operation. An unknown one is only covered by entries that
+    /// cover every supported operation.
+    pub fn covers(&self, operation: Option<Operation>) -> bool {
+        match operation {
+            Some(operation) => self.operations().any(|covered| covered == operation),
+            None => self.operations().count() == Self::SUPPORTED.len(),
+        }
+    }
 }
 
 /// `spec.parameters`, of all kinds together.
@@ -183,6 +219,12 @@ pub struct SetValues {
 }
 
 impl Mutator {
+    /// Whether an object says it is a mutator of any kind.
+    pub fn is_mutator(object: &Value) -> bool {
+        let kind = GroupVersionKind::of_object(object);
+        kind.group == GROUP && MutatorKind::from_name(&kind.kind).is_some()
+    }
+
     /// Decodes a mutator of any kind and version.
     ///
     /// # Errors

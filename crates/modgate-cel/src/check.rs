@@ -107,7 +107,7 @@ impl Checker<'_> {
                 let name = name.trim_start_matches('.');
                 self.fail(span, format!("undeclared reference to '{name}' (in container '')"))
             }),
-            Kind::Select { operand, optional, .. } => {
+            Kind::Select { operand, field, optional } => {
                 if !optional
                     && let Some(name) = qualified_name(expr)
                     && let Some(ty) = type_named(&name)
@@ -115,7 +115,7 @@ impl Checker<'_> {
                     return Type::Type(Arc::new(ty));
                 }
                 let operand = self.expr(operand);
-                self.field(&operand, *optional, span)
+                self.field(&operand, field, *optional, span)
             }
             Kind::Index { operand, index, optional } => {
                 let name = if *optional { "_[?_]" } else { "_[_]" };
@@ -169,9 +169,9 @@ impl Checker<'_> {
                         .fail(span, format!("undeclared reference to '{name}' (in container '')")),
                 }
             }
-            Kind::Has(operand, _) => {
+            Kind::Has(operand, field) => {
                 let operand = self.expr(operand);
-                self.field(&operand, false, span);
+                self.field(&operand, field, false, span);
                 Type::BOOL
             }
             Kind::Macro { which, target, names, args } => {
@@ -217,7 +217,7 @@ impl Checker<'_> {
         self.fail(span, format!("expected type '{wanted}' but found '{found}'"))
     }
 
-    fn field(&mut self, operand: &Type, optional: bool, span: Span) -> Type {
+    fn field(&mut self, operand: &Type, name: &str, optional: bool, span: Span) -> Type {
         let operand = self.solution.resolve(operand, false);
         let (inner, wrapped) = match &operand {
             Type::Optional(inner) => (inner.as_ref().clone(), true),
@@ -225,6 +225,10 @@ impl Checker<'_> {
         };
         let value = match inner {
             Type::Map(entry) => entry.1.clone(),
+            Type::Object(object) => match object.fields.get(name) {
+                Some(ty) => ty.clone(),
+                None => return self.fail(span, format!("undefined field '{name}'")),
+            },
             Type::Error => Type::Error,
             Type::Dyn | Type::Param(_) => Type::Dyn,
             _ => {

@@ -7,6 +7,7 @@ use modgate_value::{Budget, Exhausted, regex::GoRegex};
 
 use crate::{
     ast::{Expr, Kind, Literal, Macro},
+    compose::Evaluation,
     value::Val,
 };
 
@@ -23,9 +24,15 @@ pub enum EvalError {
     /// An error of the expression, in cel-go's words.
     #[error("{0}")]
     Failed(String),
-    /// More than the cost limit.
+    /// More than one expression may cost.
     #[error("operation cancelled: actual cost limit exceeded")]
     Cost,
+    /// More than all expressions together may cost.
+    #[error(
+        "validation failed due to running out of cost budget, no further validation rules will be \
+         run"
+    )]
+    OutOfBudget,
     /// The budget is spent.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
@@ -47,13 +54,13 @@ impl EvalError {
     }
 }
 
-pub(crate) struct Machine<'a> {
-    pub(crate) activation: &'a dyn Activation,
-    pub(crate) arena: &'a Bump,
-    pub(crate) budget: &'a Budget<'a>,
+pub(crate) struct Machine<'e, 'a> {
+    evaluation: &'e Evaluation<'a>,
+    arena: &'a Bump,
+    budget: &'a Budget<'a>,
     pub(crate) cost: Cell<u64>,
-    pub(crate) limit: u64,
-    pub(crate) locals: Vec<(&'a str, Val<'a>)>,
+    limit: u64,
+    locals: Vec<(&'a str, Val<'a>)>,
 }
 
 fn int(value: Option<i64>) -> Result<Val<'static>> {
@@ -64,7 +71,18 @@ fn uint(value: Option<u64>) -> Result<Val<'static>> {
     value.map_or_else(|| failed("unsigned integer overflow"), |value| Ok(Val::Uint(value)))
 }
 
-impl<'a> Machine<'a> {
+impl<'e, 'a> Machine<'e, 'a> {
+    pub(crate) fn new(evaluation: &'e Evaluation<'a>, limit: u64) -> Self {
+        Self {
+            evaluation,
+            arena: &evaluation.arena.0,
+            budget: evaluation.budget,
+            cost: Cell::new(0),
+            limit,
+            locals: Vec::new(),
+        }
+    }
+
     fn charge(&self, cost: u64) -> Result<()> {
         self.budget.spend(1)?;
         self.cost.set(self.cost.get().saturating_add(cost));
@@ -187,7 +205,10 @@ impl<'a> Machine<'a> {
             return Ok(*value);
         }
         let name = name.trim_start_matches('.');
-        if let Some(value) = self.activation.variable(name) {
+        if name == "variables" {
+            return Ok(Val::Variables);
+        }
+        if let Some(value) = self.evaluation.activation.variable(name) {
             return Ok(value);
         }
         let types = [
@@ -219,6 +240,10 @@ impl<'a> Machine<'a> {
             return Ok(index.and_then(|index| operand.entry(index)).map(|(_, value)| value));
         }
         match (operand, key) {
+            (Val::Variables, Val::String(name)) => match self.evaluation.position(name) {
+                Some(index) => self.evaluation.variable(index).map(Some),
+                None => Ok(None),
+            },
             (Val::JsonMap(object), Val::String(key)) => Ok(object.get(key).map(Val::json)),
             (Val::JsonMap(_), _) => Ok(None),
             (Val::Map(entries), key) => {

@@ -29,6 +29,37 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Policies
+//!
+//! The expressions of a policy share [`Variables`], which are evaluated when they are first read.
+//! An [`Evaluation`] remembers them and accounts for what everything costs together.
+//!
+//! ```
+//! use modgate_cel::{Activation, Arena, CostLimits, Env, Evaluation, Program, Type, Val, Variables};
+//! use modgate_value::{Budget, Value};
+//! # struct Review(Value);
+//! # impl Activation for Review {
+//! #     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
+//! #         (name == "object").then(|| Val::json(&self.0))
+//! #     }
+//! # }
+//!
+//! let env = Env::new().with("object", Type::Dyn);
+//! let mut variables = Variables::new();
+//! variables.add("images", "object.spec.containers.map(c, c.image)", &env)?;
+//! let env = variables.declare(&env);
+//! let text = "variables.images.all(i, !i.endsWith(':latest'))";
+//! let validation = Program::compile_to(&Type::BOOL, text, &env)?;
+//!
+//! let review = Review(Value::from_json(br#"{"spec": {"containers": [{"image": "a:1"}]}}"#)?);
+//! let (arena, budget) = (Arena::new(), Budget::unlimited());
+//! let limits = CostLimits::VALIDATIONS;
+//! let evaluation = Evaluation::new(&review, &variables, &arena, &budget, limits);
+//! assert!(matches!(evaluation.evaluate(&validation)?, Val::Bool(true)));
+//! assert!(evaluation.remaining() < limits.total);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Limits
 //!
 //! An expression has at most [`MAX_SIZE`] characters and nests at most [`MAX_DEPTH`] levels, of
@@ -36,6 +67,7 @@
 
 pub mod ast;
 mod check;
+mod compose;
 mod error;
 mod eval;
 mod functions;
@@ -46,9 +78,10 @@ mod types;
 mod value;
 
 pub use check::{Checked, Env, check};
+pub use compose::{CostLimits, Evaluation, Variables};
 pub use error::{Errors, Issue};
 pub use eval::{Activation, EvalError};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
-pub use program::{Arena, Program};
-pub use types::Type;
+pub use program::{Arena, CompileError, Program};
+pub use types::{ObjectType, Type};
 pub use value::Val;

@@ -1,12 +1,13 @@
 //! Compiled expressions.
 
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 use bumpalo::Bump;
 use modgate_value::Budget;
 
 use crate::{
     check::{Checked, Env, check},
+    compose::{CostLimits, Evaluation, Variables},
     error::Errors,
     eval::{Activation, EvalError, Machine},
     types::Type,
@@ -15,7 +16,7 @@ use crate::{
 
 /// The memory of one evaluation, given back all at once.
 #[derive(Debug, Default)]
-pub struct Arena(Bump);
+pub struct Arena(pub(crate) Bump);
 
 impl Arena {
     /// An arena that holds nothing yet.
@@ -29,18 +30,52 @@ impl Arena {
     }
 }
 
+/// Why an expression cannot be made a [`Program`]; prints as Kubernetes does.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// It cannot be read, or its types do not agree.
+    #[error("compilation failed: {0}")]
+    Check(Errors),
+    /// A constant part of it cannot be evaluated.
+    #[error("program instantiation failed: {0}")]
+    Constant(String),
+    /// It gives something else than it must.
+    #[error("must evaluate to {wanted} but got {found}")]
+    Result {
+        /// The type it must have.
+        wanted: Type,
+        /// The type it has.
+        found: Type,
+    },
+}
+
 /// A compiled expression: immutable, cheap to clone, shared between threads.
 #[derive(Debug, Clone)]
 pub struct Program(Arc<Checked>);
 
 impl Program {
-    /// Reads and checks `text`.
+    /// Reads, checks and prepares `text`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in cel-go's words.
-    pub fn compile(text: &str, env: &Env) -> Result<Self, Errors> {
-        check(text, env).map(|checked| Self(Arc::new(checked)))
+    /// What is wrong with it, in the words of cel-go and Kubernetes.
+    pub fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
+        check(text, env).map(|checked| Self(Arc::new(checked))).map_err(CompileError::Check)
+    }
+
+    /// As [`Program::compile`], and the result must have exactly this type.
+    ///
+    /// # Errors
+    ///
+    /// Also if it has another type, which includes one known only when it is evaluated.
+    pub fn compile_to(wanted: &Type, text: &str, env: &Env) -> Result<Self, CompileError> {
+        let program = Self::compile(text, env)?;
+        if program.ty() == wanted {
+            return Ok(program);
+        }
+        let (wanted, found) = (wanted.clone(), program.ty().clone());
+        Err(CompileError::Result { wanted, found })
     }
 
     /// The type of the result.
@@ -60,15 +95,26 @@ impl Program {
         budget: &'a Budget<'a>,
         cost_limit: u64,
     ) -> Result<(Val<'a>, u64), EvalError> {
-        let mut machine = Machine {
-            activation,
-            arena: &arena.0,
-            budget,
-            cost: Cell::new(0),
-            limit: cost_limit,
-            locals: Vec::new(),
-        };
-        let value = machine.eval(&self.0.expr)?;
-        Ok((value, machine.cost.get()))
+        static NONE: Variables = Variables::none();
+        let limits = CostLimits { expression: cost_limit, total: u64::MAX };
+        let evaluation = Evaluation::new(activation, &NONE, arena, budget, limits);
+        let (result, cost) = self.run(&evaluation, cost_limit);
+        result.map(|value| (value, cost))
+    }
+
+    /// How many levels it nests.
+    pub(crate) fn depth(&self) -> u16 {
+        self.0.expr.depth
+    }
+
+    /// The result, and what was spent on it in any case.
+    pub(crate) fn run<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        limit: u64,
+    ) -> (Result<Val<'a>, EvalError>, u64) {
+        let mut machine = Machine::new(evaluation, limit);
+        let result = machine.eval(&self.0.expr);
+        (result, machine.cost.get())
     }
 }

@@ -1,6 +1,6 @@
 //! Types, as the checker computes them.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// The type of an expression; prints as cel-go does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,17 +21,30 @@ pub enum Type {
     Optional(Arc<Type>),
     /// The type of types.
     Type(Arc<Type>),
+    /// An object with declared fields.
+    Object(Arc<ObjectType>),
     /// A type still to be found, by number.
     #[doc(hidden)]
     Param(usize),
 }
 
+/// An object type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectType {
+    /// How it prints.
+    pub name: Arc<str>,
+    /// Its fields; others are errors.
+    pub fields: BTreeMap<Arc<str>, Type>,
+}
+
 impl Type {
-    pub(crate) const BOOL: Self = Self::Plain("bool");
+    /// `bool`
+    pub const BOOL: Self = Self::Plain("bool");
     pub(crate) const INT: Self = Self::Plain("int");
     pub(crate) const UINT: Self = Self::Plain("uint");
     pub(crate) const DOUBLE: Self = Self::Plain("double");
-    pub(crate) const STRING: Self = Self::Plain("string");
+    /// `string`
+    pub const STRING: Self = Self::Plain("string");
     pub(crate) const BYTES: Self = Self::Plain("bytes");
 
     pub(crate) fn list(element: Self) -> Self {
@@ -44,6 +57,20 @@ impl Type {
 
     pub(crate) fn optional(inner: Self) -> Self {
         Self::Optional(Arc::new(inner))
+    }
+
+    /// The type a variable of this type is declared with: Kubernetes forgets all but the basic ones.
+    pub(crate) fn declared(&self) -> Self {
+        match self {
+            Self::Plain(
+                "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp",
+            )
+            | Self::Plain("uint")
+            | Self::Null => self.clone(),
+            Self::List(element) => Self::list(element.declared()),
+            Self::Map(entry) => Self::map(entry.0.declared(), entry.1.declared()),
+            _ => Self::Dyn,
+        }
     }
 
     fn is_any(&self) -> bool {
@@ -62,6 +89,7 @@ impl fmt::Display for Type {
             Self::Map(entry) => write!(f, "map({}, {})", entry.0, entry.1),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
             Self::Type(inner) => write!(f, "type({inner})"),
+            Self::Object(object) => f.write_str(&object.name),
         }
     }
 }
@@ -110,7 +138,7 @@ impl Solution {
             }
             (a, b) if a.is_any() || b.is_any() => true,
             (Type::Null, other) | (other, Type::Null) => match other {
-                Type::Null | Type::Optional(_) => true,
+                Type::Null | Type::Optional(_) | Type::Object(_) => true,
                 Type::Plain(name) => {
                     !["bool", "int", "uint", "double", "string", "bytes"].contains(name)
                 }

@@ -32,6 +32,8 @@ pub enum Val<'a> {
     Map(&'a [(Val<'a>, Val<'a>)]),
     /// An optional.
     Optional(Option<&'a Val<'a>>),
+    /// The policy's variables.
+    Variables,
 }
 
 impl<'a> Val<'a> {
@@ -67,6 +69,7 @@ impl<'a> Val<'a> {
             Self::JsonList(_) | Self::List(_) => "list",
             Self::JsonMap(_) | Self::Map(_) => "map",
             Self::Optional(_) => "optional_type",
+            Self::Variables => "kubernetes.variables",
         }
     }
 

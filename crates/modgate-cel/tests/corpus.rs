@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use modgate_cel::{Activation, Arena, Env, EvalError, Program, Type, Val};
+use modgate_cel::{Activation, Arena, CompileError, Env, EvalError, Program, Type, Val};
 use modgate_value::{Budget, Value};
 
 /// How many cases of each kind still differ. Only ever lowered; a smaller count fails the run too,
@@ -76,7 +76,8 @@ fn recorded_expressions() {
                 .eval(&object, &arena, &budget, u64::MAX)
                 .map(|(value, _)| shown(value))
                 .map_err(|error| (error.to_string(), error)),
-            Err(errors) => Err((errors.to_string(), EvalError::Cost)),
+            Err(CompileError::Check(errors)) => Err((errors.to_string(), EvalError::Cost)),
+            Err(error) => Err((error.to_string(), EvalError::Cost)),
         };
         let same = match &found {
             Ok(value) => Some(value) == expect.get("v"),

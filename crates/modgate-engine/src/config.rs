@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use modgate_value::{Limits, Str};
 
+use crate::{
+    constraint::{ConstraintOptions, TemplateOptions},
+    mutation,
+};
+
 /// Settings of a snapshot; fixed for its life and that of the snapshots made from it.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
@@ -13,10 +18,20 @@ pub struct EngineConfig {
     pub default_namespace: Str,
     /// What happens when the Namespace or Node of an object cannot be read.
     pub missing_reference: MissingReference,
-    /// What one request may spend.
+    /// What ConstraintTemplates may use.
+    pub templates: TemplateOptions,
+    /// What constraints may say.
+    pub constraints: ConstraintOptions,
+    /// What mutators may use.
+    pub mutators: mutation::Options,
+    /// What one request may spend on ModRules.
     pub request_limits: Limits,
     /// What one rule may spend of it.
     pub rule_limits: Limits,
+    /// What one review may spend on constraints.
+    pub review_limits: Limits,
+    /// What one constraint may spend of it.
+    pub constraint_limits: Limits,
     /// How rules are found.
     pub lookup: Lookup,
 }
@@ -47,6 +62,9 @@ impl Default for EngineConfig {
             cluster_rules_namespaces: ["kubemod-system", "modgate-system"].map(Str::from).to_vec(),
             default_namespace: "default".into(),
             missing_reference: MissingReference::default(),
+            templates: TemplateOptions::default(),
+            constraints: ConstraintOptions::default(),
+            mutators: mutation::Options::default(),
             // KubeMod's webhooks time out after 10 s (7.1); staying well below leaves room for
             // the API server's other plugins.
             request_limits: Limits {
@@ -57,6 +75,17 @@ impl Default for EngineConfig {
             rule_limits: Limits {
                 steps: 10_000_000,
                 bytes: 16 << 20,
+                time: Duration::from_secs(2),
+            },
+            // Gatekeeper's webhook times out after 3 s as shipped (EV-50).
+            review_limits: Limits {
+                steps: 100_000_000,
+                bytes: 128 << 20,
+                time: Duration::from_millis(2500),
+            },
+            constraint_limits: Limits {
+                steps: 20_000_000,
+                bytes: 32 << 20,
                 time: Duration::from_secs(2),
             },
             lookup: Lookup::default(),

@@ -2,9 +2,10 @@
 //! (spec `gatekeeper-validation`, sections 1 to 6).
 //!
 //! A [`CompiledTemplate`] is a policy, checked and compiled; a [`CompiledConstraint`] is one use
-//! of it: which objects, with which parameters, to what effect. [`review`] asks constraints about
-//! one [`Admission`], with the [`Inventory`] as their view of everything else, and [`Verdict`]
-//! makes the webhook's answer of what they found. Read those in this order.
+//! of it: which objects, with which parameters, to what effect. A [`Store`] holds both as they come
+//! and go. [`review`] asks constraints about one [`Admission`], with the [`Inventory`] as their view
+//! of everything else, and [`Verdict`] makes the webhook's answer of what they found. Read those in
+//! this order.
 //!
 //! What is not here yet: templates written in CEL, the generated CRDs, and with them the schema
 //! checks of templates (TC-1, 6) and constraints (AD-31).
@@ -17,6 +18,7 @@ mod driver;
 mod evaluate;
 mod inventory;
 mod source;
+mod store;
 mod template;
 mod verdict;
 
@@ -24,9 +26,10 @@ pub use self::{
     action::Enforcement,
     admission::{Admission, AdmissionError},
     compile::{CompiledConstraint, ConstraintError, ConstraintOptions},
-    driver::{RegoDriver, Violation, World},
+    driver::{Arena, RegoDriver, Violation, World},
     evaluate::{Evaluation, Finding, review},
     inventory::{Inventory, InventoryError},
-    template::{CompiledTemplate, TemplateError, TemplateOptions},
+    store::{ConstraintKey, Inserted, Store},
+    template::{CompiledTemplate, TemplateError, TemplateOptions, TemplateProblem},
     verdict::Verdict,
 };

@@ -1,7 +1,10 @@
 //! What the engine needs from outside.
 
+use modgate_rego::builtins;
 use modgate_template as template;
 use modgate_value::{Clock, Value};
+
+use crate::mutation::{NoProviders, Providers};
 
 /// The world as the engine may see it; implemented by the edge, and by tests.
 pub trait Host {
@@ -26,6 +29,17 @@ pub trait Host {
     /// none, and the functions that need them fail.
     fn templates(&self) -> &dyn template::Host {
         &template::Isolated
+    }
+
+    /// What Rego's built-ins may ask of the outside: time, randomness, external data; by default
+    /// they get nothing, and those that need it are undefined.
+    fn policies(&self) -> &dyn builtins::Host {
+        &builtins::Isolated
+    }
+
+    /// Where mutators get external data; by default none can be asked.
+    fn providers(&self) -> &dyn Providers {
+        &NoProviders
     }
 }
 

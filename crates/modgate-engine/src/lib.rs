@@ -13,22 +13,28 @@
 //! `modrule::matching` (criteria) → `modrule::patch` (templates to operations) →
 //! [`jsonpatch`] (apply, diff).
 //!
+//! [`Snapshot::admit`] → [`constraint::Store::candidates`] (by kind) → [`constraint::review`]
+//! (match blocks) → `constraint::driver` (the policy) → [`constraint::Verdict`].
+//!
 //! # Limits
 //!
-//! Every request has one budget and every rule a share of it ([`EngineConfig`]); what cannot be
-//! decided within it is refused if it is a Reject rule and dropped with a warning if it is a Patch
-//! rule.
+//! Every request has one budget and every rule or constraint a share of it ([`EngineConfig`]). What
+//! cannot be decided within it is refused if it is a Reject rule, dropped with a warning if it is a
+//! Patch rule, and a violation that says so if it is a constraint.
 
 mod config;
 pub mod constraint;
 mod decision;
+pub mod expansion;
 pub mod explain;
+pub mod gatekeeper;
 mod host;
 pub mod jsonpatch;
 pub mod matching;
 pub mod modrule;
 pub mod mutation;
 mod policy;
+pub mod provider;
 mod review;
 mod snapshot;
 
@@ -37,7 +43,8 @@ pub use decision::{Decision, FailureKind, RuleFailure};
 pub use explain::Explanation;
 pub use host::{Host, HostError};
 pub use modgate_api as api;
+pub use modgate_rego as rego;
 pub use modgate_template as template;
 pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
 pub use review::Review;
-pub use snapshot::{Snapshot, Update};
+pub use snapshot::{Admitted, Snapshot, Update};

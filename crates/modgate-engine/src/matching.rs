@@ -285,7 +285,7 @@ fn labels(object: &Value) -> Option<&modgate_value::Object> {
 
 /// A name with `*` at either end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Wildcard {
+pub(crate) enum Wildcard {
     Exact(Str),
     Prefix(Str),
     Suffix(Str),
@@ -293,7 +293,7 @@ enum Wildcard {
 }
 
 impl Wildcard {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         // A single `*` is a prefix of nothing, hence everything.
         match (text.strip_prefix('*'), text.strip_suffix('*')) {
             (Some(rest), Some(_)) => {
@@ -305,7 +305,7 @@ impl Wildcard {
         }
     }
 
-    fn matches(&self, name: &str) -> bool {
+    pub(crate) fn matches(&self, name: &str) -> bool {
         match self {
             Self::Exact(text) => name == text,
             Self::Prefix(text) => name.starts_with(text.as_str()),

@@ -8,6 +8,7 @@
 //! The object is never copied: a mutator that changes something makes new containers along its
 //! location and shares the rest, one that changes nothing makes nothing.
 
+mod admission;
 mod compile;
 mod error;
 mod external;
@@ -16,6 +17,7 @@ pub mod location;
 mod path_test;
 mod schema;
 mod system;
+mod trace;
 mod walk;
 
 use std::fmt;
@@ -26,14 +28,17 @@ use modgate_api::{
 };
 use modgate_value::{Str, Value};
 
+pub(crate) use self::error::go_type;
 pub use self::{
+    admission::{Refusal, check_name, validate},
     compile::{CompileError, Options},
     error::MutationError,
-    external::{Answer, Item, Providers},
+    external::{Answer, Answers, Item, NO_CLIENT_CERTIFICATE, NoProviders, Providers},
     image::ImageReference,
     location::Location,
     schema::Conflict,
     system::{Mutated, MutationRequest, MutationSystem},
+    trace::{MutationExplanation, MutatorOutcome, MutatorTrace, Note, What},
 };
 use self::{external::External, image::ImageParts, path_test::PathTests};
 use crate::matching::Criteria;
@@ -81,8 +86,8 @@ enum Action {
         one_of: Vec<Value>,
         none_of: Vec<Value>,
     },
-    Merge(Vec<Value>),
-    Prune(Vec<Value>),
+    Merge(Constants),
+    Prune(Constants),
     /// A ModifySet without a list.
     Nothing,
     Image(ImageParts),
@@ -90,10 +95,36 @@ enum Action {
 
 #[derive(Debug, Clone)]
 enum AssignFrom {
-    Value(Value),
-    MetadataName,
-    MetadataNamespace,
+    Value(Constant),
+    /// A member of the object's metadata.
+    Metadata(&'static str),
     External(External),
+}
+
+/// A value of a policy, and how long it is when printed.
+#[derive(Debug, Clone)]
+struct Constant {
+    value: Value,
+    bytes: usize,
+}
+
+impl Constant {
+    fn new(value: Value) -> Self {
+        Self { bytes: value.to_json().len(), value }
+    }
+}
+
+/// Values of a policy, and how long they are when printed.
+#[derive(Debug, Clone)]
+struct Constants {
+    values: Vec<Value>,
+    bytes: usize,
+}
+
+impl Constants {
+    fn new(values: Vec<Value>) -> Self {
+        Self { bytes: values.iter().map(|value| value.to_json().len()).sum(), values }
+    }
 }
 
 impl CompiledMutator {
@@ -125,15 +156,7 @@ impl CompiledMutator {
     /// Whether `applyTo` covers objects of this kind in this operation (1.2).
     pub fn applies_to(&self, kind: &GroupVersionKind, operation: Option<Operation>) -> bool {
         let Some(entries) = &self.apply_to else { return true };
-        let contains = |list: &Option<Vec<Str>>, name: &Str| {
-            list.as_ref().is_some_and(|list| list.contains(name))
-        };
-        entries.iter().any(|entry| {
-            contains(&entry.groups, &kind.group)
-                && contains(&entry.versions, &kind.version)
-                && contains(&entry.kinds, &kind.kind)
-                && covers(entry, operation)
-        })
+        entries.iter().any(|entry| entry.names(kind) && entry.covers(operation))
     }
 
     /// Whether nothing may go deeper than its location (4.2).
@@ -142,24 +165,5 @@ impl CompiledMutator {
             self.action,
             Action::Image(_) | Action::Assign { from: AssignFrom::External(_), .. }
         )
-    }
-}
-
-/// The operations mutators know.
-const SUPPORTED: [Operation; 2] = [Operation::Create, Operation::Update];
-
-/// The supported operations an entry names.
-fn operations(entry: &ApplyTo) -> impl Iterator<Item = Operation> + '_ {
-    let named = entry.operations.as_deref().unwrap_or_default();
-    SUPPORTED.into_iter().filter(move |operation| {
-        named.is_empty() || named.iter().any(|name| name == "*" || name == operation.as_str())
-    })
-}
-
-/// An unknown operation is only covered by entries that cover all.
-fn covers(entry: &ApplyTo, operation: Option<Operation>) -> bool {
-    match operation {
-        Some(operation) => operations(entry).any(|covered| covered == operation),
-        None => operations(entry).count() == SUPPORTED.len(),
     }
 }

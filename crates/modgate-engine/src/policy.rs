@@ -2,12 +2,17 @@
 
 use std::{fmt, sync::Arc};
 
+use modgate_api::{meta::GroupVersionKind, mutations};
 use modgate_value::{Str, Value, diag::Span, yaml};
 use serde::Serialize;
+
+use crate::mutation::MutatorId;
 
 /// Identifies a policy: its kind, namespace (empty for cluster-scoped kinds) and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct PolicyId {
+    /// API group, such as `api.kubemod.io`.
+    pub group: Str,
     /// Such as `ModRule`.
     pub kind: Str,
     /// Empty for cluster-scoped kinds.
@@ -17,15 +22,28 @@ pub struct PolicyId {
 }
 
 impl PolicyId {
-    /// The id of a policy object, from its `kind` and `metadata`.
+    /// The id of a policy object, from its `apiVersion`, `kind` and `metadata`.
     pub fn of_object(object: &Value) -> Self {
         let text = |path: &[&str]| {
             Str::from(object.path(path).and_then(Value::as_str).unwrap_or_default())
         };
+        let GroupVersionKind { group, kind, .. } = GroupVersionKind::of_object(object);
         Self {
-            kind: text(&["kind"]),
+            group,
+            kind,
             namespace: text(&["metadata", "namespace"]),
             name: text(&["metadata", "name"]),
+        }
+    }
+}
+
+impl From<&MutatorId> for PolicyId {
+    fn from(id: &MutatorId) -> Self {
+        Self {
+            group: mutations::GROUP.into(),
+            kind: id.kind.as_str().into(),
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
         }
     }
 }
@@ -95,7 +113,7 @@ impl PolicySource {
 }
 
 /// `spec.match[0].select` as `/spec/match/0/select`.
-fn pointer(field: &str) -> String {
+pub(crate) fn pointer(field: &str) -> String {
     let mut out = String::with_capacity(field.len() + 1);
     for segment in field.split(['.', '[']).filter(|segment| !segment.is_empty()) {
         out.push('/');

@@ -4,18 +4,20 @@ use modgate_api::{
     admission::{AdmissionRequest, ReviewError},
     meta::{GroupVersionKind, GroupVersionResource, Operation},
 };
-use modgate_value::Value;
+use modgate_value::{Str, Value};
 
 /// A request to decide.
 #[derive(Debug, Clone)]
 pub struct Review {
     request: AdmissionRequest,
+    /// As it was sent, with what [`AdmissionRequest`] does not keep.
+    sent: Option<Value>,
 }
 
 impl Review {
     /// The review of a request the API server sent.
     pub fn new(request: AdmissionRequest) -> Self {
-        Self { request }
+        Self { request, sent: None }
     }
 
     /// Reads the `request` member of an AdmissionReview.
@@ -24,7 +26,60 @@ impl Review {
     ///
     /// When a member has the wrong type.
     pub fn from_request(request: &Value) -> Result<Self, ReviewError> {
-        AdmissionRequest::from_value(request).map(Self::new)
+        let sent = Some(request.clone());
+        AdmissionRequest::from_value(request).map(|request| Self { request, sent })
+    }
+
+    /// The same request with another object: what one webhook hands on to the next. The object of a
+    /// deletion stays.
+    #[must_use]
+    pub fn with_object(mut self, object: Value) -> Self {
+        if self.request.object.is_some() {
+            if let Some(sent) = self.sent.as_ref().and_then(Value::as_object) {
+                let mut sent = sent.clone();
+                sent.insert("object", object.clone());
+                self.sent = Some(sent.into());
+            }
+            self.request.object = Some(object);
+        }
+        self
+    }
+
+    /// The `request` member of its AdmissionReview: as it was sent, or as it would be.
+    pub fn to_value(&self) -> Value {
+        if let Some(sent) = &self.sent {
+            return sent.clone();
+        }
+        let request = &self.request;
+        let texts = |members: [(&str, &Str); 3]| -> Value {
+            members.into_iter().map(|(key, text)| (key, Value::from(text.clone()))).collect()
+        };
+        let (kind, resource) = (&request.kind, &request.resource);
+        let members = [
+            ("uid", Value::from(request.uid.clone())),
+            (
+                "kind",
+                texts([("group", &kind.group), ("version", &kind.version), ("kind", &kind.kind)]),
+            ),
+            (
+                "resource",
+                texts([
+                    ("group", &resource.group),
+                    ("version", &resource.version),
+                    ("resource", &resource.resource),
+                ]),
+            ),
+            ("subResource", request.sub_resource.clone().into()),
+            ("name", request.name.clone().into()),
+            ("namespace", request.namespace.clone().into()),
+            ("operation", request.operation.as_str().into()),
+            ("userInfo", request.user_info.clone()),
+            ("object", request.object.clone().unwrap_or_default()),
+            ("oldObject", request.old_object.clone().unwrap_or_default()),
+            ("dryRun", request.dry_run.into()),
+            ("options", request.options.clone()),
+        ];
+        members.into_iter().collect()
     }
 
     /// The review of an object as if someone did `operation` to it.

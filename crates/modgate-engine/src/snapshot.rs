@@ -1,21 +1,31 @@
 //! Compiled policies, immutable.
 
-use std::sync::Arc;
+mod load;
 
-use modgate_api::modrule::{self as api, ModRule};
-use modgate_value::DecodeError;
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_api::constraints::EnforcementPoint;
+use modgate_value::{Budget, Str, Value};
 
 use crate::{
-    Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, PolicySource, Problem,
-    Review, Severity,
-    modrule::{self, CompiledModRule, Store},
+    Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
+    Severity,
+    constraint::{self, Admission, Arena, Evaluation, Finding, Inventory, Verdict, World},
+    gatekeeper::Exclusions,
+    modrule,
+    mutation::MutationSystem,
+    provider::CompiledProvider,
 };
 
 /// Every policy there is, compiled; shared between threads by `Arc` and never changed.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     config: Arc<EngineConfig>,
-    modrules: Arc<Store>,
+    modrules: Arc<modrule::Store>,
+    constraints: Arc<constraint::Store>,
+    mutators: Arc<MutationSystem>,
+    exclusions: Arc<Exclusions>,
+    providers: Arc<BTreeMap<Str, Arc<CompiledProvider>>>,
 }
 
 /// What [`Snapshot::apply`] returns.
@@ -34,10 +44,19 @@ impl Update {
     }
 }
 
+/// What constraints say about a request: see [`Snapshot::admit`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admitted {
+    /// Every violation, in the order in which they are shown.
+    pub findings: Vec<Finding>,
+    /// The answer.
+    pub verdict: Verdict,
+}
+
 impl Snapshot {
     /// A snapshot without policies.
     pub fn new(config: EngineConfig) -> Self {
-        Self { config: config.into(), modrules: Arc::default() }
+        Self { config: config.into(), ..Self::default() }
     }
 
     /// The settings it was made with.
@@ -45,37 +64,55 @@ impl Snapshot {
         &self.config
     }
 
-    /// The snapshot after `changes`, applied in order. A policy that does not compile is reported
-    /// and skipped; it never stops the others.
-    #[must_use]
-    pub fn apply(&self, changes: Vec<Change>, on_error: OnError) -> Update {
-        let mut problems = Vec::new();
-        let mut modrules = Vec::new();
-        for change in changes {
-            match change {
-                Change::Remove(id) => modrules.push((id, None)),
-                Change::Upsert(source) => {
-                    let (id, compiled, mut found) = compile(&source, &self.config);
-                    problems.append(&mut found);
-                    match (compiled, on_error) {
-                        (Some(rule), _) => modrules.push((id, Some(rule))),
-                        (None, OnError::Unload) => modrules.push((id, None)),
-                        (None, OnError::Keep) => {}
-                    }
-                }
-            }
-        }
-        let modrules = if modrules.is_empty() {
-            Arc::clone(&self.modrules)
-        } else {
-            self.modrules.with(modrules, &self.config.cluster_rules_namespaces).into()
-        };
-        Update { snapshot: Self { config: Arc::clone(&self.config), modrules }, problems }
+    /// Whether an object is a policy of a kind that [`Snapshot::apply`] takes.
+    pub fn takes(object: &Value) -> bool {
+        load::is_policy(object)
     }
 
-    /// The policies that are loaded, in the order in which they are visited.
-    pub fn policies(&self) -> impl Iterator<Item = &PolicyId> {
-        self.modrules.entries().iter().map(|entry| &entry.rule.id)
+    /// The snapshot after `changes`, applied in order. A policy that does not compile is reported
+    /// and skipped; it never stops the others.
+    ///
+    /// Constraints may come before their templates; those that have none in the end are reported
+    /// and wait for one. Templates, constraints and mutators whose new version does not compile
+    /// stay in force as they were, whatever `on_error` says (TC-3, ST-21).
+    #[must_use]
+    pub fn apply(&self, changes: Vec<Change>, on_error: OnError) -> Update {
+        let mut loader = load::Loader::new(self, on_error);
+        for change in changes {
+            loader.change(change);
+        }
+        let (snapshot, problems) = loader.finish();
+        Update { snapshot, problems }
+    }
+
+    /// The policies that are in force: ModRules in the order in which they are visited, then
+    /// mutators in the order in which they run, templates, and constraints.
+    pub fn policies(&self) -> impl Iterator<Item = PolicyId> {
+        let modrules = self.modrules.entries().iter().map(|entry| entry.rule.id.clone());
+        let mutators = self.mutators.mutators().iter().map(|mutator| mutator.id().into());
+        let templates = self.constraints.templates().map(|template| template.id());
+        let constraints = self.constraints.constraints().map(|constraint| constraint.id());
+        modrules.chain(mutators).chain(templates).chain(constraints)
+    }
+
+    /// Templates and constraints.
+    pub fn constraints(&self) -> &constraint::Store {
+        &self.constraints
+    }
+
+    /// Mutators.
+    pub fn mutators(&self) -> &MutationSystem {
+        &self.mutators
+    }
+
+    /// Which namespaces the Config leaves alone.
+    pub fn exclusions(&self) -> &Exclusions {
+        &self.exclusions
+    }
+
+    /// Where external data comes from, by name.
+    pub fn providers(&self) -> &BTreeMap<Str, Arc<CompiledProvider>> {
+        &self.providers
     }
 
     /// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.
@@ -92,53 +129,70 @@ impl Snapshot {
     pub fn explain(&self, review: &Review, host: &dyn Host) -> Explanation {
         modrule::explain(&self.modrules, &self.config, review, host)
     }
-}
 
-fn compile(
-    source: &PolicySource,
-    config: &EngineConfig,
-) -> (PolicyId, Option<CompiledModRule>, Vec<Problem>) {
-    let mut id = source.id();
-    let problem = |id: &PolicyId, field: &str, message: String| Problem {
-        severity: Severity::Error,
-        policy: id.clone(),
-        origin: source.origin.clone(),
-        position: source.position(field),
-        field: field.to_owned(),
-        text: None,
-        span: None,
-        message,
-        help: None,
-    };
-    if !ModRule::is_modrule(&source.object) {
-        let message =
-            format!("not a policy: expected kind `{}` of `{}`", api::KIND, api::API_VERSION);
-        let found = problem(&id, "", message);
-        return (id, None, vec![found]);
+    /// Asks the constraints about a request: Gatekeeper's validating webhook, from the Namespace
+    /// (GR-5) to the answer (GR-9).
+    ///
+    /// `inventory` is what policies see as `data.inventory`. `arena` is for one thread to keep; what
+    /// was in it is forgotten. What stands in the way of a decision is an answer too: denied, with
+    /// code 500 (GR-8).
+    pub fn admit(
+        &self,
+        review: &Review,
+        inventory: &Inventory,
+        host: &dyn Host,
+        arena: &mut Arena,
+    ) -> Admitted {
+        let failed = |message: String| Admitted {
+            findings: Vec::new(),
+            verdict: Verdict::failed(message),
+        };
+        let namespace = match review.store_namespace() {
+            "" => None,
+            name => match host.namespace(name) {
+                Ok(namespace) => Some(namespace),
+                Err(error) => {
+                    return failed(format!("failed to create augmentedReview: {error}"));
+                }
+            },
+        };
+        let admission = match Admission::of_review(review, namespace.as_ref()) {
+            Ok(admission) => admission,
+            Err(error) => {
+                let name = &review.request().name;
+                return failed(format!("error reviewing resource {name}: {error}"));
+            }
+        };
+        let findings = self.ask(&admission, EnforcementPoint::Webhook, inventory, host, arena);
+        Admitted { verdict: Verdict::of(&findings), findings }
     }
-    if id.namespace.is_empty() {
-        id.namespace = config.default_namespace.clone();
-    }
-    if id.name.is_empty() {
-        let found = problem(&id, "metadata.name", "required: a policy must have a name".to_owned());
-        return (id, None, vec![found]);
-    }
-    let rule = match ModRule::from_value(&source.object) {
-        Ok(rule) => rule,
-        Err(DecodeError { path, message }) => {
-            let found = problem(&id, &path, message);
-            return (id, None, vec![found]);
-        }
-    };
-    let mut problems = modrule::unknown_fields(&id, source);
-    match modrule::compile(&rule, &id, source, config) {
-        Ok((compiled, warnings)) => {
-            problems.extend(warnings);
-            (id, Some(compiled), problems)
-        }
-        Err(errors) => {
-            problems.extend(errors.into_iter().map(|error| error.into_problem(&id, source)));
-            (id, None, problems)
+
+    /// Every violation of an object or request at an enforcement point, in the order in which they
+    /// are shown. It may spend what [`EngineConfig::review_limits`] allows.
+    pub fn ask(
+        &self,
+        admission: &Admission,
+        point: EnforcementPoint,
+        inventory: &Inventory,
+        host: &dyn Host,
+        arena: &mut Arena,
+    ) -> Vec<Finding> {
+        let budget = Budget::new(self.config.review_limits, host.clock());
+        let evaluation = Evaluation {
+            point,
+            world: World { inventory, host: host.policies() },
+            budget: &budget,
+            limits: self.config.constraint_limits,
+        };
+        match self.config.lookup {
+            crate::Lookup::Index => {
+                let candidates = self.constraints.candidates(admission);
+                constraint::review(candidates, admission, evaluation, arena)
+            }
+            crate::Lookup::Scan => {
+                let all = self.constraints.constraints().map(AsRef::as_ref);
+                constraint::review(all, admission, evaluation, arena)
+            }
         }
     }
 }

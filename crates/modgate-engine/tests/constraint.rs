@@ -11,11 +11,11 @@ use std::{
 
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::constraint::{
-    Admission, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation, Finding,
+    Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation, Finding,
     Inventory, TemplateOptions, Verdict, World, review,
 };
 use modgate_engine::matching::Source;
-use modgate_rego::{builtins::Isolated, value::Arena};
+use modgate_rego::builtins::Isolated;
 use modgate_value::{Budget, Limits, Value, regex::GoRegex, yaml};
 
 // The library.

@@ -13,7 +13,7 @@ use modgate_engine::{
     jsonpatch,
     matching::Source,
     mutation::{
-        Answer, CompiledMutator, Item, Location, MutationRequest, MutationSystem, Options,
+        Answer, Answers, CompiledMutator, Item, Location, MutationRequest, MutationSystem, Options,
         Providers,
         location::{Elements, Node},
     },
@@ -88,7 +88,7 @@ struct Recorded<'a> {
 }
 
 impl Providers for Recorded<'_> {
-    fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> BTreeMap<Str, Result<Answer, String>> {
+    fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
         let mut answers = BTreeMap::new();
         for (name, keys) in keys {
             let Some(provider) = self.providers.and_then(|all| all.get(name)) else { continue };
@@ -100,7 +100,7 @@ impl Providers for Recorded<'_> {
             };
             answers.insert(name.clone(), answer);
         }
-        answers
+        Ok(answers)
     }
 }
 

@@ -28,6 +28,7 @@ mod crypto;
 mod declaration;
 mod edits;
 mod encoding;
+pub mod formats;
 mod host;
 mod net;
 mod objects;
@@ -158,7 +159,7 @@ pub struct Context<'a> {
     heap: Heap<'a>,
     host: &'a dyn Host,
     /// Results of nondeterministic calls, by name and arguments.
-    settled: Vec<(&'static str, Value<'a>, Value<'a>)>,
+    settled: Vec<(modgate_value::Str, Value<'a>, Value<'a>)>,
 }
 
 impl<'a> Context<'a> {

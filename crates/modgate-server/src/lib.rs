@@ -30,10 +30,12 @@
 //! Bodies up to [`RequestLimits::body_bytes`]; 512 connections per listener; handshake, request
 //! head and body each within a time. Evaluation is bounded by the engine's budgets.
 
+pub mod client;
 mod files;
 mod listen;
 pub mod manifest;
 mod policies;
+mod providers;
 mod serve;
 pub mod telemetry;
 mod tls;
@@ -41,6 +43,10 @@ mod webhook;
 
 pub use files::POLL_INTERVAL;
 pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
+pub use providers::{
+    Asking, DEFAULT_CACHE_TTL, MAX_ANSWER_BYTES, MAX_CACHE_BYTES, MAX_CALLS, Providers,
+    ProvidersConfig, WithProviders,
+};
 pub use serve::{Addresses, ServeConfig, ServeError, Server, Stopped, runtime, stop_signals};
-pub use tls::{CertificateError, CertificateSource};
-pub use webhook::{App, Evaluators, RequestLimits, Routes, router};
+pub use tls::{CertificateError, CertificateSource, Certificates};
+pub use webhook::{App, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router};

@@ -24,6 +24,7 @@ use modgate_engine::{
         meta,
         modrule::{self, ModRule},
     },
+    constraint::Inventory,
 };
 use modgate_value::{
     Str,
@@ -96,7 +97,11 @@ impl PolicyStore {
             given: BTreeMap::new(),
             broken: BTreeSet::new(),
             readings: 0,
-            world: Arc::new(World { snapshot: Snapshot::new(config), objects: Objects::default() }),
+            world: Arc::new(World {
+                snapshot: Snapshot::new(config),
+                objects: Objects::default(),
+                inventory: Inventory::default(),
+            }),
         }
     }
 
@@ -241,7 +246,8 @@ impl PolicyStore {
             }
             findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
         }
-        self.world = Arc::new(World { snapshot, objects });
+        let inventory = self.world.inventory.clone();
+        self.world = Arc::new(World { snapshot, objects, inventory });
     }
 }
 
@@ -365,6 +371,7 @@ pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagn
         *kinds.entry(policy.kind.to_string()).or_insert(0_usize) += 1;
     }
     metrics.reloaded(&kinds.into_iter().collect::<Vec<_>>(), store.broken());
+    metrics.gatekeeper_loaded(&store.world().snapshot, &store.broken);
     let count = |severity| findings.iter().filter(|found| found.severity == severity).count();
     tracing::info!(
         target: LOGGER,
@@ -409,7 +416,7 @@ mod tests {
             let prefix = format!("{}/", self.dir.path().display());
             let findings = self.store.refresh().findings;
             let texts = findings.iter().map(|found| found.to_string().replace(&prefix, ""));
-            let policies = self.store.world().snapshot.policies().map(ToString::to_string);
+            let policies = self.store.world().snapshot.policies().map(|id| id.to_string());
             (texts.collect(), policies.collect())
         }
 

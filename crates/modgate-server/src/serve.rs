@@ -19,7 +19,7 @@ use crate::{
     policies::{self, Current, PolicyFiles, PolicyStore},
     telemetry::metrics::Metrics,
     tls::{CertificateError, CertificateSource, Certificates},
-    webhook::{App, Evaluators, RequestLimits, Routes, processors, router},
+    webhook::{App, Evaluators, GatekeeperConfig, RequestLimits, Routes, processors, router},
 };
 
 /// What to serve, and where.
@@ -35,6 +35,10 @@ pub struct ServeConfig {
     pub addresses: Addresses,
     /// Bounds on requests.
     pub limits: RequestLimits,
+    /// What Gatekeeper's webhooks are told.
+    pub gatekeeper: GatekeeperConfig,
+    /// How many requests are evaluated at the same time.
+    pub evaluators: usize,
     /// How often files are looked at.
     pub poll: Duration,
     /// How long requests may go on after a signal to stop.
@@ -50,6 +54,8 @@ impl ServeConfig {
             engine: EngineConfig::default(),
             addresses: Addresses::default(),
             limits: RequestLimits::default(),
+            gatekeeper: GatekeeperConfig::default(),
+            evaluators: processors(),
             poll: POLL_INTERVAL,
             grace: Duration::from_secs(10),
         }
@@ -98,14 +104,14 @@ pub enum Stopped {
     AtOnce,
 }
 
-/// The runtime to serve on: two workers more than there are processors, so that accepting
+/// The runtime to serve on: two workers more than there are evaluators, so that accepting
 /// connections and answering probes go on while every turn to evaluate is taken ([`Evaluators`]).
 ///
 /// # Errors
 ///
 /// When the operating system refuses threads.
-pub fn runtime() -> io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(processors() + 2).enable_all().build()
+pub fn runtime(evaluators: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(evaluators + 2).enable_all().build()
 }
 
 /// Bound listeners, with policies loaded.
@@ -138,8 +144,9 @@ impl Server {
         let app = Arc::new(App {
             current: Arc::new(Current::default()),
             metrics: Arc::new(Metrics::new()),
-            evaluators: Evaluators::per_processor(),
+            evaluators: Evaluators::new(config.evaluators),
             limits: config.limits.clone(),
+            gatekeeper: config.gatekeeper.clone(),
         });
         let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
         let plain =

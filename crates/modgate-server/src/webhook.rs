@@ -3,12 +3,15 @@
 mod admission;
 mod dry_run;
 mod evaluators;
+mod gatekeeper;
 mod health;
 mod modrule;
 mod record;
+mod violation;
 
 pub use evaluators::Evaluators;
 pub(crate) use evaluators::processors;
+pub use gatekeeper::{GatekeeperConfig, OnFailure};
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,6 +23,8 @@ use axum::{
     response::Response,
     routing::{any, get, post, put},
 };
+use modgate_engine::Review;
+use modgate_value::Value;
 
 use crate::{
     policies::Current,
@@ -41,16 +46,22 @@ pub(crate) enum Webhook {
     Mutate,
     /// modgate's own validating webhook.
     Validate,
+    /// Gatekeeper's validating webhook.
+    Admit,
+    /// Gatekeeper's webhook for the label that exempts namespaces.
+    AdmitLabel,
 }
 
 impl Webhook {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Dragnet,
         Self::PodBinding,
         Self::DefaultModRule,
         Self::ValidateModRule,
         Self::Mutate,
         Self::Validate,
+        Self::Admit,
+        Self::AdmitLabel,
     ];
 
     /// Where it is served; also its name in metrics.
@@ -62,17 +73,46 @@ impl Webhook {
             Self::ValidateModRule => "/validate-api-kubemod-io-v1beta1-modrule",
             Self::Mutate => "/mutate",
             Self::Validate => "/validate",
+            Self::Admit => "/v1/admit",
+            Self::AdmitLabel => "/v1/admitlabel",
         }
     }
 
-    /// Whether a failure of ours lets the request through. KubeMod's request path does (spec
-    /// `kubemod.md`, 7.1 and 7.2); elsewhere the API server's `failurePolicy` decides.
-    const fn fails_open(self) -> bool {
+    /// Whether it is one of Gatekeeper's.
+    const fn is_gatekeepers(self) -> bool {
+        matches!(self, Self::Admit | Self::AdmitLabel)
+    }
+
+    /// What becomes of a request that we fail to decide.
+    fn on_failure(self, app: &App) -> Failure {
         match self {
-            Self::Dragnet | Self::PodBinding => true,
-            Self::DefaultModRule | Self::ValidateModRule | Self::Mutate | Self::Validate => false,
+            Self::Dragnet | Self::PodBinding => Failure::LetThrough,
+            Self::DefaultModRule | Self::ValidateModRule | Self::Mutate | Self::Validate => {
+                Failure::Http
+            }
+            Self::Admit | Self::AdmitLabel => match app.gatekeeper.on_failure {
+                OnFailure::Deny => Failure::Deny,
+                OnFailure::FailurePolicy => Failure::Http,
+            },
         }
     }
+
+    /// The bytes a request body may have (SV-2 of Gatekeeper).
+    fn body_bytes(self, limits: &RequestLimits) -> usize {
+        const GATEKEEPERS: usize = 7 << 20;
+        if self.is_gatekeepers() { limits.body_bytes.min(GATEKEEPERS) } else { limits.body_bytes }
+    }
+}
+
+/// What becomes of a request that we fail to decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    /// It goes on with a warning: KubeMod's request path (spec `kubemod.md`, 7.1 and 7.2).
+    LetThrough,
+    /// HTTP 500: the API server's `failurePolicy` decides.
+    Http,
+    /// It is denied with code 500: Gatekeeper's way (GR-8).
+    Deny,
 }
 
 /// Bounds on what one request may take.
@@ -103,6 +143,8 @@ pub struct App {
     pub evaluators: Evaluators,
     /// Bounds on requests.
     pub limits: RequestLimits,
+    /// What Gatekeeper's webhooks are told.
+    pub gatekeeper: GatekeeperConfig,
 }
 
 /// Which routes a listener serves.
@@ -170,6 +212,16 @@ fn is_json(request: &Request) -> bool {
         .split(';')
         .next()
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whether texts about the object may quote a Secret: if the request says so or the object does, for
+/// what an object claims to be is up to whoever sent it.
+fn is_secret(review: &Review) -> bool {
+    let request = review.request();
+    let says = |object: &Value| object.get("kind").and_then(Value::as_str) == Some("Secret");
+    request.resource.resource == "secrets"
+        || request.kind.kind == "Secret"
+        || request.object.iter().chain(&request.old_object).any(says)
 }
 
 fn content_type(request: &Request) -> &str {

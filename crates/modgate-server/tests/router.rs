@@ -17,8 +17,8 @@ use axum::{
 use http_body_util::BodyExt as _;
 use modgate_engine::EngineConfig;
 use modgate_server::{
-    App, Current, Evaluators, PolicyFiles, PolicyStore, RequestLimits, Routes, router,
-    telemetry::metrics::Metrics,
+    App, Current, Evaluators, GatekeeperConfig, PolicyFiles, PolicyStore, RequestLimits, Routes,
+    router, telemetry::metrics::Metrics,
 };
 use modgate_value::Value;
 use tower::ServiceExt as _;
@@ -53,6 +53,7 @@ impl Server {
             metrics: Arc::new(Metrics::new()),
             evaluators,
             limits,
+            gatekeeper: GatekeeperConfig::default(),
         });
         Self { router: router(Arc::clone(&app), Routes::All), app }
     }

@@ -70,6 +70,18 @@ decisions! {
     Q_60 "Q-60" Fix "a misplaced patch is reported without a memory dump"
     Q_61 "Q-61" Fix "a null list element is replaced, not pushed aside, by the generated patch"
     Q_62 "Q-62" Fix "keys with `\"` or `\\` give a valid response"
+    RESTORED_ASSIGN_IF "restored-assignIf" Superset "`assignIf` is honoured"
+    SOURCE_ALIASES "source-aliases" Superset "older spellings of `match.source` are honoured"
+    FIX_NUMBERS "fix-numbers" Fix "numbers compare by value, and integers keep 64 bits"
+    FIX_INT_OVERFLOW "fix-int-overflow" Fix "list keys beyond 64 bits are refused"
+    FIX_PATHTEST_ORDER "fix-pathtest-order" Fix "path tests contradict each other by depth"
+    FIX_SELECTOR_VALIDATION "fix-selector-validation" Fix "a bad selector does not load"
+    FIX_DEFAULT_MERGE "fix-default-merge" Fix "a ModifySet without operation merges"
+    FIX_PRUNE_CREATES "fix-prune-creates" Fix "prune never creates anything"
+    FIX_MESSAGE "fix-message" Fix "AssignImage says what it found instead of a text"
+    FIX_DEFAULT_FAIL "fix-default-fail" Fix "a provider that fails fails the request by default"
+    FIX_USERNAME_KEY "fix-username-key" Fix "data source Username sends the name of the user"
+    FIX_DUPLICATE_EDGES "fix-duplicate-edges" Fix "a kind named twice in `applyTo` is harmless"
     Q_77 "Q-77" Fix "at most 1000 nulls are put before an index"
 }
 

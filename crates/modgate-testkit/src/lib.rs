@@ -16,6 +16,7 @@ mod compare;
 pub mod corpus;
 pub mod decision;
 pub mod fuzz;
+pub mod gatekeeper;
 mod kubemod;
 mod languages;
 mod members;

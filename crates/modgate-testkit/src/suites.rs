@@ -16,7 +16,7 @@ use modgate_value::yaml;
 
 use crate::{
     corpus::{self, CorpusFile, Roots},
-    kubemod, languages, rego,
+    gatekeeper, kubemod, languages, rego,
     report::{Case, FileReport, PendingReport, Report},
 };
 
@@ -37,6 +37,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "languages/rego-programs.json", run: rego::programs::run },
     Suite { name: "languages/library-rego-results.json", run: rego::library::run },
     Suite { name: "opa/*.json", run: rego::opa::run },
+    Suite { name: "validation.json", run: gatekeeper::validation::run },
     Suite { name: "kubemod/cases.json", run: kubemod::cases::run },
     Suite { name: "kubemod/probes/expressions.json", run: kubemod::expressions::run },
     Suite { name: "kubemod/probes/match.json", run: kubemod::matching::run },
@@ -44,6 +45,19 @@ pub const SUITES: &[Suite] = &[
     // Every other file of probes is a list of scenarios; one that is not fails.
     Suite { name: "kubemod/probes/*.json", run: kubemod::scenarios::run },
     Suite { name: "kubemod/*.json", run: kubemod::scenarios::run },
+    Suite { name: "gatekeeper/acceptance/location.json", run: gatekeeper::location::run },
+    Suite { name: "gatekeeper/acceptance/mutation.json", run: gatekeeper::mutation::run },
+    Suite { name: "gatekeeper/acceptance/expansion.json", run: gatekeeper::expansion::run },
+    Suite { name: "gatekeeper/unit/applyto*.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/assignimage-mutate.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/expansion-*.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/image-*.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/location-parser.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/match*.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/modifyset-set.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/mutator-admission-validation.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/pathtests.json", run: gatekeeper::unit::run },
+    Suite { name: "gatekeeper/unit/schema-*.json", run: gatekeeper::unit::run },
 ];
 
 /// A corpus that waits for its engine part.

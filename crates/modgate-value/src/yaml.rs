@@ -9,7 +9,7 @@ mod scalar;
 mod scan;
 mod write;
 
-pub use self::write::write;
+pub use self::write::{ScalarPlace, ScalarStyle, write, write_double_quoted};
 
 use std::{fmt, sync::Arc};
 
@@ -188,12 +188,18 @@ pub fn load_strict(text: &str) -> Result<Vec<Document>, Error> {
 /// The documents of `text` one by one, so that one bad document does not hide its neighbours:
 /// after a syntax error reading goes on at the next line that starts with `---`.
 pub fn documents(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
-    Documents::new(text, Options { strict: false, positions: true })
+    Documents::new(text, Options { positions: true, ..Options::default() })
 }
 
 /// As [`documents`]; a key that appears twice in a map is an error.
 pub fn documents_strict(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
-    Documents::new(text, Options { strict: true, positions: true })
+    Documents::new(text, Options { strict: true, positions: true, ..Options::default() })
+}
+
+/// As [`documents_strict`], where only `true` and `false` are booleans, as go-yaml v3 has it:
+/// `yes`, `no`, `on`, `off`, `y` and `n` are text.
+pub fn documents_v3(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
+    Documents::new(text, Options { strict: true, few_booleans: true, ..Options::default() })
 }
 
 /// The first document of `text`, as `yaml.YAMLToJSON` gives it; of equal keys the last one counts.
@@ -202,7 +208,7 @@ pub fn documents_strict(text: &str) -> impl Iterator<Item = Result<Document, Err
 ///
 /// When it is not YAML or has no JSON form. What follows the first document is not looked at.
 pub fn value(text: &str) -> Result<Value, Error> {
-    first(text, Options { strict: false, positions: false })
+    first(text, Options::default())
 }
 
 /// As [`value`], as `yaml.YAMLToJSONStrict` gives it: a repeated key is an error.
@@ -211,7 +217,7 @@ pub fn value(text: &str) -> Result<Value, Error> {
 ///
 /// When it is not YAML, has no JSON form, or repeats a key.
 pub fn value_strict(text: &str) -> Result<Value, Error> {
-    first(text, Options { strict: true, positions: false })
+    first(text, Options { strict: true, ..Options::default() })
 }
 
 fn first(text: &str, options: Options) -> Result<Value, Error> {

@@ -250,3 +250,17 @@ fn damaged_documents_never_panic() {
         }
     }
 }
+
+#[test]
+fn few_booleans() {
+    let read = |text: &str| {
+        let mut documents = yaml::documents_v3(text);
+        let first = documents.next().expect("a document");
+        first.map(|document| document.value.to_json()).map_err(|error| error.message)
+    };
+    assert_eq!(
+        read("{a: yes, b: off, c: 010, d: y, e: True, f: 1_000, no: ~}"),
+        Ok(r#"{"a":"yes","b":"off","c":8,"d":"y","e":true,"f":1000,"no":null}"#.to_owned())
+    );
+    assert!(read("{a: 1, a: 2}").is_err(), "a repeated key");
+}

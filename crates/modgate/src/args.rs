@@ -1,10 +1,13 @@
 //! The command line.
 
+mod gatekeeper;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
 
+pub(crate) use self::gatekeeper::GatekeeperArgs;
 use crate::exit;
 
 /// Kubernetes admission policies: KubeMod's ModRules, on the command line and as a webhook.
@@ -19,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) enum Verb {
     /// Answer admission webhooks with the policies of a folder; no cluster needed.
     #[command(after_help = SERVE_EXAMPLES)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Say what policies do to objects.
     #[command(after_help = review_examples())]
     Review(ReviewArgs),
@@ -240,6 +243,8 @@ pub(crate) struct ServeArgs {
     pub(crate) namespace: String,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) gatekeeper: GatekeeperArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let terminal = Terminal::detect();
     let done = match args.verb {
-        Verb::Serve(args) => serve::run(args, &terminal),
+        Verb::Serve(args) => serve::run(*args, &terminal),
         Verb::Review(args) => review::run(&args, &terminal),
         Verb::Explain(args) => explain::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),

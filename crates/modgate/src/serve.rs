@@ -48,7 +48,7 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
         LogFormat::Json => log_finding(finding),
         LogFormat::Text | LogFormat::Auto => terminal.diagnostic(finding),
     };
-    runtime()?.block_on(async {
+    runtime(config.evaluators)?.block_on(async {
         let asked_to_stop = stop_signals()?;
         let server = Server::start(config, report).await?;
         announce(&server)?;
@@ -63,6 +63,11 @@ fn config(args: ServeArgs) -> ServeConfig {
     let files = PolicyFiles { policies: args.policies, objects: args.objects };
     let mut config = ServeConfig::new(files, certificate(args.certificate));
     config.engine = args.engine.config(&args.namespace);
+    args.gatekeeper.apply(&mut config.engine);
+    config.gatekeeper = args.gatekeeper.config();
+    if let Some(evaluators) = args.gatekeeper.evaluators() {
+        config.evaluators = evaluators;
+    }
     config.addresses = Addresses {
         webhooks: args.listen.address,
         health: args.listen.operator_health_probe_addr,

@@ -4,7 +4,10 @@ use modgate_api::meta::GroupVersionKind;
 use modgate_value::{Object, Str, Value};
 
 use super::inventory::Inventory;
-use crate::matching::{Criteria, MatchError, Source, Subject};
+use crate::{
+    Review,
+    matching::{Criteria, MatchError, Source, Subject},
+};
 
 /// An object or a request for admission, as constraints see it.
 #[derive(Debug, Clone)]
@@ -99,6 +102,15 @@ impl Admission {
         Ok(Self::new(members, object.clone(), old_object, namespace, operation.into(), name.into()))
     }
 
+    /// As [`of_request`](Self::of_request), of a request that was read already.
+    ///
+    /// # Errors
+    ///
+    /// A DELETE without an old object.
+    pub fn of_review(review: &Review, namespace: Option<&Value>) -> Result<Self, AdmissionError> {
+        Self::of_request(&review.to_value(), namespace)
+    }
+
     /// An object that exists or might: the audit's and the command line's question.
     pub fn of_object(object: Value, namespace: Option<&Value>) -> Self {
         let namespace = namespace.filter(|_| !is_namespace(&object)).cloned();
@@ -162,6 +174,11 @@ impl Admission {
     /// The object's name, as errors give it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The kinds of the object and the old one, as far as there are any.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
+        self.object.iter().chain(&self.old_object).map(|judged| &judged.kind)
     }
 
     /// Whether there is neither an object nor an old one.

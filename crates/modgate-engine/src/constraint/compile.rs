@@ -15,7 +15,10 @@ use super::{
     action::Enforcement, admission::Admission, defaults, inventory::Inventory,
     template::CompiledTemplate,
 };
-use crate::matching::{Criteria, MatchError};
+use crate::{
+    PolicyId,
+    matching::{Criteria, MatchError},
+};
 
 /// What an installation allows constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,6 +40,8 @@ pub struct CompiledConstraint {
     criteria: Option<Criteria>,
     enforcement: Enforcement,
     parameters: Value,
+    /// As it was given.
+    resource: Value,
     warnings: Vec<String>,
 }
 
@@ -56,12 +61,39 @@ pub enum ConstraintError {
     /// Its enforcement action (AD-33).
     #[error("{0}")]
     Action(String),
+    /// Nobody knows its kind (AD-30).
+    #[error("missing ConstraintTemplate: template {} not found", gofmt::quote(template))]
+    NoTemplate {
+        /// The name of the template that would make it known.
+        template: String,
+    },
     /// The schema's defaults would make its parameters too large.
     #[error("invalid Constraint: defaults of spec.parameters: {0}")]
     Defaults(#[from] Exhausted),
 }
 
 impl ConstraintError {
+    /// The field it is about, as Kubernetes writes paths, and the message without it.
+    pub(crate) fn located(&self) -> (String, String) {
+        match self {
+            Self::Decode(DecodeError { path, message }) => (path.clone(), message.clone()),
+            Self::Schema(text) => {
+                // `[].spec.parameters.x: Invalid value: …`
+                let place = text.strip_prefix("[].").and_then(|rest| rest.split_once(": "));
+                let field = place.map_or("spec", |(field, _)| field);
+                (field.to_owned(), self.to_string())
+            }
+            Self::Action(_) => ("spec.enforcementAction".to_owned(), self.to_string()),
+            Self::Defaults(_) => ("spec.parameters".to_owned(), self.to_string()),
+            Self::NoTemplate { .. } => ("kind".to_owned(), self.to_string()),
+            Self::Invalid(text) => {
+                let in_match = text.trim_start_matches('[').starts_with("spec.labelSelector");
+                let field = if in_match { "spec.match" } else { "" };
+                (field.to_owned(), self.to_string())
+            }
+        }
+    }
+
     /// The HTTP status with which admission refuses the constraint.
     pub fn code(&self) -> u16 {
         if matches!(self, Self::Action(_)) { 500 } else { 422 }
@@ -99,6 +131,7 @@ impl CompiledConstraint {
         let enforcement = Enforcement::compile(spec, options, &mut warnings)?;
         Ok(Self {
             parameters: parameters(resource.get("spec"), template.schema())?,
+            resource: resource.clone(),
             name: constraint.metadata.name,
             generation: constraint.metadata.generation,
             template,
@@ -106,6 +139,33 @@ impl CompiledConstraint {
             enforcement,
             warnings,
         })
+    }
+
+    /// The same constraint with another version of its template, which takes it as it is: what was
+    /// valid once is not judged again. Parameters that the new defaults would make too large stay
+    /// as they were.
+    pub(super) fn with_template(&self, template: Arc<CompiledTemplate>) -> Self {
+        let parameters = parameters(self.resource.get("spec"), template.schema());
+        Self {
+            parameters: parameters.unwrap_or_else(|_| self.parameters.clone()),
+            template,
+            ..self.clone()
+        }
+    }
+
+    /// The constraint as it was given.
+    pub fn resource(&self) -> &Value {
+        &self.resource
+    }
+
+    /// Which policy it is.
+    pub fn id(&self) -> PolicyId {
+        PolicyId {
+            group: wire::GROUP.into(),
+            kind: self.kind().clone(),
+            namespace: Str::default(),
+            name: self.name.clone(),
+        }
     }
 
     /// The constraint's name.

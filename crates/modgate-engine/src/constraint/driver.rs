@@ -6,7 +6,7 @@ use modgate_rego::{
     builtins::Host,
     eval::{self, EvalError},
     ir::{GroupId, Program},
-    value::{Arena, Heap, Limit, Value as Rego},
+    value::{self, Heap, Limit, Value as Rego},
 };
 use modgate_value::{Budget, Object, Value, gofmt};
 
@@ -16,6 +16,35 @@ use super::inventory::Inventory;
 pub struct RegoDriver {
     program: Program,
     violation: GroupId,
+}
+
+/// The memory of evaluations, for one thread to keep.
+#[derive(Default)]
+pub struct Arena {
+    rego: value::Arena,
+}
+
+impl Arena {
+    /// An arena that holds nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes held from the system.
+    pub fn allocated_bytes(&self) -> usize {
+        self.rego.allocated_bytes()
+    }
+
+    /// Forgets everything that was built.
+    pub(super) fn reset(&mut self) {
+        self.rego.reset();
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena").finish_non_exhaustive()
+    }
 }
 
 /// What an evaluation may see and use beside its input.
@@ -57,7 +86,7 @@ impl RegoDriver {
         arena: &Arena,
         budget: &Budget<'_>,
     ) -> Result<Vec<Violation>, EvalError> {
-        let heap = Heap::new(arena, budget);
+        let heap = Heap::new(&arena.rego, budget);
         let input =
             heap.record([("parameters", Rego::json(parameters)), ("review", Rego::json(review))])?;
         let context = eval::Context {

@@ -1,13 +1,12 @@
 //! Asks constraints about one object (spec 3.4 to 3.6).
 
 use modgate_api::constraints::{EnforcementAction, EnforcementPoint};
-use modgate_rego::value::Arena;
 use modgate_value::{Budget, Limits, Object, Str, Value};
 
 use super::{
     admission::Admission,
     compile::CompiledConstraint,
-    driver::{Violation, World},
+    driver::{Arena, Violation, World},
 };
 
 /// How a review is done.

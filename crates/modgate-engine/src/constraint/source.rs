@@ -37,11 +37,11 @@ pub(super) fn compile(
         _ => RegoVersion::V0,
     };
     let Some(text) = source.rego.as_deref().filter(|text| !text.is_empty()) else {
-        return Err(TemplateError::invalid("rego source missing required field: source"));
+        return Err(TemplateError::source("rego source missing required field: source"));
     };
     let mut main = parse("template", text, version)?;
     if !main.rules.iter().any(|rule| name_of(rule.head.name.first()) == Some(VIOLATION)) {
-        return Err(TemplateError::invalid(
+        return Err(TemplateError::source(
             "invalid rego: invalid module: missing required rules: [violation]",
         ));
     }
@@ -53,7 +53,7 @@ pub(super) fn compile(
         if library.package.first().is_none_or(|first| first != "lib") || library.package.len() < 2 {
             let path: Vec<&str> =
                 ["data"].into_iter().chain(library.package.iter().map(Str::as_str)).collect();
-            return Err(TemplateError::invalid(&format!(
+            return Err(TemplateError::source(&format!(
                 "invalid lib prefix: path {} not found in lib prefixes",
                 path.join(".")
             )));
@@ -81,7 +81,7 @@ pub(super) fn compile(
             errors,
         })?;
     let Some(violation) = program.group(&[PACKAGE, VIOLATION]) else {
-        return Err(TemplateError::invalid(
+        return Err(TemplateError::source(
             "invalid rego: invalid module: missing required rules: [violation]",
         ));
     };
@@ -119,7 +119,7 @@ fn name_of(term: Option<&Term>) -> Option<&str> {
 /// Only `data.lib` and `future` may be imported (TC-24).
 fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
     let bad =
-        |path: &str| TemplateError::invalid(&format!("invalid import: bad import: \"{path}\""));
+        |path: &str| TemplateError::source(&format!("invalid import: bad import: \"{path}\""));
     // The parser acts on `rego.v1` and drops it. Only that import makes a text of version 0 strict.
     let imports_v1 = match module.version {
         RegoVersion::V0 => module.strict,
@@ -136,7 +136,7 @@ fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
         match path.as_slice() {
             ["data", "lib", ..] | ["future", ..] => {}
             ["input", ..] => {
-                return Err(TemplateError::invalid(&format!(
+                return Err(TemplateError::source(&format!(
                     "invalid import: cannot import input: \"{shown}\""
                 )));
             }
@@ -175,7 +175,7 @@ fn check_references(module: &Module, options: &TemplateOptions) -> Result<(), Te
     });
     let Some(term) = refused else { return Ok(()) };
     let written = slice(module, term.span);
-    Err(TemplateError::invalid(&format!(
+    Err(TemplateError::source(&format!(
         "invalid data references: check refs failed on module {{{}}}: errors (1):\ndisallowed ref \
          {written}\n",
         module.name

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use modgate_api::templates::{self as wire, ConstraintTemplate, RegoSource, Target};
-use modgate_value::{DecodeError, Str, Value, gofmt};
+use modgate_value::{DecodeError, Str, Value, diag::Span, gofmt};
 
 use super::{driver::RegoDriver, source};
+use crate::{PolicyId, policy::pointer};
 
 /// What an installation allows templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,16 @@ pub struct TemplateOptions {
     pub external_data: bool,
     /// Built-ins that do not exist (`--disable-opa-builtin`).
     pub disabled_builtins: BTreeSet<Str>,
+}
+
+impl TemplateOptions {
+    /// Switches built-ins off, as `--disable-opa-builtin` names them: one, several with commas, and
+    /// in the braces that the original's manifests put around the name.
+    pub fn disable_builtins(&mut self, names: &str) {
+        let names = names.trim().trim_start_matches('{').trim_end_matches('}');
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        self.disabled_builtins.extend(names.map(Str::from));
+    }
 }
 
 impl Default for TemplateOptions {
@@ -52,6 +63,9 @@ pub enum TemplateError {
     /// It does not hang together (TC-1, and the Rego checks that need no compiler).
     #[error("invalid ConstraintTemplate: {0}")]
     Invalid(String),
+    /// Its source does not, whatever its engine.
+    #[error("invalid ConstraintTemplate: {0}")]
+    Source(String),
     /// `operations` has `*` and something else (TC-50).
     #[error("if '*' is present, must not specify other operations")]
     Operations,
@@ -74,9 +88,73 @@ pub enum TemplateError {
     },
 }
 
+/// One thing wrong with a template, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateProblem {
+    /// The field, as Kubernetes writes paths: `spec.targets[0].rego`.
+    pub field: String,
+    /// The field's own text, if the message is about a part of it.
+    pub text: Option<Str>,
+    /// That part.
+    pub span: Option<Span>,
+    /// What is wrong, without the place.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
 impl TemplateError {
+    /// Everything that is wrong with `resource`, the template that was refused.
+    pub fn problems(&self, resource: &Value) -> Vec<TemplateProblem> {
+        let plain = |field: &str, message: String| TemplateProblem {
+            field: field.to_owned(),
+            text: None,
+            span: None,
+            message,
+            help: None,
+        };
+        match self {
+            Self::Decode(DecodeError { path, message }) => vec![plain(path, message.clone())],
+            Self::Operations => vec![plain("spec.targets[0].operations", self.to_string())],
+            Self::NoDriver => vec![plain("spec.targets[0]", self.to_string())],
+            Self::Source(_) | Self::Uncompilable(_) => {
+                vec![plain(&rego_field(resource, "template"), self.to_string())]
+            }
+            Self::Invalid(text) => {
+                let schema = text.trim_start_matches('[').starts_with("spec.validation");
+                let field = if schema { "spec.crd.spec.validation.openAPIV3Schema" } else { "" };
+                vec![plain(field, self.to_string())]
+            }
+            Self::Rego { errors, .. } => {
+                let located = |error: &modgate_rego::error::Error| {
+                    let field = rego_field(resource, &error.file);
+                    let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
+                    TemplateProblem {
+                        text: text.map(Str::from),
+                        span: text
+                            .map(|_| Span::new(error.span.start as usize, error.span.end as usize)),
+                        field,
+                        message: format!("{}: {}", error.code, error.message),
+                        help: error.help.clone(),
+                    }
+                };
+                errors.iter().map(located).collect()
+            }
+        }
+    }
+
     pub(super) fn invalid(message: &str) -> Self {
         Self::Invalid(message.to_owned())
+    }
+
+    pub(super) fn source(message: &str) -> Self {
+        Self::Source(message.to_owned())
+    }
+
+    /// Whether it is about the policy itself, which Gatekeeper looks at only once the template is
+    /// stored (TC-1, 8 and 9).
+    pub fn is_of_source(&self) -> bool {
+        !matches!(self, Self::Decode(_) | Self::Invalid(_) | Self::Operations)
     }
 
     /// The HTTP status with which admission refuses the template (TC-50).
@@ -141,6 +219,16 @@ impl CompiledTemplate {
         })
     }
 
+    /// Which policy it is.
+    pub fn id(&self) -> PolicyId {
+        PolicyId {
+            group: wire::GROUP.into(),
+            kind: wire::KIND.into(),
+            namespace: Str::default(),
+            name: self.name.clone(),
+        }
+    }
+
     /// The template's name.
     pub fn name(&self) -> &Str {
         &self.name
@@ -180,5 +268,28 @@ fn rego_source(target: Target) -> Result<Option<RegoSource>, TemplateError> {
     }
     let mut code = target.code.into_iter().flatten();
     let source = code.find(|code| code.engine == "Rego").map(|code| code.source);
-    Ok(source.map(|source| RegoSource::from_value(&source)).transpose()?)
+    let source = source.map(|source| RegoSource::from_value(&source)).transpose();
+    source.map_err(|error| TemplateError::Source(error.to_string()))
+}
+
+/// The field of a template that holds a Rego module, by the name errors give the module (TC-30).
+fn rego_field(resource: &Value, module: &str) -> String {
+    let library = module.strip_prefix("libs[\"lib_").and_then(|rest| rest.strip_suffix("\"]"));
+    let target = resource.pointer("/spec/targets/0");
+    let legacy = target.and_then(|target| target.get("rego")?.as_str());
+    if legacy.is_some_and(|rego| !rego.is_empty()) {
+        return match library {
+            Some(index) => format!("spec.targets[0].libs[{index}]"),
+            None => "spec.targets[0].rego".to_owned(),
+        };
+    }
+    let code = target.and_then(|target| target.get("code")?.as_array());
+    let index = code.and_then(|code| {
+        code.iter().position(|code| code.get("engine").and_then(Value::as_str) == Some("Rego"))
+    });
+    let source = format!("spec.targets[0].code[{}].source", index.unwrap_or_default());
+    match library {
+        Some(index) => format!("{source}.libs[{index}]"),
+        None => format!("{source}.rego"),
+    }
 }

@@ -9,17 +9,22 @@ use super::evaluate::Finding;
 pub struct Verdict {
     /// Whether the request may go on.
     pub allowed: bool,
-    /// 403 when denied, 299 when allowed with warnings, else 200.
+    /// 403 when denied, 299 when allowed with warnings, else 200; 500 when nothing could be decided.
     pub code: u16,
     /// `Forbidden` when denied, else empty.
     pub reason: &'static str,
-    /// The denials, a line each.
+    /// The denials, a line each, or what went wrong.
     pub message: String,
     /// The warnings.
     pub warnings: Vec<String>,
 }
 
 impl Verdict {
+    /// The answer when a review could not be done: a denial that says why (GR-8).
+    pub fn failed(message: String) -> Self {
+        Self { allowed: false, code: 500, reason: "", message, warnings: Vec::new() }
+    }
+
     /// The answer to findings, whose order it keeps. A finding may both deny and warn (EA-2).
     pub fn of(findings: &[Finding]) -> Self {
         let lines = |action: EnforcementAction| {

@@ -92,6 +92,7 @@ pub(super) fn compile_or_deny(
     config: &EngineConfig,
 ) -> Result<(CompiledModRule, Vec<Problem>), Denied> {
     let id = PolicyId {
+        group: modgate_api::modrule::GROUP.into(),
         kind: modgate_api::modrule::KIND.into(),
         namespace: rule.metadata.namespace.clone(),
         name: rule.metadata.name.clone(),

@@ -8,7 +8,7 @@ use modgate_api::{
 use modgate_value::{DecodeError, Str, Value, gofmt};
 
 use super::{
-    Action, AssignFrom, CompiledMutator, MutatorId,
+    Action, AssignFrom, CompiledMutator, Constant, Constants, MutatorId,
     external::{DataSource, External},
     image::ImageParts,
     location::{Elements, Location, Node},
@@ -18,6 +18,12 @@ use crate::matching::{Criteria, SelectorError};
 
 /// The longest name a mutator may have.
 const MAX_NAME: usize = 63;
+
+/// The longest location a mutator may have, in steps.
+const MAX_STEPS: usize = 256;
+
+/// How many combinations of group, version and kind `applyTo` may name.
+const MAX_KINDS: usize = 10_000;
 
 /// What an installation allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +144,12 @@ impl Compiler {
                 ),
             })
         })?;
+        if location.nodes().len() > MAX_STEPS {
+            return Err(CompileError::new(format!(
+                "location has {} steps, at most {MAX_STEPS} are allowed",
+                location.nodes().len()
+            )));
+        }
         let kind = self.kind_in_text();
         let in_metadata =
             matches!(location.nodes(), [Node::Field(first), ..] if first == "metadata");
@@ -173,13 +185,15 @@ impl Compiler {
         let from = self.value_source()?;
         if let [.., Node::List { key, elements }] = location.nodes() {
             match &from {
-                AssignFrom::Value(value) => self.check_element(value, key, elements)?,
+                AssignFrom::Value(constant) => {
+                    self.check_element(&constant.value, key, elements)?;
+                }
                 AssignFrom::External(_) => {
                     return Err(CompileError::new(
                         "cannot assign external data response to a list",
                     ));
                 }
-                AssignFrom::MetadataName | AssignFrom::MetadataNamespace => {
+                AssignFrom::Metadata(_) => {
                     return Err(CompileError::new("cannot assign a metadata field to a list"));
                 }
             }
@@ -209,7 +223,7 @@ impl Compiler {
                     "only username data source is supported for assignmetadata {name}"
                 )));
             }
-            AssignFrom::Value(value) if value.as_str().is_none() => {
+            AssignFrom::Value(constant) if constant.value.as_str().is_none() => {
                 return Err(CompileError::new(format!(
                     "spec.parameters.assign.value field must be a string for AssignMetadata {}",
                     gofmt::quote(name)
@@ -225,8 +239,8 @@ impl Compiler {
         let values = parameters.values.from_list.clone();
         match (parameters.operation.as_str(), values) {
             ("" | "merge" | "prune", None) => Ok(Action::Nothing),
-            ("" | "merge", Some(values)) => Ok(Action::Merge(values)),
-            ("prune", Some(values)) => Ok(Action::Prune(values)),
+            ("" | "merge", Some(values)) => Ok(Action::Merge(Constants::new(values))),
+            ("prune", Some(values)) => Ok(Action::Prune(Constants::new(values))),
             (other, _) => {
                 Err(CompileError::new(format!("unrecognized operation for modifyset: {other}")))
             }
@@ -247,10 +261,10 @@ impl Compiler {
                 "assign must set one of `externalData`, `value` or `fromMetadata`: invalid assign \
                  field",
             )),
-            (Some(value), None, None) => Ok(AssignFrom::Value(value.clone())),
+            (Some(value), None, None) => Ok(AssignFrom::Value(Constant::new(value.clone()))),
             (None, Some(metadata), None) => match metadata.field.as_str() {
-                "name" => Ok(AssignFrom::MetadataName),
-                "namespace" => Ok(AssignFrom::MetadataNamespace),
+                "name" => Ok(AssignFrom::Metadata("name")),
+                "namespace" => Ok(AssignFrom::Metadata("namespace")),
                 other => Err(CompileError::new(format!(
                     "field {other} is not recognized: invalid fromMetadata field"
                 ))),
@@ -312,6 +326,19 @@ impl Compiler {
         }
         if entries.is_empty() {
             return Err(CompileError::new(format!("applyTo required for {mutator}")));
+        }
+        let kinds = entries.iter().fold(0_usize, |sum, entry| {
+            let length = |list: &Option<Vec<Str>>| list.as_ref().map_or(0, Vec::len);
+            let product = length(&entry.groups)
+                .saturating_mul(length(&entry.versions))
+                .saturating_mul(length(&entry.kinds));
+            sum.saturating_add(product)
+        });
+        if kinds > MAX_KINDS {
+            return Err(CompileError::new(format!(
+                "invalid applyTo for {mutator}, it names {kinds} kinds, at most {MAX_KINDS} are \
+                 allowed"
+            )));
         }
         Ok(entries)
     }

@@ -90,9 +90,9 @@ pub enum ApplyError {
     /// A location that compiling should have refused.
     #[error("mutator does not understand keyed lists")]
     KeyedList,
-    /// An element would nest too deep.
-    #[error("object would nest deeper than {} levels", modgate_value::MAX_DEPTH)]
-    TooDeep,
+    /// The request's budget is spent.
+    #[error(transparent)]
+    Exhausted(#[from] modgate_value::Exhausted),
 }
 
 impl ApplyError {
@@ -114,7 +114,7 @@ impl ApplyError {
 }
 
 /// The Go type of a decoded JSON value, as upstream's messages name it.
-pub(super) fn go_type(value: &Value) -> &'static str {
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",

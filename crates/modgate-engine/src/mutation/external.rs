@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use modgate_api::externaldata::{Answer, Item};
 use modgate_api::mutations::ExternalData;
 use modgate_value::{Object, Str, Value};
 
@@ -17,30 +18,30 @@ pub trait Providers {
     ///
     /// A provider that is not loaded has no entry in the answer; a call that failed has the
     /// reason.
-    fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> BTreeMap<Str, Result<Answer, String>>;
+    ///
+    /// # Errors
+    ///
+    /// Why no provider can be asked at all, such as a missing client certificate; that fails the
+    /// request whatever the failure policies say.
+    fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String>;
 }
 
-/// What a provider answered (6.2).
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
-    /// Whether asking again would give the same.
-    pub idempotent: bool,
-    /// Why the whole request failed; blank when it did not.
-    pub system_error: String,
-    /// One item per key that was answered.
-    pub items: Vec<Item>,
+/// What each provider answered, by its name.
+pub type Answers = BTreeMap<Str, Result<Answer, String>>;
+
+/// No provider can be asked: the command line's, which has no client certificate (6.5).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoProviders;
+
+impl Providers for NoProviders {
+    fn ask(&self, _: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
+        Err(NO_CLIENT_CERTIFICATE.to_owned())
+    }
 }
 
-/// What a provider answered for one key.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Item {
-    /// The key.
-    pub key: Str,
-    /// Its value.
-    pub value: Value,
-    /// Why there is none; empty when there is one.
-    pub error: String,
-}
+/// Why nothing is asked without a client certificate (6.4, 6.5).
+pub const NO_CLIENT_CERTIFICATE: &str = "failed to get client TLS certificate: external data client certificate watcher is not \
+     initialized";
 
 /// A compiled `externalData`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -148,7 +149,7 @@ impl Placeholders {
         if keys.is_empty() {
             return Ok(object.clone());
         }
-        let answers = providers.ask(&keys);
+        let answers = providers.ask(&keys)?;
         let mut failures = BTreeSet::new();
         let mut values = BTreeMap::new();
         for index in used {
@@ -208,7 +209,7 @@ impl Placeholders {
 }
 
 impl Placeholder {
-    fn value(&self, answers: &BTreeMap<Str, Result<Answer, String>>) -> Result<Str, String> {
+    fn value(&self, answers: &Answers) -> Result<Str, String> {
         let provider = &self.external.provider;
         let answer = match answers.get(provider) {
             None => {

@@ -93,6 +93,15 @@ impl ImageParts {
         Ok(parts)
     }
 
+    /// Whether the reference has these parts already.
+    pub(super) fn are_in(&self, reference: &str) -> bool {
+        let present = ImageReference::split(reference);
+        let is = |part: &str, present: &str| part.is_empty() || part == present;
+        is(&self.domain, present.domain)
+            && is(&self.path, present.path)
+            && is(&self.tag, present.tag)
+    }
+
     /// The reference with the parts in place.
     pub(super) fn apply(&self, reference: &str) -> String {
         let present = ImageReference::split(reference);

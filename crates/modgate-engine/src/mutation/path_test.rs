@@ -30,11 +30,6 @@ impl PathTests {
         self.0.get(&depth).copied()
     }
 
-    /// Whether the node at `depth` may be walked through where it is there or is not.
-    pub(super) fn allow(&self, depth: usize, exists: bool) -> bool {
-        self.at(depth).is_none_or(|condition| condition.allows(exists))
-    }
-
     /// A single test at the end of a location.
     pub(super) fn must_not_exist(location: &Location) -> Self {
         let last = location.nodes().len().saturating_sub(1);

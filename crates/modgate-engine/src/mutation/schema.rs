@@ -8,7 +8,7 @@ use modgate_api::{
 };
 use modgate_value::Str;
 
-use super::{CompiledMutator, MutatorId, location::Node, operations};
+use super::{CompiledMutator, MutatorId, location::Node};
 
 /// The mutators a mutator cannot be loaded beside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +86,7 @@ fn bindings(mutator: &CompiledMutator) -> BTreeSet<(GroupVersionKind, Operation)
         for group in entry.groups.iter().flatten() {
             for version in entry.versions.iter().flatten() {
                 for kind in entry.kinds.iter().flatten() {
-                    bindings.extend(operations(entry).map(|operation| {
+                    bindings.extend(entry.operations().map(|operation| {
                         let kind = GroupVersionKind {
                             group: group.clone(),
                             version: version.clone(),

@@ -13,6 +13,7 @@ use super::{
     error::{MutationError, describe},
     external::Placeholders,
     schema::{self, Conflict},
+    trace::{Mismatch, MutationExplanation, MutatorTrace, Trail},
     walk::{self, Run},
 };
 use crate::matching::{Source, Subject};
@@ -101,6 +102,11 @@ impl MutationSystem {
         &self.conflicts
     }
 
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.mutators.is_empty()
+    }
+
     /// Applies the mutators until a pass changes nothing.
     ///
     /// # Errors
@@ -108,6 +114,29 @@ impl MutationSystem {
     /// When a match block cannot be decided, a location does not fit the object, the mutators do
     /// not converge, a provider fails, or the budget is spent. Any of these denies the request.
     pub fn mutate(&self, request: &MutationRequest<'_>) -> Result<Mutated, MutationError> {
+        self.converge(request, None)
+    }
+
+    /// What [`MutationSystem::mutate`] does, and what each mutator had to do with it.
+    pub fn explain(&self, request: &MutationRequest<'_>) -> MutationExplanation {
+        let mut passes = Vec::new();
+        let result = self.converge(request, Some(&mut passes));
+        if result.is_ok()
+            && let Some(first) = passes.first_mut()
+        {
+            self.add_bystanders(first, request);
+        }
+        for pass in &mut passes {
+            pass.sort_by(|a, b| a.mutator.cmp(&b.mutator));
+        }
+        MutationExplanation { result, passes }
+    }
+
+    fn converge(
+        &self,
+        request: &MutationRequest<'_>,
+        mut trace: Option<&mut Vec<Vec<MutatorTrace>>>,
+    ) -> Result<Mutated, MutationError> {
         let run = LazyRun { id: std::cell::OnceCell::new(), make: request.run_id };
         let mut placeholders: Option<Placeholders> = None;
         let mut object = request.object.clone();
@@ -115,10 +144,21 @@ impl MutationSystem {
         for pass in 1..=self.mutators.len() + 1 {
             let before = object.clone();
             let mut applied = Vec::new();
-            for mutator in self.candidates(&GroupVersionKind::of_object(&object)) {
+            if let Some(trace) = &mut trace {
+                trace.push(Vec::new());
+            }
+            let mut kind = GroupVersionKind::of_object(&object);
+            let mut candidates = self.candidates(&kind.kind, 0);
+            while let Some(index) = candidates.next() {
+                let Some(mutator) = self.mutators.get(index).map(AsRef::as_ref) else { break };
                 request.budget.spend(1)?;
-                let kind = GroupVersionKind::of_object(&object);
-                if !self.is_about(mutator, &object, &kind, request)? {
+                let mismatch = self.first_mismatch(mutator, &object, &kind, request);
+                if let Some(trace) = trace.as_mut().and_then(|trace| trace.last_mut())
+                    && !matches!(mismatch, Ok(None))
+                {
+                    trace.push(MutatorTrace::unmatched(mutator, &mismatch));
+                }
+                if mismatch?.is_some() {
                     continue;
                 }
                 let placeholders = match &mut placeholders {
@@ -130,11 +170,35 @@ impl MutationSystem {
                     }
                     None => &mut Placeholders::default(),
                 };
-                let new = self.apply(mutator, &object, request, &run, placeholders)?;
-                if let Some(outcome) = new {
+                let mut trail = trace.is_some().then(Trail::default);
+                let mut context = Run {
+                    object: &object,
+                    username: request.username,
+                    placeholders,
+                    budget: request.budget,
+                    trail: trail.as_mut(),
+                };
+                let outcome = walk::apply(mutator, &mut context);
+                if let (Some(trace), Some(trail)) =
+                    (trace.as_mut().and_then(|trace| trace.last_mut()), trail)
+                {
+                    trace.push(MutatorTrace::walked(mutator, &outcome, trail));
+                }
+                let outcome = outcome.map_err(|source| MutationError::Apply {
+                    run: run.id().to_owned(),
+                    mutator: Box::new(mutator.id.clone()),
+                    object: describe(&object),
+                    source: Box::new(source),
+                })?;
+                if outcome.applied {
                     applied.push(mutator.id.clone());
-                    if let Some(new) = outcome {
-                        object = new;
+                }
+                if let Some(new) = outcome.new {
+                    object = new;
+                    let changed = GroupVersionKind::of_object(&object);
+                    if changed != kind {
+                        candidates = self.candidates(&changed.kind, index + 1);
+                        kind = changed;
                     }
                 }
             }
@@ -161,59 +225,53 @@ impl MutationSystem {
         })
     }
 
-    /// The mutators that may be about objects of this kind, in order.
-    fn candidates(&self, kind: &GroupVersionKind) -> impl Iterator<Item = &CompiledMutator> {
-        let of_kind = self.by_kind.get(&kind.kind).map_or(&[][..], Vec::as_slice);
-        Merged { a: of_kind, b: &self.any_kind }
-            .filter_map(|index| self.mutators.get(index))
-            .map(AsRef::as_ref)
+    /// Positions, from `from` on, of the mutators that may be about objects of this kind's name.
+    fn candidates(&self, kind: &str, from: usize) -> Merged<'_> {
+        fn rest(positions: &[usize], from: usize) -> &[usize] {
+            let at = positions.partition_point(|position| *position < from);
+            positions.get(at..).unwrap_or_default()
+        }
+        let of_kind = self.by_kind.get(kind).map_or(&[][..], Vec::as_slice);
+        Merged { a: rest(of_kind, from), b: rest(&self.any_kind, from) }
     }
 
-    fn is_about(
+    fn first_mismatch(
         &self,
         mutator: &CompiledMutator,
         object: &Value,
         kind: &GroupVersionKind,
         request: &MutationRequest<'_>,
-    ) -> Result<bool, MutationError> {
+    ) -> Result<Option<Mismatch>, MutationError> {
         if !mutator.applies_to(kind, request.operation) {
-            return Ok(false);
+            return Ok(Some(Mismatch::ApplyTo));
         }
         let subject =
             Subject { object, kind, namespace: request.namespace, source: request.source };
-        mutator.criteria.matches(subject).map_err(|source| MutationError::Match {
-            mutator: Box::new(mutator.id.clone()),
-            object: describe(object),
-            source,
-        })
-    }
-
-    /// `None` when the walk did not get to its end, otherwise the new object if it changed.
-    fn apply(
-        &self,
-        mutator: &CompiledMutator,
-        object: &Value,
-        request: &MutationRequest<'_>,
-        run: &LazyRun<'_>,
-        placeholders: &mut Placeholders,
-    ) -> Result<Option<Option<Value>>, MutationError> {
-        let text = |field| {
-            object.path(&["metadata", field]).and_then(Value::as_str).unwrap_or_default().into()
-        };
-        let mut context = Run {
-            name: text("name"),
-            namespace: text("namespace"),
-            username: request.username,
-            placeholders,
-        };
-        let outcome =
-            walk::apply(mutator, object, &mut context).map_err(|source| MutationError::Apply {
-                run: run.id().to_owned(),
+        match mutator.criteria.first_mismatch(subject) {
+            Ok(mismatch) => Ok(mismatch.map(Mismatch::Criterion)),
+            Err(source) => Err(MutationError::Match {
                 mutator: Box::new(mutator.id.clone()),
                 object: describe(object),
-                source: Box::new(source),
-            })?;
-        Ok(outcome.applied.then_some(outcome.new))
+                source,
+            }),
+        }
+    }
+
+    /// Adds to a pass the mutators that were no candidates, and why.
+    fn add_bystanders(&self, pass: &mut Vec<MutatorTrace>, request: &MutationRequest<'_>) {
+        let kind = GroupVersionKind::of_object(request.object);
+        for mutator in &self.mutators {
+            if pass.iter().any(|trace| trace.mutator == mutator.id) {
+                continue;
+            }
+            pass.push(match self.conflicts.get(&mutator.id) {
+                Some(conflict) => MutatorTrace::conflicting(mutator, conflict),
+                None => {
+                    let mismatch = self.first_mismatch(mutator, request.object, &kind, request);
+                    MutatorTrace::unmatched(mutator, &mismatch)
+                }
+            });
+        }
     }
 
     fn annotate(&self, object: Value, run: &str, passes: &[Vec<MutatorId>]) -> Value {

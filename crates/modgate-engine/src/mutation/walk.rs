@@ -1,13 +1,13 @@
 //! One mutator on one object (3.2 to 3.9).
 
-use modgate_api::mutations::MutatorKind;
-use modgate_value::{Array, MAX_DEPTH, Object, Str, Value};
+use modgate_value::{Array, Budget, Object, Str, Value};
 
 use super::{
-    Action, AssignFrom, CompiledMutator,
+    Action, AssignFrom, CompiledMutator, Constant, Constants,
     error::ApplyError,
     external::{DataSource, External, Placeholders},
     location::{Elements, Node},
+    trace::{Trail, What},
 };
 
 /// What a mutator did to a value.
@@ -20,12 +20,6 @@ pub(super) struct Outcome {
 
 impl Outcome {
     const UNCHANGED: Self = Self { applied: false, new: None };
-
-    /// The end was reached and `new` stands where `present` stood.
-    fn set(present: Option<&Value>, new: Value) -> Self {
-        let same = present.is_some_and(|present| identical(present, &new));
-        Self { applied: true, new: (!same).then_some(new) }
-    }
 }
 
 /// Equal, and printed alike: an assigned `1` still replaces a present `1.0`.
@@ -36,28 +30,20 @@ fn identical(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// What a run knows beside the object.
+/// What a run knows beside the mutator.
 pub(super) struct Run<'a> {
-    /// `metadata.name` and `metadata.namespace` of the object at this moment.
-    pub(super) name: Str,
-    pub(super) namespace: Str,
+    /// The whole object at this moment.
+    pub(super) object: &'a Value,
     pub(super) username: &'a str,
     pub(super) placeholders: &'a mut Placeholders,
+    pub(super) budget: &'a Budget<'a>,
+    /// Where the walk leaves its notes, if somebody wants them.
+    pub(super) trail: Option<&'a mut Trail>,
 }
 
-/// Applies `mutator` to `object`.
-pub(super) fn apply(
-    mutator: &CompiledMutator,
-    object: &Value,
-    run: &mut Run<'_>,
-) -> Result<Outcome, ApplyError> {
-    if matches!(mutator.action, Action::Nothing) {
-        return Ok(Outcome::UNCHANGED);
-    }
-    // The object's own depth was bounded when it was read.
-    if mutator.location.nodes().len() > MAX_DEPTH / 2 {
-        return Err(ApplyError::TooDeep);
-    }
+/// Applies `mutator` to the object of `run`.
+pub(super) fn apply(mutator: &CompiledMutator, run: &mut Run<'_>) -> Result<Outcome, ApplyError> {
+    let object = run.object;
     Walk { mutator, run }.step(object, 0)
 }
 
@@ -70,23 +56,69 @@ impl<'w> Walk<'w, '_> {
     fn step(&mut self, value: &Value, depth: usize) -> Result<Outcome, ApplyError> {
         match self.node(depth) {
             Some(node @ Node::Field(name)) => {
+                self.enter(node, None);
                 let Value::Object(object) = value else {
                     return Err(ApplyError::mismatch("object", value, node));
                 };
-                self.field(object, name, depth)
+                let outcome = self.field(object, name, depth)?;
+                self.leave();
+                Ok(outcome)
             }
             Some(node @ Node::List { key, elements }) => {
                 let Value::Array(list) = value else {
                     return Err(ApplyError::mismatch("List", value, node));
                 };
+                self.run.budget.spend(u64::try_from(list.len()).unwrap_or(u64::MAX))?;
                 if self.node(depth + 1).is_none() {
-                    self.terminal_list(list, key, elements, depth)
+                    self.enter(node, None);
+                    let outcome = self.terminal_list(list, key, elements, depth)?;
+                    self.leave();
+                    Ok(outcome)
                 } else {
-                    self.list(list, key, elements, depth)
+                    self.list(list, node, key, elements, depth)
                 }
             }
             None => Ok(Outcome::UNCHANGED),
         }
+    }
+
+    fn enter(&mut self, node: &Node, element: Option<(usize, &Value)>) {
+        if let Some(trail) = &mut self.run.trail {
+            trail.enter(node, element);
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(trail) = &mut self.run.trail {
+            trail.leave();
+        }
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> What) {
+        if let Some(trail) = &mut self.run.trail {
+            trail.note(what());
+        }
+    }
+
+    /// Whether the path test at `depth` lets the walk go on.
+    fn allowed(&mut self, depth: usize, exists: bool) -> bool {
+        match self.mutator.tests.at(depth) {
+            Some(condition) if !condition.allows(exists) => {
+                self.note(|| What::failed_test(condition));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// The end was reached where `present` stands; `new` makes what is wanted there if that is
+    /// something else.
+    fn put(&mut self, present: Option<&Value>, new: Option<Value>) -> Outcome {
+        self.note(|| match &new {
+            None => What::Same,
+            Some(after) => What::Set { before: present.cloned(), after: after.clone() },
+        });
+        Outcome { applied: true, new }
     }
 
     fn node(&self, depth: usize) -> Option<&'w Node> {
@@ -100,13 +132,16 @@ impl<'w> Walk<'w, '_> {
 
     fn field(&mut self, object: &Object, name: &Str, depth: usize) -> Result<Outcome, ApplyError> {
         let present = object.get(name);
-        if !self.mutator.tests.allow(depth, present.is_some()) {
+        if !self.allowed(depth, present.is_some()) {
             return Ok(Outcome::UNCHANGED);
         }
         let inner = match (self.node(depth + 1), present) {
             (None, present) => self.set(present)?,
             (Some(_), Some(member)) => self.step(member, depth + 1)?,
-            (Some(_), None) if !self.creates() => Outcome::UNCHANGED,
+            (Some(_), None) if !self.creates() => {
+                self.note(|| What::Nothing);
+                Outcome::UNCHANGED
+            }
             (Some(next), None) => {
                 let provisional = match next {
                     Node::Field(_) => Value::Object(Object::default()),
@@ -128,25 +163,33 @@ impl<'w> Walk<'w, '_> {
     fn list(
         &mut self,
         list: &Array,
+        node: &Node,
         key: &Str,
         elements: &Elements,
         depth: usize,
     ) -> Result<Outcome, ApplyError> {
-        let test = self.mutator.tests.at(depth);
         let all = *elements == Elements::All;
-        let included: Vec<bool> =
-            list.iter().map(|element| includes(element, key, elements)).collect();
-        let exists = all || included.contains(&true);
-        if test.is_some_and(|test| !test.allows(exists)) {
+        let exists = all || list.iter().any(|element| includes(element, key, elements));
+        if self.mutator.tests.at(depth).is_some_and(|test| !test.allows(exists)) {
+            self.enter(node, None);
+            self.allowed(depth, exists);
+            self.leave();
             return Ok(Outcome::UNCHANGED);
+        }
+        if all && list.is_empty() {
+            self.enter(node, None);
+            self.note(|| What::NoElements);
+            self.leave();
         }
         let mut applied = false;
         let mut changed: Option<Vec<Value>> = None;
-        for (index, (element, included)) in list.iter().zip(included).enumerate() {
-            if !all && !included {
+        for (index, element) in list.iter().enumerate() {
+            if !all && !includes(element, key, elements) {
                 continue;
             }
+            self.enter(node, Some((index, element)));
             let inner = self.step(element, depth + 1)?;
+            self.leave();
             applied |= inner.applied;
             if let Some(new) = inner.new {
                 let copy = changed.get_or_insert_with(|| list.to_vec());
@@ -158,7 +201,9 @@ impl<'w> Walk<'w, '_> {
         if !exists && self.creates() {
             let made: Value =
                 elements.value().map(|value| (key.clone(), value)).into_iter().collect();
+            self.enter(node, None);
             let inner = self.step(&made, depth + 1)?;
+            self.leave();
             applied |= inner.applied;
             if inner.applied {
                 changed.get_or_insert_with(|| list.to_vec()).push(inner.new.unwrap_or(made));
@@ -174,7 +219,8 @@ impl<'w> Walk<'w, '_> {
         elements: &Elements,
         depth: usize,
     ) -> Result<Outcome, ApplyError> {
-        let Action::Assign { from: AssignFrom::Value(value), .. } = &self.mutator.action else {
+        let mutator = self.mutator;
+        let Action::Assign { from: AssignFrom::Value(constant), .. } = &mutator.action else {
             return Err(ApplyError::KeyedList);
         };
         let mut found = None;
@@ -187,19 +233,35 @@ impl<'w> Walk<'w, '_> {
                 break;
             }
         }
-        if !self.mutator.tests.allow(depth, found.is_some()) {
+        if !self.allowed(depth, found.is_some()) {
             return Ok(Outcome::UNCHANGED);
         }
-        let same = found.is_some_and(|(_, element)| identical(element, value));
-        let new = (!same).then(|| {
+        let present = found.map(|(_, element)| element);
+        let element = self.constant(constant, present)?;
+        let outcome = self.put(present, element);
+        let new = outcome.new.map(|element| {
             let mut copy = list.to_vec();
             match found.and_then(|(index, _)| copy.get_mut(index)) {
-                Some(slot) => *slot = value.clone(),
-                None => copy.push(value.clone()),
+                Some(slot) => *slot = element,
+                None => copy.push(element),
             }
             Value::from(copy)
         });
         Ok(Outcome { applied: true, new })
+    }
+
+    /// The constant, unless it is there already.
+    fn constant(
+        &self,
+        constant: &Constant,
+        present: Option<&Value>,
+    ) -> Result<Option<Value>, ApplyError> {
+        if present.is_some_and(|present| identical(present, &constant.value)) {
+            return Ok(None);
+        }
+        // Copies share memory, but not when the object is printed.
+        self.run.budget.allocate(constant.bytes)?;
+        Ok(Some(constant.value.clone()))
     }
 
     /// Sets the member at the end of the location.
@@ -208,64 +270,97 @@ impl<'w> Walk<'w, '_> {
         match &mutator.action {
             Action::Assign { from, one_of, none_of } => {
                 if !one_of.is_empty() && !present.is_some_and(|value| one_of.contains(value)) {
+                    self.note(|| What::NotListed { value: present.cloned() });
                     return Ok(Outcome::UNCHANGED);
                 }
-                if present.is_some_and(|value| none_of.contains(value)) {
+                if let Some(value) = present.filter(|value| none_of.contains(value)) {
+                    self.note(|| What::Excluded { value: value.clone() });
                     return Ok(Outcome::UNCHANGED);
                 }
-                Ok(match from {
-                    AssignFrom::Value(value) => match present {
-                        Some(present) if identical(present, value) => {
-                            Outcome { applied: true, new: None }
-                        }
-                        _ => Outcome { applied: true, new: Some(value.clone()) },
-                    },
-                    AssignFrom::MetadataName => Outcome::set(present, self.run.name.clone().into()),
-                    AssignFrom::MetadataNamespace => {
-                        Outcome::set(present, self.run.namespace.clone().into())
+                let new = match from {
+                    AssignFrom::Value(constant) => self.constant(constant, present)?,
+                    AssignFrom::Metadata(field) => {
+                        let text = self.run.object.path(&["metadata", field]);
+                        let text = text.and_then(Value::as_str).unwrap_or_default();
+                        (present.and_then(Value::as_str) != Some(text)).then(|| text.into())
                     }
                     AssignFrom::External(external) => {
-                        Outcome::set(present, self.placeholder(external, present)?)
+                        let placeholder = self.placeholder(external, present)?;
+                        (present != Some(&placeholder)).then_some(placeholder)
                     }
-                })
+                };
+                Ok(self.put(present, new))
             }
-            Action::Merge(values) => match present {
-                None => Ok(Outcome { applied: true, new: Some(values.clone().into()) }),
-                Some(Value::Array(list)) => {
-                    let mut merged: Option<Vec<Value>> = None;
-                    for value in values {
-                        if !merged.as_deref().unwrap_or(list).contains(value) {
-                            merged.get_or_insert_with(|| list.to_vec()).push(value.clone());
-                        }
-                    }
-                    Ok(Outcome { applied: true, new: merged.map(Value::from) })
-                }
-                Some(other) => Err(ApplyError::not_a_set(other)),
-            },
-            Action::Prune(values) => match present {
-                None => Ok(Outcome::UNCHANGED),
-                Some(Value::Array(list)) => {
-                    let pruned = list.iter().any(|element| values.contains(element)).then(|| {
-                        list.iter().filter(|element| !values.contains(element)).cloned().collect()
-                    });
-                    Ok(Outcome { applied: true, new: pruned })
-                }
-                Some(other) => Err(ApplyError::not_a_set(other)),
-            },
+            Action::Merge(list) => self.merge(list, present),
+            Action::Prune(list) => self.prune(list, present),
             Action::Image(parts) => {
                 let reference = match present {
-                    None => "",
+                    None => None,
                     Some(Value::String(text))
                         if self.run.placeholders.remembered(text).is_none() =>
                     {
-                        text
+                        Some(text)
                     }
                     Some(other) => return Err(ApplyError::not_an_image(other)),
                 };
-                Ok(Outcome::set(present, parts.apply(reference).into()))
+                let same = reference.is_some_and(|reference| parts.are_in(reference));
+                let new = (!same)
+                    .then(|| parts.apply(reference.map(Str::as_str).unwrap_or_default()).into());
+                Ok(self.put(present, new))
             }
-            Action::Nothing => Ok(Outcome::UNCHANGED),
+            Action::Nothing => {
+                self.note(|| What::Nothing);
+                Ok(Outcome::UNCHANGED)
+            }
         }
+    }
+
+    fn merge(
+        &mut self,
+        wanted: &Constants,
+        present: Option<&Value>,
+    ) -> Result<Outcome, ApplyError> {
+        let Some(present) = present else {
+            self.run.budget.allocate(wanted.bytes)?;
+            return Ok(self.put(None, Some(wanted.values.clone().into())));
+        };
+        let Value::Array(list) = present else { return Err(ApplyError::not_a_set(present)) };
+        self.compare(list, wanted)?;
+        let mut merged: Option<Vec<Value>> = None;
+        for value in &wanted.values {
+            if !merged.as_deref().unwrap_or(list).contains(value) {
+                merged.get_or_insert_with(|| list.to_vec()).push(value.clone());
+            }
+        }
+        if merged.is_some() {
+            self.run.budget.allocate(wanted.bytes)?;
+        }
+        Ok(self.put(Some(present), merged.map(Value::from)))
+    }
+
+    fn prune(
+        &mut self,
+        unwanted: &Constants,
+        present: Option<&Value>,
+    ) -> Result<Outcome, ApplyError> {
+        let Some(present) = present else {
+            self.note(|| What::Nothing);
+            return Ok(Outcome::UNCHANGED);
+        };
+        let Value::Array(list) = present else { return Err(ApplyError::not_a_set(present)) };
+        self.compare(list, unwanted)?;
+        let listed = |element: &Value| unwanted.values.contains(element);
+        let pruned = list
+            .iter()
+            .any(listed)
+            .then(|| list.iter().filter(|element| !listed(element)).cloned().collect());
+        Ok(self.put(Some(present), pruned))
+    }
+
+    /// Pays for comparing every element with every value.
+    fn compare(&self, list: &Array, values: &Constants) -> Result<(), ApplyError> {
+        let pairs = list.len().saturating_mul(values.values.len());
+        Ok(self.run.budget.spend(u64::try_from(pairs).unwrap_or(u64::MAX))?)
     }
 
     fn placeholder(
@@ -291,11 +386,4 @@ impl<'w> Walk<'w, '_> {
 /// Whether a list element has the key that a step names.
 fn includes(element: &Value, key: &str, elements: &Elements) -> bool {
     element.get(key).is_some_and(|own| elements.include(own))
-}
-
-impl CompiledMutator {
-    /// Whether this kind adds and never replaces.
-    pub fn only_adds(&self) -> bool {
-        self.id.kind == MutatorKind::AssignMetadata
-    }
 }

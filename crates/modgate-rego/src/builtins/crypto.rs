@@ -20,6 +20,22 @@ use crate::value::Value;
 
 pub(super) use keys::{PublicKey, SetKey, key_set, pem_or_jwk};
 
+/// Label and content of every PEM block.
+pub(super) fn pem_blocks(text: &str) -> Vec<(String, Vec<u8>)> {
+    let mut blocks = Vec::new();
+    let mut rest = text;
+    while let Some(block) = pem::next(rest) {
+        blocks.push((block.label.to_owned(), block.bytes));
+        rest = block.rest;
+    }
+    blocks
+}
+
+/// Whether `der` is one X.509 certificate.
+pub(super) fn is_certificate(der: &[u8]) -> bool {
+    certificates::Certificate::read(der).is_some()
+}
+
 pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("crypto.md5", "(x: string) => y: string", |context, args| {
         digest::<Md5>(context, args)

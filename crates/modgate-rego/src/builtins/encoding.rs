@@ -12,7 +12,7 @@ use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
 
 pub(super) use base64::{Alphabet, base64_text, decode as decode_base64};
-pub(super) use url::{go_json as url_json, parts as url_parts};
+pub(super) use url::{go_json as url_json, origin as url_origin, parts as url_parts};
 
 pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("json.marshal", "(x: any) => y: string", json_marshal),

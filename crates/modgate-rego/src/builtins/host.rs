@@ -75,10 +75,20 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Calls a function that only the host has; equal arguments are asked about once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::call_host`].
+    pub fn call_host_function(&mut self, name: &str, args: &[Value<'a>]) -> Outcome<'a> {
+        let key = self.heap.array(args)?;
+        self.settle(name, key, |context| context.call_host(name, args))
+    }
+
     /// The first result of `compute` for these arguments in this evaluation.
     pub(super) fn settle(
         &mut self,
-        name: &'static str,
+        name: &str,
         key: Value<'a>,
         compute: impl FnOnce(&mut Self) -> Outcome<'a>,
     ) -> Outcome<'a> {
@@ -88,7 +98,7 @@ impl<'a> Context<'a> {
         }
         let value = compute(self)?;
         if let Some(value) = value {
-            self.settled.push((name, key, value));
+            self.settled.push((name.into(), key, value));
         }
         Ok(value)
     }

@@ -373,7 +373,7 @@ impl<'a> Machine<'a> {
         let Some(builtin) = self.builtin(id) else { return Ok(None) };
         let outcome = match builtin.run {
             Some(run) => (run.eval)(&mut self.builtins, args),
-            None => self.builtins.call_host(&builtin.name, args),
+            None => self.builtins.call_host_function(&builtin.name, args),
         };
         outcome.or_else(|error| self.builtin_failed(builtin, error))
     }

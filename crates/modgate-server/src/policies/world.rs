@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modgate_engine::{Host, HostError, Snapshot, template};
+use modgate_engine::{Host, HostError, Snapshot, constraint::Inventory, template};
 use modgate_value::{Clock, Str, Value};
 
 use super::outside::Outside;
@@ -14,6 +14,8 @@ pub struct World {
     pub snapshot: Snapshot,
     /// Namespaces and Nodes.
     pub objects: Objects,
+    /// What policies see as `data.inventory`.
+    pub inventory: Inventory,
 }
 
 /// Namespaces and Nodes read from files, standing in for a cluster.

@@ -158,6 +158,9 @@ pub fn log_finding(finding: &Diagnostic) {
     }
 }
 
+/// Members that hold JSON already.
+const JSON_MEMBERS: [&str; 2] = ["details", "constraint_enforcement_actions"];
+
 /// One event as one JSON object.
 struct JsonLine;
 
@@ -216,6 +219,9 @@ impl Visit for JsonFields<'_> {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
+        if JSON_MEMBERS.contains(&field.name()) {
+            return self.literal(field, value);
+        }
         self.key(field);
         write_string(value, self.line, Escape::Minimal);
     }

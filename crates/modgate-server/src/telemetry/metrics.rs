@@ -2,12 +2,15 @@
 //!
 //! Handles for every webhook are made at start, so that a review touches atomics only.
 
+mod gatekeeper;
+
 use std::{
+    collections::BTreeSet,
     fmt::{self, Write as _},
     time::Duration,
 };
 
-use modgate_engine::{Decision, FailureKind};
+use modgate_engine::{Decision, FailureKind, PolicyId, Snapshot, gatekeeper::Outcome as Admitted};
 use prometheus_client::{
     collector::Collector,
     encoding::{
@@ -23,6 +26,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use self::gatekeeper::GatekeeperMetrics;
 use crate::webhook::Webhook;
 
 /// The names, in one place. The text format appends `_total` to counters.
@@ -114,6 +118,7 @@ pub struct Metrics {
     reloaded: Counter,
     reload_failed: Counter,
     webhooks: [WebhookMetrics; Webhook::ALL.len()],
+    gatekeeper: GatekeeperMetrics,
 }
 
 /// The metrics of one webhook.
@@ -217,6 +222,7 @@ impl Metrics {
             Info::new(VersionLabel { version: Fixed(env!("CARGO_PKG_VERSION")) }),
         );
         registry.register_collector(Box::new(Process));
+        let gatekeeper = GatekeeperMetrics::register(&mut registry);
 
         let webhooks = Webhook::ALL.map(|webhook| {
             let path = Fixed(webhook.path());
@@ -246,6 +252,7 @@ impl Metrics {
             policies,
             broken,
             webhooks,
+            gatekeeper,
         }
     }
 
@@ -304,6 +311,16 @@ impl Metrics {
         }
         self.broken.set(i64::try_from(broken).unwrap_or(i64::MAX));
         if broken == 0 { &self.reloaded } else { &self.reload_failed }.inc();
+    }
+
+    /// Counts a request to Gatekeeper's validating webhook.
+    pub(crate) fn validated(&self, outcome: Admitted, dry_run: bool, took: Duration) {
+        self.gatekeeper.validated(outcome, dry_run, took);
+    }
+
+    /// Counts Gatekeeper's policies, as they are from now on.
+    pub(crate) fn gatekeeper_loaded(&self, snapshot: &Snapshot, broken: &BTreeSet<PolicyId>) {
+        self.gatekeeper.loaded(snapshot, broken);
     }
 
     fn of(&self, webhook: Webhook) -> Option<&WebhookMetrics> {

@@ -7,11 +7,15 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
     Decision, Review,
     api::admission::{AdmissionResponse, AdmissionReview, ReviewVersion},
+    gatekeeper::Outcome,
     jsonpatch,
 };
 use modgate_value::{Str, Value};
 
-use super::{App, RequestLimits, Webhook, content_type, is_json, modrule, record, respond};
+use super::{
+    App, Failure, RequestLimits, Webhook, content_type, gatekeeper, is_json, modrule, record,
+    respond,
+};
 use crate::policies::World;
 
 /// Answers one request to `webhook`.
@@ -51,23 +55,26 @@ impl Answer {
     }
 
     /// A failure of ours.
-    fn failed(webhook: Webhook, head: Head, message: String) -> Self {
-        if webhook.fails_open() {
-            return Self::review(
-                head.version,
-                &AdmissionResponse {
-                    uid: head.uid,
-                    allowed: true,
-                    code: 200,
-                    warnings: vec![format!(
-                        "modgate let this request through unchecked: {message}"
-                    )],
-                    reason: message,
-                    ..AdmissionResponse::default()
-                },
-            );
-        }
-        Self { status: StatusCode::INTERNAL_SERVER_ERROR, body: message }
+    fn failed(failure: Failure, head: Head, message: String) -> Self {
+        let response = match failure {
+            Failure::Http => {
+                return Self { status: StatusCode::INTERNAL_SERVER_ERROR, body: message };
+            }
+            Failure::LetThrough => AdmissionResponse {
+                allowed: true,
+                code: 200,
+                warnings: vec![format!("modgate let this request through unchecked: {message}")],
+                reason: message,
+                ..AdmissionResponse::default()
+            },
+            Failure::Deny => AdmissionResponse {
+                allowed: false,
+                code: 500,
+                message,
+                ..AdmissionResponse::default()
+            },
+        };
+        Self::review(head.version, &AdmissionResponse { uid: head.uid, ..response })
     }
 }
 
@@ -92,6 +99,7 @@ impl Head {
 }
 
 async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
+    let started = Instant::now();
     let Some(world) = app.current.load() else {
         let body = "policies are not loaded yet".to_owned();
         return Answer { status: StatusCode::SERVICE_UNAVAILABLE, body };
@@ -101,7 +109,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         return Answer::malformed(Head::default(), StatusCode::BAD_REQUEST, message);
     }
     let patience = patience(&request, &app.limits);
-    let limit = app.limits.body_bytes;
+    let limit = webhook.body_bytes(&app.limits);
     let body = match tokio::time::timeout(patience, to_bytes(request.into_body(), limit)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => {
@@ -131,7 +139,13 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
             %error,
             "review failed"
         );
-        Answer::failed(webhook, head, error.to_string())
+        let message = if webhook.is_gatekeepers() {
+            app.metrics.validated(Outcome::Error, false, started.elapsed());
+            gatekeeper::failure(&error)
+        } else {
+            error.to_string()
+        };
+        Answer::failed(webhook.on_failure(app), head, message)
     })
 }
 
@@ -169,6 +183,11 @@ fn evaluate(app: &App, webhook: Webhook, world: &World, body: &[u8], head: &mut 
             decided(app, webhook, &review, world.snapshot.validate(&review, &world.objects))
         }
         Webhook::PodBinding => decided(app, webhook, &review, modrule::bind_pod(&review)),
+        Webhook::Admit => match gatekeeper::admit(app, &review, world) {
+            Ok(response) => response,
+            Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
+        },
+        Webhook::AdmitLabel => gatekeeper::label(app, &review),
     };
     Answer::review(head.version, &AdmissionResponse { uid: head.uid.clone(), ..response })
 }

@@ -69,18 +69,8 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether texts about the object may quote a Secret.
     fn is_secret(&self) -> bool {
-        let request = self.review.request();
-        let says = |object: Option<&modgate_value::Value>| {
-            object
-                .and_then(|object| object.get("kind")?.as_str())
-                .is_some_and(|kind| kind == "Secret")
-        };
-        // Any of the three: what an object claims to be is up to whoever sent it.
-        request.resource.resource == "secrets"
-            || request.kind.kind == "Secret"
-            || says(self.review.object())
+        super::is_secret(self.review)
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Options {
     pub(super) strict: bool,
     /// Whether to note where things stand.
     pub(super) positions: bool,
+    /// Whether only `true` and `false` are booleans, not `yes`, `no`, `on`, `off`, `y` and `n`.
+    pub(super) few_booleans: bool,
 }
 
 /// Text that aliases may repeat, in bytes: go-yaml bounds how many nodes aliases add, but not how
@@ -663,10 +665,16 @@ impl<'a> Parser<'a> {
         let content = if tag.is_empty() && !implicit {
             Scalar::String(text)
         } else {
-            scalar::resolve(tag, text).unwrap_or_else(|message| {
-                self.faults.decoding(message, start);
-                Scalar::Null
-            })
+            let as_text =
+                self.options.few_booleans && tag.is_empty() && scalar::is_old_boolean(&text);
+            if as_text {
+                Scalar::String(text)
+            } else {
+                scalar::resolve(tag, text).unwrap_or_else(|message| {
+                    self.faults.decoding(message, start);
+                    Scalar::Null
+                })
+            }
         };
         Node {
             content: Content::Scalar(content),

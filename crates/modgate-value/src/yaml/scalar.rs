@@ -128,6 +128,11 @@ fn plain(text: &str) -> Option<Scalar> {
     }
 }
 
+/// Whether a plain scalar is a boolean in YAML 1.1 only.
+pub(super) fn is_old_boolean(text: &str) -> bool {
+    matches!(word(text), Some(Scalar::Bool(_))) && !matches!(text.len(), 4 | 5)
+}
+
 fn word(text: &str) -> Option<Scalar> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {

@@ -95,7 +95,7 @@ impl Writer<'_> {
                 self.out.push_str(&text.replace('\'', "''"));
                 self.out.push('\'');
             }
-            Style::Double => self.double_quoted(text),
+            Style::Double => write_double_quoted(text, self.out),
             Style::Literal => self.literal(text, column),
         }
     }
@@ -121,74 +121,91 @@ impl Writer<'_> {
             }
         }
     }
+}
 
-    fn double_quoted(&mut self, text: &str) {
-        self.out.push('"');
-        for character in text.chars() {
-            let escape = match character {
-                '"' => "\\\"",
-                '\\' => "\\\\",
-                '\0' => "\\0",
-                '\u{7}' => "\\a",
-                '\u{8}' => "\\b",
-                '\t' => "\\t",
-                '\n' => "\\n",
-                '\u{b}' => "\\v",
-                '\u{c}' => "\\f",
-                '\r' => "\\r",
-                '\u{1b}' => "\\e",
-                '\u{85}' => "\\N",
-                '\u{2028}' => "\\L",
-                '\u{2029}' => "\\P",
-                _ if is_printable(character) => {
-                    self.out.push(character);
-                    continue;
-                }
-                _ => {
-                    let code = u32::from(character);
-                    self.out.push_str(&match code {
-                        0..=0xff => format!("\\x{code:02X}"),
-                        0x100..=0xffff => format!("\\u{code:04X}"),
-                        _ => format!("\\U{code:08X}"),
-                    });
-                    continue;
-                }
-            };
-            self.out.push_str(escape);
-        }
-        self.out.push('"');
+/// Appends `text` as a double-quoted scalar on one line.
+pub fn write_double_quoted(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        push_escaped(character, out);
     }
+    out.push('"');
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Key,
-    Value,
+fn push_escaped(character: char, out: &mut String) {
+    let escape = match character {
+        '"' => "\\\"",
+        '\\' => "\\\\",
+        '\0' => "\\0",
+        '\u{7}' => "\\a",
+        '\u{8}' => "\\b",
+        '\t' => "\\t",
+        '\n' => "\\n",
+        '\u{b}' => "\\v",
+        '\u{c}' => "\\f",
+        '\r' => "\\r",
+        '\u{1b}' => "\\e",
+        '\u{85}' => "\\N",
+        '\u{2028}' => "\\L",
+        '\u{2029}' => "\\P",
+        _ if is_printable(character) => return out.push(character),
+        _ => {
+            let code = u32::from(character);
+            return out.push_str(&match code {
+                0..=0xff => format!("\\x{code:02X}"),
+                0x100..=0xffff => format!("\\u{code:04X}"),
+                _ => format!("\\U{code:08X}"),
+            });
+        }
+    };
+    out.push_str(escape);
 }
 
+/// Where a scalar stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
+pub enum ScalarPlace {
+    /// Before the colon of a block mapping.
+    Key,
+    /// Where a block may follow.
+    Value,
+    /// Inside `{}` or `[]`, on one line.
+    Flow,
+}
+
+use ScalarPlace as Place;
+
+/// How go-yaml writes a text, for writers of other layouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScalarStyle {
+    /// As it is.
     Plain,
+    /// Between `'`, which is doubled inside.
     Single,
+    /// Between `"`, with escapes; see [`write_double_quoted`].
     Double,
+    /// A block after `|`.
     Literal,
 }
 
-impl Style {
+use ScalarStyle as Style;
+
+impl ScalarStyle {
     /// The style go-yaml asks for, where libyaml's emitter allows it; otherwise the next one up.
-    fn of(text: &str, place: Place) -> Self {
+    pub fn of(text: &str, place: Place) -> Self {
         let shape = Shape::of(text);
         if text.contains('\n') {
             return match place {
                 Place::Value if shape.literal => Self::Literal,
-                Place::Key | Place::Value => Self::Double,
+                Place::Key | Place::Value | Place::Flow => Self::Double,
             };
         }
         if !reads_as_text(text) {
             return Self::Double;
         }
+        // What ends an element or a member inside of brackets.
+        let ends = place == Place::Flow && text.contains([',', '[', ']', '{', '}', '?', ':']);
         match () {
-            () if shape.plain => Self::Plain,
+            () if shape.plain && !ends => Self::Plain,
             () if shape.single => Self::Single,
             () => Self::Double,
         }
@@ -339,6 +356,24 @@ mod tests {
         assert_eq!(written(r#"{"a": " x\ny"}"#), "a: |2-\n   x\n  y\n");
         assert_eq!(written(r#"{"a": "x \ny"}"#), "a: \"x \\ny\"\n");
         assert_eq!(written(r#"{"a\nb": 1}"#), "\"a\\nb\": 1\n");
+    }
+
+    #[test]
+    fn styles_by_place() {
+        use ScalarPlace::{Flow, Key, Value};
+        use ScalarStyle::{Double, Literal, Plain, Single};
+        for (text, place, expected) in [
+            ("a:b", Value, Plain),
+            ("a:b", Flow, Single),
+            ("x]", Key, Plain),
+            ("x]", Flow, Single),
+            ("<x> y", Flow, Plain),
+            ("a\nb", Value, Literal),
+            ("a\nb", Flow, Double),
+            ("yes", Flow, Double),
+        ] {
+            assert_eq!(ScalarStyle::of(text, place), expected, "{text:?} {place:?}");
+        }
     }
 
     #[test]

@@ -334,6 +334,11 @@ pub(in super::super) fn parts(text: &str) -> Option<(String, String)> {
     Url::parse(text).ok().map(|url| (url.scheme, url.path))
 }
 
+/// The scheme and the host, with its port, of a URL; the error is that of `url.Parse`.
+pub(in super::super) fn origin(text: &str) -> Result<(String, String), String> {
+    Url::parse(text).map(|url| (url.scheme, url.host))
+}
+
 /// A URL as Go's `encoding/json` writes its `url.URL`.
 pub(in super::super) fn go_json(text: &str) -> Json {
     let Ok(url) = Url::parse(text) else { return Json::Null };

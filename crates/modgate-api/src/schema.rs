@@ -1,0 +1,161 @@
+//! Kubernetes' structural schemas: the OpenAPI v3 schemas of custom resources.
+//!
+//! A [`Schema`] is decoded once ([`Schema::from_value`]), checked once ([`Schema::problems`]) and
+//! then asked about values as often as needed: [`Schema::validate`], [`Schema::unknown_fields`],
+//! [`Schema::fill_defaults`]. Errors are [`FieldError`]s with the API server's own words and field
+//! paths, because they are what users of custom resources know
+//! (`apiextensions-apiserver/pkg/apiserver/{schema,validation}` and
+//! `kube-openapi/pkg/validation/validate`). Where those walk a Go map and so report in random
+//! order, we report in the order of the names.
+//!
+//! # Limits
+//!
+//! - A schema nests at most [`MAX_SCHEMA_DEPTH`] levels.
+//! - Rules of `x-kubernetes-validations` are checked for their form and neither compiled nor
+//!   evaluated: of all readers of a constraint only the API server evaluates them.
+//! - `x-kubernetes-list-type` is checked in schemas, not enforced on values, as in Gatekeeper.
+
+mod checks;
+mod clean;
+mod decode;
+mod defaults;
+mod error;
+mod formats;
+mod legacy;
+pub mod names;
+mod path;
+mod prune;
+mod structural;
+mod validate;
+
+use modgate_value::{Number, Str, Value, regex};
+
+pub use self::{
+    clean::clean,
+    error::{FieldError, aggregate},
+    legacy::{UnsupportedItems, preserve_unknown_fields},
+};
+
+/// How deep schemas may nest; Kubernetes' own stay below a fifth of this.
+pub const MAX_SCHEMA_DEPTH: usize = 100;
+
+/// A decoded schema, a node of the tree or all of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Schema {
+    /// `type`; empty when not given.
+    kind: Str,
+    description: bool,
+    title: bool,
+    default: Option<Value>,
+    nullable: bool,
+    format: Str,
+    maximum: Option<Number>,
+    exclusive_maximum: bool,
+    minimum: Option<Number>,
+    exclusive_minimum: bool,
+    multiple_of: Option<Number>,
+    max_length: Option<i64>,
+    min_length: Option<i64>,
+    pattern: Option<Pattern>,
+    max_items: Option<i64>,
+    min_items: Option<i64>,
+    unique_items: bool,
+    max_properties: Option<i64>,
+    min_properties: Option<i64>,
+    required: Vec<Str>,
+    enumeration: Vec<Value>,
+    items: Option<Items>,
+    /// Sorted by name.
+    properties: Vec<(Str, Schema)>,
+    additional_properties: Option<Additional>,
+    all_of: Vec<Schema>,
+    any_of: Vec<Schema>,
+    one_of: Vec<Schema>,
+    not: Option<Box<Schema>>,
+    preserve_unknown_fields: Option<bool>,
+    embedded_resource: bool,
+    int_or_string: bool,
+    list_type: Option<Str>,
+    list_map_keys: Vec<Str>,
+    map_type: Option<Str>,
+    validations: Vec<Rule>,
+    unsupported: Unsupported,
+}
+
+/// `items`.
+#[derive(Debug, Clone, PartialEq)]
+enum Items {
+    One(Box<Schema>),
+    /// One schema per position, which CRDs may not have.
+    Many(Vec<Schema>),
+}
+
+/// `additionalProperties`.
+#[derive(Debug, Clone, PartialEq)]
+enum Additional {
+    Allowed(bool),
+    Schema(Box<Schema>),
+}
+
+/// `pattern`, compiled.
+#[derive(Debug, Clone)]
+struct Pattern {
+    text: Str,
+    regex: Result<regex::GoRegex, regex::Error>,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// One entry of `x-kubernetes-validations`, as far as its form is checked.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Rule {
+    rule: Str,
+    message: Str,
+    message_expression: Str,
+    reason: Option<Str>,
+    field_path: Str,
+}
+
+/// Keywords that JSON Schema has and CRDs may not have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Unsupported {
+    id: bool,
+    schema: bool,
+    reference: bool,
+    additional_items: bool,
+    pattern_properties: bool,
+    definitions: bool,
+    dependencies: bool,
+}
+
+impl Schema {
+    /// The schema of one property.
+    pub fn property(&self, name: &str) -> Option<&Self> {
+        let at = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+        self.properties.get(at).map(|(_, schema)| schema)
+    }
+
+    /// The schema of list elements.
+    fn item(&self) -> Option<&Self> {
+        match &self.items {
+            Some(Items::One(schema)) => Some(schema),
+            _ => None,
+        }
+    }
+
+    /// The schema of members that are no properties.
+    fn additional(&self) -> Option<&Self> {
+        match &self.additional_properties {
+            Some(Additional::Schema(schema)) => Some(schema),
+            _ => None,
+        }
+    }
+
+    fn preserves(&self) -> bool {
+        self.preserve_unknown_fields == Some(true)
+    }
+}

@@ -1,0 +1,289 @@
+//! Templates and constraints as they come and go, and which of them concern an admission.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use modgate_value::{Str, Value};
+
+use super::{
+    admission::Admission,
+    compile::{CompiledConstraint, ConstraintError, ConstraintOptions},
+    template::CompiledTemplate,
+};
+use crate::PolicySource;
+
+/// Every template and constraint there is.
+///
+/// They may come in any order: a constraint whose template is missing waits for it. A clone copies
+/// lists of names and shares everything compiled, so that one can be changed while reviews go on
+/// with the other.
+#[derive(Debug, Clone, Default)]
+pub struct Store {
+    /// By name in lower case, which is the lower case of the constraints' kind, too.
+    templates: BTreeMap<Str, Arc<CompiledTemplate>>,
+    /// By kind, then name: the order in which equal results are shown.
+    constraints: BTreeMap<ConstraintKey, Stored>,
+    /// Constraints that can only be about objects of one kind's name, in the same order.
+    by_kind: BTreeMap<Str, Vec<Arc<CompiledConstraint>>>,
+    /// The others.
+    any_kind: Vec<Arc<CompiledConstraint>>,
+}
+
+/// Which constraint.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConstraintKey {
+    /// Its kind.
+    pub kind: Str,
+    /// Its name.
+    pub name: Str,
+}
+
+#[derive(Debug, Clone)]
+struct Stored {
+    /// As it was last given, valid or not.
+    source: PolicySource,
+    /// The last valid version; `None` while there is none, or no template.
+    compiled: Option<Arc<CompiledConstraint>>,
+}
+
+/// What became of a constraint that was given to a [`Store`].
+#[derive(Debug, Clone)]
+pub enum Inserted {
+    /// It is in force.
+    Live(Arc<CompiledConstraint>),
+    /// It waits for its template.
+    Waiting,
+}
+
+impl ConstraintKey {
+    /// The key of a constraint object, from its `kind` and `metadata.name`.
+    pub fn of_object(object: &Value) -> Self {
+        let text =
+            |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default().into();
+        Self { kind: text(&["kind"]), name: text(&["metadata", "name"]) }
+    }
+}
+
+impl Store {
+    /// Adds a template or replaces the one of its name, and gives it its constraints: those that
+    /// were waiting or refused are compiled, those in force go on with the new policy (TC-3).
+    ///
+    /// Returns the constraints that the template does not accept. One that was in force before
+    /// stays so, with the new policy.
+    pub fn insert_template(
+        &mut self,
+        template: Arc<CompiledTemplate>,
+        options: &ConstraintOptions,
+    ) -> Vec<(PolicySource, ConstraintError)> {
+        let id = template_id(template.name());
+        // The kind may be spelt differently than before.
+        let before = self.templates.insert(id, Arc::clone(&template));
+        if let Some(before) = before.filter(|before| before.kind() != template.kind()) {
+            self.suspend(before.kind());
+        }
+        let mut refused = Vec::new();
+        for key in self.keys_of(template.kind()) {
+            let Some(stored) = self.constraints.get(&key) else { continue };
+            let compiled =
+                CompiledConstraint::compile(&stored.source.object, Arc::clone(&template), options);
+            let compiled = match compiled {
+                Ok(compiled) => Some(compiled),
+                Err(error) => {
+                    refused.push((stored.source.clone(), error));
+                    let before = stored.compiled.as_deref();
+                    before.map(|before| before.with_template(Arc::clone(&template)))
+                }
+            };
+            self.set(&key, compiled.map(Arc::new));
+        }
+        refused
+    }
+
+    /// Removes a template; its constraints wait for another of its name. Says whether there was
+    /// one.
+    pub fn remove_template(&mut self, name: &str) -> bool {
+        let Some(template) = self.templates.remove(template_id(name).as_str()) else {
+            return false;
+        };
+        self.suspend(template.kind());
+        true
+    }
+
+    /// Adds a constraint or replaces the one of its kind and name.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not valid. It is tried again when its template changes; until then the version
+    /// before stays in force, if there is one (ST-21).
+    pub fn insert_constraint(
+        &mut self,
+        source: PolicySource,
+        options: &ConstraintOptions,
+    ) -> Result<Inserted, ConstraintError> {
+        let key = ConstraintKey::of_object(&source.object);
+        let compiled = match self.template(&key.kind) {
+            Some(template) => {
+                CompiledConstraint::compile(&source.object, Arc::clone(template), options).map(Some)
+            }
+            None => Ok(None),
+        };
+        let compiled = compiled.map(|compiled| compiled.map(Arc::new));
+        match self.constraints.get_mut(&key) {
+            Some(stored) => stored.source = source,
+            None if key.name.is_empty() => {}
+            None => {
+                self.constraints.insert(key.clone(), Stored { source, compiled: None });
+            }
+        }
+        let compiled = compiled?;
+        self.set(&key, compiled.clone());
+        Ok(compiled.map_or(Inserted::Waiting, Inserted::Live))
+    }
+
+    /// Removes a constraint; says whether there was one.
+    pub fn remove_constraint(&mut self, key: &ConstraintKey) -> bool {
+        self.set(key, None);
+        self.constraints.remove(key).is_some()
+    }
+
+    /// Compiles a constraint without keeping it: what an admission check does (AD-30 to AD-33).
+    ///
+    /// # Errors
+    ///
+    /// Why it is not valid, which includes that there is no template for it.
+    pub fn compile_constraint(
+        &self,
+        resource: &Value,
+        options: &ConstraintOptions,
+    ) -> Result<CompiledConstraint, ConstraintError> {
+        let kind = resource.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let template = self
+            .template(kind)
+            .ok_or_else(|| ConstraintError::NoTemplate { template: kind.to_lowercase() })?;
+        CompiledConstraint::compile(resource, Arc::clone(template), options)
+    }
+
+    /// The templates, by name.
+    pub fn templates(&self) -> impl Iterator<Item = &Arc<CompiledTemplate>> {
+        self.templates.values()
+    }
+
+    /// The template of a constraint kind.
+    pub fn template(&self, kind: &str) -> Option<&Arc<CompiledTemplate>> {
+        self.templates.get(template_id(kind).as_str()).filter(|template| template.kind() == kind)
+    }
+
+    /// The constraints in force, by kind, then name.
+    pub fn constraints(&self) -> impl Iterator<Item = &Arc<CompiledConstraint>> {
+        self.constraints.values().filter_map(|stored| stored.compiled.as_ref())
+    }
+
+    /// A constraint in force.
+    pub fn constraint(&self, key: &ConstraintKey) -> Option<&Arc<CompiledConstraint>> {
+        self.constraints.get(key)?.compiled.as_ref()
+    }
+
+    /// Where a constraint came from, in force or not.
+    pub fn source(&self, key: &ConstraintKey) -> Option<&PolicySource> {
+        Some(&self.constraints.get(key)?.source)
+    }
+
+    /// The constraints that have no template, by kind, then name.
+    pub fn waiting(&self) -> impl Iterator<Item = &PolicySource> {
+        let waiting = self.constraints.iter().filter(|(key, _)| self.template(&key.kind).is_none());
+        waiting.map(|(_, stored)| &stored.source)
+    }
+
+    /// The constraints that an admission may concern, by kind, then name: without those whose match
+    /// block names other kinds of objects only.
+    pub fn candidates<'s>(&'s self, admission: &Admission) -> Vec<&'s CompiledConstraint> {
+        let kinds: BTreeSet<&Str> = admission.kinds().map(|kind| &kind.kind).collect();
+        if kinds.is_empty() {
+            // Nothing to match is an error of every match block (EV-22).
+            return self.constraints().map(AsRef::as_ref).collect();
+        }
+        let several = kinds.len() > 1;
+        let mut found: Vec<&CompiledConstraint> = self.any_kind.iter().map(AsRef::as_ref).collect();
+        for kind in kinds {
+            found.extend(self.by_kind.get(kind).into_iter().flatten().map(AsRef::as_ref));
+        }
+        found.sort_by(|a, b| order(a).cmp(&order(b)));
+        if several {
+            found.dedup_by(|a, b| order(a) == order(b));
+        }
+        found
+    }
+
+    fn keys_of(&self, kind: &Str) -> Vec<ConstraintKey> {
+        let first = ConstraintKey { kind: kind.clone(), name: Str::default() };
+        let all = self.constraints.range(first..).map(|(key, _)| key);
+        all.take_while(|key| key.kind == *kind).cloned().collect()
+    }
+
+    /// Takes the constraints of a kind out of force.
+    fn suspend(&mut self, kind: &Str) {
+        for key in self.keys_of(kind) {
+            self.set(&key, None);
+        }
+    }
+
+    /// Puts a version of a stored constraint in force, or none.
+    fn set(&mut self, key: &ConstraintKey, compiled: Option<Arc<CompiledConstraint>>) {
+        let Some(stored) = self.constraints.get_mut(key) else { return };
+        let before = std::mem::replace(&mut stored.compiled, compiled.clone());
+        if let Some(before) = before {
+            self.index(&before, |list, at| {
+                if let Ok(at) = at {
+                    list.remove(at);
+                }
+            });
+        }
+        if let Some(compiled) = compiled {
+            self.index(&compiled, |list, at| match at {
+                Ok(_) => {}
+                Err(at) => list.insert(at, Arc::clone(&compiled)),
+            });
+        }
+    }
+
+    /// Shows every list of the index a constraint belongs in, and its place there.
+    fn index(
+        &mut self,
+        constraint: &CompiledConstraint,
+        change: impl Fn(&mut Vec<Arc<CompiledConstraint>>, Result<usize, usize>),
+    ) {
+        let place = |list: &[Arc<CompiledConstraint>]| {
+            list.binary_search_by(|other| order(other).cmp(&order(constraint)))
+        };
+        match constraint.criteria().and_then(crate::matching::Criteria::kind_names) {
+            None => {
+                let at = place(&self.any_kind);
+                change(&mut self.any_kind, at);
+            }
+            Some(kinds) => {
+                for kind in kinds {
+                    let list = self.by_kind.entry(kind.clone()).or_default();
+                    let at = place(list);
+                    change(list, at);
+                    if list.is_empty() {
+                        self.by_kind.remove(&kind);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A template's name in lower case.
+fn template_id(name: &str) -> Str {
+    if name.bytes().any(|byte| !byte.is_ascii() || byte.is_ascii_uppercase()) {
+        return name.to_lowercase().into();
+    }
+    name.into()
+}
+
+fn order(constraint: &CompiledConstraint) -> (&Str, &Str) {
+    (constraint.kind(), constraint.name())
+}

@@ -1,0 +1,128 @@
+//! `/v1/admitlabel`: who may exempt a namespace by labelling it (6.8).
+
+use modgate_api::{admission::AdmissionRequest, meta::Operation};
+use modgate_value::{Str, Value};
+
+use super::{allowed, is_core_namespace, kind_of, refused};
+use crate::constraint::Verdict;
+
+/// The label that exempts a namespace from the webhooks.
+pub const IGNORE_LABEL: &str = "admission.gatekeeper.sh/ignore";
+
+/// The namespaces that may carry the [`IGNORE_LABEL`]; nothing else follows from being one (IL-3).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExemptNamespaces {
+    /// `--exempt-namespace`
+    pub names: Vec<Str>,
+    /// `--exempt-namespace-prefix`
+    pub prefixes: Vec<Str>,
+    /// `--exempt-namespace-suffix`
+    pub suffixes: Vec<Str>,
+}
+
+impl ExemptNamespaces {
+    /// Whether the namespace may carry the label.
+    pub fn contain(&self, name: &str) -> bool {
+        self.names.iter().any(|exempt| exempt == name)
+            || self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+            || self.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()))
+    }
+}
+
+/// The answer to a request to `/v1/admitlabel` (IL-1).
+pub fn admit_label(request: &AdmissionRequest, exempt: &ExemptNamespaces) -> Verdict {
+    if request.operation == Operation::Delete {
+        return allowed("Delete is always allowed");
+    }
+    if !is_core_namespace(&kind_of(request)) {
+        return allowed("Not a namespace");
+    }
+    let object = request.object.as_ref().unwrap_or(&Value::Null);
+    if object.as_object().is_none() {
+        let found = object.type_name();
+        let message = format!("while deserializing resource: expected an object, found {found}");
+        return refused(500, message);
+    }
+    let name = object.path(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    if exempt.contain(name) {
+        return allowed(format!("Namespace {name} is allowed to set {IGNORE_LABEL}"));
+    }
+    match object.path(&["metadata", "labels", IGNORE_LABEL]) {
+        Some(_) => Verdict {
+            reason: "Forbidden",
+            ..refused(403, format!("Only exempt namespace can have the {IGNORE_LABEL} label"))
+        },
+        None => allowed(format!("Namespace is not setting the {IGNORE_LABEL} label")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_value::yaml;
+
+    use super::*;
+
+    fn parse(request: &str) -> AdmissionRequest {
+        AdmissionRequest::from_value(&yaml::value(request).expect(request)).expect(request)
+    }
+
+    #[test]
+    fn in_the_order_of_the_specification() {
+        let exempt = ExemptNamespaces {
+            names: vec!["exact".into()],
+            prefixes: vec!["kube-".into()],
+            suffixes: vec!["-system".into()],
+        };
+        let labelled = "labels: {admission.gatekeeper.sh/ignore: ''}";
+        let only = "Only exempt namespace can have the admission.gatekeeper.sh/ignore label";
+        let not = "Namespace is not setting the admission.gatekeeper.sh/ignore label";
+        for (operation, object, code, message) in [
+            (
+                "DELETE",
+                format!("{{metadata: {{name: a, {labelled}}}}}"),
+                200,
+                "Delete is always allowed",
+            ),
+            ("CREATE", format!("{{metadata: {{name: a, {labelled}}}}}"), 403, only),
+            ("UPDATE", format!("{{metadata: {{name: exactly, {labelled}}}}}"), 403, only),
+            ("CREATE", "{metadata: {name: a, labels: {b: c}}}".to_owned(), 200, not),
+            ("CREATE", "{metadata: {name: a}}".to_owned(), 200, not),
+            (
+                "CREATE",
+                "[]".to_owned(),
+                500,
+                "while deserializing resource: expected an object, found array",
+            ),
+            (
+                "CREATE",
+                format!("{{metadata: {{name: exact, {labelled}}}}}"),
+                200,
+                "Namespace exact is allowed to set admission.gatekeeper.sh/ignore",
+            ),
+            (
+                "UPDATE",
+                format!("{{metadata: {{name: kube-a, {labelled}}}}}"),
+                200,
+                "Namespace kube-a is allowed to set admission.gatekeeper.sh/ignore",
+            ),
+            (
+                "UPDATE",
+                "{metadata: {name: my-system}}".to_owned(),
+                200,
+                "Namespace my-system is allowed to set admission.gatekeeper.sh/ignore",
+            ),
+        ] {
+            let request = format!(
+                "{{operation: {operation}, kind: {{group: '', version: v1, kind: Namespace}}, \
+                 object: {object}}}"
+            );
+            let verdict = admit_label(&parse(&request), &exempt);
+            assert_eq!((verdict.code, verdict.message.as_str()), (code, message), "{request}");
+            assert_eq!(verdict.allowed, code == 200);
+            assert_eq!(verdict.reason, if code == 403 { "Forbidden" } else { "" });
+        }
+        let pod = "{operation: CREATE, kind: {group: '', version: v1, kind: Pod}, object: {}}";
+        let verdict = admit_label(&parse(pod), &exempt);
+        assert_eq!(verdict.message, "Not a namespace");
+    }
+}

@@ -1,0 +1,137 @@
+//! The checks on the objects an installation is made of (6.6).
+
+use std::fmt::Write as _;
+
+use modgate_api::{
+    config, constraints, expansion as expansions,
+    externaldata::{self, Provider},
+    meta::{Operation, split_api_version},
+    mutations::{self, MutatorKind},
+    templates,
+};
+use modgate_value::{Value, diag::Location, gofmt};
+
+use super::kind_of;
+use crate::{
+    Review, Snapshot,
+    constraint::{CompiledTemplate, TemplateError},
+    expansion,
+    mutation::{self, Refusal, check_name},
+    provider::CompiledProvider,
+};
+
+/// Status objects are checked for nothing, not even their names (AD-3).
+const STATUS_GROUP: &str = "status.gatekeeper.sh";
+
+/// The groups whose objects are checked (AD-1).
+const GROUPS: [&str; 7] = [
+    templates::GROUP,
+    constraints::GROUP,
+    mutations::GROUP,
+    config::GROUP,
+    externaldata::GROUP,
+    expansions::GROUP,
+    STATUS_GROUP,
+];
+
+/// Warnings about an object of Gatekeeper's own groups; nothing to say of any other.
+///
+/// A deletion is never refused: what is broken must be removable.
+///
+/// # Errors
+///
+/// What Gatekeeper's webhook refuses, in its words; with `deny_invalid_templates` also a template
+/// whose source does not compile, which is only warned about otherwise.
+pub fn check_resource(
+    review: &Review,
+    snapshot: &Snapshot,
+    deny_invalid_templates: bool,
+) -> Result<Vec<String>, Refusal> {
+    let request = review.request();
+    let Some(object) = request.object.as_ref() else { return Ok(Vec::new()) };
+    let kind = kind_of(request);
+    let group = kind.group.as_str();
+    if !GROUPS.contains(&group) || request.operation == Operation::Delete {
+        return Ok(Vec::new());
+    }
+    if group != STATUS_GROUP {
+        check_name(object)?;
+    }
+    let config = snapshot.config();
+    match (group, kind.kind.as_str()) {
+        (templates::GROUP, templates::KIND) => {
+            check_version(object, &templates::VERSIONS)?;
+            check_template(object, snapshot, deny_invalid_templates)
+        }
+        (constraints::GROUP, _) => {
+            let compiled = snapshot.constraints().compile_constraint(object, &config.constraints);
+            let compiled = compiled
+                .map_err(|error| Refusal { code: error.code(), message: error.to_string() })?;
+            Ok(compiled.warnings().to_vec())
+        }
+        (config::GROUP, config::KIND) => {
+            let name = object.path(&["metadata", "name"]).and_then(Value::as_str);
+            if name != Some(config::NAME) {
+                return Err(Refusal::invalid("config resource must have name 'config'"));
+            }
+            config::Config::from_value(object).map_err(Refusal::failed)?;
+            Ok(Vec::new())
+        }
+        (mutations::GROUP, name) if MutatorKind::from_name(name).is_some() => {
+            mutation::validate(object, config.mutators)
+        }
+        (expansions::GROUP, expansions::KIND) => expansion::validate(object).map(|()| Vec::new()),
+        (externaldata::GROUP, externaldata::KIND) => check_provider(object),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What cannot be decoded is refused with the code of a fault of ours (1.13 of the mutation
+/// specification).
+fn check_version(object: &Value, known: &[&str]) -> Result<(), Refusal> {
+    let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (group, version) = split_api_version(text("apiVersion"));
+    if known.contains(&version) {
+        return Ok(());
+    }
+    Err(Refusal::failed(format!(
+        "no kind {} is registered for version {} in scheme {}",
+        gofmt::quote(text("kind")),
+        gofmt::quote(text("apiVersion")),
+        gofmt::quote(group)
+    )))
+}
+
+fn check_provider(object: &Value) -> Result<Vec<String>, Refusal> {
+    check_version(object, &externaldata::VERSIONS)?;
+    let provider = Provider::from_value(object).map_err(Refusal::failed)?;
+    CompiledProvider::compile(&provider).map_err(Refusal::invalid)?;
+    Ok(Vec::new())
+}
+
+fn check_template(
+    object: &Value,
+    snapshot: &Snapshot,
+    deny_invalid: bool,
+) -> Result<Vec<String>, Refusal> {
+    match CompiledTemplate::compile(object, &snapshot.config().templates) {
+        Ok(_) => Ok(Vec::new()),
+        Err(error) if error.is_of_source() && !deny_invalid => {
+            Ok(vec![source_warning(object, &error)])
+        }
+        Err(error) => Err(Refusal { code: error.code(), message: error.to_string() }),
+    }
+}
+
+/// The error and its places on one line, for the API server drops warnings with line breaks.
+fn source_warning(object: &Value, error: &TemplateError) -> String {
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut warning = format!("the template is stored but not enforced: {}", lines.join("; "));
+    for problem in error.problems(object) {
+        let (Some(text), Some(span)) = (&problem.text, problem.span) else { continue };
+        let Location { line, column } = Location::of(text, span.start);
+        let _ = write!(warning, " ({}, line {line}, column {column})", problem.field);
+    }
+    warning
+}

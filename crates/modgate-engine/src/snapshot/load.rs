@@ -1,0 +1,385 @@
+//! Changes to policies, kind by kind.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_api::{
+    config::{self, Config},
+    constraints,
+    externaldata::{self, Provider},
+    modrule::{self as api, ModRule},
+    mutations::{self, MutatorKind},
+    templates,
+};
+use modgate_value::{DecodeError, Str, Value};
+
+use super::Snapshot;
+use crate::{
+    Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
+    constraint::{self, CompiledTemplate, ConstraintKey, Inserted},
+    gatekeeper::Exclusions,
+    modrule::{self, CompiledModRule},
+    mutation::{CompileError, CompiledMutator, MutationSystem, MutatorId},
+    provider::CompiledProvider,
+};
+
+/// What kind of policy an object or id is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    ModRule,
+    Template,
+    Constraint,
+    Mutator(MutatorKind),
+    Config,
+    Provider,
+}
+
+impl Kind {
+    fn of(id: &PolicyId) -> Option<Self> {
+        match (id.group.as_str(), id.kind.as_str()) {
+            (api::GROUP, api::KIND) => Some(Self::ModRule),
+            (templates::GROUP, templates::KIND) => Some(Self::Template),
+            (constraints::GROUP, kind) if !kind.is_empty() => Some(Self::Constraint),
+            (mutations::GROUP, kind) => MutatorKind::from_name(kind).map(Self::Mutator),
+            (externaldata::GROUP, externaldata::KIND) => Some(Self::Provider),
+            (config::GROUP, config::KIND) => Some(Self::Config),
+            _ => None,
+        }
+    }
+}
+
+/// Whether an object is a policy of a kind the engine evaluates.
+pub(super) fn is_policy(object: &Value) -> bool {
+    Kind::of(&PolicyId::of_object(object)).is_some()
+}
+
+/// The next snapshot in the making. Parts that no change is about stay shared.
+pub(super) struct Loader<'s> {
+    before: &'s Snapshot,
+    on_error: OnError,
+    problems: Vec<Problem>,
+    modrules: Vec<(PolicyId, Option<CompiledModRule>)>,
+    constraints: Option<constraint::Store>,
+    mutators: Option<BTreeMap<MutatorId, Arc<CompiledMutator>>>,
+    exclusions: Option<Exclusions>,
+    providers: Option<BTreeMap<Str, Arc<CompiledProvider>>>,
+}
+
+impl<'s> Loader<'s> {
+    pub(super) fn new(before: &'s Snapshot, on_error: OnError) -> Self {
+        Self {
+            before,
+            on_error,
+            problems: Vec::new(),
+            modrules: Vec::new(),
+            constraints: None,
+            mutators: None,
+            providers: None,
+            exclusions: None,
+        }
+    }
+
+    pub(super) fn change(&mut self, change: Change) {
+        match change {
+            Change::Remove(id) => self.remove(id),
+            Change::Upsert(source) => self.upsert(source),
+        }
+    }
+
+    /// The snapshot, and everything wrong with the policies that changed.
+    pub(super) fn finish(mut self) -> (Snapshot, Vec<Problem>) {
+        let before = self.before;
+        let mut next = before.clone();
+        if !self.modrules.is_empty() {
+            let namespaces = &before.config.cluster_rules_namespaces;
+            next.modrules = before.modrules.with(self.modrules, namespaces).into();
+        }
+        if let Some(store) = self.constraints {
+            self.problems.extend(still_waiting(&before.constraints, &store));
+            next.constraints = store.into();
+        }
+        if let Some(mutators) = self.mutators {
+            let system = MutationSystem::new(mutators.into_values());
+            self.problems.extend(new_conflicts(&before.mutators, &system));
+            next.mutators = system.into();
+        }
+        if let Some(exclusions) = self.exclusions {
+            next.exclusions = exclusions.into();
+        }
+        if let Some(providers) = self.providers {
+            next.providers = providers.into();
+        }
+        (next, self.problems)
+    }
+
+    fn config(&self) -> &'s EngineConfig {
+        &self.before.config
+    }
+
+    fn constraints(&mut self) -> &mut constraint::Store {
+        self.constraints.get_or_insert_with(|| constraint::Store::clone(&self.before.constraints))
+    }
+
+    fn mutators(&mut self) -> &mut BTreeMap<MutatorId, Arc<CompiledMutator>> {
+        self.mutators.get_or_insert_with(|| {
+            let mutators = self.before.mutators.mutators().iter();
+            mutators.map(|mutator| (mutator.id().clone(), Arc::clone(mutator))).collect()
+        })
+    }
+
+    fn providers(&mut self) -> &mut BTreeMap<Str, Arc<CompiledProvider>> {
+        self.providers.get_or_insert_with(|| BTreeMap::clone(&self.before.providers))
+    }
+
+    fn remove(&mut self, id: PolicyId) {
+        match Kind::of(&id) {
+            Some(Kind::ModRule) => self.modrules.push((id, None)),
+            Some(Kind::Template) => {
+                self.constraints().remove_template(&id.name);
+            }
+            Some(Kind::Constraint) => {
+                let key = ConstraintKey { kind: id.kind, name: id.name };
+                self.constraints().remove_constraint(&key);
+            }
+            Some(Kind::Mutator(kind)) => {
+                let id = MutatorId { kind, namespace: id.namespace, name: id.name };
+                self.mutators().remove(&id);
+            }
+            Some(Kind::Config) if id.name == config::NAME => {
+                self.exclusions = Some(Exclusions::default());
+            }
+            Some(Kind::Config) => {}
+            Some(Kind::Provider) => {
+                self.providers().remove(&id.name);
+            }
+            None => {}
+        }
+    }
+
+    fn upsert(&mut self, source: PolicySource) {
+        let id = source.id();
+        let Some(kind) = Kind::of(&id) else {
+            let known = format!(
+                "expected kind `{}` of `{}`, or a template, constraint or mutator of Gatekeeper",
+                api::KIND,
+                api::API_VERSION
+            );
+            let message = format!("not a policy: {known}");
+            self.problems.push(problem(&id, &source, "", message));
+            return;
+        };
+        match kind {
+            Kind::ModRule => self.upsert_modrule(&source),
+            _ if id.name.is_empty() => {
+                let message = "required: a policy must have a name".to_owned();
+                self.problems.push(problem(&id, &source, "metadata.name", message));
+            }
+            Kind::Template => self.upsert_template(&id, &source),
+            Kind::Constraint => self.upsert_constraint(&id, source),
+            Kind::Mutator(_) => self.upsert_mutator(&id, &source),
+            Kind::Provider => self.upsert_provider(&id, &source),
+            Kind::Config => self.upsert_config(&id, &source),
+        }
+    }
+
+    /// Of Configs the one with the fixed name counts (ST-30).
+    fn upsert_config(&mut self, id: &PolicyId, source: &PolicySource) {
+        if id.name != config::NAME {
+            let message = "config resource must have name 'config'".to_owned();
+            self.problems.push(problem(id, source, "metadata.name", message));
+            return;
+        }
+        match Config::from_value(&source.object) {
+            Ok(config) => self.exclusions = Some(Exclusions::of_config(&config)),
+            Err(DecodeError { path, message }) => {
+                self.problems.push(problem(id, source, &path, message));
+            }
+        }
+    }
+
+    fn upsert_modrule(&mut self, source: &PolicySource) {
+        let (id, compiled, mut found) = compile_modrule(source, self.config());
+        self.problems.append(&mut found);
+        match (compiled, self.on_error) {
+            (Some(rule), _) => self.modrules.push((id, Some(rule))),
+            (None, OnError::Unload) => self.modrules.push((id, None)),
+            (None, OnError::Keep) => {}
+        }
+    }
+
+    /// A template that does not compile leaves the one before in force, whatever `on_error` says
+    /// (TC-3).
+    fn upsert_template(&mut self, id: &PolicyId, source: &PolicySource) {
+        let config = self.config();
+        match CompiledTemplate::compile(&source.object, &config.templates) {
+            Ok(template) => {
+                let refused =
+                    self.constraints().insert_template(template.into(), &config.constraints);
+                for (source, error) in refused {
+                    self.problems.push(constraint_problem(&source.id(), &source, &error));
+                }
+            }
+            Err(error) => {
+                self.problems.extend(error.problems(&source.object).into_iter().map(|found| {
+                    let mut problem = problem(id, source, &found.field, found.message);
+                    problem.text = found.text;
+                    problem.span = found.span;
+                    problem.help = found.help;
+                    problem
+                }));
+            }
+        }
+    }
+
+    /// As [`upsert_template`](Self::upsert_template) (ST-21). That a template is missing is only
+    /// said at the end, for it may be among the next changes.
+    fn upsert_constraint(&mut self, id: &PolicyId, source: PolicySource) {
+        let options = self.config().constraints;
+        match self.constraints().insert_constraint(source.clone(), &options) {
+            Ok(Inserted::Live(constraint)) => {
+                for warning in constraint.warnings() {
+                    let found = problem(id, &source, "spec", warning.clone());
+                    self.problems.push(Problem { severity: Severity::Warning, ..found });
+                }
+            }
+            Ok(Inserted::Waiting) => {}
+            Err(error) => self.problems.push(constraint_problem(id, &source, &error)),
+        }
+    }
+
+    fn upsert_mutator(&mut self, id: &PolicyId, source: &PolicySource) {
+        match CompiledMutator::compile(&source.object, self.config().mutators) {
+            Ok(mutator) => {
+                for warning in mutator.warnings() {
+                    let found = problem(id, source, "spec", warning.clone());
+                    self.problems.push(Problem { severity: Severity::Warning, ..found });
+                }
+                self.mutators().insert(mutator.id().clone(), Arc::new(mutator));
+            }
+            Err(error) => {
+                let field = match &error {
+                    CompileError::Decode(DecodeError { path, .. }) => path.as_str(),
+                    _ => "",
+                };
+                let message = match &error {
+                    CompileError::Decode(DecodeError { message, .. }) => message.clone(),
+                    error => error.to_string(),
+                };
+                self.problems.push(problem(id, source, field, message));
+            }
+        }
+    }
+
+    /// A Provider that is not valid any more is not asked any more either (`fix-stale-version`).
+    fn upsert_provider(&mut self, id: &PolicyId, source: &PolicySource) {
+        let compiled = match Provider::from_value(&source.object) {
+            Ok(provider) => CompiledProvider::compile(&provider)
+                .map_err(|error| (error.field().to_owned(), error.to_string())),
+            Err(DecodeError { path, message }) => Err((path, message)),
+        };
+        match (compiled, self.on_error) {
+            (Ok(provider), _) => {
+                self.providers().insert(id.name.clone(), Arc::new(provider));
+            }
+            (Err((field, message)), on_error) => {
+                self.problems.push(problem(id, source, &field, message));
+                if on_error == OnError::Unload {
+                    self.providers().remove(&id.name);
+                }
+            }
+        }
+    }
+}
+
+fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -> Problem {
+    Problem {
+        severity: Severity::Error,
+        policy: id.clone(),
+        origin: source.origin.clone(),
+        position: source.position(field),
+        field: field.to_owned(),
+        text: None,
+        span: None,
+        message,
+        help: None,
+    }
+}
+
+fn constraint_problem(
+    id: &PolicyId,
+    source: &PolicySource,
+    error: &constraint::ConstraintError,
+) -> Problem {
+    let (field, message) = error.located();
+    problem(id, source, &field, message)
+}
+
+/// The constraints that wait for a template and did not wait for it before, or are new.
+fn still_waiting(before: &constraint::Store, after: &constraint::Store) -> Vec<Problem> {
+    let known = |source: &&PolicySource| {
+        let key = ConstraintKey::of_object(&source.object);
+        let same = before.source(&key).is_some_and(|known| known.object == source.object);
+        !same || before.template(&key.kind).is_some()
+    };
+    let waiting = after.waiting().filter(known);
+    waiting
+        .map(|source| {
+            let kind = source.object.get("kind").and_then(Value::as_str).unwrap_or_default();
+            let error = constraint::ConstraintError::NoTemplate { template: kind.to_lowercase() };
+            let mut found = constraint_problem(&source.id(), source, &error);
+            found.help = Some("it takes effect when a template of its kind is loaded".to_owned());
+            found
+        })
+        .collect()
+}
+
+fn new_conflicts(before: &MutationSystem, after: &MutationSystem) -> Vec<Problem> {
+    let new = after.conflicts().iter().filter(|(id, _)| !before.conflicts().contains_key(*id));
+    new.map(|(id, conflict)| {
+        let policy = PolicyId::from(id);
+        Problem {
+            severity: Severity::Error,
+            origin: policy.to_string().into(),
+            policy,
+            position: None,
+            field: "spec.location".to_owned(),
+            text: None,
+            span: None,
+            message: conflict.to_string(),
+            help: Some("none of them is applied until they agree".to_owned()),
+        }
+    })
+    .collect()
+}
+
+fn compile_modrule(
+    source: &PolicySource,
+    config: &EngineConfig,
+) -> (PolicyId, Option<CompiledModRule>, Vec<Problem>) {
+    let mut id = source.id();
+    if id.namespace.is_empty() {
+        id.namespace = config.default_namespace.clone();
+    }
+    if id.name.is_empty() {
+        let message = "required: a policy must have a name".to_owned();
+        let found = problem(&id, source, "metadata.name", message);
+        return (id, None, vec![found]);
+    }
+    let rule = match ModRule::from_value(&source.object) {
+        Ok(rule) => rule,
+        Err(DecodeError { path, message }) => {
+            let found = problem(&id, source, &path, message);
+            return (id, None, vec![found]);
+        }
+    };
+    let mut problems = modrule::unknown_fields(&id, source);
+    match modrule::compile(&rule, &id, source, config) {
+        Ok((compiled, warnings)) => {
+            problems.extend(warnings);
+            (id, Some(compiled), problems)
+        }
+        Err(errors) => {
+            problems.extend(errors.into_iter().map(|error| error.into_problem(&id, source)));
+            (id, None, problems)
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Templates and constraints in a snapshot: any order, updates that do not compile, removal, and
+//! the answer of the webhook.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test")]
+
+mod support;
+
+use modgate_engine::{
+    Admitted, Change, EngineConfig, Lookup, OnError, PolicyId, PolicySource, Review, Snapshot,
+    constraint::{Arena, Inventory},
+};
+use modgate_value::{Value, yaml};
+use support::Cluster;
+
+fn template(kind: &str, rego: &str) -> Value {
+    let rego = Value::from(rego).to_json();
+    value(&format!(
+        "{{apiVersion: templates.gatekeeper.sh/v1, kind: ConstraintTemplate, metadata: {{name: {}}}, \
+         spec: {{crd: {{spec: {{names: {{kind: {kind}}}}}}}, targets: [{{target: \
+         admission.k8s.gatekeeper.sh, rego: {rego}}}]}}}}",
+        kind.to_lowercase()
+    ))
+}
+
+fn says(message: &str) -> String {
+    format!("package p\nviolation[{{\"msg\": \"{message}\"}}] {{ true }}")
+}
+
+fn constraint(kind: &str, name: &str, spec: &str) -> Value {
+    value(&format!(
+        "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: {kind}, metadata: {{name: {name}}}, \
+         spec: {spec}}}"
+    ))
+}
+
+fn value(text: &str) -> Value {
+    yaml::value(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn upsert(object: Value) -> Change {
+    Change::Upsert(PolicySource::of_object(object))
+}
+
+/// The snapshot after a change, and what was wrong with it.
+fn change(snapshot: &Snapshot, change: Change) -> (Snapshot, Vec<String>) {
+    let update = snapshot.apply(vec![change], OnError::Unload);
+    let problems = update.problems.iter().map(ToString::to_string).collect();
+    (update.snapshot, problems)
+}
+
+fn pod(operation: &str) -> Review {
+    let request = value(&format!(
+        "{{operation: {operation}, name: p, namespace: ns, kind: {{group: '', version: v1, kind: \
+         Pod}}, object: {{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: ns}}}}}}"
+    ));
+    Review::from_request(&request).expect("a request")
+}
+
+fn admit(snapshot: &Snapshot, review: &Review) -> Admitted {
+    snapshot.admit(review, &Inventory::default(), &Cluster::default(), &mut Arena::new())
+}
+
+fn message(snapshot: &Snapshot) -> String {
+    admit(snapshot, &pod("CREATE")).verdict.message
+}
+
+#[test]
+fn any_order_and_back() {
+    let empty = Snapshot::new(EngineConfig::default());
+    let (waiting, problems) = change(&empty, upsert(constraint("Foo", "c", "{}")));
+    assert_eq!(problems, ["Foo c: kind: missing ConstraintTemplate: template \"foo\" not found"]);
+    assert_eq!(message(&waiting), "");
+    assert_eq!(waiting.constraints().waiting().count(), 1);
+
+    let (live, problems) = change(&waiting, upsert(template("Foo", &says("one"))));
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(message(&live), "[c] one");
+    assert_eq!(message(&waiting), "", "a snapshot never changes");
+    let policies: Vec<String> = live.policies().map(|id| id.to_string()).collect();
+    assert_eq!(policies, ["ConstraintTemplate foo", "Foo c"]);
+
+    let (next, problems) = change(&live, upsert(template("Foo", &says("two"))));
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(message(&next), "[c] two");
+
+    let (broken, problems) = change(&next, upsert(template("Foo", "package p")));
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(message(&broken), "[c] two", "TC-3");
+
+    let id = PolicyId::of_object(&template("Foo", ""));
+    let (gone, problems) = change(&broken, Change::Remove(id));
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(message(&gone), "");
+    let (back, _) = change(&gone, upsert(template("Foo", &says("three"))));
+    assert_eq!(message(&back), "[c] three");
+
+    let id = PolicyId::of_object(&constraint("Foo", "c", "{}"));
+    let (none, _) = change(&back, Change::Remove(id));
+    assert_eq!(message(&none), "");
+    assert_eq!(none.constraints().constraints().count(), 0);
+}
+
+#[test]
+fn a_constraint_that_is_refused_leaves_the_one_before() {
+    let empty = Snapshot::new(EngineConfig::default());
+    let (snapshot, _) = change(&empty, upsert(template("Foo", &says("one"))));
+    let (snapshot, _) = change(&snapshot, upsert(constraint("Foo", "c", "{}")));
+    let (snapshot, problems) =
+        change(&snapshot, upsert(constraint("Foo", "c", "{enforcementAction: foo}")));
+    assert_eq!(
+        problems,
+        [
+            "Foo c: spec.enforcementAction: unrecognized enforcementAction: \"foo\" is not within the \
+          supported list [deny dryrun warn scoped]"
+        ]
+    );
+    assert_eq!(message(&snapshot), "[c] one", "ST-21");
+    let (snapshot, _) =
+        change(&snapshot, upsert(constraint("Foo", "c", "{enforcementAction: warn}")));
+    assert_eq!(admit(&snapshot, &pod("CREATE")).verdict.warnings, ["[c] one"]);
+}
+
+#[test]
+fn only_constraints_for_the_kind_are_candidates() {
+    let specs = [
+        ("pods", "{match: {kinds: [{apiGroups: [''], kinds: [Pod]}]}}"),
+        ("both", "{match: {kinds: [{kinds: [Pod, Service]}, {kinds: [Pod]}]}}"),
+        ("services", "{match: {kinds: [{kinds: [Service]}]}}"),
+        ("groups", "{match: {kinds: [{apiGroups: ['']}]}}"),
+        ("stars", "{match: {kinds: [{kinds: ['*']}]}}"),
+        ("apps", "{match: {kinds: [{apiGroups: [apps], kinds: [Pod]}]}}"),
+        ("all", "{}"),
+    ];
+    let load = |lookup| {
+        let mut changes = vec![upsert(template("Foo", &says("no")))];
+        changes.extend(specs.iter().map(|(name, spec)| upsert(constraint("Foo", name, spec))));
+        let config = EngineConfig { lookup, ..EngineConfig::default() };
+        Snapshot::new(config).apply(changes, OnError::Unload).snapshot
+    };
+    let (indexed, scanned) = (load(Lookup::Index), load(Lookup::Scan));
+    let found = admit(&indexed, &pod("CREATE"));
+    let names: Vec<&str> =
+        found.findings.iter().map(|finding| finding.constraint.as_str()).collect();
+    assert_eq!(names, ["all", "both", "groups", "pods", "stars"]);
+    assert_eq!(found, admit(&scanned, &pod("CREATE")));
+
+    let review = pod("CREATE");
+    let admission = modgate_engine::constraint::Admission::of_review(&review, None);
+    let candidates = indexed.constraints().candidates(&admission.expect("a review"));
+    let names: Vec<&str> = candidates.iter().map(|constraint| constraint.name().as_str()).collect();
+    assert_eq!(names, ["all", "apps", "both", "groups", "pods", "stars"]);
+}
+
+#[test]
+fn what_cannot_be_reviewed_is_denied() {
+    let empty = Snapshot::new(EngineConfig::default());
+    let verdict = admit(&empty, &pod("DELETE")).verdict;
+    assert_eq!((verdict.allowed, verdict.code), (false, 500));
+    assert_eq!(
+        verdict.message,
+        "error reviewing resource p: admission.k8s.gatekeeper.sh: target.HandleReview failed for \
+         target \"admission.k8s.gatekeeper.sh\": oldObject cannot be nil for DELETE operations\n"
+    );
+}

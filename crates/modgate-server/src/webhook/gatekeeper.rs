@@ -1,0 +1,97 @@
+//! Gatekeeper's webhooks: `/v1/admit` and `/v1/admitlabel`.
+
+use std::{cell::RefCell, time::Instant};
+
+use modgate_engine::{
+    Review,
+    api::admission::AdmissionResponse,
+    constraint::{Arena, Verdict},
+    gatekeeper::{self, Answer, Installation, Outcome, admit_label},
+};
+
+use super::{App, evaluators::EvaluationError, violation};
+use crate::policies::World;
+
+/// What the webhooks are told by the operator.
+#[derive(Debug, Clone, Default)]
+pub struct GatekeeperConfig {
+    /// Where Gatekeeper runs, and who is exempt from what.
+    pub installation: Installation,
+    /// Whether every violation is logged (`--log-denies`).
+    pub log_denies: bool,
+    /// What a failure of ours is answered with.
+    pub on_failure: OnFailure,
+}
+
+/// What to answer when a request cannot be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// A denial with code 500, as Gatekeeper does; the webhook's `failurePolicy` has no say.
+    #[default]
+    Deny,
+    /// HTTP 500, so that the webhook's `failurePolicy` decides.
+    FailurePolicy,
+}
+
+thread_local! {
+    /// Each worker evaluates in memory of its own.
+    static ARENA: RefCell<Arena> = RefCell::new(Arena::new());
+}
+
+/// What a worker keeps between requests; more is given back.
+const KEPT_ARENA_BYTES: usize = 4 << 20;
+
+/// Answers `/v1/admit`; the error is a failure that `failurePolicy` is to decide about.
+pub(super) fn admit(
+    app: &App,
+    review: &Review,
+    world: &World,
+) -> Result<AdmissionResponse, String> {
+    let started = Instant::now();
+    let config = &app.gatekeeper;
+    let Answer { verdict, findings, outcome } = ARENA.with_borrow_mut(|arena| {
+        let answer = gatekeeper::admit(
+            review,
+            &config.installation,
+            &world.snapshot,
+            &world.inventory,
+            &world.objects,
+            arena,
+        );
+        if arena.allocated_bytes() > KEPT_ARENA_BYTES {
+            *arena = Arena::new();
+        }
+        answer
+    });
+    app.metrics.validated(outcome, review.request().dry_run, started.elapsed());
+    violation::record(review, &verdict, &findings, config.log_denies);
+    if outcome == Outcome::Error && config.on_failure == OnFailure::FailurePolicy {
+        return Err(verdict.message);
+    }
+    Ok(response(verdict))
+}
+
+/// Answers `/v1/admitlabel`.
+pub(super) fn label(app: &App, review: &Review) -> AdmissionResponse {
+    response(admit_label(review.request(), &app.gatekeeper.installation.exempt))
+}
+
+/// What the original says when an evaluation gave no result (GR-4, SV-3).
+pub(super) fn failure(error: &EvaluationError) -> String {
+    match error {
+        EvaluationError::Busy(_) => "serving context canceled, aborting request".to_owned(),
+        EvaluationError::Panicked => format!("panic: {error} [recovered]"),
+    }
+}
+
+fn response(verdict: Verdict) -> AdmissionResponse {
+    let Verdict { allowed, code, reason, message, warnings } = verdict;
+    AdmissionResponse {
+        allowed,
+        code,
+        reason: reason.to_owned(),
+        message,
+        warnings,
+        ..AdmissionResponse::default()
+    }
+}

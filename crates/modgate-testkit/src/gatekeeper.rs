@@ -1,0 +1,41 @@
+//! Suites over `gatekeeper/`: Gatekeeper's own tables, and what was recorded from it.
+
+use anyhow::{Context as _, Result};
+use modgate_value::Value;
+
+use crate::{decision, report::Verdict};
+
+pub(crate) mod expansion;
+pub(crate) mod location;
+pub(crate) mod mutation;
+pub(crate) mod unit;
+pub mod validation;
+
+/// Judges a recorded case that says itself what the original does and what is required of us:
+/// `keep`, where both are the same, or the decision by which they differ.
+///
+/// A decision may leave the result of a case as it is; then nothing differs.
+pub(crate) fn judge(
+    decision: &str,
+    expect: &Value,
+    upstream: &Value,
+    got: &Value,
+    is_as: impl Fn(&Value) -> bool,
+) -> Result<Verdict> {
+    let decision = match decision {
+        "keep" => None,
+        tag => Some(
+            decision::ALL
+                .iter()
+                .find(|known| known.id == tag)
+                .with_context(|| format!("`{tag}` is no decision"))?,
+        ),
+    };
+    if !is_as(expect) {
+        return Ok(Verdict::Failed { expected: expect.to_json(), got: got.to_json() });
+    }
+    Ok(match decision {
+        Some(decision) if !is_as(upstream) => Verdict::Differs(vec![decision]),
+        _ => Verdict::Passed,
+    })
+}

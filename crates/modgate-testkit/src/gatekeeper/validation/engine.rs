@@ -1,0 +1,155 @@
+//! The engine as the one who is asked.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use modgate_api::{admission::AdmissionResponse, constraints::EnforcementPoint};
+use modgate_engine::{
+    Change, EngineConfig, Host, HostError, OnError, PolicySource, Review, Snapshot,
+    constraint::{Admission, Arena, Inventory, Verdict},
+    gatekeeper::{ExemptNamespaces, Installation, Outcome, admit, admit_label},
+};
+use modgate_value::{Clock, Str, Value, budget::Frozen};
+
+use super::{Answer, Settings, Subject};
+
+/// A snapshot, and a cluster that consists of a few objects.
+pub struct EngineSubject {
+    snapshot: Snapshot,
+    installation: Installation,
+    inventory: Inventory,
+    cluster: Cluster,
+}
+
+impl EngineSubject {
+    /// One for an installation with these objects, boxed as [`Make`](super::Make) wants it.
+    pub fn boxed(settings: &Settings, objects: &[Value]) -> Option<Box<dyn Subject>> {
+        let mut inventory = Inventory::default();
+        for object in objects {
+            inventory.insert(object.clone()).ok()?;
+        }
+        Some(Box::new(Self {
+            snapshot: Snapshot::new(settings.engine()),
+            installation: settings.installation(),
+            inventory,
+            cluster: Cluster::new(settings, objects),
+        }))
+    }
+}
+
+impl Settings {
+    /// The settings of the engine.
+    pub fn engine(&self) -> EngineConfig {
+        let mut config = EngineConfig::default();
+        let templates = &mut config.templates;
+        templates.referential_rules = self.referential_rules.unwrap_or(true);
+        config
+    }
+
+    /// The settings of the webhooks.
+    pub fn installation(&self) -> Installation {
+        let prefixes = self.exempt_namespace_prefixes.iter().map(Str::from).collect();
+        Installation {
+            exempt: ExemptNamespaces { prefixes, ..ExemptNamespaces::default() },
+            deny_invalid_templates: self.deny_invalid_templates,
+            ..Installation::default()
+        }
+    }
+}
+
+impl Subject for EngineSubject {
+    fn load(&mut self, resources: &[Value]) -> Vec<String> {
+        let sources = resources.iter().cloned().map(PolicySource::of_object);
+        let update = self.snapshot.apply(sources.map(Change::Upsert).collect(), OnError::Unload);
+        self.snapshot = update.snapshot;
+        update.problems.into_iter().map(|problem| problem.message).collect()
+    }
+
+    fn admit(&mut self, request: &Value) -> Result<Answer> {
+        let review = Review::from_request(request)?;
+        let answer = admit(
+            &review,
+            &self.installation,
+            &self.snapshot,
+            &self.inventory,
+            &self.cluster,
+            &mut Arena::new(),
+        );
+        let status = match answer.outcome {
+            Outcome::Uncounted => None,
+            Outcome::Allow => Some("allow"),
+            Outcome::Deny => Some("deny"),
+            Outcome::Error => Some("error"),
+        };
+        let dry_run = if review.request().dry_run { "true" } else { "false" };
+        let counted = status.map(|status| [status, dry_run]);
+        let logged = answer.findings.into_iter().filter(|finding| !finding.actions.is_empty());
+        let logged = logged.map(|finding| finding.message).collect();
+        Ok(Answer { response: response(answer.verdict)?, logged, counted })
+    }
+
+    fn label(&mut self, request: &Value) -> Result<Answer> {
+        let review = Review::from_request(request)?;
+        let verdict = admit_label(review.request(), &self.installation.exempt);
+        Ok(Answer { response: response(verdict)?, logged: Vec::new(), counted: None })
+    }
+
+    fn audit(&mut self, object: &Value) -> Option<Vec<[String; 3]>> {
+        let admission = Admission::of_object(object.clone(), None);
+        let point = EnforcementPoint::Audit;
+        let found =
+            self.snapshot.ask(&admission, point, &self.inventory, &self.cluster, &mut Arena::new());
+        let shown = found.into_iter().map(|finding| {
+            [finding.constraint.to_string(), finding.message, finding.action.to_string()]
+        });
+        Some(shown.collect())
+    }
+}
+
+/// As it goes over the wire.
+fn response(verdict: Verdict) -> Result<Value> {
+    let Verdict { allowed, code, reason, message, warnings } = verdict;
+    let reason = reason.to_owned();
+    let response =
+        AdmissionResponse { allowed, code, reason, message, warnings, ..Default::default() };
+    let review = response.to_json(Default::default(), |_| String::new());
+    Ok(Value::from_json(review.as_bytes())?.get("response").cloned().unwrap_or_default())
+}
+
+/// The Namespaces there are: those given, and every other that is not said to be absent.
+struct Cluster {
+    namespaces: BTreeMap<Str, Value>,
+    absent: Vec<String>,
+}
+
+impl Cluster {
+    fn new(settings: &Settings, objects: &[Value]) -> Self {
+        let namespaces = objects
+            .iter()
+            .filter(|object| object.get("kind").and_then(Value::as_str) == Some("Namespace"));
+        let named = namespaces.filter_map(|object| {
+            Some((object.path(&["metadata", "name"])?.as_str()?.into(), object.clone()))
+        });
+        Self { namespaces: named.collect(), absent: settings.absent_namespaces.clone() }
+    }
+}
+
+impl Host for Cluster {
+    fn clock(&self) -> &dyn Clock {
+        &Frozen
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        if self.absent.iter().any(|absent| absent == name) {
+            return Err(HostError(format!("namespaces \"{name}\" not found")));
+        }
+        Ok(self.namespaces.get(name).cloned().unwrap_or_else(|| {
+            let metadata: Value = [("name", Value::from(name))].into_iter().collect();
+            [("metadata", metadata)].into_iter().collect()
+        }))
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        Err(HostError(format!("nodes \"{name}\" not found")))
+    }
+}

@@ -1,0 +1,108 @@
+//! Flags of Gatekeeper's webhooks, under Gatekeeper's names and with its defaults
+//! (spec `gatekeeper-validation`, 9.5).
+
+use std::env;
+
+use clap::{ArgAction, ValueEnum};
+use modgate_engine::{
+    EngineConfig,
+    gatekeeper::{ExemptNamespaces, Installation},
+};
+use modgate_server::{GatekeeperConfig, OnFailure};
+
+/// What Gatekeeper's policies may do, and what its webhooks answer.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Gatekeeper")]
+pub(crate) struct GatekeeperArgs {
+    /// Namespace that may carry the label `admission.gatekeeper.sh/ignore`; repeat for more.
+    #[arg(long, value_name = "NAME")]
+    exempt_namespace: Vec<String>,
+    /// Beginning of the names of namespaces that may carry that label; repeat for more.
+    #[arg(long, value_name = "PREFIX")]
+    exempt_namespace_prefix: Vec<String>,
+    /// End of the names of namespaces that may carry that label; repeat for more.
+    #[arg(long, value_name = "SUFFIX")]
+    exempt_namespace_suffix: Vec<String>,
+    /// Log every violation, whatever it leads to.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    log_denies: bool,
+    /// Refuse templates whose Rego or CEL does not compile, instead of warning about them.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    deny_invalid_templates: bool,
+    /// Accept constraints with enforcement actions nobody knows.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    disable_enforcementaction_validation: bool,
+    /// Built-in function that policies may not call, besides those that reach the network; repeat
+    /// for more.
+    #[arg(long, value_name = "NAME")]
+    disable_opa_builtin: Vec<String>,
+    /// Whether policies may read `data.inventory`.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    enable_referential_rules: bool,
+    /// Whether policies and mutators may ask Providers.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    enable_external_data: bool,
+    /// Requests evaluated at the same time; below 1, one per processor.
+    #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
+    max_serving_threads: i64,
+    /// What Gatekeeper's webhooks answer when they fail to decide.
+    #[arg(long, value_name = "ANSWER", default_value = "deny")]
+    internal_errors: InternalErrors,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum InternalErrors {
+    /// A denial with code 500, as Gatekeeper does.
+    Deny,
+    /// HTTP 500, so that the `failurePolicy` of the webhook decides.
+    FailurePolicy,
+}
+
+impl GatekeeperArgs {
+    /// Settings of the webhooks. Where Gatekeeper runs is what `POD_NAMESPACE` says, as with the
+    /// original.
+    pub(crate) fn config(&self) -> GatekeeperConfig {
+        let list = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
+        let mut installation = Installation {
+            exempt: ExemptNamespaces {
+                names: list(&self.exempt_namespace),
+                prefixes: list(&self.exempt_namespace_prefix),
+                suffixes: list(&self.exempt_namespace_suffix),
+            },
+            deny_invalid_templates: self.deny_invalid_templates,
+            ..Installation::default()
+        };
+        if let Some(namespace) = env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty()) {
+            installation.namespace = namespace.into();
+        }
+        GatekeeperConfig {
+            installation,
+            log_denies: self.log_denies,
+            on_failure: match self.internal_errors {
+                InternalErrors::Deny => OnFailure::Deny,
+                InternalErrors::FailurePolicy => OnFailure::FailurePolicy,
+            },
+        }
+    }
+
+    /// What policies may do.
+    pub(crate) fn apply(&self, config: &mut EngineConfig) {
+        config.constraints.any_enforcement_action = self.disable_enforcementaction_validation;
+        config.templates.referential_rules = self.enable_referential_rules;
+        config.templates.external_data = self.enable_external_data;
+        config.mutators.external_data = self.enable_external_data;
+        for name in &self.disable_opa_builtin {
+            config.templates.disable_builtins(name);
+        }
+    }
+
+    /// How many requests may be evaluated at the same time, if it is said.
+    pub(crate) fn evaluators(&self) -> Option<usize> {
+        usize::try_from(self.max_serving_threads).ok().filter(|count| *count > 0)
+    }
+}
