@@ -377,7 +377,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Steps to charge for walking the whole value, as a comparison or a print does.
+    /// Steps to charge for walking the whole value, as a comparison or a print does. What is
+    /// borrowed from a document counts its first level only, so this is a lower bound.
     #[inline]
     pub fn cost(self) -> u64 {
         match self.0 {

@@ -123,6 +123,21 @@ impl Clock for Looks {
 }
 
 #[test]
+fn comparing_documents_is_timed() {
+    // Equal but not the same: each comparison walks all of both, which no step count can tell.
+    let document =
+        || -> Json { (0..200).map(|_| Json::from_json(b"[[1]]").expect("JSON")).collect() };
+    let input: Json = [("a", document()), ("b", document())].into_iter().collect();
+    let limits = Limits { time: Duration::from_millis(20), ..Limits::UNLIMITED };
+    for holds in ["input.a == input.b", "[input.a] == [input.b]", "input.a in [input.b]"] {
+        let source =
+            format!("package t\np := count([1 | some _ in numbers.range(1, 100); {holds}])");
+        let run = run_here(&source, &input, limits, &Looks::default());
+        assert!(run.spent(), "{holds}: {}", run.brief());
+    }
+}
+
+#[test]
 fn loops_run_out_of_budget() {
     for body in [
         "some i in numbers.range(1, 1000000000); i < 0",

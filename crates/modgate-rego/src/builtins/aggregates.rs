@@ -64,13 +64,13 @@ fn fold<'a>(
 
 fn max<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let items = operand::elements(args, 0, &["set", "array"])?;
-    context.heap.budget().spend(operand::any(args, 0).cost())?;
+    context.heap.charge_walk([operand::any(args, 0)])?;
     Ok(items.max())
 }
 
 fn min<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let items = operand::elements(args, 0, &["set", "array"])?;
-    context.heap.budget().spend(operand::any(args, 0).cost())?;
+    context.heap.charge_walk([operand::any(args, 0)])?;
     // Of equal ones the last, as OPA.
     Ok(items.reduce(|least, item| if item <= least { item } else { least }))
 }

@@ -38,14 +38,14 @@ fn compare<'a>(
     holds: impl Fn(Value<'a>, Value<'a>) -> bool,
 ) -> Outcome<'a> {
     let (a, b) = (operand::any(args, 0), operand::any(args, 1));
-    context.heap.budget().spend(a.cost().min(b.cost()))?;
+    context.heap.charge_walk([if a.cost() < b.cost() { a } else { b }])?;
     yes_or_no(holds(a, b))
 }
 
 /// `x in xs`
 fn member<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (value, collection) = (operand::any(args, 0), operand::any(args, 1));
-    context.heap.budget().spend(collection.cost())?;
+    context.heap.charge_walk([collection])?;
     yes_or_no(match collection.view() {
         View::Set(set) => set.contains(value),
         View::Array(array) => array.iter().any(|item| item == value),
@@ -57,6 +57,6 @@ fn member<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
 /// `k, v in xs`
 fn member_with_key<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (key, value) = (operand::any(args, 0), operand::any(args, 1));
-    context.heap.budget().spend(value.cost())?;
+    context.heap.charge_walk([value])?;
     yes_or_no(operand::any(args, 2).get(key) == Some(value))
 }

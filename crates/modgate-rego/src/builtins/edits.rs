@@ -232,7 +232,7 @@ fn patch<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
             "test" => {
                 let found = find(context, document, &at)?;
                 let wanted = attribute("value")?;
-                context.heap.budget().spend(found.cost().min(wanted.cost()))?;
+                context.heap.charge_walk([found, wanted])?;
                 if found != wanted {
                     return Err(BuiltinError::failed(format!(
                         "value from EditTree != patch value.\n\nExpected: {}\n\nFound: {}",

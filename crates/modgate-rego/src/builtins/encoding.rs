@@ -111,7 +111,7 @@ fn json_marshal_with_options<'a>(context: &mut Context<'a>, args: &[Value<'a>]) 
         return Ok(Some(context.heap.charged_string(&context.json_text(&json)?)));
     }
     // Charged as if every value had a line of its own, indented as deep as can be told in advance.
-    let lines = usize::try_from(operand::any(args, 0).cost()).unwrap_or(usize::MAX);
+    let lines = values_in(&json);
     let depth = depth_of(&json);
     let per_line = prefix.len().saturating_add(indent.len().saturating_mul(depth));
     context.allocate(lines.saturating_mul(2).saturating_mul(per_line))?;
@@ -121,6 +121,15 @@ fn json_marshal_with_options<'a>(context: &mut Context<'a>, args: &[Value<'a>]) 
     // Line breaks inside strings are escaped, so these are the structure's own.
     let text = text.replace('\n', &format!("\n{prefix}"));
     Ok(Some(context.heap.charged_string(&format!("{prefix}{text}"))))
+}
+
+/// How many values a document holds, itself included.
+fn values_in(value: &Json) -> usize {
+    match value {
+        Json::Array(items) => 1 + items.iter().map(values_in).sum::<usize>(),
+        Json::Object(members) => 1 + members.values().map(values_in).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 fn depth_of(value: &Json) -> usize {
@@ -155,7 +164,7 @@ fn json_is_valid<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'
 fn yaml_marshal<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let json = operand::any(args, 0).to_json(context.heap.budget())?;
     let depth = depth_of(&json);
-    let lines = usize::try_from(operand::any(args, 0).cost()).unwrap_or(usize::MAX);
+    let lines = values_in(&json);
     context.allocate(lines.saturating_mul(2 * depth))?;
     context.string(&yaml::write(&yaml_numbers(json)))
 }

@@ -157,7 +157,7 @@ fn filter<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
 
 fn subset<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (whole, part) = (operand::any(args, 0), operand::any(args, 1));
-    context.heap.budget().spend(whole.cost().saturating_add(part.cost()))?;
+    context.heap.charge_walk([whole, part])?;
     if let (View::Array(whole), View::Set(part)) = (whole.view(), part.view()) {
         let found = part.iter().filter(|item| whole.iter().any(|other| other == *item)).count();
         context.spend(part.len().saturating_mul(whole.len()))?;

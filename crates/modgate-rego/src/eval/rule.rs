@@ -220,7 +220,7 @@ impl<'a> Machine<'a> {
 
     /// Charges for a walk over all of a value, parts of documents included.
     fn charge_whole(&self, value: Value<'a>) -> Result<(), Stop> {
-        self.spend(value.cost())?;
+        self.heap.charge_walk([value])?;
         match value.view() {
             View::Array(items) => items
                 .iter()

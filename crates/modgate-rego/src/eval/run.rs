@@ -225,7 +225,7 @@ impl<'a> Machine<'a> {
         for (value, (key, member)) in values.iter_mut().zip(entries) {
             let key = self.term(key)?;
             if key.is_composite() {
-                self.spend(key.cost())?;
+                self.heap.charge_walk([key])?;
             }
             *value = (key, self.term(member)?);
         }
@@ -256,7 +256,7 @@ impl<'a> Machine<'a> {
             Pattern::Equal(term) => {
                 let expected = self.term(term)?;
                 if expected.is_composite() {
-                    self.spend(expected.cost())?;
+                    self.heap.charge_walk([expected])?;
                 }
                 Ok(expected == value)
             }

@@ -269,17 +269,39 @@ impl<'a> Heap<'a> {
         })
     }
 
-    /// Charges for walking each of `values` once.
-    fn charge_walk(self, values: impl Iterator<Item = Value<'a>>) -> Result<(), Limit> {
-        let steps = values.map(Value::cost).fold(0, u64::saturating_add);
-        Ok(self.budget.spend(steps)?)
+    /// Charges for walking each of `values` once, as comparing with it does.
+    ///
+    /// # Errors
+    ///
+    /// [`Limit::Exhausted`]
+    pub(crate) fn charge_walk(
+        self,
+        values: impl IntoIterator<Item = Value<'a>>,
+    ) -> Result<(), Limit> {
+        self.charge_rounds(1, values)
     }
 
     /// Charges for sorting: every value takes part in about log2(n) comparisons.
     fn charge_sort(self, len: usize, values: impl Iterator<Item = Value<'a>>) -> Result<(), Limit> {
-        let steps = values.map(Value::cost).fold(0, u64::saturating_add);
-        let rounds = u64::from(len.checked_ilog2().unwrap_or(0)) + 1;
-        Ok(self.budget.spend(steps.saturating_mul(rounds))?)
+        self.charge_rounds(u64::from(len.checked_ilog2().unwrap_or(0)) + 1, values)
+    }
+
+    fn charge_rounds(
+        self,
+        rounds: u64,
+        values: impl IntoIterator<Item = Value<'a>>,
+    ) -> Result<(), Limit> {
+        let (mut steps, mut composite) = (0_u64, false);
+        for value in values {
+            steps = steps.saturating_add(value.cost());
+            composite |= value.is_composite();
+        }
+        self.budget.spend(steps.saturating_mul(rounds))?;
+        // A cost is a lower bound for what may hold parts of documents, so the clock has to say.
+        if composite {
+            self.budget.check_time()?;
+        }
+        Ok(())
     }
 
     fn sort_entries(self, entries: &mut [Entry<'a>]) -> Result<(), Limit> {
