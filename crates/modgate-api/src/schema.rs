@@ -28,6 +28,8 @@ mod prune;
 mod structural;
 mod validate;
 
+use std::sync::Arc;
+
 use modgate_value::{Number, Str, Value, regex};
 
 pub use self::{
@@ -65,8 +67,8 @@ pub struct Schema {
     required: Vec<Str>,
     enumeration: Vec<Value>,
     items: Option<Items>,
-    /// Sorted by name.
-    properties: Vec<(Str, Schema)>,
+    /// Sorted by name; shared between schemas that differ elsewhere.
+    properties: Vec<(Str, Arc<Schema>)>,
     additional_properties: Option<Additional>,
     all_of: Vec<Schema>,
     any_of: Vec<Schema>,
@@ -136,7 +138,23 @@ impl Schema {
     /// The schema of one property.
     pub fn property(&self, name: &str) -> Option<&Self> {
         let at = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
-        self.properties.get(at).map(|(_, schema)| schema)
+        self.properties.get(at).map(|(_, schema)| &**schema)
+    }
+
+    /// This schema with the property at `path` added or replaced; what is not on the path is
+    /// shared. Parents that are missing are made, with nothing else in them.
+    #[must_use]
+    pub fn with_property(&self, path: &[&str], schema: Self) -> Self {
+        let Some((name, below)) = path.split_first() else { return schema };
+        let found = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name));
+        let mut changed = self.clone();
+        let inside = self.property(name).cloned().unwrap_or_default();
+        let entry = (Str::from(*name), Arc::new(inside.with_property(below, schema)));
+        match found {
+            Ok(at) => drop(changed.properties.splice(at..=at, [entry])),
+            Err(at) => changed.properties.insert(at, entry),
+        }
+        changed
     }
 
     /// The schema of list elements.

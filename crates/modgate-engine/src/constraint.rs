@@ -13,6 +13,7 @@
 mod action;
 mod admission;
 mod compile;
+mod crd;
 mod defaults;
 mod driver;
 mod evaluate;
@@ -26,6 +27,7 @@ pub use self::{
     action::Enforcement,
     admission::{Admission, AdmissionError},
     compile::{CompiledConstraint, ConstraintError, ConstraintOptions},
+    crd::{ConstraintSchema, SchemaError},
     driver::{Arena, RegoDriver, Violation, World},
     evaluate::{Evaluation, Finding, review},
     inventory::{Inventory, InventoryError},

@@ -13,7 +13,8 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use rustls::{
-    ServerConfig,
+    ServerConfig, SignatureScheme,
+    client::ResolvesClientCert,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem, pem::PemObject as _},
     server::{ClientHello, ResolvesServerCert},
@@ -78,7 +79,10 @@ pub enum CertificateError {
 }
 
 /// The certificate in use; every new connection takes the newest one.
-pub(crate) struct Certificates {
+///
+/// The webhooks show it to the API server, and providers of external data are shown it when they
+/// ask who the engine is.
+pub struct Certificates {
     provider: Arc<CryptoProvider>,
     current: ArcSwap<CertifiedKey>,
     files: Option<WatchedFiles>,
@@ -96,7 +100,11 @@ const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 
 impl Certificates {
     /// Reads or makes the certificate.
-    pub(crate) fn load(source: &CertificateSource) -> Result<Arc<Self>, CertificateError> {
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or its key is not its key.
+    pub fn load(source: &CertificateSource) -> Result<Arc<Self>, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let (certified, files) = match source {
             CertificateSource::SelfSigned { names } => (self_signed(names, &provider)?, None),
@@ -118,7 +126,13 @@ impl Certificates {
         Ok(config)
     }
 
-    /// Follows the files until the process ends; returns at once when there are none.
+    /// Follows the files until the process ends, looking at them this often; returns at once when
+    /// there are none.
+    pub async fn follow_every(self: Arc<Self>, interval: Duration) {
+        self.follow(FileWatch::every(interval)).await;
+    }
+
+    /// As [`follow_every`](Self::follow_every).
     ///
     /// A pair that cannot be used (half-written, or a key that does not match yet) is reported and
     /// the last good one stays.
@@ -150,6 +164,17 @@ impl Certificates {
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current.load_full())
+    }
+}
+
+/// Whatever the server would accept: there is only one certificate to show (6.3).
+impl ResolvesClientCert for Certificates {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 
@@ -204,7 +229,9 @@ fn self_signed(
     let issuer = Issuer::new(authority, authority_key);
 
     let mut leaf = dated(CertificateParams::new(names)?, "admission");
-    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    // Providers of external data are shown the certificate too.
+    leaf.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     leaf.use_authority_key_identifier_extension = true;
     let leaf_key = KeyPair::generate()?;
     let leaf_cert = leaf.signed_by(&leaf_key, &issuer)?;

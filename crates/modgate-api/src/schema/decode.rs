@@ -1,5 +1,7 @@
 //! From a JSONSchemaProps to a [`Schema`].
 
+use std::sync::Arc;
+
 use modgate_value::{DecodeError, Number, Object, Str, Value, regex::GoRegex};
 
 use super::{Additional, Items, MAX_SCHEMA_DEPTH, Pattern, Rule, Schema, Unsupported, path::Path};
@@ -172,7 +174,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn properties(&self) -> Result<Vec<(Str, Schema)>, DecodeError> {
+    fn properties(&self) -> Result<Vec<(Str, Arc<Schema>)>, DecodeError> {
         let members = self.read("properties", "a map of schemas", Value::as_object)?;
         let list = self.path.child("properties");
         let members = members.into_iter().flatten();
@@ -185,7 +187,7 @@ impl<'a> Reader<'a> {
                 } else {
                     schema(value, &path, self.depth + 1)?
                 };
-                Ok((name.clone(), decoded))
+                Ok((name.clone(), Arc::new(decoded)))
             })
             .collect()
     }

@@ -54,7 +54,7 @@ impl Schema {
         let junctors = [&self.all_of, &self.any_of, &self.one_of].into_iter().flatten();
         self.item()
             .into_iter()
-            .chain(self.properties.iter().map(|(_, schema)| schema))
+            .chain(self.properties.iter().map(|(_, schema)| &**schema))
             .chain(self.additional())
             .chain(self.not.as_deref())
             .chain(junctors)

@@ -1,0 +1,400 @@
+//! The CRD of a template's constraints, and what it makes of them (spec 1.4, 1.5, 5.3 and 6.6).
+
+use std::{sync::LazyLock, time::Duration};
+
+use modgate_api::{
+    constraints as wire,
+    matching::LabelSelector,
+    meta::split_api_version,
+    schema::{self, FieldError, Schema, UnsupportedItems, names},
+    templates::ConstraintTemplate,
+};
+use modgate_value::{
+    Budget, DecodeError, Exhausted, Limits, Object, Str, Value, budget::Frozen, gofmt, yaml,
+};
+use serde::Deserialize as _;
+
+use super::compile::ConstraintError;
+
+/// What checking one schema, or one constraint against it, may cost.
+const CHECK: Limits = Limits { steps: 10_000_000, bytes: 16 << 20, time: Duration::MAX };
+
+/// Where a template says which parameters its constraints have.
+const PARAMETERS: &str = "spec.crd.spec.validation.openAPIV3Schema";
+
+/// The label every generated CRD carries.
+const LABEL: &str = "gatekeeper.sh/constraint";
+
+/// The schema of a constraint whose template declares no parameters.
+static BASE: LazyLock<(Value, Schema)> = LazyLock::new(|| {
+    // A test reads it; an empty schema would refuse every constraint.
+    let value = yaml::value(include_str!("schema.yaml")).unwrap_or_default();
+    let schema = Schema::from_value(&value, "").unwrap_or_default();
+    (value, schema)
+});
+
+/// The schema of one template's constraints, and the CRD it is part of. Holding one is the proof
+/// that the API server would accept that CRD.
+#[derive(Debug, Clone)]
+pub struct ConstraintSchema {
+    kind: Str,
+    short_names: Vec<Str>,
+    labels: Object,
+    /// The template's own schema, after RM-2.
+    parameters: Option<Value>,
+    schema: Schema,
+}
+
+/// Why no CRD can be made of a template (TC-1, check 6).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// A keyword of its schema has the wrong type.
+    #[error("invalid ConstraintTemplate: {0}")]
+    Decode(#[from] DecodeError),
+    /// A legacy schema with a list of `items` (RM-2).
+    #[error(transparent)]
+    Items(#[from] UnsupportedItems),
+    /// What Kubernetes' validation of CRDs refuses.
+    #[error("invalid ConstraintTemplate: {}", schema::aggregate(.0))]
+    Invalid(Vec<FieldError>),
+    /// Checking it costs too much.
+    #[error("invalid ConstraintTemplate: {PARAMETERS}: {0}")]
+    Budget(#[from] Exhausted),
+}
+
+impl ConstraintSchema {
+    /// The schema of a template of any version.
+    ///
+    /// # Errors
+    ///
+    /// When it does not decode, or the API server would refuse the CRD (RM-14).
+    pub fn of_template(resource: &Value) -> Result<Self, SchemaError> {
+        let template = ConstraintTemplate::from_value(resource)?;
+        let is_legacy = template.is_legacy();
+        let crd = template.spec.crd.spec;
+        let declared = crd.validation.and_then(|validation| validation.schema);
+        let parameters = match declared.filter(|schema| !schema.is_null()) {
+            Some(schema) if is_legacy => Some(schema::preserve_unknown_fields(&schema)?),
+            // An absent schema accepts everything (RM-2).
+            None if is_legacy => Some(schema::preserve_unknown_fields(&Object::default().into())?),
+            declared => declared,
+        };
+        let base = &BASE.1;
+        let schema = match &parameters {
+            None => base.clone(),
+            Some(schema) => {
+                let schema = Schema::from_value(schema, PARAMETERS)?;
+                base.with_property(&["spec", "parameters"], schema)
+            }
+        };
+        let labels = resource.path(&["metadata", "labels"]).and_then(Value::as_object);
+        let mut labels = labels.cloned().unwrap_or_default();
+        labels.insert(LABEL, "yes".into());
+        let schema = Self {
+            kind: crd.names.kind,
+            short_names: crd.names.short_names.unwrap_or_default(),
+            labels,
+            parameters: parameters.as_ref().map(schema::clean),
+            schema,
+        };
+        let problems = schema.problems()?;
+        if problems.is_empty() { Ok(schema) } else { Err(SchemaError::Invalid(problems)) }
+    }
+
+    /// The kind of the constraints.
+    pub fn kind(&self) -> &Str {
+        &self.kind
+    }
+
+    /// The schema of `spec.parameters`, as the CRD has it.
+    pub fn parameters(&self) -> Option<&Value> {
+        self.parameters.as_ref()
+    }
+
+    fn plural(&self) -> String {
+        self.kind.to_lowercase()
+    }
+
+    fn crd_name(&self) -> String {
+        format!("{}.{}", self.plural(), wire::GROUP)
+    }
+
+    /// Kubernetes' own validation of the CRD (`ValidateCustomResourceDefinition`), of what can
+    /// differ between templates.
+    fn problems(&self) -> Result<Vec<FieldError>, Exhausted> {
+        let (name, plural) = (self.crd_name(), self.plural());
+        let mut errors = Vec::new();
+        for problem in names::subdomain(&name) {
+            name_problems(&mut errors, "metadata.name", &name, "", &[problem]);
+        }
+        errors.extend(names::labels(&self.labels, "metadata.labels"));
+        let mut label = |path: &str, name: &str| {
+            name_problems(&mut errors, path, name, "", &names::label_1035(name));
+        };
+        label("spec.names.plural", &plural);
+        label("spec.names.singular", &plural);
+        let list_kind = format!("{}List", self.kind);
+        for (path, kind) in
+            [("spec.names.kind", self.kind.as_str()), ("spec.names.listKind", &list_kind)]
+        {
+            let prefix = "may have mixed case, but should otherwise match: ";
+            let problems = names::label_1035(&kind.to_lowercase());
+            name_problems(&mut errors, path, kind, prefix, &problems);
+        }
+        for (index, name) in self.short_names.iter().enumerate() {
+            let path = format!("spec.names.shortNames[{index}]");
+            name_problems(&mut errors, &path, name, "", &names::label_1035(name));
+        }
+        let budget = Budget::new(CHECK, &Frozen);
+        errors.extend(self.schema.problems("spec.validation.openAPIV3Schema", &budget)?);
+        Ok(errors)
+    }
+
+    /// The CRD, as `apiextensions.k8s.io/v1`. What only a cluster knows is not in it: the owner
+    /// reference to the template.
+    pub fn crd(&self) -> Value {
+        let plural = self.plural();
+        let mut names = vec![
+            ("kind", Value::from(self.kind.clone())),
+            ("listKind", format!("{}List", self.kind).into()),
+            ("plural", plural.as_str().into()),
+            ("singular", plural.as_str().into()),
+            ("categories", texts(["constraint", "constraints"])),
+        ];
+        if !self.short_names.is_empty() {
+            names.push(("shortNames", texts(self.short_names.iter().map(Str::as_str))));
+        }
+        let schema = object([("openAPIV3Schema", self.openapi())]);
+        let columns: Value = [
+            column(
+                "enforcement-action",
+                "string",
+                ".spec.enforcementAction",
+                "Type of enforcement action",
+            ),
+            column(
+                "total-violations",
+                "integer",
+                ".status.totalViolations",
+                "Total number of violations",
+            ),
+        ]
+        .into_iter()
+        .collect();
+        let version = |name: &str, storage: bool| {
+            object([
+                ("name", name.into()),
+                ("served", true.into()),
+                ("storage", storage.into()),
+                ("schema", schema.clone()),
+                ("subresources", object([("status", object([]))])),
+                ("additionalPrinterColumns", columns.clone()),
+            ])
+        };
+        object([
+            ("apiVersion", "apiextensions.k8s.io/v1".into()),
+            ("kind", "CustomResourceDefinition".into()),
+            (
+                "metadata",
+                object([("name", self.crd_name().into()), ("labels", self.labels.clone().into())]),
+            ),
+            (
+                "spec",
+                object([
+                    ("group", wire::GROUP.into()),
+                    ("names", object(names)),
+                    ("scope", "Cluster".into()),
+                    (
+                        "versions",
+                        [version("v1beta1", true), version("v1alpha1", false)]
+                            .into_iter()
+                            .collect(),
+                    ),
+                    ("conversion", object([("strategy", "None".into())])),
+                ]),
+            ),
+        ])
+    }
+
+    /// The schema of the whole constraint.
+    fn openapi(&self) -> Value {
+        let mut base = BASE.0.clone();
+        let Some(parameters) = &self.parameters else { return base };
+        if let Value::Object(root) = &mut base
+            && let Some(Value::Object(properties)) = root.get_mut("properties")
+            && let Some(Value::Object(spec)) = properties.get_mut("spec")
+            && let Some(Value::Object(properties)) = spec.get_mut("properties")
+        {
+            properties.insert("parameters", parameters.clone());
+        }
+        base
+    }
+
+    /// Checks a constraint, in the original's order: name and group (AD-30), the selectors of its
+    /// match block (MA-20), kind and version, the schema and unknown fields (AD-31).
+    ///
+    /// # Errors
+    ///
+    /// The first check that fails.
+    pub fn check(&self, constraint: &Value) -> Result<(), ConstraintError> {
+        let text = |path: &[&str]| constraint.path(path).and_then(Value::as_str);
+        let name = text(&["metadata", "name"]).unwrap_or_default();
+        let kind = text(&["kind"]).unwrap_or_default();
+        let (group, version) = split_api_version(text(&["apiVersion"]).unwrap_or_default());
+        let (quoted_name, quoted_kind) = (gofmt::quote(name), gofmt::quote(kind));
+        let invalid = |message: String| Err(ConstraintError::Invalid(message));
+        if name.is_empty() {
+            return invalid("missing metadata.name".to_owned());
+        }
+        if kind.is_empty() {
+            return invalid("missing kind".to_owned());
+        }
+        if group != wire::GROUP {
+            return invalid(format!(
+                "wrong API Group for Constraint {quoted_name}, got {} but need {}",
+                gofmt::quote(group),
+                gofmt::quote(wire::GROUP)
+            ));
+        }
+        check_selectors(constraint)?;
+        let problems = names::subdomain(name);
+        if !problems.is_empty() {
+            return invalid(format!("invalid name: {}", gofmt::quote(&problems.join("\n"))));
+        }
+        if kind != self.kind {
+            // Name and kind have changed places in the original; tools may know the text.
+            return invalid(format!(
+                "wrong kind {quoted_name} for constraint {quoted_kind}; want {}",
+                gofmt::quote(&self.kind)
+            ));
+        }
+        if !wire::VERSIONS.contains(&version) {
+            let served = wire::VERSIONS.map(|version| format!("{version}:true"));
+            return invalid(format!(
+                "unsupported version {} for Constraint {quoted_name}; supported versions: map[{}]",
+                gofmt::quote(version),
+                served.join(" ")
+            ));
+        }
+        let budget = Budget::new(CHECK, &Frozen);
+        let errors = self.schema.validate(constraint, "[]", &budget)?;
+        if !errors.is_empty() {
+            return Err(ConstraintError::Schema(schema::aggregate(&errors)));
+        }
+        let unknown = self.schema.unknown_fields(constraint, &budget)?;
+        if !unknown.is_empty() {
+            return invalid(format!("unknown fields: [{}]", unknown.join(" ")));
+        }
+        Ok(())
+    }
+
+    /// The constraint with the defaults of the schema (RM-12): without a `spec` it has none.
+    ///
+    /// # Errors
+    ///
+    /// When the defaults would make it too large.
+    pub fn fill_defaults(&self, constraint: &Value) -> Result<Value, Exhausted> {
+        self.schema.fill_defaults(constraint, &Budget::new(CHECK, &Frozen))
+    }
+}
+
+/// Reports what is wrong with a name, as one error.
+fn name_problems(
+    errors: &mut Vec<FieldError>,
+    path: &str,
+    name: &str,
+    prefix: &str,
+    problems: &[String],
+) {
+    if !problems.is_empty() {
+        let detail = format!("{prefix}{}", problems.join(","));
+        errors.push(FieldError::invalid(&path, name, &detail));
+    }
+}
+
+/// The selectors of a match block; both report the one path.
+fn check_selectors(constraint: &Value) -> Result<(), ConstraintError> {
+    for member in ["labelSelector", "namespaceSelector"] {
+        let Some(value) = nested_map(constraint, &["spec", "match", member])? else { continue };
+        let selector = LabelSelector::deserialize(value).map_err(|error| {
+            ConstraintError::Invalid(format!("Could not convert JSON to LabelSelector: {error}"))
+        })?;
+        let mut errors = names::selector(&selector, "spec.labelSelector");
+        let texts = selector.match_labels.iter().flatten();
+        errors.extend(texts.filter(|(_, value)| value.as_str().is_none()).map(|(key, value)| {
+            let detail = format!("must be a string, got a {}", value.type_name());
+            FieldError::invalid(&"spec.labelSelector.matchLabels", key, &detail)
+        }));
+        if !errors.is_empty() {
+            return Err(ConstraintError::Invalid(schema::aggregate(&errors)));
+        }
+    }
+    Ok(())
+}
+
+/// The map at a path, if it is there, told as Go's accessors tell it.
+fn nested_map<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, ConstraintError> {
+    let wrong = |depth: usize, value: &Value| {
+        let path = path.iter().take(depth).map(|name| format!(".{name}")).collect::<String>();
+        let kind = match value {
+            Value::Null => "<nil>",
+            Value::Bool(_) => "bool",
+            Value::Number(number) if number.is_integer_text() => "int64",
+            Value::Number(_) => "float64",
+            Value::String(_) => "string",
+            Value::Array(_) => "[]interface {}",
+            Value::Object(_) => "map[string]interface {}",
+        };
+        Err(ConstraintError::Invalid(format!(
+            "{path} accessor error: {} is of the type {kind}, expected map[string]interface{{}}",
+            gofmt::text(value)
+        )))
+    };
+    let mut found = value;
+    for (index, name) in path.iter().enumerate() {
+        found = match found {
+            Value::Null => return Ok(None),
+            Value::Object(members) => match members.get(name) {
+                None => return Ok(None),
+                Some(member) => member,
+            },
+            other => return wrong(index + 1, other),
+        };
+    }
+    match found {
+        Value::Object(_) => Ok(Some(found)),
+        other => wrong(path.len(), other),
+    }
+}
+
+fn object<'k>(members: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
+    members.into_iter().collect()
+}
+
+fn texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Value {
+    texts.into_iter().map(Value::from).collect()
+}
+
+fn column(name: &str, kind: &str, path: &str, description: &str) -> Value {
+    object([
+        ("name", name.into()),
+        ("type", kind.into()),
+        ("jsonPath", path.into()),
+        ("description", description.into()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_schema_is_sound() {
+        let (value, schema) = &*BASE;
+        assert!(value.path(&["properties", "spec", "properties", "match"]).is_some());
+        let problems = schema.problems("schema", &Budget::unlimited()).expect("problems");
+        assert_eq!(problems, Vec::new());
+        assert_eq!(schema::clean(value), *value);
+    }
+}

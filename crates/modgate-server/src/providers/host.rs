@@ -1,0 +1,91 @@
+//! The world as one review sees it, external data included.
+
+use modgate_engine::{
+    Host, HostError, mutation,
+    provider::{FUNCTION, external_data},
+    rego::builtins,
+    template,
+};
+use modgate_value::{Budget, Clock, Value};
+
+use super::Asking;
+
+/// What `inner` knows, with external data from `asking` and a clock that does not count the time
+/// spent on waiting for it.
+pub struct WithProviders<'h> {
+    inner: &'h dyn Host,
+    asking: Asking,
+}
+
+impl<'h> WithProviders<'h> {
+    /// A host for one review.
+    pub fn new(inner: &'h dyn Host, asking: Asking) -> Self {
+        Self { inner, asking }
+    }
+}
+
+impl Host for WithProviders<'_> {
+    fn clock(&self) -> &dyn Clock {
+        &self.asking
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        self.inner.namespace(name)
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        self.inner.node(name)
+    }
+
+    fn templates(&self) -> &dyn template::Host {
+        self.inner.templates()
+    }
+
+    fn policies(&self) -> &dyn builtins::Host {
+        self
+    }
+
+    fn providers(&self) -> &dyn mutation::Providers {
+        &self.asking
+    }
+}
+
+impl builtins::Host for WithProviders<'_> {
+    fn now_ns(&self) -> Option<i64> {
+        self.inner.policies().now_ns()
+    }
+
+    fn random(&self) -> Option<u64> {
+        self.inner.policies().random()
+    }
+
+    fn print(&self, text: &str) {
+        self.inner.policies().print(text);
+    }
+
+    fn trace(&self, note: &str) {
+        self.inner.policies().trace(note);
+    }
+
+    fn render_template(
+        &self,
+        template: &str,
+        variables: &Value,
+        budget: &Budget<'_>,
+    ) -> Option<Result<String, String>> {
+        self.inner.policies().render_template(template, variables, budget)
+    }
+
+    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
+        match name {
+            FUNCTION => Some(external_data(args, &self.asking)),
+            _ => self.inner.policies().call(name, args),
+        }
+    }
+}
+
+impl std::fmt::Debug for WithProviders<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WithProviders").field("asking", &self.asking).finish_non_exhaustive()
+    }
+}
