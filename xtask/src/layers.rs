@@ -30,10 +30,11 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-api", 2),
     ("modgate-engine", 3),
     ("modgate-server", 4),
-    ("modgate", 5),
+    ("modgate-gator", 5),
+    ("modgate", 6),
     // Never shipped: nothing that is may depend on them.
-    ("modgate-testkit", 6),
-    ("xtask", 7),
+    ("modgate-testkit", 7),
+    ("xtask", 8),
 ];
 
 /// The highest layer that must stay pure and synchronous.

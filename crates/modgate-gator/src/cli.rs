@@ -1,0 +1,290 @@
+//! The command line: flags as gator spells them, errors as it words them (7.1).
+
+mod refusal;
+
+use std::{ffi::OsString, path::Path};
+
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::{Failure, Io, expand, sync, test, verify};
+
+/// Test Kubernetes policies without a cluster: the command line of Gatekeeper, run by modgate.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gator",
+    disable_version_flag = true,
+    args_override_self = true,
+    max_term_width = 100,
+    after_help = "`gator --version` prints the version."
+)]
+struct Root {
+    #[command(subcommand)]
+    verb: RootVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum RootVerb {
+    #[command(flatten)]
+    Verb(Verb),
+    /// Print the version.
+    Version,
+    /// Print a completion script for a shell.
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// The verbs of gator, for the binary to embed.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Judge manifests by the templates and constraints among them, as gator does.
+    #[command(args_override_self = true)]
+    Test(TestArgs),
+    /// Run test suites: do templates, constraints, mutators and ModRules do what is written?
+    #[command(args_override_self = true)]
+    Verify(VerifyArgs),
+    /// Print what ExpansionTemplates and mutators make of manifests.
+    #[command(args_override_self = true)]
+    Expand(ExpandArgs),
+    /// Check that what templates need of other objects is synced.
+    Sync {
+        /// What to check.
+        #[command(subcommand)]
+        command: SyncVerb,
+    },
+}
+
+/// The verbs of `gator sync`.
+#[derive(Debug, Subcommand)]
+pub enum SyncVerb {
+    /// Do SyncSets and the Config hold what templates say they need?
+    #[command(args_override_self = true)]
+    Test(SyncTestArgs),
+}
+
+/// Where images come from and go to.
+#[derive(Debug, Args)]
+pub struct ImageArgs {
+    /// OCI artifact to read: `registry/repository[:tag|@digest]`; repeat for more.
+    #[arg(short, long = "image", value_name = "IMAGE", allow_hyphen_values = true)]
+    pub(crate) images: Vec<String>,
+    /// Pull images over HTTP, without TLS.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) plain_http: bool,
+    /// Where to put what is pulled, until it is read [default: the system's folder].
+    #[arg(short = 'd', long, value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) tempdir: Option<String>,
+}
+
+/// How templates written in CEL are taken.
+#[derive(Debug, Args)]
+pub struct CelArgs {
+    /// Whether templates written in CEL are evaluated.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL")]
+    pub(crate) enable_k8s_native_validation: bool,
+    /// What a CEL source without `failurePolicy` does on errors: `Fail` or `Ignore`.
+    #[arg(long, value_name = "POLICY", default_value = "Fail", allow_hyphen_values = true)]
+    pub(crate) default_k8s_native_validation_failure_policy: String,
+}
+
+/// Arguments of `test`.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// File or folder to read; repeat for more.
+    #[arg(short, long = "filename", value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) filenames: Vec<String>,
+    #[command(flatten)]
+    pub(crate) images: ImageArgs,
+    /// How to print results: `text`, `json` or `yaml`; anything else means text.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
+    pub(crate) output: String,
+    /// Add what each evaluation tried.
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) trace: bool,
+    /// Add how long evaluations took.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) stats: bool,
+    /// Print only results that deny; the exit code is the same.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) deny_only: bool,
+    /// Print what policies print.
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) cel: CelArgs,
+    #[arg(hide = true)]
+    rest: Vec<String>,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Suite file, folder, or folder followed by `/...` for everything below it.
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+    /// Run only what this pattern matches: a test or case, or `test//case`.
+    #[arg(short, long, value_name = "FILTER", default_value = "", allow_hyphen_values = true,
+        hide_default_value = true)]
+    pub(crate) run: String,
+    /// How to print results: `text`, `json` or `junit`.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
+    pub(crate) output: String,
+    /// Print every test and case, and what policies print.
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) verbose: bool,
+    /// Add what each evaluation tried.
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) trace: bool,
+    #[command(flatten)]
+    pub(crate) cel: CelArgs,
+}
+
+/// Arguments of `expand`.
+#[derive(Debug, Args)]
+pub struct ExpandArgs {
+    /// File or folder to read; repeat for more.
+    #[arg(short = 'n', long = "filename", value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) filenames: Vec<String>,
+    #[command(flatten)]
+    pub(crate) images: ImageArgs,
+    /// How to print objects: `yaml` or `json`.
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", allow_hyphen_values = true)]
+    pub(crate) format: String,
+    /// Write objects to this file instead of standard output.
+    #[arg(short, long, value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) outputfile: Option<String>,
+    #[arg(hide = true)]
+    rest: Vec<String>,
+}
+
+/// Arguments of `sync test`.
+#[derive(Debug, Args)]
+pub struct SyncTestArgs {
+    /// File or folder to read; repeat for more.
+    #[arg(short = 'n', long = "filename", value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) filenames: Vec<String>,
+    #[command(flatten)]
+    pub(crate) images: ImageArgs,
+    /// Take it that the cluster has every kind that is synced.
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) force_omit_gvk_manifest: bool,
+    #[arg(hide = true)]
+    rest: Vec<String>,
+}
+
+/// A boolean as Go's flags read it.
+pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("strconv.ParseBool: parsing {text:?}: invalid syntax")),
+    }
+}
+
+/// Whether an argument of the binary is one of our verbs.
+pub fn is_verb(argument: &str) -> bool {
+    let command = Verb::augment_subcommands(clap::Command::new("gator"));
+    command.get_subcommands().any(|verb| verb.get_name() == argument)
+}
+
+/// The version of OPA whose behaviour our Rego has. The constraint framework is our own.
+const OPA: &str = "v1.19.0";
+const FRAMEWORKS: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
+/// Reads a command line and runs its verb.
+pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure> {
+    let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let (program, rest) = args.split_first().map_or(("gator", &[][..]), |(first, rest)| {
+        let name = Path::new(first).file_stem().and_then(|name| name.to_str());
+        (name.unwrap_or("gator"), rest)
+    });
+    let words: Vec<&str> = rest.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => {
+            let help = command(program).render_help().to_string();
+            return io.print(&help).map(|()| 0);
+        }
+        ["--version", ..] => {
+            let version = env!("CARGO_PKG_VERSION");
+            let line = format!(
+                "{program} version {version} (Feature State: beta), opa/{OPA}, \
+                 frameworks/{FRAMEWORKS}"
+            );
+            return io.line(&line).map(|()| 0);
+        }
+        // Anything below `sync` but `test` is answered, not refused.
+        ["sync", next, ..] if matches!(*next, "test" | "-h" | "--help" | "help") => {}
+        ["sync", ..] => return io.line(&format!("Usage: {program} sync test")).map(|()| 0),
+        _ => {}
+    }
+    let mut command = command(program);
+    let parsed = command
+        .try_get_matches_from_mut(std::iter::once(program).chain(words.iter().copied()))
+        .and_then(|matches| Root::from_arg_matches(&matches));
+    let root = match parsed {
+        Ok(root) => root,
+        Err(error) => return refusal::of_clap(&error, &command, program, &words, io),
+    };
+    let refuse = |path: &str, text: String| refusal::usage(&command, program, path, &text);
+    let none = |path: &str, rest: &[String]| match rest.first() {
+        Some(word) => Err(refuse(path, format!("unknown command {word:?} for \"{program} {path}\""))),
+        None => Ok(()),
+    };
+    match root.verb {
+        RootVerb::Version => version(program, io),
+        RootVerb::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut self::command(program), program, &mut script);
+            io.print(&String::from_utf8_lossy(&script)).map(|()| 0)
+        }
+        RootVerb::Verb(Verb::Test(args)) => {
+            none("test", &args.rest)?;
+            test::run(&args, io)
+        }
+        RootVerb::Verb(Verb::Verify(args)) => match args.paths.as_slice() {
+            [path] => verify::run(path, &args, io),
+            paths => Err(refuse("verify", format!("accepts 1 arg(s), received {}", paths.len()))),
+        },
+        RootVerb::Verb(Verb::Expand(args)) => {
+            none("expand", &args.rest)?;
+            expand::run(&args, io)
+        }
+        RootVerb::Verb(Verb::Sync { command: SyncVerb::Test(args) }) => {
+            none("sync test", &args.rest)?;
+            sync::run(&args, io)
+        }
+    }
+}
+
+fn command(program: &str) -> clap::Command {
+    Root::command().bin_name(program.to_owned()).display_name(program.to_owned())
+}
+
+fn version(program: &str, io: &mut Io<'_>) -> Result<u8, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let built_for = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+    io.line(&format!(
+        "{program}: Gatekeeper's command line, on modgate\n\nVersion:      {version}\nFeature \
+         State: beta\nOPA:          {OPA}\nFrameworks:   {FRAMEWORKS}\nPlatform:     {built_for}"
+    ))
+    .map(|()| 0)
+}

@@ -1,0 +1,100 @@
+//! Command lines that do not parse, in the words of gator's own parser.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::{Failure, Io};
+
+/// What to answer where clap stopped: help is no failure.
+pub(super) fn of_clap(
+    error: &clap::Error,
+    root: &clap::Command,
+    program: &str,
+    words: &[&str],
+    io: &mut Io<'_>,
+) -> Result<u8, Failure> {
+    if matches!(error.kind(), ErrorKind::DisplayHelp) {
+        return io.print(&error.render().to_string()).map(|()| 0);
+    }
+    let (path, command) = addressed(root, words);
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        Some(ContextValue::Strings(texts)) => texts.first().map(String::as_str),
+        _ => None,
+    };
+    let argument = context(ContextKind::InvalidArg).unwrap_or_default();
+    // `--name <VALUE>` or `--name[=<VALUE>]`.
+    let flag = argument.split([' ', '[', '=']).next().unwrap_or_default();
+    let text = match error.kind() {
+        ErrorKind::UnknownArgument if flag.starts_with("--") => format!("unknown flag: {flag}"),
+        ErrorKind::UnknownArgument => {
+            let letter = flag.trim_start_matches('-');
+            let group = words.iter().find(|word| word.starts_with('-') && word.contains(letter));
+            format!("unknown shorthand flag: '{letter}' in {}", group.copied().unwrap_or(flag))
+        }
+        ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
+            let word = context(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let known = prefixed(program, &path);
+            return Err(Failure::error(format!(
+                "unknown command {word:?} for {known:?}\nRun '{known} --help' for usage."
+            )));
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            let value = context(ContextKind::InvalidValue).unwrap_or_default();
+            match value {
+                "" => format!("flag needs an argument: {flag}"),
+                value => {
+                    let why = std::error::Error::source(error)
+                        .map(|source| format!(": {source}"))
+                        .unwrap_or_default();
+                    format!("invalid argument {value:?} for {:?} flag{why}", both(command, flag))
+                }
+            }
+        }
+        _ => {
+            let rendered = error.render().to_string();
+            let first = rendered.lines().next().unwrap_or_default();
+            first.trim_start_matches("error: ").to_owned()
+        }
+    };
+    Err(usage(root, program, &path, &text))
+}
+
+/// `Error: <text>` and how the command is used.
+pub(super) fn usage(root: &clap::Command, program: &str, path: &str, text: &str) -> Failure {
+    let words: Vec<&str> = path.split(' ').filter(|word| !word.is_empty()).collect();
+    let (_, command) = addressed(root, &words);
+    let flags = command
+        .clone()
+        .disable_help_subcommand(true)
+        .help_template("{options}")
+        .render_help()
+        .to_string();
+    let known = prefixed(program, path);
+    Failure::error(format!("{text}\nUsage:\n  {known} [flags]\n\nFlags:\n{flags}"))
+}
+
+/// The command the words lead to, and its path without the program's name.
+fn addressed<'c>(root: &'c clap::Command, words: &[&str]) -> (String, &'c clap::Command) {
+    let mut command = root;
+    let mut path = Vec::new();
+    for word in words {
+        let Some(next) = command.find_subcommand(word) else { break };
+        command = next;
+        path.push(*word);
+    }
+    (path.join(" "), command)
+}
+
+fn prefixed(program: &str, path: &str) -> String {
+    if path.is_empty() { program.to_owned() } else { format!("{program} {path}") }
+}
+
+/// `-v, --verbose`, as the original names flags that have a letter.
+fn both(command: &clap::Command, flag: &str) -> String {
+    let name = flag.trim_start_matches('-');
+    let found = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+    match found.and_then(clap::Arg::get_short) {
+        Some(letter) => format!("-{letter}, --{name}"),
+        None => flag.to_owned(),
+    }
+}

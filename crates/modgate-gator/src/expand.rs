@@ -1,0 +1,70 @@
+//! `gator expand`: what the cluster would make of objects (7.5).
+
+use std::fs;
+
+use modgate_value::Value;
+
+use crate::{
+    Failure, Io,
+    cli::ExpandArgs,
+    expander::Expander,
+    print::{self, Layout, Node, Style},
+    read::{self, metadata},
+};
+
+/// Runs the verb.
+pub(crate) fn run(args: &ExpandArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
+    let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
+    let mut resultants = resultants(resources.iter().map(|resource| &resource.object))
+        .map_err(|error| Failure::plain(format!("error expanding resources: {error}")))?;
+    // Sorted descending by the name and what follows it.
+    resultants.sort_by_key(|object| std::cmp::Reverse(sort_key(object)));
+    let text = match args.format.as_str() {
+        "yaml" => {
+            let documents = resultants
+                .iter()
+                .map(|object| print::yaml(&Node::Value(object.clone()), Style::V2, Layout::Block));
+            documents.collect::<Vec<_>>().join("---\n")
+        }
+        "json" => {
+            let documents = resultants.iter().map(|object| {
+                let mut out = String::new();
+                print::json(&Node::Value(object.clone()), "    ", &mut out);
+                out
+            });
+            // Upstream's own way to join them (G71).
+            documents.collect::<Vec<_>>().join("---\n")
+        }
+        other => {
+            return Err(Failure::plain(format!("unrecognized value for format flag: {other}")));
+        }
+    };
+    match args.outputfile.as_deref() {
+        Some(path) if !path.is_empty() => {
+            io.line(&format!("Writing output to file: {path}"))?;
+            fs::write(io.path(path), text).map_err(|error| {
+                Failure::plain(format!(
+                    "error writing to file: open {path}: {}",
+                    read::os_text(&error)
+                ))
+            })?;
+        }
+        _ => io.line(&text)?,
+    }
+    Ok(0)
+}
+
+fn resultants<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Result<Vec<Value>, String> {
+    let expander = Expander::of(objects.clone())?;
+    let mut resultants = Vec::new();
+    for object in objects {
+        let found = expander.expand(object)?;
+        resultants.extend(found.into_iter().map(|resultant| resultant.object));
+    }
+    Ok(resultants)
+}
+
+fn sort_key(object: &Value) -> String {
+    let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    format!("{}{}{}", metadata(object, "name"), text("apiVersion"), text("kind"))
+}

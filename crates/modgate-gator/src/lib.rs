@@ -1,0 +1,117 @@
+//! The `gator` command line: Gatekeeper's offline tool, on modgate's engine
+//! (spec `gatekeeper-mutation…`, section 7).
+//!
+//! [`run`] is the whole of it: arguments and an [`Io`] in, an exit code out. Nothing else of the
+//! process is touched, so that the conformance corpora run it many times over in one process. The
+//! binary embeds the same verbs (`modgate test`) and answers as `gator` when called by that name.
+//!
+//! Each verb is a module: [`test`](mod@test), [`verify`], [`expand`], [`sync`]. They share reading
+//! (`read`), the policies of an input (`policies`) and how things are printed (`print`).
+
+mod cli;
+mod expand;
+mod expander;
+mod oci;
+mod outside;
+mod policies;
+mod print;
+mod read;
+mod sync;
+mod test;
+pub mod verify;
+mod work;
+
+use std::{
+    ffi::OsString,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+pub use self::cli::{Verb, is_verb};
+
+/// What a run may use of the world.
+pub struct Io<'a> {
+    /// Standard input; `None` when it is a character device, which is not read (7.2).
+    pub stdin: Option<&'a mut dyn Read>,
+    /// Results.
+    pub stdout: &'a mut dyn Write,
+    /// Everything else.
+    pub stderr: &'a mut dyn Write,
+    /// Where relative paths start.
+    pub directory: &'a Path,
+    /// Environment variables by name.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Io<'_> {
+    /// Where a path of the command line leads.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.directory.join(path)
+    }
+
+    /// A line on standard output.
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        self.print(text)?;
+        self.print("\n")
+    }
+
+    /// Text on standard output.
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
+        self.stdout.write_all(text.as_bytes()).map_err(Failure::output)
+    }
+
+    /// A line on standard error; nobody can be told when that fails.
+    pub(crate) fn note(&mut self, text: &str) {
+        let _ = writeln!(self.stderr, "{text}");
+    }
+}
+
+/// Why a verb ends early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What to say on standard error, without the last line break; `None` when all is said.
+    pub(crate) message: Option<String>,
+    /// The exit code.
+    pub(crate) code: u8,
+}
+
+impl Failure {
+    /// `<text>`, exit code 1: how `test`, `expand`, `sync test` and `bench` fail.
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self { message: Some(text.into()), code: 1 }
+    }
+
+    /// `Error: <text>`, exit code 1: how `verify` and `policy` fail.
+    pub(crate) fn error(text: impl AsRef<str>) -> Self {
+        Self::plain(format!("Error: {}", text.as_ref()))
+    }
+
+    /// This exit code without another word.
+    pub(crate) fn silent(code: u8) -> Self {
+        Self { message: None, code }
+    }
+
+    /// Standard output is gone. Whoever reads us has seen enough when it is closed.
+    fn output(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::silent(0),
+            _ => Self::plain(format!("writing output: {}", read::os_text(&error))),
+        }
+    }
+}
+
+/// Runs a command line, whose first argument is the name the program was called by, and returns
+/// its exit code (7.1).
+pub fn run(args: &[OsString], io: &mut Io<'_>) -> u8 {
+    let done = cli::dispatch(args, io);
+    let flushed = io.stdout.flush().map_err(Failure::output);
+    match done.and_then(|code| flushed.map(|()| code)) {
+        Ok(code) => code,
+        Err(Failure { message, code }) => {
+            if let Some(message) = message {
+                io.note(&message);
+            }
+            code
+        }
+    }
+}

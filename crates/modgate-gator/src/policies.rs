@@ -1,0 +1,252 @@
+//! Templates, constraints and referential data, and reviews by them (7.4, 7.6).
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use modgate_api::{
+    constraints::{self, EnforcementAction, EnforcementPoint},
+    meta::GroupVersionKind,
+    templates,
+};
+use modgate_engine::{
+    PolicySource,
+    constraint::{
+        Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintKey, ConstraintOptions,
+        Evaluation, Finding, Inventory, InventoryError, Store, TemplateError, TemplateOptions,
+        World, review,
+    },
+};
+use modgate_value::{Budget, Limits, Object, Str, Value};
+
+use crate::{
+    Failure,
+    cli::CelArgs,
+    outside::{Outside, POLICY, WallClock},
+    read::{kind_text, metadata},
+};
+
+/// Constraints' actions are not checked here: one nobody knows leads to nothing (7.4).
+const CONSTRAINTS: ConstraintOptions = ConstraintOptions { any_enforcement_action: true };
+
+/// Whether an object says it is a ConstraintTemplate.
+pub(crate) fn is_template(object: &Value) -> bool {
+    let kind = GroupVersionKind::of_object(object);
+    kind.group == templates::GROUP && kind.kind == templates::KIND
+}
+
+/// Whether an object says it is a constraint.
+pub(crate) fn is_constraint(object: &Value) -> bool {
+    GroupVersionKind::of_object(object).group == constraints::GROUP
+}
+
+/// What templates may use here.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) templates: TemplateOptions,
+}
+
+impl Settings {
+    /// From the flags about CEL.
+    pub(crate) fn of(args: &CelArgs) -> Result<Self, String> {
+        let policy = args.default_k8s_native_validation_failure_policy.as_str();
+        if !matches!(policy, "Fail" | "Ignore") {
+            return Err(format!(
+                "invalid default K8sNativeValidation failure policy: invalid failure policy: \
+                 unrecognized failure policy: {policy}"
+            ));
+        }
+        // Nothing outside can be asked.
+        let templates = TemplateOptions { external_data: false, ..TemplateOptions::default() };
+        Ok(Self { templates })
+    }
+
+    /// Compiles a template.
+    pub(crate) fn template(&self, resource: &Value) -> Result<Arc<CompiledTemplate>, TemplateError> {
+        CompiledTemplate::compile(resource, &self.templates).map(Arc::new)
+    }
+}
+
+/// Everything an object is judged by.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Policies {
+    pub(crate) store: Store,
+    pub(crate) inventory: Inventory,
+    /// The constraints as results show them.
+    shown: BTreeMap<ConstraintKey, Value>,
+}
+
+/// One violation, with all that is printed about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) finding: Finding,
+    /// Whether the match block could not be decided.
+    pub(crate) is_match_error: bool,
+    /// What the policy tried, if that was asked for.
+    pub(crate) trace: Option<String>,
+}
+
+/// What one thread keeps from review to review.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    arena: Arena,
+    pub(crate) outside: Outside,
+}
+
+/// How long the constraints of one kind took.
+#[derive(Debug, Clone)]
+pub(crate) struct Timing {
+    pub(crate) kind: Str,
+    pub(crate) nanoseconds: u128,
+    pub(crate) constraints: usize,
+    /// `Implied by`, for resultants.
+    pub(crate) template: Option<Str>,
+}
+
+impl Policies {
+    /// Loads templates, then constraints, then every object as referential data.
+    pub(crate) fn load<'o>(
+        objects: impl Iterator<Item = &'o Value> + Clone,
+        settings: &Settings,
+    ) -> Result<Self, String> {
+        let mut policies = Self::default();
+        for object in objects.clone().filter(|object| is_template(object)) {
+            let name = modgate_value::gofmt::quote(metadata(object, "name"));
+            let template = settings.template(object).map_err(|error| match error {
+                TemplateError::Decode(_) => {
+                    format!("converting unstructured {name} to template: {error}")
+                }
+                error => format!("adding template {name}: {error}"),
+            })?;
+            policies.add_template(template);
+        }
+        for object in objects.clone().filter(|object| is_constraint(object)) {
+            policies.add_constraint(object).map_err(|error| {
+                let name = modgate_value::gofmt::quote(metadata(object, "name"));
+                format!("adding constraint {name}: {error}")
+            })?;
+        }
+        for object in objects {
+            policies.add_data(object).map_err(|error| {
+                let kind = modgate_value::gofmt::quote(&kind_text(object));
+                format!("adding data of GVK {kind}: {error}")
+            })?;
+        }
+        Ok(policies)
+    }
+
+    pub(crate) fn add_template(&mut self, template: Arc<CompiledTemplate>) {
+        // Templates come before constraints, so none can be refused.
+        let _ = self.store.insert_template(template, &CONSTRAINTS);
+    }
+
+    /// Adds a constraint; its template must be there.
+    pub(crate) fn add_constraint(&mut self, resource: &Value) -> Result<(), ConstraintRefused> {
+        let compiled = self.store.compile_constraint(resource, &CONSTRAINTS)?;
+        let key = ConstraintKey::of_object(resource);
+        self.shown.insert(key, shown(resource, &compiled));
+        self.store.insert_constraint(PolicySource::of_object(resource.clone()), &CONSTRAINTS)?;
+        Ok(())
+    }
+
+    /// Adds an object that policies can refer to.
+    pub(crate) fn add_data(&mut self, object: &Value) -> Result<(), String> {
+        self.inventory
+            .insert(object.clone())
+            .map_err(|error: InventoryError| format!("{}: {error}\n", templates::TARGET))
+    }
+
+    /// A constraint as results show it: complete, its defaults and its action filled in.
+    pub(crate) fn shown(&self, finding: &Finding) -> Value {
+        let key = ConstraintKey { kind: finding.kind.clone(), name: finding.constraint.clone() };
+        self.shown.get(&key).cloned().unwrap_or_default()
+    }
+
+    /// Everything the constraints find about an object at gator's enforcement point.
+    pub(crate) fn review(&self, admission: &Admission, session: &mut Session) -> Vec<Outcome> {
+        let candidates = self.store.candidates(admission);
+        self.ask(candidates, admission, session)
+    }
+
+    /// As [`review`](Self::review), timing each kind of constraint on its own.
+    pub(crate) fn timed_review(
+        &self,
+        admission: &Admission,
+        session: &mut Session,
+    ) -> (Vec<Outcome>, Vec<Timing>) {
+        let mut groups: BTreeMap<&Str, Vec<&CompiledConstraint>> = BTreeMap::new();
+        for constraint in self.store.candidates(admission) {
+            let applies = constraint.enforcement().at(EnforcementPoint::Gator).is_some()
+                && constraint.matches(admission, &self.inventory) != Ok(false);
+            if applies {
+                groups.entry(constraint.kind()).or_default().push(constraint);
+            }
+        }
+        let mut outcomes = Vec::new();
+        let mut timings = Vec::new();
+        for (kind, constraints) in groups {
+            let count = constraints.len();
+            let start = Instant::now();
+            outcomes.extend(self.ask(constraints, admission, session));
+            timings.push(Timing {
+                kind: kind.clone(),
+                nanoseconds: start.elapsed().as_nanos(),
+                constraints: count,
+                template: None,
+            });
+        }
+        (outcomes, timings)
+    }
+
+    fn ask(
+        &self,
+        constraints: Vec<&CompiledConstraint>,
+        admission: &Admission,
+        session: &mut Session,
+    ) -> Vec<Outcome> {
+        let budget = Budget::new(Limits::UNLIMITED, &WallClock);
+        let evaluation = Evaluation {
+            point: EnforcementPoint::Gator,
+            world: World { inventory: &self.inventory, host: &session.outside },
+            budget: &budget,
+            limits: POLICY,
+        };
+        let findings = review(constraints, admission, evaluation, &mut session.arena);
+        let outcome = |finding: Finding| {
+            // Only then is it worth asking again whether it was the match block.
+            let is_match_error = finding.message.starts_with(MATCH_ERROR) && {
+                let key =
+                    ConstraintKey { kind: finding.kind.clone(), name: finding.constraint.clone() };
+                let constraint = self.store.constraint(&key);
+                constraint.is_some_and(|it| it.matches(admission, &self.inventory).is_err())
+            };
+            Outcome { finding, is_match_error, trace: None }
+        };
+        findings.into_iter().map(outcome).collect()
+    }
+}
+
+/// How the engine's message of an undecided match block begins.
+const MATCH_ERROR: &str = "unable to match constraints: ";
+
+/// Why a constraint is refused.
+pub(crate) type ConstraintRefused = modgate_engine::constraint::ConstraintError;
+
+fn shown(resource: &Value, compiled: &CompiledConstraint) -> Value {
+    let mut root = resource.as_object().cloned().unwrap_or_default();
+    let mut spec = root.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+    let is_given = spec.get("parameters").is_some();
+    let has_members = compiled.parameters().as_object().is_some_and(|all| !all.is_empty());
+    if is_given || has_members {
+        spec.insert("parameters", compiled.parameters().clone());
+    }
+    if spec.get("enforcementAction").is_none() {
+        spec.insert("enforcementAction", Value::from(EnforcementAction::Deny.as_str()));
+    }
+    root.insert("spec", Object::into(spec));
+    root.into()
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::plain(text)
+    }
+}

@@ -1,0 +1,211 @@
+//! The formats of `gator test`.
+
+use std::fmt::Write as _;
+
+use modgate_api::templates;
+use modgate_value::{Object, Value, gofmt};
+
+use super::TestResult;
+use crate::{
+    policies::{Policies, Timing},
+    print::{self, Layout, Node, Style},
+    read::metadata,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Text,
+    Json,
+    Yaml,
+}
+
+impl Format {
+    /// Whatever is not known means text; upstream prints nothing for `default`
+    /// (`fix-output-default`).
+    pub(super) fn of(name: &str) -> Self {
+        match name.to_lowercase().as_str() {
+            "json" => Self::Json,
+            "yaml" => Self::Yaml,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// Everything on standard output but what policies print.
+pub(super) fn render(
+    results: &[TestResult<'_>],
+    timings: Option<&[Timing]>,
+    format: Format,
+    policies: &Policies,
+) -> String {
+    match format {
+        Format::Text => text(results, timings),
+        Format::Json => {
+            let list = list_or_null(results.iter().map(|result| json(result, policies)).collect());
+            let node = match timings {
+                None => list,
+                Some(timings) => {
+                    let stats = timings.iter().map(|timing| stats(timing, "statsFor")).collect();
+                    Node::map([("results", list), ("stats", list_or_null(stats))])
+                }
+            };
+            let mut out = String::new();
+            print::json(&node, "    ", &mut out);
+            out
+        }
+        Format::Yaml => {
+            let list = Node::List(results.iter().map(|result| yaml(result, policies)).collect());
+            let node = match timings {
+                None => list,
+                Some(timings) => {
+                    let stats = timings.iter().map(|timing| stats(timing, "statsfor")).collect();
+                    Node::map([("results", list), ("stats", Node::List(stats))])
+                }
+            };
+            print::yaml(&node, Style::V3, Layout::FirstBlock)
+        }
+    }
+}
+
+/// How much of what policies print is shown.
+const MAX_PRINTED: usize = 1 << 20;
+
+/// What policies print, as it follows the results; nothing if they print nothing.
+pub(super) fn printed(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    match text.get(..text.floor_char_boundary(MAX_PRINTED)) {
+        Some(head) if head.len() < text.len() => {
+            format!("\n{head}\n... additional print output truncated ...\n\n")
+        }
+        _ => format!("\n{text}\n"),
+    }
+}
+
+fn text(results: &[TestResult<'_>], timings: Option<&[Timing]>) -> String {
+    let mut out = String::new();
+    for TestResult { outcome, object } in results {
+        let member = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
+        let _ = write!(out, "{}/{} ", member("apiVersion"), member("kind"));
+        let namespace = metadata(object, "namespace");
+        if !namespace.is_empty() {
+            let _ = write!(out, "{namespace}/");
+        }
+        let _ = writeln!(
+            out,
+            "{}: [{}] Message: {}",
+            metadata(object, "name"),
+            gofmt::quote(&outcome.finding.constraint),
+            gofmt::quote(&outcome.finding.message)
+        );
+        if let Some(trace) = &outcome.trace {
+            let _ = write!(out, "Trace: {trace}");
+        }
+    }
+    for timing in timings.unwrap_or_default() {
+        let implied = timing.template.as_ref().map(|name| format!(", implied by {name}"));
+        let _ = writeln!(
+            out,
+            "stats: template {}: templateRunTimeNS={}, constraintCount={}{}",
+            timing.kind,
+            timing.nanoseconds,
+            timing.constraints,
+            implied.unwrap_or_default()
+        );
+    }
+    out
+}
+
+fn list_or_null(items: Vec<Node>) -> Node {
+    if items.is_empty() { Node::Value(Value::Null) } else { Node::List(items) }
+}
+
+/// `{"details": …}`, or `{}` when the match block could not be decided.
+fn details(result: &TestResult<'_>) -> Node {
+    if result.outcome.is_match_error {
+        return Node::Value(Object::default().into());
+    }
+    Node::map([("details", Node::Value(result.outcome.finding.details.clone()))])
+}
+
+/// The actions of a scoped result.
+fn scoped(result: &TestResult<'_>) -> Vec<Node> {
+    let finding = &result.outcome.finding;
+    let is_scoped = finding.action == "scoped";
+    let actions = finding.actions.iter().filter(|_| is_scoped);
+    actions.map(|action| Node::text(action.as_str())).collect()
+}
+
+fn trace(result: &TestResult<'_>) -> Node {
+    result.outcome.trace.as_ref().map_or(Node::Value(Value::Null), |trace| Node::text(trace.as_str()))
+}
+
+fn json(result: &TestResult<'_>, policies: &Policies) -> Node {
+    let finding = &result.outcome.finding;
+    let mut members = vec![
+        ("target".into(), Node::text(templates::TARGET)),
+        ("msg".into(), Node::text(finding.message.as_str())),
+        ("metadata".into(), details(result)),
+        ("constraint".into(), Node::Value(policies.shown(finding))),
+        ("enforcementAction".into(), Node::text(finding.action.clone())),
+    ];
+    let scoped = scoped(result);
+    if !scoped.is_empty() {
+        members.push(("scopedActions".into(), Node::List(scoped)));
+    }
+    members.push(("violatingObject".into(), Node::Value(result.object.clone())));
+    members.push(("trace".into(), trace(result)));
+    Node::Map(members)
+}
+
+fn yaml(result: &TestResult<'_>, policies: &Policies) -> Node {
+    let finding = &result.outcome.finding;
+    let constraint = Node::map([("object", Node::Value(policies.shown(finding)))]);
+    Node::map([
+        (
+            "result",
+            Node::map([
+                ("target", Node::text(templates::TARGET)),
+                ("msg", Node::text(finding.message.as_str())),
+                ("metadata", details(result)),
+                ("constraint", constraint),
+                ("enforcementaction", Node::text(finding.action.clone())),
+                ("scopedenforcementactions", Node::List(scoped(result))),
+            ]),
+        ),
+        ("violatingObject", Node::Value(result.object.clone())),
+        ("trace", trace(result)),
+    ])
+}
+
+fn stats(timing: &Timing, stats_for: &str) -> Node {
+    let number = |number: i64| Node::Value(Value::from(number));
+    let engine = || Node::map([("type", Node::text("engine")), ("value", Node::text("Rego"))]);
+    let stat = |name: &str, value: i64| {
+        Node::map([("name", Node::text(name)), ("value", number(value)), ("source", engine())])
+    };
+    let label = |name: &str, value: Node| Node::map([("name", Node::text(name)), ("value", value)]);
+    let nanoseconds = i64::try_from(timing.nanoseconds).unwrap_or(i64::MAX);
+    let constraints = i64::try_from(timing.constraints).unwrap_or(i64::MAX);
+    let mut labels = vec![
+        label("TracingEnabled", Node::Value(false.into())),
+        label("PrintEnabled", Node::Value(true.into())),
+        label("target", Node::text(templates::TARGET)),
+    ];
+    if let Some(template) = &timing.template {
+        labels.push(label("Implied by", Node::text(template.clone())));
+    }
+    Node::map([
+        ("scope", Node::text("template")),
+        (stats_for, Node::text(timing.kind.clone())),
+        (
+            "stats",
+            Node::List(vec![
+                stat("templateRunTimeNS", nanoseconds),
+                stat("constraintCount", constraints),
+            ]),
+        ),
+        ("labels", Node::List(labels)),
+    ])
+}

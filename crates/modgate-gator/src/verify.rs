@@ -1,0 +1,77 @@
+//! `gator verify`: test suites of policies (7.6), and our extension of them for policies that
+//! change objects (`docs/suites.md`).
+//!
+//! [`find`](read_suites) the suites, run each test of each suite on whatever core is free, print
+//! the [`SuiteResult`]s in order.
+
+mod case;
+mod files;
+mod filter;
+mod find;
+mod machine;
+mod pipeline;
+mod report;
+mod runner;
+mod suite;
+
+pub use self::{
+    filter::{BadFilter, Filter},
+    find::{FoundSuite, read_suites},
+    report::{CaseResult, SuiteResult, TestResult, text},
+    suite::{Assertion, Case, Suite, Test},
+};
+
+use crate::{
+    Failure, Io,
+    cli::VerifyArgs,
+    policies::Settings,
+    read::{clean, os_text},
+};
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+    JUnit,
+}
+
+/// Runs the verb.
+pub(crate) fn run(path: &str, args: &VerifyArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
+    let format = match args.output.as_str() {
+        "text" => Format::Text,
+        "json" => Format::Json,
+        "junit" => Format::JUnit,
+        other => {
+            return Err(Failure::error(format!(
+                "invalid output format: {other} (must be text, json or junit)"
+            )));
+        }
+    };
+    let settings = Settings::of(&args.cel).map_err(Failure::error)?;
+    let (path, recursive) = match path.strip_suffix("/...") {
+        Some(folder) => (folder, true),
+        None => (path, false),
+    };
+    let target = clean(&io.path(path).to_string_lossy());
+    let suites = read_suites(target.trim_start_matches('/'), path, recursive)
+        .map_err(|error| Failure::error(format!("listing test files: {error}")))?;
+    let filter = Filter::new(&args.run)
+        .map_err(|error| Failure::error(format!("compiling filter: {error}")))?;
+    let results = runner::run(&suites, &filter, &settings, args.trace);
+    let out = match format {
+        Format::Text => format!("{}\n", text(&results, args.verbose)),
+        Format::Json => machine::json(&results),
+        Format::JUnit => machine::junit(&results),
+    };
+    io.print(&out)?;
+    if results.iter().any(SuiteResult::is_failure) {
+        return Err(Failure::error("FAIL"));
+    }
+    Ok(0)
+}
+
+/// What the system says about a file that could not be opened.
+fn open_error(path: &str, error: &std::io::Error) -> String {
+    format!("open {path}: {}", os_text(error))
+}

@@ -1,0 +1,244 @@
+//! One case: an object is reviewed, and what is found compared with what must be.
+
+use modgate_api::meta::GroupVersionKind;
+use modgate_engine::{
+    constraint::Admission,
+    expansion::ExpansionRequest,
+    matching::Source,
+    mutation::{MutationSystem, NoProviders},
+};
+use modgate_value::{Budget, Object, Value, regex::GoRegex};
+
+use super::{
+    files::{beside, objects, one_object},
+    runner::Subject,
+    suite::{Assertion, Case, Violations},
+};
+use crate::{
+    outside::{OBJECT, WallClock, uuid},
+    policies::{Policies, Session},
+    read::{kind_text, metadata},
+    test::imply,
+};
+
+/// Runs a case; the error is why it failed.
+pub(super) fn run(
+    case: &Case,
+    subject: &Subject,
+    folder: &str,
+    session: &mut Session,
+) -> Result<(), String> {
+    if case.object.is_empty() {
+        return Err("invalid Case: must define object".to_owned());
+    }
+    if case.assertions.is_empty() && subject.pipeline.is_none() {
+        return Err("invalid Case: assertions must be non-empty".to_owned());
+    }
+    let object = one_object(&beside(folder, &case.object))?;
+    let with_inventory;
+    let policies = if case.inventory.is_empty() {
+        &subject.policies
+    } else {
+        with_inventory = add_inventory(&subject.policies, case, folder)?;
+        &with_inventory
+    };
+    let (object, namespace) = match &subject.pipeline {
+        None => (object, None),
+        Some(pipeline) => match pipeline.run(object, case, folder)? {
+            Some(changed) => (changed.object, changed.namespace),
+            // It was refused, as it had to be.
+            None => return Ok(()),
+        },
+    };
+    if case.assertions.is_empty() {
+        return Ok(());
+    }
+    let messages = review(object, namespace.as_ref(), subject, policies, session)?;
+    case.assertions.iter().try_for_each(|assertion| check(assertion, &messages))
+}
+
+fn add_inventory(policies: &Policies, case: &Case, folder: &str) -> Result<Policies, String> {
+    let mut policies = policies.clone();
+    for file in &case.inventory {
+        for object in objects(&beside(folder, file))? {
+            policies.add_data(&object).map_err(|error| {
+                format!(
+                    "unable to add object to data.inventory: {} {}/{}: {error}",
+                    kind_text(&object),
+                    metadata(&object, "namespace"),
+                    metadata(&object, "name")
+                )
+            })?;
+        }
+    }
+    Ok(policies)
+}
+
+/// The messages of all violations.
+fn review(
+    object: Value,
+    namespace: Option<&Value>,
+    subject: &Subject,
+    policies: &Policies,
+    session: &mut Session,
+) -> Result<Vec<String>, String> {
+    let kind = GroupVersionKind::of_object(&object);
+    if kind.group == "admission.k8s.io" && kind.kind == "AdmissionReview" {
+        let request = checked_request(&object)?;
+        let admission =
+            Admission::of_request(request, namespace).map_err(|error| error.to_string())?;
+        let outcomes = policies.review(&admission, session);
+        return Ok(outcomes.into_iter().map(|outcome| outcome.finding.message).collect());
+    }
+    let admission = Admission::of_object(object.clone(), namespace);
+    let mut outcomes = policies.review(&admission, session);
+    if let Some(expansion) = &subject.expansion {
+        let budget = Budget::new(OBJECT, &WallClock);
+        let no_mutators = MutationSystem::default();
+        let mutators = subject.pipeline.as_ref().map_or(&no_mutators, |pipeline| pipeline.mutators());
+        let request = ExpansionRequest {
+            object: &object,
+            namespace,
+            username: "",
+            mutators,
+            annotate: false,
+            run_id: &uuid,
+            providers: &NoProviders,
+            budget: &budget,
+        };
+        let name = metadata(&object, "name");
+        let resultants = expansion
+            .expand(&request)
+            .map_err(|error| format!("error expanding resource {name}: {error}"))?;
+        for resultant in resultants {
+            let admission = Admission::of_object(resultant.object.clone(), namespace)
+                .with_source(Some(Source::Generated));
+            let mut found = policies.review(&admission, session);
+            found.iter_mut().for_each(|outcome| imply(outcome, &resultant));
+            outcomes.append(&mut found);
+        }
+    }
+    Ok(outcomes.into_iter().map(|outcome| outcome.finding.message).collect())
+}
+
+/// Whether an assertion holds for the messages of all violations.
+fn check(assertion: &Assertion, messages: &[String]) -> Result<(), String> {
+    let message = assertion.message.as_deref().unwrap_or_default();
+    // Even where there is nothing to compare it with (`fix-regex-first`).
+    let pattern = GoRegex::new(message)
+        .map_err(|error| format!("message contains invalid regular expression: {error}"))?;
+    let found = messages.iter().filter(|message| pattern.is_match(message)).count();
+    let got = format!("got messages [{}]", messages.join(" "));
+    let wanted = match &assertion.violations {
+        None => (found == 0).then(|| "at least 1".to_owned()),
+        Some(Violations::Word(word)) if word == "yes" => {
+            (found == 0).then(|| "at least 1".to_owned())
+        }
+        Some(Violations::Word(word)) if word == "no" => (found > 0).then(|| "none".to_owned()),
+        Some(Violations::Count(count)) if *count >= 0 => {
+            let is_met = usize::try_from(*count).is_ok_and(|count| count == found);
+            (!is_met).then(|| format!("exactly {count}"))
+        }
+        Some(_) => {
+            return Err(format!(
+                "invalid yaml: assertion.violation, if set, must be a nonnegative integer, \
+                 \"yes\", or \"no\": {got}"
+            ));
+        }
+    };
+    let Some(wanted) = wanted else { return Ok(()) };
+    let containing = match message {
+        "" => String::new(),
+        message => format!(" containing {}", modgate_value::gofmt::quote(message)),
+    };
+    Err(format!(
+        "unexpected number of violations: got {found} violations{containing} but want {wanted}: {got}"
+    ))
+}
+
+/// The request of an AdmissionReview, with the original's checks.
+pub(super) fn checked_request(review: &Value) -> Result<&Value, String> {
+    let mut unknown = Vec::new();
+    if let Some(members) = review.as_object() {
+        unknown_members(members, REVIEW, "", &mut unknown);
+    }
+    if !unknown.is_empty() {
+        return Err(format!(
+            "not a valid AdmissionReview object: unable to convert to an AdmissionReview object, \
+             error: strict decoding error: {}",
+            unknown.join(", ")
+        ));
+    }
+    let request = review.get("request").filter(|request| !request.is_null()).ok_or(
+        "missing an AdmissionRequest object: request did not actually pass in an AdmissionRequest",
+    )?;
+    if !matches!(request, Value::Object(_)) {
+        return Err("not a valid AdmissionReview object: unable to convert to an AdmissionReview \
+                    object, error: request is not an object"
+            .to_owned());
+    }
+    let objects: Vec<&Value> = ["object", "oldObject"]
+        .into_iter()
+        .filter_map(|key| request.get(key).filter(|object| !object.is_null()))
+        .collect();
+    if objects.is_empty() {
+        return Err("no object or oldObject found to review: AdmissionRequest does not contain an \
+                    \"object\" or \"oldObject\" to review"
+            .to_owned());
+    }
+    for object in objects {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if kind.is_empty() {
+            return Err(format!(
+                "object or oldObject cannot be unmarshalled: Object 'Kind' is missing in '{}'",
+                object.to_json()
+            ));
+        }
+    }
+    Ok(request)
+}
+
+/// The members of a type, those with members of their own with them.
+struct Known(&'static [(&'static str, Option<&'static Known>)]);
+
+const KIND: Known = Known(&[("group", None), ("version", None), ("kind", None)]);
+const RESOURCE: Known = Known(&[("group", None), ("version", None), ("resource", None)]);
+const USER: Known = Known(&[("username", None), ("uid", None), ("groups", None), ("extra", None)]);
+const REQUEST: Known = Known(&[
+    ("uid", None),
+    ("kind", Some(&KIND)),
+    ("resource", Some(&RESOURCE)),
+    ("subResource", None),
+    ("requestKind", Some(&KIND)),
+    ("requestResource", Some(&RESOURCE)),
+    ("requestSubResource", None),
+    ("name", None),
+    ("namespace", None),
+    ("operation", None),
+    ("userInfo", Some(&USER)),
+    ("object", None),
+    ("oldObject", None),
+    ("dryRun", None),
+    ("options", None),
+]);
+const REVIEW: &Known = &Known(&[
+    ("apiVersion", None),
+    ("kind", None),
+    ("request", Some(&REQUEST)),
+    ("response", None),
+]);
+
+fn unknown_members(members: &Object, known: &Known, path: &str, found: &mut Vec<String>) {
+    for (key, value) in members {
+        let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+        match known.0.iter().find(|(name, _)| *name == key.as_str()) {
+            None => found.push(format!("unknown field {}", modgate_value::gofmt::quote(&path))),
+            Some((_, Some(inner))) => {
+                if let Some(members) = value.as_object() {
+                    unknown_members(members, inner, &path, found);
+                }
+            }
+            Some((_, None)) => {}
+        }
+    }
+}

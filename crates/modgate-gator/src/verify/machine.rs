@@ -1,0 +1,187 @@
+//! Results for machines: JSON, and the XML of JUnit. Ours.
+
+use std::{fmt::Write as _, time::Duration};
+
+use modgate_value::Value;
+
+use super::report::{CaseResult, SuiteResult, TestResult};
+use crate::print::{self, Node};
+
+/// `{"passed": …, "suites": […]}`, indented, with a final line break.
+pub(super) fn json(suites: &[SuiteResult]) -> String {
+    let passed = !suites.iter().any(SuiteResult::is_failure);
+    let node = Node::map([
+        ("passed", Node::Value(passed.into())),
+        ("suites", Node::List(suites.iter().map(suite).collect())),
+    ]);
+    let mut out = String::new();
+    print::json(&node, "  ", &mut out);
+    out.push('\n');
+    out
+}
+
+fn suite(result: &SuiteResult) -> Node {
+    Node::map([
+        ("path", Node::text(result.path.as_str())),
+        ("passed", Node::Value((!result.is_failure()).into())),
+        ("skipped", Node::Value(result.skipped.into())),
+        ("seconds", seconds(result.runtime)),
+        ("tests", Node::List(result.tests.iter().map(test).collect())),
+    ])
+}
+
+fn test(result: &TestResult) -> Node {
+    Node::map([
+        ("name", Node::text(result.name.as_str())),
+        ("passed", Node::Value((!result.is_failure()).into())),
+        ("skipped", Node::Value(result.skipped.into())),
+        ("seconds", seconds(result.runtime)),
+        ("error", optional(result.error.as_deref())),
+        ("cases", Node::List(result.cases.iter().map(case).collect())),
+    ])
+}
+
+fn case(result: &CaseResult) -> Node {
+    Node::map([
+        ("name", Node::text(result.name.as_str())),
+        ("passed", Node::Value(result.error.is_none().into())),
+        ("skipped", Node::Value(result.skipped.into())),
+        ("seconds", seconds(result.runtime)),
+        ("error", optional(result.error.as_deref())),
+        ("printed", Node::text(result.print.as_str())),
+        ("trace", optional(result.trace.as_deref())),
+    ])
+}
+
+fn optional(text: Option<&str>) -> Node {
+    text.map_or(Node::Value(Value::Null), Node::text)
+}
+
+fn seconds(runtime: Duration) -> Node {
+    let milliseconds = format!("{:.3}", runtime.as_secs_f64());
+    let number = modgate_value::Number::from_json_text(&milliseconds);
+    Node::Value(number.map_or(Value::Null, Value::from))
+}
+
+/// JUnit's XML: a `testsuite` for each suite file, a `testcase` for each case. A test that could
+/// not be run, or has no cases, is a `testcase` of its own.
+pub(super) fn junit(suites: &[SuiteResult]) -> String {
+    let mut body = String::new();
+    let mut all = Counts::default();
+    let mut time = Duration::ZERO;
+    for suite in suites {
+        let mut counts = Counts::default();
+        let mut cases = String::new();
+        for test in &suite.tests {
+            test_cases(test, &mut cases, &mut counts);
+        }
+        time += suite.runtime;
+        all.add(&counts);
+        let _ = writeln!(
+            body,
+            "  <testsuite name=\"{}\" {} time=\"{:.3}\">\n{cases}  </testsuite>",
+            escape(&suite.path),
+            counts.attributes(),
+            suite.runtime.as_secs_f64()
+        );
+    }
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {} time=\"{:.3}\">\n{body}</testsuites>\n",
+        all.attributes(),
+        time.as_secs_f64()
+    )
+}
+
+#[derive(Default)]
+struct Counts {
+    tests: usize,
+    failures: usize,
+    errors: usize,
+    skipped: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.tests += other.tests;
+        self.failures += other.failures;
+        self.errors += other.errors;
+        self.skipped += other.skipped;
+    }
+
+    fn attributes(&self) -> String {
+        let Self { tests, failures, errors, skipped } = self;
+        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"")
+    }
+}
+
+fn test_cases(test: &TestResult, out: &mut String, counts: &mut Counts) {
+    if test.skipped || test.error.is_some() || test.cases.is_empty() {
+        let inner = match &test.error {
+            Some(error) => {
+                counts.errors += 1;
+                element("error", error)
+            }
+            None if test.skipped => {
+                counts.skipped += 1;
+                "      <skipped/>\n".to_owned()
+            }
+            None => String::new(),
+        };
+        counts.tests += 1;
+        test_case(&test.name, &test.name, test.runtime, &inner, out);
+    }
+    for case in &test.cases {
+        counts.tests += 1;
+        let mut inner = String::new();
+        if case.skipped {
+            counts.skipped += 1;
+            inner.push_str("      <skipped/>\n");
+        } else if let Some(error) = &case.error {
+            counts.failures += 1;
+            inner = element("failure", error);
+        }
+        if !case.print.is_empty() {
+            let _ = writeln!(inner, "      <system-out>{}</system-out>", escape(&case.print));
+        }
+        test_case(&test.name, &case.name, case.runtime, &inner, out);
+    }
+}
+
+fn test_case(class: &str, name: &str, runtime: Duration, inner: &str, out: &mut String) {
+    let _ = write!(
+        out,
+        "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",
+        escape(class),
+        escape(name),
+        runtime.as_secs_f64()
+    );
+    if inner.is_empty() {
+        out.push_str("/>\n");
+    } else {
+        let _ = write!(out, ">\n{inner}    </testcase>\n");
+    }
+}
+
+fn element(name: &str, text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    format!("      <{name} message=\"{}\">{}</{name}>\n", escape(first), escape(text))
+}
+
+/// Text for XML; characters XML cannot hold become U+FFFD.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            '\t' => out.push_str("&#9;"),
+            '\r' => out.push_str("&#13;"),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(character),
+        }
+    }
+    out
+}

@@ -1,0 +1,146 @@
+//! What came of suites, and how people read it.
+
+use std::{fmt::Write as _, time::Duration};
+
+/// What came of a suite.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SuiteResult {
+    /// Its file, as the person asked for it.
+    pub path: String,
+    /// Whether it was not run.
+    pub skipped: bool,
+    /// How long its tests took, one after another.
+    pub runtime: Duration,
+    /// Its tests.
+    pub tests: Vec<TestResult>,
+}
+
+/// What came of a test.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestResult {
+    /// Its name.
+    pub name: String,
+    /// Why it could not be run at all.
+    pub error: Option<String>,
+    /// Whether it was not run.
+    pub skipped: bool,
+    /// How long it took.
+    pub runtime: Duration,
+    /// Its cases.
+    pub cases: Vec<CaseResult>,
+}
+
+/// What came of a case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CaseResult {
+    /// Its name.
+    pub name: String,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Whether it was not run.
+    pub skipped: bool,
+    /// How long it took.
+    pub runtime: Duration,
+    /// What the policy tried, if that was asked for.
+    pub trace: Option<String>,
+    /// What the policy printed.
+    pub print: String,
+}
+
+impl SuiteResult {
+    /// Whether some test failed.
+    pub fn is_failure(&self) -> bool {
+        self.tests.iter().any(TestResult::is_failure)
+    }
+}
+
+impl TestResult {
+    /// Whether it could not be run, or some case failed.
+    pub fn is_failure(&self) -> bool {
+        self.error.is_some() || self.cases.iter().any(|case| case.error.is_some())
+    }
+}
+
+/// The results as `go test` would print them; `verbose` with everything that passed.
+pub fn text(suites: &[SuiteResult], verbose: bool) -> String {
+    let mut out = Printer { out: String::new(), verbose };
+    for suite in suites {
+        for test in &suite.tests {
+            out.test(test);
+        }
+        let verdict = if suite.is_failure() { "FAIL" } else { "ok" };
+        out.line(format_args!("{verdict}\t{}\t{}", suite.path, seconds(suite.runtime)));
+    }
+    let failed = suites.iter().any(SuiteResult::is_failure);
+    out.line(format_args!("{}", if failed { "FAIL" } else { "PASS" }));
+    out.out
+}
+
+fn seconds(runtime: Duration) -> String {
+    format!("{:.3}s", runtime.as_secs_f64())
+}
+
+struct Printer {
+    out: String,
+    verbose: bool,
+}
+
+impl Printer {
+    fn line(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(self.out, "{text}");
+    }
+
+    fn detail(&mut self, text: std::fmt::Arguments<'_>) {
+        if self.verbose {
+            self.line(text);
+        }
+    }
+
+    fn test(&mut self, test: &TestResult) {
+        let TestResult { name, error, skipped, runtime, cases } = test;
+        if *skipped {
+            return self.detail(format_args!("=== SKIP  {name}"));
+        }
+        self.detail(format_args!("=== RUN   {name}"));
+        for case in cases {
+            self.case(case);
+        }
+        let runtime = seconds(*runtime);
+        if test.is_failure() {
+            self.line(format_args!("--- FAIL: {name}\t({runtime})"));
+        } else {
+            self.detail(format_args!("--- PASS: {name}\t({runtime})"));
+        }
+        if let Some(error) = error {
+            self.line(format_args!("  {error}"));
+        }
+    }
+
+    fn case(&mut self, case: &CaseResult) {
+        let CaseResult { name, error, skipped, runtime, trace, print } = case;
+        if *skipped {
+            return self.detail(format_args!("    === SKIP  {name}"));
+        }
+        self.detail(format_args!("    === RUN   {name}"));
+        let print = print.trim_end_matches('\n');
+        if !print.is_empty() {
+            self.detail(format_args!("        === PRINT ==="));
+            for line in print.split('\n') {
+                self.detail(format_args!("        {line}"));
+            }
+        }
+        let runtime = seconds(*runtime);
+        match error {
+            Some(error) => {
+                self.line(format_args!("    --- FAIL: {name}\t({runtime})"));
+                self.line(format_args!("        {error}"));
+            }
+            None => self.detail(format_args!("    --- PASS: {name}\t({runtime})")),
+        }
+        if let Some(trace) = trace {
+            let indent = if self.verbose { "    --- " } else { "" };
+            self.line(format_args!("{indent}TRACE: {name}\t{trace}"));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs suites: every test on whatever core is free.
+
+use std::time::Instant;
+
+use modgate_engine::constraint::ConstraintError;
+use modgate_value::{Value, gofmt};
+
+use super::{
+    case,
+    files::{Files, beside, first, objects, read},
+    filter::Filter,
+    find::FoundSuite,
+    pipeline::Pipeline,
+    report::{CaseResult, SuiteResult, TestResult},
+    suite::Test,
+};
+use crate::{
+    expander::expansion_templates,
+    policies::{Policies, Session, Settings, is_constraint},
+    work::parallel,
+};
+use modgate_api::expansion::ExpansionTemplate;
+use modgate_engine::expansion::ExpansionSystem;
+
+/// What the cases of one test share.
+pub(super) struct Subject {
+    /// Template and constraint; a case adds its inventory to a copy.
+    pub(super) policies: Policies,
+    pub(super) expansion: Option<ExpansionSystem>,
+    /// Mutators and ModRules, in our suites.
+    pub(super) pipeline: Option<Pipeline>,
+}
+
+/// Runs everything the filter leaves.
+pub(super) fn run(
+    suites: &[FoundSuite],
+    filter: &Filter,
+    settings: &Settings,
+    trace: bool,
+) -> Vec<SuiteResult> {
+    let files = Files::new(settings);
+    let tests: Vec<(&FoundSuite, &Test)> = suites
+        .iter()
+        .filter(|suite| !suite.suite.skip)
+        .flat_map(|suite| suite.suite.tests.iter().map(move |test| (suite, test)))
+        .collect();
+    let mut results = parallel(tests.len(), Session::default, |index, session| {
+        let (suite, test) = tests.get(index)?;
+        let runner = Runner { files: &files, filter, folder: folder(&suite.absolute_path), trace };
+        Some(runner.test(test, session))
+    })
+    .into_iter()
+    .flatten();
+    suites
+        .iter()
+        .map(|suite| {
+            let count = if suite.suite.skip { 0 } else { suite.suite.tests.len() };
+            let tests: Vec<TestResult> = results.by_ref().take(count).collect();
+            SuiteResult {
+                path: suite.input_path.clone(),
+                skipped: suite.suite.skip,
+                runtime: tests.iter().map(|test| test.runtime).sum(),
+                tests,
+            }
+        })
+        .collect()
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+struct Runner<'r> {
+    files: &'r Files<'r>,
+    filter: &'r Filter,
+    /// The folder of the suite.
+    folder: &'r str,
+    trace: bool,
+}
+
+impl Runner<'_> {
+    fn test(&self, test: &Test, session: &mut Session) -> TestResult {
+        let name = test.name.to_string();
+        if test.skip || !self.filter.matches_test(test) {
+            return TestResult { name, skipped: true, ..TestResult::default() };
+        }
+        let start = Instant::now();
+        let (cases, error) = match self.subject(test) {
+            Ok(Some(subject)) => (self.cases(test, &subject, session), None),
+            Ok(None) => (Vec::new(), None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        TestResult { name, error, skipped: false, runtime: start.elapsed(), cases }
+    }
+
+    fn cases(&self, test: &Test, subject: &Subject, session: &mut Session) -> Vec<CaseResult> {
+        test.cases
+            .iter()
+            .map(|case| {
+                let name = case.name.to_string();
+                if case.skip || !self.filter.matches_case(&test.name, &case.name) {
+                    return CaseResult { name, skipped: true, ..CaseResult::default() };
+                }
+                let start = Instant::now();
+                let ran = case::run(case, subject, self.folder, session);
+                CaseResult {
+                    name,
+                    error: ran.err(),
+                    skipped: false,
+                    runtime: start.elapsed(),
+                    trace: session.outside.take_notes().filter(|_| self.trace),
+                    print: session.outside.take_printed(),
+                }
+            })
+            .collect()
+    }
+
+    /// Loads what a test is about; `None` when its constraint was refused, as it had to be.
+    fn subject(&self, test: &Test) -> Result<Option<Subject>, String> {
+        let mut policies = Policies::default();
+        let is_complete = !test.template.is_empty() || !test.constraint.is_empty();
+        // Mutators and ModRules can be tested without a constraint on what they make.
+        if is_complete || !test.changes_objects() {
+            if test.template.is_empty() {
+                return Err("invalid Suite: missing template".to_owned());
+            }
+            policies.add_template(self.files.template(&beside(self.folder, &test.template))?);
+            if test.constraint.is_empty() {
+                return Err("invalid Suite: missing constraint".to_owned());
+            }
+            let added = self.add_constraint(&mut policies, &test.constraint);
+            if test.invalid {
+                return invalid(added).map(|()| None);
+            }
+            added.map_err(|refused| match refused {
+                Refused::Unread(error) => error,
+                Refused::Constraint(error) => error.to_string(),
+            })?;
+        }
+        let expansion = match test.expansion.as_str() {
+            "" => None,
+            file => Some(self.expansion(file)?),
+        };
+        let pipeline = match test.changes_objects() {
+            true => Some(Pipeline::load(test, self.folder)?),
+            false => None,
+        };
+        Ok(Some(Subject { policies, expansion, pipeline }))
+    }
+
+    fn add_constraint(&self, policies: &mut Policies, file: &str) -> Result<(), Refused> {
+        let path = beside(self.folder, file);
+        let quoted = gofmt::quote(&path);
+        let text = read(&path)
+            .map_err(|error| Refused::Unread(format!("reading Constraint from {quoted}: {error}")))?;
+        let resource = first(&text).map_err(|error| {
+            Refused::Unread(format!("adding constraint: parsing Constraint from {quoted}: {error}"))
+        })?;
+        if !is_constraint(&resource) {
+            return Err(Refused::Unread("not a Constraint".to_owned()));
+        }
+        policies.add_constraint(&resource).map_err(Refused::Constraint)
+    }
+
+    fn expansion(&self, file: &str) -> Result<ExpansionSystem, String> {
+        let path = beside(self.folder, file);
+        let resources = objects(&path)?;
+        if !resources.iter().all(ExpansionTemplate::is_expansion_template) {
+            return Err(format!("not an Expansion Template: {}", gofmt::quote(&path)));
+        }
+        let resources: Vec<&Value> = resources.iter().collect();
+        expansion_templates(&resources).map_err(|(_, error)| error)
+    }
+}
+
+/// Why there is no constraint.
+enum Refused {
+    Unread(String),
+    Constraint(ConstraintError),
+}
+
+/// Whether a constraint was refused as `invalid: true` asks.
+fn invalid(added: Result<(), Refused>) -> Result<(), String> {
+    const WANTED: &str = "constraint should have failed schema validation";
+    let error = match added {
+        Err(Refused::Constraint(ConstraintError::Schema(_))) => return Ok(()),
+        Ok(()) => return Err(WANTED.to_owned()),
+        Err(Refused::Unread(error)) => error,
+        Err(Refused::Constraint(error)) => error.to_string(),
+    };
+    Err(format!("{WANTED}: got error {error} but want schema validation failed"))
+}

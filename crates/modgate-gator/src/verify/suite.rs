@@ -1,0 +1,155 @@
+//! Suite files as they are written.
+
+use modgate_value::{DecodeError, Str, Value};
+use serde::{Deserialize, Deserializer, de};
+
+/// API group of suites.
+pub(super) const GROUP: &str = "test.gatekeeper.sh";
+/// Kind of suites.
+pub(super) const KIND: &str = "Suite";
+
+/// A list of tests.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Suite {
+    /// Whether nothing of it is run.
+    #[serde(deserialize_with = "or_default")]
+    pub skip: bool,
+    /// Its tests.
+    #[serde(deserialize_with = "or_default")]
+    pub tests: Vec<Test>,
+}
+
+/// One policy and what it must do. File names are relative to the suite.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Test {
+    /// What it is called.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Str,
+    /// File of the ConstraintTemplate.
+    #[serde(deserialize_with = "or_default")]
+    pub template: Str,
+    /// File of the constraint.
+    #[serde(deserialize_with = "or_default")]
+    pub constraint: Str,
+    /// File of ExpansionTemplates; empty for none.
+    #[serde(deserialize_with = "or_default")]
+    pub expansion: Str,
+    /// Whether the constraint must violate the template's schema.
+    #[serde(deserialize_with = "or_default")]
+    pub invalid: bool,
+    /// Whether it is not run.
+    #[serde(deserialize_with = "or_default")]
+    pub skip: bool,
+    /// Objects, and what must be found.
+    #[serde(deserialize_with = "or_default")]
+    pub cases: Vec<Case>,
+    /// Files of mutators that run over each object first. Ours.
+    pub mutators: Option<Vec<Str>>,
+    /// Files of ModRules that run after the mutators. Ours.
+    pub modrules: Option<Vec<Str>>,
+}
+
+/// One object and what must be found about it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Case {
+    /// What it is called.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Str,
+    /// File of the object, or of an AdmissionReview.
+    #[serde(deserialize_with = "or_default")]
+    pub object: Str,
+    /// Files of referential data.
+    #[serde(deserialize_with = "or_default")]
+    pub inventory: Vec<Str>,
+    /// What must be found.
+    #[serde(deserialize_with = "or_default")]
+    pub assertions: Vec<Assertion>,
+    /// Whether it is not run.
+    #[serde(deserialize_with = "or_default")]
+    pub skip: bool,
+    /// What is done to the object: `CREATE` where nothing is said. Ours, as all that follow.
+    pub operation: Option<Str>,
+    /// File of the object's Namespace.
+    pub namespace: Option<Str>,
+    /// File of the object after mutators and ModRules, or the object itself.
+    pub expected: Option<Value>,
+    /// The JSON Patch from the object to what mutators and ModRules make of it.
+    pub patch: Option<Value>,
+    /// A pattern for the message with which mutators or ModRules refuse the object.
+    pub rejected: Option<Str>,
+    /// Whether a second pass must change nothing; true where nothing is said.
+    pub idempotent: Option<bool>,
+}
+
+/// How many violations with which message there must be.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Assertion {
+    /// How many; at least one where nothing is said.
+    pub violations: Option<Violations>,
+    /// A pattern for the messages that count; none or empty for all.
+    pub message: Option<Str>,
+}
+
+/// `violations` of an assertion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Violations {
+    /// `yes`, `no`, or something that is neither.
+    Word(Str),
+    /// Exactly so many.
+    Count(i32),
+}
+
+impl Suite {
+    /// Reads a suite; members nobody knows are ignored.
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type.
+    pub fn from_value(value: &Value) -> Result<Self, DecodeError> {
+        Self::deserialize(value)
+    }
+}
+
+impl Test {
+    /// Whether it is about policies that change objects, which only our suites have.
+    pub fn changes_objects(&self) -> bool {
+        self.mutators.is_some() || self.modrules.is_some()
+    }
+}
+
+impl<'de> Deserialize<'de> for Violations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Violations;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number of violations, `yes` or `no`")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Violations, E> {
+                Ok(Violations::Word(text.into()))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Violations, E> {
+                i32::try_from(number)
+                    .map(Violations::Count)
+                    .map_err(|_| E::custom(format!("{number} is too large")))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// `null` is what is missing.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
