@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, rc::Rc};
 
+pub(crate) use modgate_value::gofmt::quote_bytes as quote;
+
 use crate::unicode;
 
 /// A Go string. Nearly always UTF-8; `b64dec` and byte slicing can make it anything.
@@ -66,40 +68,6 @@ impl From<String> for Text<'_> {
 impl<'a> From<&'a str> for Text<'a> {
     fn from(text: &'a str) -> Self {
         Self::Ref(text)
-    }
-}
-
-/// `strconv.Quote`.
-pub(crate) fn quote(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len() + 2);
-    out.push('"');
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            quote_into(character, &mut out);
-        }
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out.push('"');
-    out
-}
-
-fn quote_into(character: char, out: &mut String) {
-    match character {
-        '"' => out.push_str("\\\""),
-        '\\' => out.push_str("\\\\"),
-        '\u{7}' => out.push_str("\\a"),
-        '\u{8}' => out.push_str("\\b"),
-        '\u{c}' => out.push_str("\\f"),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        '\u{b}' => out.push_str("\\v"),
-        _ if unicode::is_print(character) => out.push(character),
-        '\0'..' ' | '\u{7f}' => out.push_str(&format!("\\x{:02x}", u32::from(character))),
-        '\u{80}'..='\u{ffff}' => out.push_str(&format!("\\u{:04x}", u32::from(character))),
-        _ => out.push_str(&format!("\\U{:08x}", u32::from(character))),
     }
 }
 

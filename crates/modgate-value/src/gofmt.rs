@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 pub use printf::{Arg, sprint, sprintf, sprintln};
 pub(crate) use quote::go_syntax;
-pub use quote::{append_quoted, quote};
+pub use quote::{append_quoted, quote, quote_bytes};
 
 use crate::{Value, gofloat};
 

@@ -12,9 +12,9 @@ use modgate_api::{
 use modgate_select::{Expr, PatchSelect};
 use modgate_template::{Template, preprocess};
 use modgate_value::{
-    Budget, Str, Value,
+    Str, Value,
     diag::Span,
-    gofmt::{self, Arg},
+    gofmt::quote,
     regex::GoRegex,
     yaml,
 };
@@ -254,11 +254,6 @@ impl FieldError {
             help: self.help,
         }
     }
-}
-
-/// A text quoted as Go's `%q` does.
-pub(crate) fn quote(text: &str) -> String {
-    gofmt::sprintf("%q", &[Arg::String(text.into())], &Budget::unlimited()).unwrap_or_default()
 }
 
 /// Compiles a rule; also returns what its author may not have meant (verdicts W).

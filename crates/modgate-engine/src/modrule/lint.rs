@@ -1,9 +1,9 @@
 //! What loads but probably does not do what its author thinks: the verdicts W of section 9.
 
 use modgate_api::{meta::Operation, modrule::ModRule};
-use modgate_value::Value;
+use modgate_value::{Value, gofmt::quote};
 
-use super::compile::{Action, CompiledModRule, PatchValue, Test, quote};
+use super::compile::{Action, CompiledModRule, PatchValue, Test};
 use crate::{EngineConfig, PolicyId, PolicySource, Problem, Severity};
 
 /// The warnings about a rule, in the order of its fields.

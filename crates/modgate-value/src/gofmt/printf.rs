@@ -653,7 +653,7 @@ impl<'b> Printer<'b> {
             Ok(text) if self.spec.sharp && quote::can_backquote(text) => format!("`{text}`"),
             _ => {
                 let quoting = if self.spec.plus { Quoting::Ascii } else { Quoting::Printable };
-                quote::quote_bytes(bytes, quoting)
+                quote::quote_as(bytes, quoting)
             }
         };
         self.pad(&text)

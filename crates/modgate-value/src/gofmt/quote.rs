@@ -31,12 +31,17 @@ pub fn append_quoted(text: &str, out: &mut String) {
         out.push_str(text);
         out.push('"');
     } else {
-        out.push_str(&quote_bytes(text.as_bytes(), Quoting::Printable));
+        out.push_str(&quote_bytes(text.as_bytes()));
     }
 }
 
+/// `strconv.Quote` of a Go string, which need not be UTF-8.
+pub fn quote_bytes(bytes: &[u8]) -> String {
+    quote_as(bytes, Quoting::Printable)
+}
+
 /// `strconv.Quote` and `strconv.QuoteToASCII`.
-pub(super) fn quote_bytes(bytes: &[u8], quoting: Quoting) -> String {
+pub(super) fn quote_as(bytes: &[u8], quoting: Quoting) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
     for chunk in bytes.utf8_chunks() {
