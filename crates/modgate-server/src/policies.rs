@@ -3,6 +3,9 @@
 //! A file that cannot be read any more keeps its last good documents, and a policy that does not
 //! compile any more its last good version ([`OnError::Keep`]): a half-edited file must not open a
 //! gap. Both are reported once per change.
+//!
+//! Objects that are no policies stand in for a cluster: Namespaces and Nodes wherever they are, and
+//! everything in the files for objects as what policies see in `data.inventory`.
 
 mod outside;
 mod world;
@@ -18,22 +21,23 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use modgate_engine::{
-    Change, EngineConfig, OnError, PolicyId, Snapshot, Update,
+    Change, EngineConfig, OnError, PolicyId, PolicySource, Snapshot, Update,
     api::{
         admission::AdmissionReview,
-        meta,
+        constraints, meta,
         modrule::{self, ModRule},
     },
     constraint::Inventory,
 };
 use modgate_value::{
-    Str,
+    Str, Value,
     diag::{Diagnostic, Severity, Source},
 };
 
 use crate::{
     files::{FileWatch, Fingerprint},
     manifest::{self, Manifest},
+    providers::Providers,
     telemetry::metrics::Metrics,
 };
 
@@ -46,7 +50,8 @@ pub struct PolicyFiles {
     /// Files and folders with policies. Namespaces and Nodes in them count as objects, and
     /// AdmissionReviews as examples.
     pub policies: Vec<PathBuf>,
-    /// Files and folders with further Namespaces and Nodes.
+    /// Files and folders with objects: further Namespaces and Nodes, and all that policies see as
+    /// `data.inventory`.
     pub objects: Vec<PathBuf>,
 }
 
@@ -192,6 +197,7 @@ impl PolicyStore {
 
     fn apply(&mut self, sources: &BTreeMap<Str, Source>, findings: &mut Vec<Diagnostic>) {
         let mut objects = Objects::default();
+        let mut inventory = Inventory::default();
         let mut wanted: BTreeMap<PolicyId, (Reading, &Manifest)> = BTreeMap::new();
         let mut changes = Vec::new();
         for file in self.seen.values() {
@@ -203,13 +209,20 @@ impl PolicyStore {
                         findings.push(manifest.finding(finding, source));
                     }
                 };
-                if objects.take(&manifest.object) || AdmissionReview::is_review(&manifest.object) {
+                if AdmissionReview::is_review(&manifest.object) {
                     continue;
                 }
+                let is_reference = objects.take(&manifest.object);
                 if !file.holds_policies {
+                    if let Err(error) = inventory.insert(without_managed_fields(&manifest.object)) {
+                        report(findings, Diagnostic::warning(format!("{error}, skipped")));
+                    }
                     continue;
                 }
-                if !ModRule::is_modrule(&manifest.object) {
+                if is_reference {
+                    continue;
+                }
+                if !Snapshot::takes(&manifest.object) {
                     if let Some(finding) = not_a_policy(manifest) {
                         report(findings, finding);
                     }
@@ -237,7 +250,8 @@ impl PolicyStore {
                 changes.push(Change::Upsert((*manifest).clone().into_policy()));
             }
         }
-        self.broken.retain(|id| wanted.contains_key(id));
+        // What is said of constraints depends on their templates, too.
+        self.broken.retain(|id| wanted.contains_key(id) && id.group != constraints::GROUP);
         self.given = wanted.into_iter().map(|(id, (reading, _))| (id, reading)).collect();
         let Update { snapshot, problems } = self.world.snapshot.apply(changes, OnError::Keep);
         for problem in &problems {
@@ -246,9 +260,24 @@ impl PolicyStore {
             }
             findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
         }
-        let inventory = self.world.inventory.clone();
+        self.broken.extend(snapshot.constraints().outdated().map(PolicySource::id));
         self.world = Arc::new(World { snapshot, objects, inventory });
     }
+}
+
+/// Who manages which field of an object is of no use to a policy, and often most of its size.
+fn without_managed_fields(object: &Value) -> Value {
+    let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let (Some(mut root), Some(metadata)) = (members(Some(object)), members(object.get("metadata")))
+    else {
+        return object.clone();
+    };
+    if metadata.get("managedFields").is_none() {
+        return object.clone();
+    }
+    let kept: Value = metadata.iter().filter(|(key, _)| key != "managedFields").cloned().collect();
+    root.insert("metadata", kept);
+    root.into()
 }
 
 /// What a file holds.
@@ -271,9 +300,10 @@ impl Content {
     }
 }
 
+/// ModRules without a namespace live in the default one; other policies have none.
 fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
     let mut id = PolicyId::of_object(&manifest.object);
-    if id.namespace.is_empty() {
+    if id.namespace.is_empty() && ModRule::is_modrule(&manifest.object) {
         id.namespace.clone_from(&config.default_namespace);
     }
     id
@@ -302,23 +332,46 @@ fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
         }
         _ => return None,
     };
-    let help = format!("policies are of kind `{}` in `{}`", modrule::KIND, modrule::API_VERSION);
+    let help = format!(
+        "policies are of kind `{}` in `{}`, `ConstraintTemplate` in `templates.gatekeeper.sh/v1`, of \
+         the kinds these make in `constraints.gatekeeper.sh/v1beta1`, or mutators and other kinds of \
+         Gatekeeper's",
+        modrule::KIND,
+        modrule::API_VERSION
+    );
     Some(Diagnostic::warning(message).help(help))
 }
 
 /// The world every request sees; none until the policies were read for the first time.
 #[derive(Debug, Default)]
-pub struct Current(ArcSwapOption<World>);
+pub struct Current {
+    world: ArcSwapOption<World>,
+    providers: Option<Arc<Providers>>,
+}
 
 impl Current {
+    /// No world yet; external data comes from `providers`, which follow it.
+    pub fn with_providers(providers: Arc<Providers>) -> Self {
+        Self { world: ArcSwapOption::empty(), providers: Some(providers) }
+    }
+
     /// The newest world.
     pub fn load(&self) -> Option<Arc<World>> {
-        self.0.load_full()
+        self.world.load_full()
+    }
+
+    /// Where external data comes from; `None` when that is off.
+    pub fn providers(&self) -> Option<&Arc<Providers>> {
+        self.providers.as_ref()
     }
 
     /// Replaces the world for all requests that come from now on.
     pub fn store(&self, world: Arc<World>) {
-        self.0.store(Some(world));
+        // A policy that is in force finds the providers it asks.
+        if let Some(providers) = &self.providers {
+            providers.replace(world.snapshot.providers().values());
+        }
+        self.world.store(Some(world));
     }
 }
 

@@ -131,7 +131,7 @@ impl Providers {
     }
 
     /// What one review asks with; nothing is waited for longer than until `deadline`.
-    pub fn asking(self: &Arc<Self>, deadline: Instant) -> Asking {
+    pub fn asking(self: &Arc<Self>, deadline: Instant) -> Asking<'static> {
         Asking::new(Arc::clone(self), deadline)
     }
 

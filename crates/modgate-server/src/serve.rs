@@ -4,9 +4,10 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use modgate_engine::EngineConfig;
 use modgate_value::diag::Diagnostic;
+use rustls::client::ResolvesClientCert;
 use tokio::{
     net::TcpListener,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     signal,
     sync::{mpsc, watch},
     task::JoinSet,
@@ -17,6 +18,7 @@ use crate::{
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
     policies::{self, Current, PolicyFiles, PolicyStore},
+    providers::{DEFAULT_CACHE_TTL, Providers, ProvidersConfig},
     telemetry::metrics::Metrics,
     tls::{CertificateError, CertificateSource, Certificates},
     webhook::{App, Evaluators, GatekeeperConfig, RequestLimits, Routes, processors, router},
@@ -39,6 +41,8 @@ pub struct ServeConfig {
     pub gatekeeper: GatekeeperConfig,
     /// How many requests are evaluated at the same time.
     pub evaluators: usize,
+    /// How long Rego is given an answer of a provider again; `None` leaves external data out.
+    pub external_data: Option<Duration>,
     /// How often files are looked at.
     pub poll: Duration,
     /// How long requests may go on after a signal to stop.
@@ -56,6 +60,7 @@ impl ServeConfig {
             limits: RequestLimits::default(),
             gatekeeper: GatekeeperConfig::default(),
             evaluators: processors(),
+            external_data: Some(DEFAULT_CACHE_TTL),
             poll: POLL_INTERVAL,
             grace: Duration::from_secs(10),
         }
@@ -142,7 +147,14 @@ impl Server {
         let certificates = Certificates::load(&config.certificate)?;
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
         let app = Arc::new(App {
-            current: Arc::new(Current::default()),
+            current: Arc::new(match config.external_data {
+                Some(cache_ttl) => {
+                    let identity: Arc<dyn ResolvesClientCert> = certificates.clone();
+                    let config = ProvidersConfig { cache_ttl, identity: Some(identity) };
+                    Current::with_providers(Providers::new(config, Handle::current()))
+                }
+                None => Current::default(),
+            }),
             metrics: Arc::new(Metrics::new()),
             evaluators: Evaluators::new(config.evaluators),
             limits: config.limits.clone(),

@@ -10,6 +10,7 @@ mod record;
 mod violation;
 
 pub use evaluators::Evaluators;
+pub(crate) use evaluators::Turn;
 pub(crate) use evaluators::processors;
 pub use gatekeeper::{GatekeeperConfig, OnFailure};
 
@@ -50,10 +51,12 @@ pub(crate) enum Webhook {
     Admit,
     /// Gatekeeper's webhook for the label that exempts namespaces.
     AdmitLabel,
+    /// Gatekeeper's mutating webhook.
+    ApplyMutators,
 }
 
 impl Webhook {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Dragnet,
         Self::PodBinding,
         Self::DefaultModRule,
@@ -62,6 +65,7 @@ impl Webhook {
         Self::Validate,
         Self::Admit,
         Self::AdmitLabel,
+        Self::ApplyMutators,
     ];
 
     /// Where it is served; also its name in metrics.
@@ -75,12 +79,13 @@ impl Webhook {
             Self::Validate => "/validate",
             Self::Admit => "/v1/admit",
             Self::AdmitLabel => "/v1/admitlabel",
+            Self::ApplyMutators => "/v1/mutate",
         }
     }
 
     /// Whether it is one of Gatekeeper's.
     const fn is_gatekeepers(self) -> bool {
-        matches!(self, Self::Admit | Self::AdmitLabel)
+        matches!(self, Self::Admit | Self::AdmitLabel | Self::ApplyMutators)
     }
 
     /// What becomes of a request that we fail to decide.
@@ -90,7 +95,8 @@ impl Webhook {
             Self::DefaultModRule | Self::ValidateModRule | Self::Mutate | Self::Validate => {
                 Failure::Http
             }
-            Self::Admit | Self::AdmitLabel => match app.gatekeeper.on_failure {
+            Self::Admit | Self::AdmitLabel | Self::ApplyMutators => match app.gatekeeper.on_failure
+            {
                 OnFailure::Deny => Failure::Deny,
                 OnFailure::FailurePolicy => Failure::Http,
             },

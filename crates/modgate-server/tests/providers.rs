@@ -58,7 +58,7 @@ impl Setup {
     }
 
     /// A review that has 20 seconds.
-    fn asking(&self) -> Asking {
+    fn asking(&self) -> Asking<'static> {
         within(&self.providers, Duration::from_secs(20))
     }
 
@@ -81,11 +81,11 @@ impl Setup {
     }
 }
 
-fn within(providers: &Arc<Providers>, time: Duration) -> Asking {
+fn within(providers: &Arc<Providers>, time: Duration) -> Asking<'static> {
     providers.asking(tokio::time::Instant::now() + time)
 }
 
-fn rego(asking: &Asking, provider: &str, keys: Vec<Value>) -> String {
+fn rego(asking: &Asking<'_>, provider: &str, keys: Vec<Value>) -> String {
     let argument: Value =
         [("provider", Value::from(provider)), ("keys", keys.into())].into_iter().collect();
     external_data(&[argument], asking).expect("an argument").to_json()

@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use modgate_engine::template::{self, Refused};
+use modgate_engine::{
+    rego::builtins,
+    template::{self, Refused},
+};
 use modgate_value::Clock;
 use rustls::crypto::ring;
 
@@ -69,6 +72,20 @@ impl template::Host for Outside {
         answered
             .recv_timeout(LOOKUP_PATIENCE)
             .map_err(|_| Refused::new("the host name was not resolved in time"))
+    }
+}
+
+/// What Rego's impure built-ins get. There is no network for policies but through providers.
+impl builtins::Host for Outside {
+    fn now_ns(&self) -> Option<i64> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_nanos()).ok()
+    }
+
+    fn random(&self) -> Option<u64> {
+        let mut bytes = [0; 8];
+        template::Host::random_bytes(self, &mut bytes).ok()?;
+        Some(u64::from_le_bytes(bytes))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modgate_engine::{Host, HostError, Snapshot, constraint::Inventory, template};
+use modgate_engine::{Host, HostError, Snapshot, constraint::Inventory, rego::builtins, template};
 use modgate_value::{Clock, Str, Value};
 
 use super::outside::Outside;
@@ -50,6 +50,10 @@ impl Host for Objects {
     }
 
     fn templates(&self) -> &dyn template::Host {
+        &Outside
+    }
+
+    fn policies(&self) -> &dyn builtins::Host {
         &Outside
     }
 

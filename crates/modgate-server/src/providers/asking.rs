@@ -14,6 +14,7 @@ use modgate_engine::{
 use modgate_value::{Clock, Str};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
     time::Instant,
 };
 
@@ -22,22 +23,29 @@ use super::{
     call::{Answered, Endpoint},
     now,
 };
+use crate::webhook::Turn;
 
 /// How much longer than its deadline a call is waited for; its own error is the better one.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// What one review asks providers with.
 #[derive(Debug)]
-pub struct Asking {
+pub struct Asking<'t> {
     providers: Arc<Providers>,
     began: Instant,
     deadline: Instant,
     waited: Cell<Duration>,
+    turn: Option<&'t Turn>,
 }
 
-impl Asking {
+impl<'t> Asking<'t> {
     pub(super) fn new(providers: Arc<Providers>, deadline: Instant) -> Self {
-        Self { providers, began: Instant::now(), deadline, waited: Cell::default() }
+        Self { providers, began: Instant::now(), deadline, waited: Cell::default(), turn: None }
+    }
+
+    /// Gives this turn back while answers are waited for.
+    pub(crate) fn pausing(self, turn: &'t Turn) -> Self {
+        Self { turn: Some(turn), ..self }
     }
 
     /// How long answers have been waited for so far.
@@ -73,7 +81,7 @@ impl Asking {
     fn wait(&self, calls: Vec<Call>) -> Vec<(Str, Answered)> {
         let began = Instant::now();
         let until = self.deadline + GRACE;
-        let answers = in_place(|| {
+        let collect = || {
             calls
                 .into_iter()
                 .map(|Call { name, answer }| {
@@ -85,7 +93,12 @@ impl Asking {
                     (name, answered)
                 })
                 .collect()
-        });
+        };
+        let answers = match (may_block(), self.turn) {
+            (true, Some(turn)) => block_in_place(|| turn.pause(until, collect)),
+            (true, None) => block_in_place(collect),
+            (false, _) => collect(),
+        };
         self.waited.set(self.waited.get() + began.elapsed());
         answers
     }
@@ -98,7 +111,7 @@ struct Call {
 }
 
 /// Rego's `external_data` (6.4).
-impl ExternalData for Asking {
+impl ExternalData for Asking<'_> {
     fn query(&self, provider: &str, keys: &[Str]) -> Result<Responses, Unanswered> {
         let (mut items, unknown) = match &self.providers.cache {
             Some(cache) => cache.look_up(provider, keys, now()),
@@ -123,7 +136,7 @@ impl ExternalData for Asking {
 }
 
 /// Mutators (6.5): always asked, never cached.
-impl modgate_engine::mutation::Providers for Asking {
+impl modgate_engine::mutation::Providers for Asking<'_> {
     fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
         if self.providers.identity.is_none() {
             return Err(NO_CLIENT_CERTIFICATE.to_owned());
@@ -144,16 +157,14 @@ impl modgate_engine::mutation::Providers for Asking {
 
 /// Stands still while answers are waited for: an evaluation's budget is for its own work, waiting
 /// has a deadline of its own.
-impl Clock for Asking {
+impl Clock for Asking<'_> {
     fn now(&self) -> Duration {
         self.began.elapsed().saturating_sub(self.waited.get())
     }
 }
 
-/// Blocks without holding up whatever else this thread of a runtime would do.
-fn in_place<T>(wait: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
-        _ => wait(),
-    }
+/// Whether this thread is one of a runtime that can hand on whatever else it would do.
+fn may_block() -> bool {
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }

@@ -10,23 +10,27 @@ use modgate_value::{Budget, Clock, Value};
 
 use super::Asking;
 
-/// What `inner` knows, with external data from `asking` and a clock that does not count the time
-/// spent on waiting for it.
+/// What `inner` knows, with external data and a clock that does not count the time spent on waiting
+/// for it.
 pub struct WithProviders<'h> {
     inner: &'h dyn Host,
-    asking: Asking,
+    /// `None` when external data is off.
+    asking: Option<Asking<'h>>,
 }
 
 impl<'h> WithProviders<'h> {
     /// A host for one review.
-    pub fn new(inner: &'h dyn Host, asking: Asking) -> Self {
+    pub fn new(inner: &'h dyn Host, asking: Option<Asking<'h>>) -> Self {
         Self { inner, asking }
     }
 }
 
 impl Host for WithProviders<'_> {
     fn clock(&self) -> &dyn Clock {
-        &self.asking
+        match &self.asking {
+            Some(asking) => asking,
+            None => self.inner.clock(),
+        }
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
@@ -46,7 +50,10 @@ impl Host for WithProviders<'_> {
     }
 
     fn providers(&self) -> &dyn mutation::Providers {
-        &self.asking
+        match &self.asking {
+            Some(asking) => asking,
+            None => self.inner.providers(),
+        }
     }
 }
 
@@ -77,8 +84,8 @@ impl builtins::Host for WithProviders<'_> {
     }
 
     fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
-        match name {
-            FUNCTION => Some(external_data(args, &self.asking)),
+        match &self.asking {
+            Some(asking) if name == FUNCTION => Some(external_data(args, asking)),
             _ => self.inner.policies().call(name, args),
         }
     }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use axum::{body::to_bytes, extract::Request, http::StatusCode, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
-    Decision, Review,
+    Decision, Host, Review,
     api::admission::{AdmissionResponse, AdmissionReview, ReviewVersion},
-    gatekeeper::Outcome,
+    gatekeeper::{MutationStatus, Outcome},
     jsonpatch,
 };
 use modgate_value::{Str, Value};
@@ -16,7 +16,7 @@ use super::{
     App, Failure, RequestLimits, Webhook, content_type, gatekeeper, is_json, modrule, record,
     respond,
 };
-use crate::policies::World;
+use crate::{policies::World, providers::WithProviders};
 
 /// Answers one request to `webhook`.
 pub(super) async fn answer(app: &App, webhook: Webhook, request: Request) -> Response {
@@ -109,6 +109,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         return Answer::malformed(Head::default(), StatusCode::BAD_REQUEST, message);
     }
     let patience = patience(&request, &app.limits);
+    let deadline = tokio::time::Instant::from_std(started + patience);
     let limit = webhook.body_bytes(&app.limits);
     let body = match tokio::time::timeout(patience, to_bytes(request.into_body(), limit)).await {
         Ok(Ok(body)) => body,
@@ -124,9 +125,12 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     let mut head = Head::default();
     let outcome = app
         .evaluators
-        .run(patience, || {
+        .run(patience, |turn| {
             let started = Instant::now();
-            let answer = evaluate(app, webhook, &world, &body, &mut head);
+            let providers = app.current.providers();
+            let asking = providers.map(|all| all.asking(deadline).pausing(turn));
+            let host = WithProviders::new(&world.objects, asking);
+            let answer = evaluate(app, webhook, &world, &host, &body, &mut head);
             app.metrics.evaluated(webhook, started.elapsed());
             answer
         })
@@ -140,7 +144,12 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
             "review failed"
         );
         let message = if webhook.is_gatekeepers() {
-            app.metrics.validated(Outcome::Error, false, started.elapsed());
+            let took = started.elapsed();
+            match webhook {
+                Webhook::Admit => app.metrics.validated(Outcome::Error, false, took),
+                Webhook::ApplyMutators => app.metrics.mutated(MutationStatus::Error, None, took),
+                _ => {}
+            }
             gatekeeper::failure(&error)
         } else {
             error.to_string()
@@ -159,7 +168,14 @@ fn patience(request: &Request, limits: &RequestLimits) -> Duration {
     seconds.unwrap_or(limits.time).min(limits.time)
 }
 
-fn evaluate(app: &App, webhook: Webhook, world: &World, body: &[u8], head: &mut Head) -> Answer {
+fn evaluate(
+    app: &App,
+    webhook: Webhook,
+    world: &World,
+    host: &dyn Host,
+    body: &[u8],
+    head: &mut Head,
+) -> Answer {
     let bad_request = |head: &Head, message: String| {
         Answer::malformed(head.clone(), StatusCode::BAD_REQUEST, message)
     };
@@ -183,11 +199,15 @@ fn evaluate(app: &App, webhook: Webhook, world: &World, body: &[u8], head: &mut 
             decided(app, webhook, &review, world.snapshot.validate(&review, &world.objects))
         }
         Webhook::PodBinding => decided(app, webhook, &review, modrule::bind_pod(&review)),
-        Webhook::Admit => match gatekeeper::admit(app, &review, world) {
+        Webhook::Admit => match gatekeeper::admit(app, &review, world, host) {
             Ok(response) => response,
             Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
         },
         Webhook::AdmitLabel => gatekeeper::label(app, &review),
+        Webhook::ApplyMutators => match gatekeeper::mutate(app, &review, world, host) {
+            Ok(response) => response,
+            Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
+        },
     };
     Answer::review(head.version, &AdmissionResponse { uid: head.uid.clone(), ..response })
 }

@@ -37,7 +37,7 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
     };
     let answered = app
         .evaluators
-        .run(limits.time, || {
+        .run(limits.time, |_| {
             let request = if json {
                 Value::from_json(&body).map_err(|error| error.to_string())?
             } else {

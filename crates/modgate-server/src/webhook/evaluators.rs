@@ -1,12 +1,19 @@
 //! Turns for evaluation, and what happens when one goes wrong.
 
 use std::{
+    cell::Cell,
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
-use tokio::sync::Semaphore;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
 
 /// Evaluations that may run at the same time.
 ///
@@ -20,7 +27,7 @@ use tokio::sync::Semaphore;
 ///
 /// [`runtime`]: crate::runtime
 #[derive(Debug)]
-pub struct Evaluators(Semaphore);
+pub struct Evaluators(Arc<Semaphore>);
 
 /// Why an evaluation gave no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,27 +47,59 @@ impl Evaluators {
 
     /// `turns` at the same time.
     pub fn new(turns: usize) -> Self {
-        Self(Semaphore::new(turns))
+        Self(Arc::new(Semaphore::new(turns)))
     }
 
-    /// Runs `evaluate` when there is a turn.
+    /// Runs `evaluate` when there is a turn, which it may give back while it waits.
     pub(crate) async fn run<T>(
         &self,
         patience: Duration,
-        evaluate: impl FnOnce() -> T,
+        evaluate: impl FnOnce(&Turn) -> T,
     ) -> Result<T, EvaluationError> {
-        let turn = match self.0.try_acquire() {
+        let turn = match Arc::clone(&self.0).try_acquire_owned() {
             Ok(turn) => turn,
-            Err(_) => match tokio::time::timeout(patience, self.0.acquire()).await {
-                Ok(Ok(turn)) => turn,
-                // The semaphore is never closed, so only time can have run out.
-                Ok(Err(_)) | Err(_) => return Err(EvaluationError::Busy(patience)),
-            },
+            Err(_) => {
+                match tokio::time::timeout(patience, Arc::clone(&self.0).acquire_owned()).await {
+                    Ok(Ok(turn)) => turn,
+                    // The semaphore is never closed, so only time can have run out.
+                    Ok(Err(_)) | Err(_) => return Err(EvaluationError::Busy(patience)),
+                }
+            }
         };
+        let turn = Turn { evaluators: Arc::clone(&self.0), permit: Cell::new(Some(turn)) };
         // Policies and objects live in immutable values, so nothing can be left half-changed.
-        let outcome = catch_unwind(AssertUnwindSafe(evaluate));
+        let outcome = catch_unwind(AssertUnwindSafe(|| evaluate(&turn)));
         drop(turn);
         outcome.map_err(|_| EvaluationError::Panicked)
+    }
+}
+
+/// One of the evaluations that may run.
+pub(crate) struct Turn {
+    evaluators: Arc<Semaphore>,
+    permit: Cell<Option<OwnedSemaphorePermit>>,
+}
+
+impl Turn {
+    /// Lets another evaluation run while this one waits for something else, and returns what it
+    /// waited for once there is a turn again, or at `deadline` without one.
+    ///
+    /// To be called where blocking is allowed.
+    pub(crate) fn pause<T>(&self, deadline: Instant, wait: impl FnOnce() -> T) -> T {
+        let held = self.permit.take().is_some();
+        let waited = wait();
+        if held && let Ok(runtime) = Handle::try_current() {
+            let turn = Arc::clone(&self.evaluators).acquire_owned();
+            let again = runtime.block_on(timeout_at(deadline, turn));
+            self.permit.set(again.ok().and_then(Result::ok));
+        }
+        waited
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").finish_non_exhaustive()
     }
 }
 
@@ -76,15 +115,41 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_error_and_frees_its_turn() {
         let evaluators = Evaluators::new(1);
-        let failed: Result<(), _> = evaluators.run(Duration::ZERO, || panic!("on purpose")).await;
+        let failed: Result<(), _> = evaluators.run(Duration::ZERO, |_| panic!("on purpose")).await;
         assert_eq!(failed, Err(EvaluationError::Panicked));
-        assert_eq!(evaluators.run(Duration::ZERO, || 1).await, Ok(1));
+        assert_eq!(evaluators.run(Duration::ZERO, |_| 1).await, Ok(1));
+    }
+
+    /// Two evaluations with one turn: the second runs while the first waits.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_waits_gives_its_turn_back() {
+        let evaluators = Evaluators::new(1);
+        let patience = Duration::from_secs(20);
+        let (ask, asked) = std::sync::mpsc::channel();
+        let (answer, answered) = std::sync::mpsc::channel();
+        let first = evaluators.run(patience, move |turn| {
+            tokio::task::block_in_place(|| {
+                turn.pause(Instant::now() + patience, || {
+                    ask.send(()).expect("the second listens");
+                    answered.recv_timeout(patience).expect("the second answers")
+                })
+            })
+        });
+        let second = async {
+            let answer = answer;
+            let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(patience));
+            asked.await.expect("no panic").expect("the first asks");
+            evaluators.run(patience, |_| answer.send(7).expect("the first listens")).await
+        };
+        let (first, second) = tokio::join!(first, second);
+        assert_eq!((first, second), (Ok(7), Ok(())));
+        assert_eq!(evaluators.0.available_permits(), 1);
     }
 
     #[tokio::test]
     async fn no_turn_in_time() {
         let evaluators = Evaluators::new(0);
         let patience = Duration::from_millis(1);
-        assert_eq!(evaluators.run(patience, || 1).await, Err(EvaluationError::Busy(patience)));
+        assert_eq!(evaluators.run(patience, |_| 1).await, Err(EvaluationError::Busy(patience)));
     }
 }

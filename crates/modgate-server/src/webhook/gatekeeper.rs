@@ -1,12 +1,13 @@
-//! Gatekeeper's webhooks: `/v1/admit` and `/v1/admitlabel`.
+//! Gatekeeper's webhooks: `/v1/admit`, `/v1/admitlabel` and `/v1/mutate`.
 
 use std::{cell::RefCell, time::Instant};
 
 use modgate_engine::{
-    Review,
+    Host, Review,
     api::admission::AdmissionResponse,
     constraint::{Arena, Verdict},
-    gatekeeper::{self, Answer, Installation, Outcome, admit_label},
+    gatekeeper::{self, Answer, Installation, MutationStatus, Outcome, admit_label},
+    jsonpatch,
 };
 
 use super::{App, evaluators::EvaluationError, violation};
@@ -19,6 +20,8 @@ pub struct GatekeeperConfig {
     pub installation: Installation,
     /// Whether every violation is logged (`--log-denies`).
     pub log_denies: bool,
+    /// Whether every mutation is logged (`--log-mutations`).
+    pub log_mutations: bool,
     /// What a failure of ours is answered with.
     pub on_failure: OnFailure,
 }
@@ -46,6 +49,7 @@ pub(super) fn admit(
     app: &App,
     review: &Review,
     world: &World,
+    host: &dyn Host,
 ) -> Result<AdmissionResponse, String> {
     let started = Instant::now();
     let config = &app.gatekeeper;
@@ -55,7 +59,7 @@ pub(super) fn admit(
             &config.installation,
             &world.snapshot,
             &world.inventory,
-            &world.objects,
+            host,
             arena,
         );
         if arena.allocated_bytes() > KEPT_ARENA_BYTES {
@@ -74,6 +78,31 @@ pub(super) fn admit(
 /// Answers `/v1/admitlabel`.
 pub(super) fn label(app: &App, review: &Review) -> AdmissionResponse {
     response(admit_label(review.request(), &app.gatekeeper.installation.exempt))
+}
+
+/// Answers `/v1/mutate`; the error is a failure that `failurePolicy` is to decide about.
+pub(super) fn mutate(
+    app: &App,
+    review: &Review,
+    world: &World,
+    host: &dyn Host,
+) -> Result<AdmissionResponse, String> {
+    let started = Instant::now();
+    let config = &app.gatekeeper;
+    let answer = gatekeeper::mutate(review, &config.installation, &world.snapshot, host);
+    let iterations = answer.mutated.as_ref().map(|mutated| mutated.iterations);
+    app.metrics.mutated(answer.status, iterations, started.elapsed());
+    violation::mutation(review, &answer, config.log_mutations);
+    if answer.status == MutationStatus::Error && config.on_failure == OnFailure::FailurePolicy {
+        return Err(answer.message);
+    }
+    Ok(AdmissionResponse {
+        allowed: answer.allowed,
+        code: answer.code,
+        message: answer.message,
+        patch: (!answer.patch.is_empty()).then(|| jsonpatch::to_value(&answer.patch).to_json()),
+        ..AdmissionResponse::default()
+    })
 }
 
 /// What the original says when an evaluation gave no result (GR-4, SV-3).
