@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use modgate_engine::{Decision, FailureKind, PolicyId, Snapshot, gatekeeper::Outcome as Admitted};
+use modgate_engine::{
+    Decision, FailureKind, PolicyId, Snapshot,
+    gatekeeper::{MutationStatus, Outcome as Admitted},
+};
 use prometheus_client::{
     collector::Collector,
     encoding::{
@@ -316,6 +319,16 @@ impl Metrics {
     /// Counts a request to Gatekeeper's validating webhook.
     pub(crate) fn validated(&self, outcome: Admitted, dry_run: bool, took: Duration) {
         self.gatekeeper.validated(outcome, dry_run, took);
+    }
+
+    /// Counts a request to Gatekeeper's mutating webhook.
+    pub(crate) fn mutated(
+        &self,
+        status: MutationStatus,
+        iterations: Option<usize>,
+        took: Duration,
+    ) {
+        self.gatekeeper.mutated(status, iterations, took);
     }
 
     /// Counts Gatekeeper's policies, as they are from now on.

@@ -1,4 +1,5 @@
-//! One log line per violation, with Gatekeeper's keys (spec `gatekeeper-validation`, 6.4).
+//! One log line per violation or mutation, with Gatekeeper's keys (spec `gatekeeper-validation`,
+//! 6.4; `gatekeeper-mutation…`, 4.3).
 //!
 //! Messages and details may quote the object, so where it is a Secret neither is logged.
 
@@ -6,11 +7,13 @@ use modgate_engine::{
     Review,
     api::{constraints, meta::GroupVersionKind},
     constraint::{Finding, Verdict},
+    gatekeeper::{Mutation, MutationStatus},
 };
 use modgate_value::Value;
 
 /// Gatekeeper's logger name.
 const LOGGER: &str = "webhook";
+const MUTATION_LOGGER: &str = "mutation";
 
 /// The version constraints are stored in.
 const VERSION: &str = "v1beta1";
@@ -71,6 +74,53 @@ pub(super) fn record(review: &Review, verdict: &Verdict, findings: &[Finding], a
             "denied admission: {message}"
         );
     }
+}
+
+/// Logs a mutation that failed, and with `all` each that changed something. Mutators are named, what
+/// they wrote is not.
+pub(super) fn mutation(review: &Review, answer: &Mutation, all: bool) {
+    let request = review.request();
+    if answer.status == MutationStatus::Error {
+        let error =
+            if super::is_secret(review) { "not shown for a Secret" } else { &answer.message };
+        tracing::error!(
+            target: MUTATION_LOGGER,
+            process = "mutation",
+            "request uid" = %request.uid,
+            resource_kind = %request.kind.kind,
+            resource_namespace = %request.namespace,
+            resource_name = %request.name,
+            error,
+            "failed to mutate object"
+        );
+    }
+    let Some(mutated) = answer.mutated.as_ref().filter(|_| all && answer.object.is_some()) else {
+        return;
+    };
+    // Fields have fixed names; nearly all mutations converge in the third pass.
+    let pass = |index: usize| {
+        let pass: Vec<String> =
+            mutated.passes.get(index)?.iter().map(ToString::to_string).collect();
+        Some(pass.join(", "))
+    };
+    tracing::info!(
+        target: MUTATION_LOGGER,
+        process = "mutation",
+        event_type = "mutation_applied",
+        resource_group = %request.kind.group,
+        resource_kind = %request.kind.kind,
+        resource_api_version = %request.kind.version,
+        resource_namespace = %request.namespace,
+        resource_name = %request.name,
+        resource_source_type = "Original",
+        iterations = mutated.passes.len(),
+        iteration_0 = pass(0),
+        iteration_1 = pass(1),
+        iteration_2 = pass(2),
+        iteration_3 = pass(3),
+        iteration_4 = pass(4),
+        "Mutation applied"
+    );
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use modgate_engine::{
     PolicyId, Snapshot,
     api::{
         constraints::{self, EnforcementAction},
-        templates,
+        expansion, externaldata, mutations, templates,
     },
-    gatekeeper::Outcome,
+    gatekeeper::{MutationStatus, Outcome},
 };
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -24,6 +24,13 @@ mod name {
     pub(super) const DURATION: &str = "gatekeeper_validation_request_duration_seconds";
     pub(super) const CONSTRAINTS: &str = "gatekeeper_constraints";
     pub(super) const TEMPLATES: &str = "gatekeeper_constraint_templates";
+    pub(super) const MUTATION_REQUESTS: &str = "gatekeeper_mutation_request_count";
+    pub(super) const MUTATION_DURATION: &str = "gatekeeper_mutation_request_duration_seconds";
+    pub(super) const ITERATIONS: &str = "gatekeeper_mutation_system_iterations";
+    pub(super) const MUTATORS: &str = "gatekeeper_mutators";
+    pub(super) const CONFLICTING: &str = "gatekeeper_mutator_conflicting_count";
+    pub(super) const EXPANSION_TEMPLATES: &str = "gatekeeper_expansion_templates";
+    pub(super) const PROVIDERS: &str = "gatekeeper_providers";
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -48,19 +55,39 @@ struct StatusLabel {
     status: Fixed,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MutationLabel {
+    mutation_status: Fixed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SuccessLabel {
+    success: Fixed,
+}
+
 const ACTIVE: &str = "active";
 const ERROR: &str = "error";
 /// What constraints are counted under whose action nobody knows.
 const UNRECOGNIZED: &str = "unrecognized";
 
-/// The metrics of `/v1/admit`, and of the policies it asks.
+/// The metrics of `/v1/admit` and `/v1/mutate`, and of the policies they ask.
 #[derive(Debug)]
 pub(super) struct GatekeeperMetrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabel, Histogram, fn() -> Histogram>,
     constraints: Family<ConstraintLabels, Gauge>,
     templates: Family<StatusLabel, Gauge>,
+    mutation_requests: Family<MutationLabel, Counter>,
+    mutation_durations: Family<MutationLabel, Histogram, fn() -> Histogram>,
+    iterations: Family<SuccessLabel, Histogram, fn() -> Histogram>,
+    mutators: Family<StatusLabel, Gauge>,
+    conflicting: Gauge,
+    expansion_templates: Family<StatusLabel, Gauge>,
+    providers: Family<StatusLabel, Gauge>,
 }
+
+/// Passes until nothing changed any more.
+const ITERATIONS: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 50.0, 100.0];
 
 impl GatekeeperMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
@@ -69,6 +96,13 @@ impl GatekeeperMetrics {
             durations: Family::new_with_constructor(|| Histogram::new(buckets())),
             constraints: Family::default(),
             templates: Family::default(),
+            mutation_requests: Family::default(),
+            mutation_durations: Family::new_with_constructor(|| Histogram::new(buckets())),
+            iterations: Family::new_with_constructor(|| Histogram::new(ITERATIONS)),
+            mutators: Family::default(),
+            conflicting: Gauge::default(),
+            expansion_templates: Family::default(),
+            providers: Family::default(),
         };
         registry.register(
             name::REQUESTS,
@@ -90,6 +124,33 @@ impl GatekeeperMetrics {
             "ConstraintTemplates by status",
             metrics.templates.clone(),
         );
+        registry.register(
+            name::MUTATION_REQUESTS,
+            "Requests to the mutating webhook by what they came to",
+            metrics.mutation_requests.clone(),
+        );
+        registry.register(
+            name::MUTATION_DURATION,
+            "Time to answer requests to the mutating webhook",
+            metrics.mutation_durations.clone(),
+        );
+        registry.register(
+            name::ITERATIONS,
+            "Passes over the mutators until nothing changed any more",
+            metrics.iterations.clone(),
+        );
+        registry.register(name::MUTATORS, "Mutators by status", metrics.mutators.clone());
+        registry.register(
+            name::CONFLICTING,
+            "Mutators that contradict others, and are not applied",
+            metrics.conflicting.clone(),
+        );
+        registry.register(
+            name::EXPANSION_TEMPLATES,
+            "ExpansionTemplates by status",
+            metrics.expansion_templates.clone(),
+        );
+        registry.register(name::PROVIDERS, "Providers by status", metrics.providers.clone());
         metrics
     }
 
@@ -109,6 +170,24 @@ impl GatekeeperMetrics {
         self.durations.get_or_create(&label).observe(took.as_secs_f64());
     }
 
+    /// `iterations` is told where mutators were asked and came to an end.
+    pub(super) fn mutated(
+        &self,
+        status: MutationStatus,
+        iterations: Option<usize>,
+        took: Duration,
+    ) {
+        let Some(status) = status.as_str() else { return };
+        let label = MutationLabel { mutation_status: Fixed(status) };
+        self.mutation_requests.get_or_create(&label).inc();
+        self.mutation_durations.get_or_create(&label).observe(took.as_secs_f64());
+        if let Some(iterations) = iterations {
+            let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
+            let label = SuccessLabel { success: Fixed("true") };
+            self.iterations.get_or_create(&label).observe(f64::from(iterations));
+        }
+    }
+
     /// Counts the policies in force and those whose newest version does not load; what there is
     /// none of is counted as well.
     pub(super) fn loaded(&self, snapshot: &Snapshot, broken: &BTreeSet<PolicyId>) {
@@ -119,8 +198,28 @@ impl GatekeeperMetrics {
         let set = |gauge: &Gauge, count: usize| {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         };
-        for (status, count) in [(ACTIVE, store.templates().count()), (ERROR, broken_templates)] {
-            set(&self.templates.get_or_create(&StatusLabel { status: Fixed(status) }), count);
+        let conflicting = snapshot.mutators().conflicts().len();
+        let mutators = snapshot.mutators().mutators().len();
+        let cyclic = snapshot.expansions().cyclic().len();
+        let expansions = snapshot.expansions().templates().len();
+        set(&self.conflicting, conflicting);
+        for (family, active, failed) in [
+            (&self.templates, store.templates().count(), broken_templates),
+            (
+                &self.mutators,
+                mutators.saturating_sub(conflicting),
+                broken_in(mutations::GROUP) + conflicting,
+            ),
+            (
+                &self.expansion_templates,
+                expansions.saturating_sub(cyclic),
+                broken_in(expansion::GROUP) + cyclic,
+            ),
+            (&self.providers, snapshot.providers().len(), broken_in(externaldata::GROUP)),
+        ] {
+            for (status, count) in [(ACTIVE, active), (ERROR, failed)] {
+                set(&family.get_or_create(&StatusLabel { status: Fixed(status) }), count);
+            }
         }
         let known = EnforcementAction::ALL.map(EnforcementAction::as_str);
         for action in known.into_iter().chain([UNRECOGNIZED]) {
