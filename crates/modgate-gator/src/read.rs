@@ -254,7 +254,8 @@ fn read_image(
         }
     })?;
     for path in files {
-        let shown = path.strip_prefix(folder.path()).unwrap_or(&path).to_string_lossy().into_owned();
+        let shown =
+            path.strip_prefix(folder.path()).unwrap_or(&path).to_string_lossy().into_owned();
         let origin = Origin::File { path: shown.clone(), image: Some(image.to_owned()) };
         read_file(&path, &shown, origin, read)?;
     }
@@ -387,8 +388,7 @@ mod tests {
     #[test]
     fn json_one_after_another() {
         let read = |text: &str| {
-            objects_of(text)
-                .map(|all| all.iter().map(Value::to_json).collect::<Vec<_>>().join(" "))
+            objects_of(text).map(|all| all.iter().map(Value::to_json).collect::<Vec<_>>().join(" "))
         };
         assert_eq!(read(r#" {"a": "}\""}{"b": [{}]}"#).as_deref(), Ok(r#"{"a":"}\""} {"b":[{}]}"#));
         assert!(read(r#"{"a": 1} ]"#).is_err());

@@ -65,6 +65,7 @@ fn config(args: ServeArgs) -> ServeConfig {
     config.engine = args.engine.config(&args.namespace);
     args.gatekeeper.apply(&mut config.engine);
     config.gatekeeper = args.gatekeeper.config();
+    config.external_data = args.gatekeeper.external_data();
     if let Some(evaluators) = args.gatekeeper.evaluators() {
         config.evaluators = evaluators;
     }

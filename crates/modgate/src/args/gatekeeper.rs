@@ -1,7 +1,7 @@
 //! Flags of Gatekeeper's webhooks, under Gatekeeper's names and with its defaults
 //! (spec `gatekeeper-validation`, 9.5).
 
-use std::env;
+use std::{env, time::Duration};
 
 use clap::{ArgAction, ValueEnum};
 use modgate_engine::{
@@ -9,6 +9,7 @@ use modgate_engine::{
     gatekeeper::{ExemptNamespaces, Installation},
 };
 use modgate_server::{GatekeeperConfig, OnFailure};
+use modgate_value::gotime;
 
 /// What Gatekeeper's policies may do, and what its webhooks answer.
 #[derive(Debug, clap::Args)]
@@ -47,6 +48,23 @@ pub(crate) struct GatekeeperArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     enable_external_data: bool,
+    /// How long answers of Providers are given to policies again; 0 asks every time. Mutators
+    /// always ask.
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = cache_ttl,
+        allow_hyphen_values = true)]
+    external_data_provider_response_cache_ttl: Duration,
+    /// Whether workloads are judged by what they would make, too.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    enable_generator_resource_expansion: bool,
+    /// Log every mutation.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    log_mutations: bool,
+    /// Leave annotations that name the mutators applied.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    mutation_annotations: bool,
     /// Requests evaluated at the same time; below 1, one per processor.
     #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
     max_serving_threads: i64,
@@ -63,7 +81,21 @@ enum InternalErrors {
     FailurePolicy,
 }
 
+/// A duration as Go writes it, which cannot be negative.
+fn cache_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = gotime::Duration::parse(text)?;
+    let nanoseconds = u64::try_from(ttl.0).map_err(|_| {
+        format!("invalid value for external-data-provider-response-cache-ttl: {ttl}")
+    })?;
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
 impl GatekeeperArgs {
+    /// How long answers of Providers are kept; `None` when none is asked.
+    pub(crate) fn external_data(&self) -> Option<Duration> {
+        self.enable_external_data.then_some(self.external_data_provider_response_cache_ttl)
+    }
+
     /// Settings of the webhooks. Where Gatekeeper runs is what `POD_NAMESPACE` says, as with the
     /// original.
     pub(crate) fn config(&self) -> GatekeeperConfig {
@@ -83,6 +115,7 @@ impl GatekeeperArgs {
         GatekeeperConfig {
             installation,
             log_denies: self.log_denies,
+            log_mutations: self.log_mutations,
             on_failure: match self.internal_errors {
                 InternalErrors::Deny => OnFailure::Deny,
                 InternalErrors::FailurePolicy => OnFailure::FailurePolicy,
@@ -96,6 +129,8 @@ impl GatekeeperArgs {
         config.templates.referential_rules = self.enable_referential_rules;
         config.templates.external_data = self.enable_external_data;
         config.mutators.external_data = self.enable_external_data;
+        config.mutators.annotations = self.mutation_annotations;
+        config.expansion = self.enable_generator_resource_expansion;
         for name in &self.disable_opa_builtin {
             config.templates.disable_builtins(name);
         }
