@@ -28,6 +28,15 @@ pub struct EngineConfig {
     pub request_limits: Limits,
     /// What one rule may spend of it.
     pub rule_limits: Limits,
+    /// What mutation of one request may spend.
+    pub mutation_limits: Limits,
+    /// What expanding one object may spend, mutators included.
+    pub expansion_limits: Limits,
+    /// Whether workloads are expanded (`--enable-generator-resource-expansion`).
+    pub expansion: bool,
+    /// Whether resultants are patched by ModRules, too (`--expand-modrules`). Gatekeeper's verdicts
+    /// know nothing of ModRules.
+    pub expand_modrules: bool,
     /// What one review may spend on constraints.
     pub review_limits: Limits,
     /// What one constraint may spend of it.
@@ -77,6 +86,19 @@ impl Default for EngineConfig {
                 bytes: 16 << 20,
                 time: Duration::from_secs(2),
             },
+            // Gatekeeper's mutating webhook times out after 1 s as shipped (4.4).
+            mutation_limits: Limits {
+                steps: 20_000_000,
+                bytes: 64 << 20,
+                time: Duration::from_millis(900),
+            },
+            expansion_limits: Limits {
+                steps: 20_000_000,
+                bytes: 64 << 20,
+                time: Duration::from_secs(1),
+            },
+            expansion: true,
+            expand_modrules: false,
             // Gatekeeper's webhook times out after 3 s as shipped (EV-50).
             review_limits: Limits {
                 steps: 100_000_000,

@@ -7,12 +7,15 @@
 mod admit;
 mod exclusion;
 mod label;
+mod mutate;
 mod resources;
 
+pub(crate) use self::mutate::{run_id, with_namespace};
 pub use self::{
     admit::{Answer, Installation, Outcome, admit},
     exclusion::{Exclusions, subject_namespace},
     label::{ExemptNamespaces, IGNORE_LABEL, admit_label},
+    mutate::{Mutation, MutationStatus, explain_mutation, mutate},
     resources::check_resource,
 };
 

@@ -7,6 +7,7 @@
 
 mod apply;
 mod diff;
+mod exact;
 mod find;
 mod pointer;
 mod tree;
@@ -15,6 +16,7 @@ use modgate_value::{Object, Str, Value};
 
 pub use apply::{ApplyError, MAX_PADDING, apply};
 pub use diff::diff;
+pub use exact::diff_exact;
 pub(crate) use find::{find, parent_len};
 pub use pointer::escape;
 pub use tree::Tree;

@@ -1,5 +1,6 @@
 //! Compiled policies, immutable.
 
+mod expanded;
 mod load;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -7,10 +8,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use modgate_api::constraints::EnforcementPoint;
 use modgate_value::{Budget, Str, Value};
 
+pub use self::expanded::Expansion;
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,
     constraint::{self, Admission, Arena, Evaluation, Finding, Inventory, Verdict, World},
+    expansion::ExpansionSystem,
     gatekeeper::Exclusions,
     modrule,
     mutation::MutationSystem,
@@ -24,6 +27,7 @@ pub struct Snapshot {
     modrules: Arc<modrule::Store>,
     constraints: Arc<constraint::Store>,
     mutators: Arc<MutationSystem>,
+    expansions: Arc<ExpansionSystem>,
     exclusions: Arc<Exclusions>,
     providers: Arc<BTreeMap<Str, Arc<CompiledProvider>>>,
 }
@@ -73,8 +77,8 @@ impl Snapshot {
     /// and skipped; it never stops the others.
     ///
     /// Constraints may come before their templates; those that have none in the end are reported
-    /// and wait for one. Templates, constraints and mutators whose new version does not compile
-    /// stay in force as they were, whatever `on_error` says (TC-3, ST-21).
+    /// and wait for one. Templates and constraints whose new version does not compile stay in force
+    /// as they were, whatever `on_error` says (TC-3, ST-21).
     #[must_use]
     pub fn apply(&self, changes: Vec<Change>, on_error: OnError) -> Update {
         let mut loader = load::Loader::new(self, on_error);
@@ -86,13 +90,14 @@ impl Snapshot {
     }
 
     /// The policies that are in force: ModRules in the order in which they are visited, then
-    /// mutators in the order in which they run, templates, and constraints.
+    /// mutators in the order in which they run, expansion templates, templates, and constraints.
     pub fn policies(&self) -> impl Iterator<Item = PolicyId> {
         let modrules = self.modrules.entries().iter().map(|entry| entry.rule.id.clone());
         let mutators = self.mutators.mutators().iter().map(|mutator| mutator.id().into());
         let templates = self.constraints.templates().map(|template| template.id());
         let constraints = self.constraints.constraints().map(|constraint| constraint.id());
-        modrules.chain(mutators).chain(templates).chain(constraints)
+        let expansions = self.expansions.templates().iter().map(|template| template.id());
+        modrules.chain(mutators).chain(expansions).chain(templates).chain(constraints)
     }
 
     /// Templates and constraints.
@@ -103,6 +108,11 @@ impl Snapshot {
     /// Mutators.
     pub fn mutators(&self) -> &MutationSystem {
         &self.mutators
+    }
+
+    /// Expansion templates.
+    pub fn expansions(&self) -> &ExpansionSystem {
+        &self.expansions
     }
 
     /// Which namespaces the Config leaves alone.
@@ -143,10 +153,8 @@ impl Snapshot {
         host: &dyn Host,
         arena: &mut Arena,
     ) -> Admitted {
-        let failed = |message: String| Admitted {
-            findings: Vec::new(),
-            verdict: Verdict::failed(message),
-        };
+        let failed =
+            |message: String| Admitted { findings: Vec::new(), verdict: Verdict::failed(message) };
         let namespace = match review.store_namespace() {
             "" => None,
             name => match host.namespace(name) {
@@ -163,7 +171,26 @@ impl Snapshot {
                 return failed(format!("error reviewing resource {name}: {error}"));
             }
         };
-        let findings = self.ask(&admission, EnforcementPoint::Webhook, inventory, host, arena);
+        let generator = Self::generator(review).unwrap_or_default();
+        let user = &review.request().user_info;
+        let expansion = Expansion {
+            object: &generator,
+            namespace: namespace.as_ref(),
+            operation: Some(review.request().operation),
+            username: user.get("username").and_then(Value::as_str).unwrap_or_default(),
+        };
+        let resultants = if generator.is_null() {
+            Vec::new()
+        } else {
+            match self.expand(&expansion, host) {
+                Ok(resultants) => resultants,
+                Err(error) => return failed(format!("unable to expand object: {error}")),
+            }
+        };
+        let point = EnforcementPoint::Webhook;
+        let mut findings = self.ask(&admission, point, inventory, host, arena);
+        let implied = self.ask_resultants(&resultants, &expansion, point, inventory, host, arena);
+        findings.extend(implied);
         Admitted { verdict: Verdict::of(&findings), findings }
     }
 

@@ -1,250 +1,557 @@
-//! Mutators against the recorded cases: `conformance/gatekeeper/acceptance`.
+//! Mutators as properties, as explanations, and as the webhook that asks them. What each does to an
+//! object is recorded in `conformance/gatekeeper`, which the testkit runs.
 
-#![allow(clippy::expect_used, reason = "a test")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test")]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-    sync::{Arc, Mutex},
-};
+mod support;
+
+use std::sync::Arc;
 
 use modgate_engine::{
+    EngineConfig, Review,
     api::meta::Operation,
-    jsonpatch,
+    gatekeeper::{self, Installation, Mutation, MutationStatus, explain_mutation},
+    jsonpatch::{self, Tree},
     matching::Source,
     mutation::{
-        Answer, Answers, CompiledMutator, Item, Location, MutationRequest, MutationSystem, Options,
-        Providers,
-        location::{Elements, Node},
+        CompiledMutator, Mutated, MutationError, MutationRequest, MutationSystem, MutatorOutcome,
+        NoProviders, Options, What,
     },
 };
-use modgate_value::{Budget, Str, Value};
+use modgate_value::{Budget, Limits, Value, budget::Frozen};
+use proptest::prelude::*;
+use support::{Cluster, snapshot, snapshot_with, value};
 
-fn corpus(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../conformance/gatekeeper/acceptance")
-        .join(name);
-    Value::from_json(&std::fs::read(&path).expect(name)).expect(name)
-}
-
-fn cases(corpus: &Value) -> &[Value] {
-    corpus.get("cases").and_then(Value::as_array).expect("cases")
-}
-
-fn text<'a>(case: &'a Value, key: &str) -> &'a str {
-    case.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-#[test]
-fn locations() {
-    let corpus = corpus("location.json");
-    let mut failures = Vec::new();
-    for case in cases(&corpus) {
-        let location = text(case, "location");
-        let problem = match (Location::parse(location), case.get("error")) {
-            (Ok(parsed), None) => {
-                let nodes: Value = parsed.nodes().iter().map(describe).collect();
-                (Some(&nodes) != case.get("path") || parsed.to_string() != text(case, "canonical"))
-                    .then(|| format!("{nodes} {parsed}"))
-            }
-            (Err(error), Some(expected)) => {
-                (Some(error.to_string().as_str()) != expected.as_str()).then(|| error.to_string())
-            }
-            (result, _) => Some(format!("{result:?}")),
-        };
-        if let Some(problem) = problem {
-            failures.push(format!("{location}: {problem}, expected {case}"));
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-fn describe(node: &Node) -> Value {
-    let entry = |key: &str, value: Value| (Str::from(key), value);
-    match node {
-        Node::Field(name) => [entry("field", name.clone().into())].into_iter().collect(),
-        Node::List { key, elements } => {
-            let mut members = vec![entry("key", key.clone().into())];
-            match elements {
-                Elements::All => members.push(entry("glob", true.into())),
-                Elements::Text(text) => {
-                    members.push(entry("type", "string".into()));
-                    members.push(entry("value", text.clone().into()));
-                }
-                Elements::Integer(integer) => {
-                    members.push(entry("type", "int64".into()));
-                    members.push(entry("value", (*integer).into()));
-                }
-            }
-            members.into_iter().collect()
-        }
-    }
-}
-
-/// Providers that answer as a case says, and remember what they were asked.
-struct Recorded<'a> {
-    providers: Option<&'a Value>,
-    requests: Mutex<BTreeMap<Str, Vec<Vec<Str>>>>,
-}
-
-impl Providers for Recorded<'_> {
-    fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
-        let mut answers = BTreeMap::new();
-        for (name, keys) in keys {
-            let Some(provider) = self.providers.and_then(|all| all.get(name)) else { continue };
-            let mut requests = self.requests.lock().expect("not poisoned");
-            requests.entry(name.clone()).or_default().push(keys.iter().cloned().collect());
-            let answer = match provider.get("sendError").and_then(Value::as_str) {
-                Some(error) => Err(error.to_owned()),
-                None => Ok(answer(provider.get("response").expect("response"))),
-            };
-            answers.insert(name.clone(), answer);
-        }
-        Ok(answers)
-    }
-}
-
-fn answer(response: &Value) -> Answer {
-    let items = response.get("items").and_then(Value::as_array);
-    Answer {
-        idempotent: response.get("idempotent").and_then(Value::as_bool).unwrap_or_default(),
-        system_error: text(response, "systemError").to_owned(),
-        items: items
-            .map(|items| {
-                items
-                    .iter()
-                    .map(|item| Item {
-                        key: text(item, "key").into(),
-                        value: item.get("value").cloned().unwrap_or_default(),
-                        error: text(item, "error").to_owned(),
-                    })
-                    .collect()
-            })
-            .unwrap_or_default(),
-    }
-}
-
-#[test]
-fn mutations() {
-    let corpus = corpus("mutation.json");
-    let failures: Vec<String> = cases(&corpus)
-        .iter()
-        .filter_map(|case| {
-            let problem = mutate(case).err()?;
-            Some(format!("{} {}: {problem}", text(case, "id"), text(case, "title")))
-        })
-        .collect();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-fn mutate(case: &Value) -> Result<(), String> {
-    let expect = case.get("expect").ok_or("no expectation")?;
-    let mut compiled = Vec::new();
-    let mut errors = Vec::new();
-    for mutator in case.get("mutators").and_then(Value::as_array).ok_or("no mutators")? {
-        match CompiledMutator::compile(mutator, Options::default()) {
-            Ok(mutator) => compiled.push(Arc::new(mutator)),
-            Err(error) => errors.push(Value::from(error.to_string())),
-        }
-    }
-    same("mutatorErrors", expect.get("mutatorErrors"), &errors)?;
-    if !errors.is_empty() {
-        return Ok(());
-    }
-    let system = MutationSystem::new(compiled.clone());
-    let conflicts: BTreeSet<Value> =
-        system.conflicts().values().map(|conflict| conflict.to_string().into()).collect();
-    same(
-        "conflictErrors",
-        expect.get("conflictErrors"),
-        &conflicts.into_iter().collect::<Vec<_>>(),
-    )?;
-    let removed: Vec<i64> = case
-        .get("remove")
-        .and_then(Value::as_array)
-        .map(|indexes| indexes.iter().filter_map(Value::as_i64).collect())
-        .unwrap_or_default();
-    let kept = compiled
-        .into_iter()
-        .enumerate()
-        .filter(|(index, _)| !removed.contains(&i64::try_from(*index).unwrap_or(-1)))
-        .map(|(_, mutator)| mutator);
-    let system = MutationSystem::new(kept);
-
-    let object = case.get("object").ok_or("no object")?;
-    let providers =
-        Recorded { providers: case.get("providers"), requests: Mutex::new(BTreeMap::new()) };
-    let budget = Budget::unlimited();
-    let operation = match text(case, "operation") {
-        "" => Some(Operation::Create),
-        other => other.parse().ok(),
+/// A mutator of Pods; `spec` is the inside of a YAML flow mapping.
+fn mutator(kind: &str, name: &str, spec: &str) -> Value {
+    let apply_to = match kind {
+        "AssignMetadata" => "",
+        _ => "applyTo: [{groups: [''], versions: [v1], kinds: [Pod]}], ",
     };
-    let source = match text(case, "source") {
-        "Generated" => Source::Generated,
-        _ => Source::Original,
+    value(&format!(
+        "{{apiVersion: mutations.gatekeeper.sh/v1alpha1, kind: {kind}, \
+         metadata: {{name: '{name}'}}, spec: {{{apply_to}{spec}}}}}"
+    ))
+}
+
+fn assign(name: &str, location: &str, rest: &str) -> Value {
+    mutator("Assign", name, &format!("location: '{location}', {rest}"))
+}
+
+fn system(mutators: &[Value]) -> MutationSystem {
+    let compile = |mutator: &Value| {
+        CompiledMutator::compile(mutator, Options::default())
+            .unwrap_or_else(|error| panic!("{error}: {mutator}"))
     };
-    let request = MutationRequest {
+    MutationSystem::new(mutators.iter().map(compile).map(Arc::new))
+}
+
+fn request<'a>(object: &'a Value, budget: &'a Budget<'a>) -> MutationRequest<'a> {
+    MutationRequest {
         object,
-        namespace: case.get("namespace").filter(|namespace| !namespace.is_null()),
-        operation,
-        source: Some(source),
-        username: text(case, "username"),
-        annotate: case.get("annotate").is_some(),
+        namespace: None,
+        operation: Some(Operation::Create),
+        source: Some(Source::Original),
+        username: "",
+        annotate: false,
         run_id: &|| "<uuid>".to_owned(),
-        providers: &providers,
-        budget: &budget,
-    };
-    let result = system.mutate(&request);
-    if let Some(contained) = expect.get("errorContains").and_then(Value::as_str) {
-        let error = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        return if error.contains(contained) { Ok(()) } else { Err(format!("got {result:?}")) };
-    }
-    if let Some(error) = expect.get("error").and_then(Value::as_str) {
-        match &result {
-            Err(found) if found.to_string() == error => {}
-            found => return Err(format!("expected error {error}, got {found:?}")),
-        }
-    } else {
-        let mutated = result.map_err(|error| error.to_string())?;
-        let was = Value::from(mutated.object.is_some());
-        if expect.get("mutated").is_some_and(|expected| *expected != was) {
-            return Err(format!("mutated: {was}"));
-        }
-        let after = mutated.object.as_ref().unwrap_or(object);
-        if expect.get("object").is_some_and(|expected| expected != after) {
-            return Err(format!("got object {after}"));
-        }
-        if let Some(expected) = expect.get("patch").and_then(Value::as_array) {
-            let patch = jsonpatch::diff(object, after);
-            if patch.is_empty() != expected.is_empty() {
-                return Err(format!("got patch {patch:?}"));
-            }
-        }
-    }
-    let requests: Value = providers
-        .requests
-        .into_inner()
-        .map_err(|error| error.to_string())?
-        .into_iter()
-        .map(|(name, calls)| {
-            let calls: Value = calls
-                .into_iter()
-                .map(|keys| keys.into_iter().map(Value::from).collect::<Value>())
-                .collect();
-            (name, calls)
-        })
-        .collect();
-    match expect.get("requests") {
-        Some(expected) if *expected != requests => Err(format!("requests {requests}")),
-        _ => Ok(()),
+        providers: &NoProviders,
+        budget,
     }
 }
 
-fn same(what: &str, expected: Option<&Value>, found: &[Value]) -> Result<(), String> {
-    let expected = expected.and_then(Value::as_array).map(|list| list.to_vec()).unwrap_or_default();
-    if expected == found {
-        Ok(())
-    } else {
-        Err(format!("{what}: {found:?}, expected {expected:?}"))
+fn mutate(system: &MutationSystem, object: &Value) -> Result<Mutated, MutationError> {
+    system.mutate(&request(object, &Budget::unlimited()))
+}
+
+/// What a mutator of the property tests does; small, so that they meet.
+fn any_mutator() -> impl Strategy<Value = (&'static str, String)> {
+    let element = prop::sample::select(vec!["a", "b", "c", "*"]);
+    let named = prop::sample::select(vec!["a", "b", "d"]);
+    let scalar = prop::sample::select(vec!["1", "1.0", "x", "true", "[1, 2]"]);
+    let test = prop::sample::select(vec![
+        "",
+        ", pathTests: [{subPath: spec, condition: MustExist}]",
+        ", pathTests: [{subPath: spec.list, condition: MustExist}]",
+        ", pathTests: [{subPath: spec.list, condition: MustNotExist}]",
+    ]);
+    let condition = prop::sample::select(vec![
+        "",
+        ", assignIf: {in: [1, x]}",
+        ", assignIf: {notIn: [1]}",
+        ", assignIf: {in: [x], notIn: [true]}",
+    ]);
+    let set = prop::sample::select(vec!["[1]", "[1, 2, 1]", "[]", "[{k: 1}]"]);
+    let operation = prop::sample::select(vec!["merge", "prune"]);
+    prop_oneof![
+        (element.clone(), scalar.clone(), test.clone(), condition).prop_map(
+            |(element, scalar, test, condition)| {
+                let parameters = format!("{{assign: {{value: {scalar}}}{test}{condition}}}");
+                let location = format!("spec.list[name: {element}].v");
+                ("Assign", format!("location: '{location}', parameters: {parameters}"))
+            }
+        ),
+        (named, scalar, test.clone()).prop_map(|(name, scalar, test)| {
+            let element = format!("{{name: {name}, v: {scalar}}}");
+            let parameters = format!("{{assign: {{value: {element}}}{test}}}");
+            ("Assign", format!("location: 'spec.list[name: {name}]', parameters: {parameters}"))
+        }),
+        (element.clone(), operation, set, test.clone()).prop_map(
+            |(element, operation, set, test)| {
+                let values = format!("values: {{fromList: {set}}}");
+                let parameters = format!("{{operation: {operation}, {values}{test}}}");
+                let location = format!("spec.list[name: {element}].set");
+                ("ModifySet", format!("location: '{location}', parameters: {parameters}"))
+            }
+        ),
+        (element, test).prop_map(|(element, test)| {
+            let location = format!("spec.list[name: {element}].image");
+            let parameters = format!("{{assignTag: ':1'{test}}}");
+            ("AssignImage", format!("location: '{location}', parameters: {parameters}"))
+        }),
+        Just((
+            "AssignMetadata",
+            "location: metadata.labels.l, parameters: {assign: {fromMetadata: {field: name}}}"
+                .to_owned()
+        )),
+    ]
+}
+
+fn any_pod() -> impl Strategy<Value = Value> {
+    let member = prop::sample::select(vec![
+        "",
+        ", v: 1",
+        ", v: x",
+        ", v: true",
+        ", set: [1]",
+        ", set: [2, {k: 1.0}]",
+        ", image: 'a.io/b:2'",
+        ", v: 1.0, set: [], image: b",
+    ]);
+    let element = (prop::sample::select(vec!["a", "b", "c", "e"]), member)
+        .prop_map(|(name, member)| format!("{{name: {name}{member}}}"));
+    let list = prop::option::of(prop::collection::vec(element, 0..4));
+    list.prop_map(|list| {
+        let spec = match list {
+            None => String::new(),
+            Some(elements) => format!(", spec: {{list: [{}]}}", elements.join(", ")),
+        };
+        value(&format!("{{apiVersion: v1, kind: Pod, metadata: {{name: p}}{spec}}}"))
+    })
+}
+
+/// The keys of a list's elements, in order.
+fn keys(object: &Value) -> Vec<Value> {
+    let list = object.path(&["spec", "list"]).and_then(Value::as_array);
+    let name = |element: &Value| element.get("name").cloned().unwrap_or_default();
+    list.map(|list| list.iter().map(name).collect()).unwrap_or_default()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Once the mutators have converged they have nothing more to do, and no element of a keyed
+    /// list has lost or changed its key; new ones come behind the others.
+    #[test]
+    fn converged_is_converged(
+        mutators in prop::collection::vec(any_mutator(), 1..6),
+        pod in any_pod(),
+    ) {
+        let mutators: Vec<Value> = mutators
+            .iter()
+            .enumerate()
+            .map(|(index, (kind, spec))| mutator(kind, &format!("m{index}"), spec))
+            .collect();
+        let system = system(&mutators);
+        let budget = Budget::unlimited();
+        let request = request(&pod, &budget);
+        let result = system.mutate(&request);
+        prop_assert_eq!(&system.explain(&request).result, &result);
+        match result {
+            Err(MutationError::NotConverging { .. }) => {}
+            // A path test or value may name what is there otherwise.
+            Err(error) => prop_assert!(matches!(error, MutationError::Apply { .. }), "{error}"),
+            Ok(Mutated { object: None, .. }) => {}
+            Ok(Mutated { object: Some(mutated), .. }) => {
+                let again = mutate(&system, &mutated).expect("what converged once does so again");
+                prop_assert_eq!(again.object, None);
+                let (before, after) = (keys(&pod), keys(&mutated));
+                prop_assert!(after.starts_with(&before), "{before:?} became {after:?}");
+            }
+        }
+        // Mutators of other kinds are not even looked at.
+        let others = (0..20).map(|index| {
+            let spec = "applyTo: [{groups: [''], versions: [v1], kinds: [Service]}], \
+                        location: spec.list, parameters: {assign: {value: 1}}";
+            value(&format!(
+                "{{apiVersion: mutations.gatekeeper.sh/v1, kind: Assign, \
+                 metadata: {{name: other{index}}}, spec: {{{spec}}}}}"
+            ))
+        });
+        let crowded = self::system(&mutators.iter().cloned().chain(others).collect::<Vec<_>>());
+        if let Ok(mutated) = mutate(&system, &pod) {
+            prop_assert_eq!(mutate(&crowded, &pod), Ok(mutated));
+        }
     }
+}
+
+#[test]
+fn explanations() {
+    let pod = value(
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns, labels: {l: kept}}, \
+         spec: {containers: [{name: a, image: x}, {name: b, image: x, pull: Never}]}}",
+    );
+    let one = |mutator: &Value| -> (MutatorOutcome, Vec<String>) {
+        let system = system(std::slice::from_ref(mutator));
+        let explanation = system.explain(&request(&pod, &Budget::unlimited()));
+        let trace = explanation.passes[0][0].clone();
+        let notes = trace.notes.iter().map(|note| {
+            let what = match &note.what {
+                What::Missing => "is missing".to_owned(),
+                What::Present => "is there".to_owned(),
+                What::NotListed { value } => format!("not in: {value:?}"),
+                What::Excluded { value } => format!("excluded: {value}"),
+                What::NoElements => "no elements".to_owned(),
+                What::Nothing => "nothing".to_owned(),
+                What::Same => "same".to_owned(),
+                What::Set { before, after } => format!("{before:?} -> {after}"),
+                other => panic!("{other:?}"),
+            };
+            format!("{} {what}", note.at)
+        });
+        (trace.outcome, notes.collect())
+    };
+    let check = |mutator: Value, outcome: MutatorOutcome, notes: &[&str]| {
+        let (got, got_notes) = one(&mutator);
+        assert_eq!(
+            (got, got_notes.iter().map(String::as_str).collect::<Vec<_>>()),
+            (outcome, notes.to_vec()),
+            "{mutator}"
+        );
+    };
+    let always = "parameters: {assign: {value: Always}";
+    check(
+        assign(
+            "m",
+            "spec.containers[name: *].pull",
+            &format!(
+                "{always}, pathTests: [{{subPath: 'spec.containers[name: *].pull', \
+                 condition: MustNotExist}}]}}"
+            ),
+        ),
+        MutatorOutcome::Changed,
+        &[
+            "spec.containers[name: a].pull None -> \"Always\"",
+            "spec.containers[name: b].pull is there",
+        ],
+    );
+    check(
+        assign(
+            "m",
+            "spec.containers[name: c].pull",
+            &format!(
+                "{always}, pathTests: [{{subPath: 'spec.containers[name: c]', \
+                 condition: MustExist}}]}}"
+            ),
+        ),
+        MutatorOutcome::Stopped,
+        &["spec.containers[name: c] is missing"],
+    );
+    check(
+        assign(
+            "m",
+            "spec.containers[name: *].pull",
+            &format!("{always}, assignIf: {{in: [IfNotPresent], notIn: [Never]}}}}"),
+        ),
+        MutatorOutcome::Stopped,
+        &[
+            "spec.containers[name: a].pull not in: None",
+            "spec.containers[name: b].pull not in: Some(\"Never\")",
+        ],
+    );
+    check(
+        assign(
+            "m",
+            "spec.containers[name: b].pull",
+            &format!("{always}, assignIf: {{notIn: [Never]}}}}"),
+        ),
+        MutatorOutcome::Stopped,
+        &["spec.containers[name: b].pull excluded: \"Never\""],
+    );
+    check(
+        assign("m", "spec.containers[name: b].pull", "parameters: {assign: {value: Never}}"),
+        MutatorOutcome::Unchanged,
+        &["spec.containers[name: b].pull same"],
+    );
+    check(
+        assign("m", "spec.initContainers[name: *].pull", &format!("{always}}}")),
+        MutatorOutcome::Stopped,
+        &["spec.initContainers[name: *] no elements"],
+    );
+    check(
+        mutator(
+            "AssignMetadata",
+            "m",
+            "location: metadata.labels.l, parameters: {assign: {value: v}}",
+        ),
+        MutatorOutcome::Stopped,
+        &["metadata.labels.l is there"],
+    );
+    check(
+        assign("m", "spec.x", &format!("match: {{namespaces: [other]}}, {always}}}")),
+        MutatorOutcome::NoMatch("namespaces".to_owned()),
+        &[],
+    );
+    let failed = one(&assign("m", "spec.containers.x", &format!("{always}}}"))).0;
+    let MutatorOutcome::Failed(error) = failed else { panic!("{failed:?}") };
+    assert!(error.starts_with("mismatch between path entry (type: object)"), "{error}");
+    // Of another kind, and in conflict with another.
+    let services = value(
+        "{apiVersion: mutations.gatekeeper.sh/v1, kind: Assign, metadata: {name: s}, \
+         spec: {applyTo: [{groups: [''], versions: [v1], kinds: [Service]}], location: spec.x, \
+         parameters: {assign: {value: 1}}}}",
+    );
+    check(services, MutatorOutcome::NotAppliedTo, &[]);
+    let system = system(&[
+        assign("a", "spec.x.y", &format!("{always}}}")),
+        assign("b", "spec.x[k: v].y", &format!("{always}}}")),
+    ]);
+    let explanation = system.explain(&request(&pod, &Budget::unlimited()));
+    for trace in &explanation.passes[0] {
+        assert!(matches!(trace.outcome, MutatorOutcome::Conflicting(_)), "{trace:?}");
+    }
+}
+
+#[test]
+fn a_mutator_that_changes_the_kind_hands_on_to_those_of_the_new_one() {
+    let kind = |name: &str, kind: &str, location: &str, set: &str| {
+        value(&format!(
+            "{{apiVersion: mutations.gatekeeper.sh/v1, kind: Assign, metadata: {{name: {name}}}, \
+             spec: {{applyTo: [{{groups: [''], versions: [v1], kinds: [{kind}]}}], \
+             location: {location}, parameters: {{assign: {{value: {set}}}}}}}}}"
+        ))
+    };
+    let system = system(&[
+        kind("a", "Service", "spec.early", "1"),
+        kind("b", "Pod", "kind", "Service"),
+        kind("c", "Service", "spec.late", "1"),
+        kind("d", "Pod", "spec.never", "1"),
+    ]);
+    let pod = value("{apiVersion: v1, kind: Pod, metadata: {name: p}}");
+    let mutated = mutate(&system, &pod).expect("converges");
+    let expected =
+        value("{apiVersion: v1, kind: Service, metadata: {name: p}, spec: {early: 1, late: 1}}");
+    assert_eq!(mutated.object, Some(expected));
+    let names = |pass: usize| mutated.passes[pass].iter().map(|id| id.name.clone());
+    assert_eq!(names(0).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(names(1).collect::<Vec<_>>(), ["a", "c"]);
+}
+
+#[test]
+fn budgets() {
+    let long: String =
+        (0..300).map(|index| format!("{}a", if index > 0 { "." } else { "" })).collect();
+    let refused = |mutator: &Value| {
+        CompiledMutator::compile(mutator, Options::default()).expect_err("refused").to_string()
+    };
+    assert_eq!(
+        refused(&assign("m", &long, "parameters: {assign: {value: 1}}")),
+        "location has 300 steps, at most 256 are allowed"
+    );
+    let many = |prefix: &str| {
+        (0..30).map(|index| format!("{prefix}{index}")).collect::<Vec<_>>().join(", ")
+    };
+    let mutator = value(&format!(
+        "{{apiVersion: mutations.gatekeeper.sh/v1, kind: Assign, metadata: {{name: m}}, \
+         spec: {{applyTo: [{{groups: [{}], versions: [{}], kinds: [{}]}}], location: spec.x, \
+         parameters: {{assign: {{value: 1}}}}}}}}",
+        many("g"),
+        many("v"),
+        many("k")
+    ));
+    assert_eq!(
+        refused(&mutator),
+        "invalid applyTo for Assign mutator m, it names 27000 kinds, at most 10000 are allowed"
+    );
+
+    // A long value at each of many places is long when printed, although it is one in memory.
+    let elements: Vec<String> = (0..1000).map(|index| format!("{{name: c{index}}}")).collect();
+    let pod = value(&format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{list: [{}]}}}}",
+        elements.join(", ")
+    ));
+    let text = "x".repeat(10_000);
+    let system = system(&[assign(
+        "m",
+        "spec.list[name: *].v",
+        &format!("parameters: {{assign: {{value: '{text}'}}}}"),
+    )]);
+    let fails = |limits: Limits| {
+        let budget = Budget::new(limits, &Frozen);
+        system.mutate(&request(&pod, &budget)).expect_err("exhausted").to_string()
+    };
+    let error = fails(Limits { bytes: 1 << 20, ..Limits::UNLIMITED });
+    assert!(
+        error.starts_with("mutation <uuid> for mutator Assign.mutations.gatekeeper.sh /m"),
+        "{error}"
+    );
+    assert!(error.contains("bytes"), "{error}");
+    let error = fails(Limits { steps: 500, ..Limits::UNLIMITED });
+    assert!(error.contains("steps"), "{error}");
+}
+
+fn ask(policies: Vec<Value>, request: &str) -> Mutation {
+    let snapshot = snapshot(policies);
+    let review = Review::from_request(&value(request)).expect(request);
+    let installation = Installation::default();
+    let answer = gatekeeper::mutate(&review, &installation, &snapshot, &Cluster::default());
+    let (explained, _) = explain_mutation(&review, &installation, &snapshot, &Cluster::default());
+    assert_eq!(explained, answer);
+    answer
+}
+
+#[test]
+fn the_webhook_step_by_step() {
+    let mutators = || {
+        vec![
+            assign("m", "spec.x", "match: {namespaces: [ns]}, parameters: {assign: {value: 1}}"),
+            assign("bad", "spec.text.y", "match: {name: bad}, parameters: {assign: {value: 1}}"),
+            value(
+                "{apiVersion: config.gatekeeper.sh/v1alpha1, kind: Config, \
+                 metadata: {name: config, namespace: gatekeeper-system}, \
+                 spec: {match: [{processes: [mutation-webhook], excludedNamespaces: [out]}]}}",
+            ),
+        ]
+    };
+    let pod = |rest: &str, operation: &str, object: &str| {
+        format!(
+            "{{uid: u, operation: {operation}, kind: {{group: '', version: v1, kind: Pod}}, \
+             {rest}, object: {object}}}"
+        )
+    };
+    let object = "{apiVersion: v1, kind: Pod, metadata: {name: p}}";
+    let unchanged = |message: &str, status| (true, 200, message.to_owned(), status);
+    for (request, expected) in [
+        (
+            pod(
+                "namespace: ns, userInfo: {username: \
+                 'system:serviceaccount:gatekeeper-system:gatekeeper-admin'}",
+                "CREATE",
+                object,
+            ),
+            unchanged("Gatekeeper does not self-manage", MutationStatus::Uncounted),
+        ),
+        (
+            pod("namespace: ns, oldObject: {}", "DELETE", "null"),
+            unchanged("Mutating only on create or update", MutationStatus::Uncounted),
+        ),
+        (
+            "{operation: CREATE, kind: {group: mutations.gatekeeper.sh, version: v1, \
+             kind: Assign}, object: {}}"
+                .to_owned(),
+            unchanged("Not mutating gatekeeper resources", MutationStatus::Uncounted),
+        ),
+        (
+            pod("namespace: out", "CREATE", object),
+            unchanged("Namespace is set to be ignored by Gatekeeper config", MutationStatus::Skip),
+        ),
+        (
+            pod("namespace: other", "CREATE", object),
+            unchanged("Resource was not mutated", MutationStatus::Success),
+        ),
+        (
+            pod(
+                "namespace: ns",
+                "UPDATE",
+                "{apiVersion: v1, kind: Pod, metadata: {name: bad}, spec: {text: t}}",
+            ),
+            (
+                false,
+                500,
+                "mutation 00000000-0000-4000-8000-000000000000 for mutator \
+                 Assign.mutations.gatekeeper.sh /bad failed for  Pod ns bad: mismatch between path \
+                 entry (type: object) and received object (type: string). Path: y"
+                    .to_owned(),
+                MutationStatus::Error,
+            ),
+        ),
+        (
+            pod("namespace: ns", "CREATE", "7"),
+            (
+                false,
+                500,
+                "failed to decode the object of the request".to_owned(),
+                MutationStatus::Error,
+            ),
+        ),
+    ] {
+        let answer = ask(mutators(), &request);
+        let got = (answer.allowed, answer.code, answer.message, answer.status);
+        assert_eq!(got, expected, "{request}");
+        assert!(answer.patch.is_empty(), "{request}");
+    }
+
+    // The namespace of the request is there for mutators, and gone again afterwards.
+    let answer = ask(mutators(), &pod("namespace: ns", "CREATE", object));
+    assert_eq!((answer.allowed, answer.code, answer.message.as_str()), (true, 200, ""));
+    assert_eq!(
+        jsonpatch::to_value(&answer.patch).to_json(),
+        r#"[{"op":"add","path":"/spec","value":{"x":1}}]"#
+    );
+    let expected = value("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {x: 1}}");
+    assert_eq!(answer.object, Some(expected));
+    let bare = ask(mutators(), &pod("namespace: ns", "CREATE", "{apiVersion: v1, kind: Pod}"));
+    assert_eq!(bare.object, Some(value("{apiVersion: v1, kind: Pod, spec: {x: 1}}")));
+
+    // A Namespace is its own namespace.
+    let namespace = "{operation: CREATE, kind: {version: v1, kind: Namespace}, namespace: ns, \
+                     object: {apiVersion: v1, kind: Namespace, metadata: {name: ns}}}";
+    let label = mutator(
+        "AssignMetadata",
+        "l",
+        "match: {namespaces: [ns]}, location: metadata.labels.l, \
+         parameters: {assign: {fromMetadata: {field: namespace}}}",
+    );
+    let answer = ask(vec![label], namespace);
+    let metadata = "{name: ns, labels: {l: ''}}";
+    let expected = value(&format!("{{apiVersion: v1, kind: Namespace, metadata: {metadata}}}"));
+    assert_eq!(answer.object, Some(expected));
+}
+
+#[test]
+fn annotations() {
+    let options = Options { annotations: true, ..Options::default() };
+    let config = EngineConfig { mutators: options, ..EngineConfig::default() };
+    let mutator = assign("m", "spec.x", "parameters: {assign: {value: 1}}");
+    let mut with_generation = mutator.as_object().expect("map").clone();
+    with_generation.insert("metadata", value("{name: m, generation: 3}"));
+    let snapshot = snapshot_with(config, vec![with_generation.into()]);
+    let pod = value("{apiVersion: v1, kind: Pod, metadata: {name: p}}");
+    let review = Review::of_object(pod, Operation::Create, "default");
+    let answer =
+        gatekeeper::mutate(&review, &Installation::default(), &snapshot, &Cluster::default());
+    let annotations = answer.object.expect("mutated");
+    let annotations = annotations.path(&["metadata", "annotations"]).expect("annotations");
+    let expected = value(
+        "{gatekeeper.sh/mutation-id: 00000000-0000-4000-8000-000000000000, \
+         gatekeeper.sh/mutations: 'Assign//m:3'}",
+    );
+    assert_eq!(annotations, &expected);
+}
+
+/// Integers beyond 2^53 reach the patch as they are.
+#[test]
+fn patches_are_exact() {
+    let mutator = assign("m", "spec.x", "parameters: {assign: {value: 9007199254740993}}");
+    let request = "{operation: CREATE, kind: {version: v1, kind: Pod}, namespace: ns, \
+                   object: {apiVersion: v1, kind: Pod, spec: {x: 9007199254740992}}}";
+    let answer = ask(vec![mutator], request);
+    let patch = jsonpatch::to_value(&answer.patch).to_json();
+    assert_eq!(patch, r#"[{"op":"replace","path":"/spec/x","value":9007199254740993}]"#);
+    let sent = value("{apiVersion: v1, kind: Pod, spec: {x: 9007199254740992}}");
+    let mut tree = Tree::from(sent);
+    for operation in &answer.patch {
+        jsonpatch::apply(&mut tree, operation, &Budget::unlimited()).expect("applies");
+    }
+    assert_eq!(Some(tree.into_value()), answer.object);
 }

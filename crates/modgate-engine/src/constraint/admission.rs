@@ -1,6 +1,6 @@
 //! What constraints are asked about: `input.review`, and what match blocks look at (spec 3.1).
 
-use modgate_api::meta::GroupVersionKind;
+use modgate_api::meta::{GroupVersionKind, Operation};
 use modgate_value::{Object, Str, Value};
 
 use super::inventory::Inventory;
@@ -133,6 +133,22 @@ impl Admission {
     #[must_use]
     pub fn with_source(mut self, source: Option<Source>) -> Self {
         self.source = source;
+        self
+    }
+
+    /// As part of this operation: that of the request an object is generated for. What is generated
+    /// for a deletion is deleted, too.
+    #[must_use]
+    pub fn with_operation(mut self, operation: Option<Operation>) -> Self {
+        let Some(operation) = operation else { return self };
+        self.operation = operation.as_str().into();
+        let mut members = self.review.as_object().cloned().unwrap_or_default();
+        members.insert("operation", operation.as_str().into());
+        if operation == Operation::Delete {
+            self.old_object = self.object.clone();
+            members.insert("oldObject", members.get("object").cloned().unwrap_or_default());
+        }
+        self.review = members.into();
         self
     }
 

@@ -9,7 +9,10 @@ use modgate_api::{
 };
 use modgate_value::{DecodeError, Str, Value, gofmt};
 
-use crate::mutation::{Refusal, check_name};
+use crate::{
+    PolicyId,
+    mutation::{Refusal, check_name},
+};
 
 /// An expansion template that is ready to use. Holding one is the proof that it is valid.
 #[derive(Debug, Clone)]
@@ -136,6 +139,16 @@ impl CompiledTemplate {
     /// Its name, which identifies it.
     pub fn name(&self) -> &Str {
         &self.name
+    }
+
+    /// Its id.
+    pub fn id(&self) -> PolicyId {
+        PolicyId {
+            group: GROUP.into(),
+            kind: KIND.into(),
+            namespace: Str::default(),
+            name: self.name.clone(),
+        }
     }
 
     /// What its resultants are.

@@ -212,7 +212,7 @@ impl ExpansionSystem {
     ///
     /// When one of them cannot be made; there is no partial result.
     pub fn expand(&self, request: &ExpansionRequest<'_>) -> Result<Vec<Resultant>, ExpansionError> {
-        self.resultants(request, false)
+        self.resultants(request, Manner::default())
     }
 
     /// What [`ExpansionSystem::expand`] does, with what mutators had to do with each resultant.
@@ -224,23 +224,35 @@ impl ExpansionSystem {
         &self,
         request: &ExpansionRequest<'_>,
     ) -> Result<Vec<Resultant>, ExpansionError> {
-        self.resultants(request, true)
+        self.resultants(request, Manner { explain: true, ..Manner::default() })
     }
 
-    fn resultants(
+    pub(crate) fn resultants(
         &self,
         request: &ExpansionRequest<'_>,
-        explain: bool,
+        manner: Manner<'_>,
     ) -> Result<Vec<Resultant>, ExpansionError> {
         let mut count = 0;
-        Expansion { system: self, request, explain, count: &mut count }.of(request.object, 0)
+        Expansion { system: self, request, manner, count: &mut count }.of(request.object, 0)
     }
 }
+
+/// How an expansion is done.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Manner<'a> {
+    /// Whether to keep what mutators had to do with each resultant.
+    pub(crate) explain: bool,
+    /// What else changes a resultant, after the mutators.
+    pub(crate) afterwards: Option<Afterwards<'a>>,
+}
+
+/// Gives a changed resultant, or nothing where it stays as it is.
+pub(crate) type Afterwards<'a> = &'a dyn Fn(&Value) -> Option<Value>;
 
 struct Expansion<'a> {
     system: &'a ExpansionSystem,
     request: &'a ExpansionRequest<'a>,
-    explain: bool,
+    manner: Manner<'a>,
     /// How many resultants there are so far.
     count: &'a mut usize,
 }
@@ -266,6 +278,10 @@ impl Expansion<'_> {
         }
         for resultant in &mut direct {
             self.mutate(resultant)?;
+            let changed = self.manner.afterwards.and_then(|change| change(&resultant.object));
+            if let Some(object) = changed {
+                resultant.object = object;
+            }
         }
         let mut all = Vec::new();
         for resultant in &direct {
@@ -292,7 +308,7 @@ impl Expansion<'_> {
             providers: self.request.providers,
             budget: self.request.budget,
         };
-        let mutated = if self.explain {
+        let mutated = if self.manner.explain {
             let explanation = mutators.explain(&request);
             let result = explanation.result.clone();
             resultant.mutation = Some(explanation);

@@ -35,7 +35,7 @@ impl Default for Installation {
 
 impl Installation {
     /// Whether a request is this installation's own (GR-1).
-    fn is_own(&self, user_info: &Value) -> bool {
+    pub(super) fn is_own(&self, user_info: &Value) -> bool {
         let Some(user) = user_info.get("username").and_then(Value::as_str) else { return false };
         let Some(account) = user.strip_prefix("system:serviceaccount:") else { return false };
         let Some((namespace, account)) = account.split_once(':') else { return false };

@@ -24,7 +24,7 @@ use crate::{
 const STATUS_GROUP: &str = "status.gatekeeper.sh";
 
 /// The groups whose objects are checked (AD-1).
-const GROUPS: [&str; 7] = [
+pub(super) const GROUPS: [&str; 7] = [
     templates::GROUP,
     constraints::GROUP,
     mutations::GROUP,

@@ -30,11 +30,13 @@ const MAX_KINDS: usize = 10_000;
 pub struct Options {
     /// Whether mutators may ask providers (`--enable-external-data`).
     pub external_data: bool,
+    /// Whether mutators leave annotations about what they did (`--mutation-annotations`).
+    pub annotations: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { external_data: true }
+        Self { external_data: true, annotations: false }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::{
     config::{self, Config},
-    constraints,
+    constraints, expansion as expansions,
     externaldata::{self, Provider},
     modrule::{self as api, ModRule},
     mutations::{self, MutatorKind},
@@ -16,6 +16,7 @@ use super::Snapshot;
 use crate::{
     Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
     constraint::{self, CompiledTemplate, ConstraintKey, Inserted},
+    expansion::{self, ExpansionSystem},
     gatekeeper::Exclusions,
     modrule::{self, CompiledModRule},
     mutation::{CompileError, CompiledMutator, MutationSystem, MutatorId},
@@ -29,6 +30,7 @@ enum Kind {
     Template,
     Constraint,
     Mutator(MutatorKind),
+    Expansion,
     Config,
     Provider,
 }
@@ -40,6 +42,7 @@ impl Kind {
             (templates::GROUP, templates::KIND) => Some(Self::Template),
             (constraints::GROUP, kind) if !kind.is_empty() => Some(Self::Constraint),
             (mutations::GROUP, kind) => MutatorKind::from_name(kind).map(Self::Mutator),
+            (expansions::GROUP, expansions::KIND) => Some(Self::Expansion),
             (externaldata::GROUP, externaldata::KIND) => Some(Self::Provider),
             (config::GROUP, config::KIND) => Some(Self::Config),
             _ => None,
@@ -60,6 +63,7 @@ pub(super) struct Loader<'s> {
     modrules: Vec<(PolicyId, Option<CompiledModRule>)>,
     constraints: Option<constraint::Store>,
     mutators: Option<BTreeMap<MutatorId, Arc<CompiledMutator>>>,
+    expansions: Option<BTreeMap<Str, Arc<expansion::CompiledTemplate>>>,
     exclusions: Option<Exclusions>,
     providers: Option<BTreeMap<Str, Arc<CompiledProvider>>>,
 }
@@ -73,6 +77,7 @@ impl<'s> Loader<'s> {
             modrules: Vec::new(),
             constraints: None,
             mutators: None,
+            expansions: None,
             providers: None,
             exclusions: None,
         }
@@ -102,6 +107,11 @@ impl<'s> Loader<'s> {
             self.problems.extend(new_conflicts(&before.mutators, &system));
             next.mutators = system.into();
         }
+        if let Some(templates) = self.expansions {
+            let system = ExpansionSystem::new(templates.into_values());
+            self.problems.extend(new_cycles(&before.expansions, &system));
+            next.expansions = system.into();
+        }
         if let Some(exclusions) = self.exclusions {
             next.exclusions = exclusions.into();
         }
@@ -126,6 +136,13 @@ impl<'s> Loader<'s> {
         })
     }
 
+    fn expansions(&mut self) -> &mut BTreeMap<Str, Arc<expansion::CompiledTemplate>> {
+        self.expansions.get_or_insert_with(|| {
+            let templates = self.before.expansions.templates().iter();
+            templates.map(|template| (template.name().clone(), Arc::clone(template))).collect()
+        })
+    }
+
     fn providers(&mut self) -> &mut BTreeMap<Str, Arc<CompiledProvider>> {
         self.providers.get_or_insert_with(|| BTreeMap::clone(&self.before.providers))
     }
@@ -143,6 +160,9 @@ impl<'s> Loader<'s> {
             Some(Kind::Mutator(kind)) => {
                 let id = MutatorId { kind, namespace: id.namespace, name: id.name };
                 self.mutators().remove(&id);
+            }
+            Some(Kind::Expansion) => {
+                self.expansions().remove(&id.name);
             }
             Some(Kind::Config) if id.name == config::NAME => {
                 self.exclusions = Some(Exclusions::default());
@@ -175,7 +195,8 @@ impl<'s> Loader<'s> {
             }
             Kind::Template => self.upsert_template(&id, &source),
             Kind::Constraint => self.upsert_constraint(&id, source),
-            Kind::Mutator(_) => self.upsert_mutator(&id, &source),
+            Kind::Mutator(kind) => self.upsert_mutator(&id, kind, &source),
+            Kind::Expansion => self.upsert_expansion(&id, &source),
             Kind::Provider => self.upsert_provider(&id, &source),
             Kind::Config => self.upsert_config(&id, &source),
         }
@@ -246,7 +267,8 @@ impl<'s> Loader<'s> {
         }
     }
 
-    fn upsert_mutator(&mut self, id: &PolicyId, source: &PolicySource) {
+    /// A mutator that is not valid any more does not run any more either (`fix-stale-version`).
+    fn upsert_mutator(&mut self, id: &PolicyId, kind: MutatorKind, source: &PolicySource) {
         match CompiledMutator::compile(&source.object, self.config().mutators) {
             Ok(mutator) => {
                 for warning in mutator.warnings() {
@@ -256,15 +278,36 @@ impl<'s> Loader<'s> {
                 self.mutators().insert(mutator.id().clone(), Arc::new(mutator));
             }
             Err(error) => {
-                let field = match &error {
-                    CompileError::Decode(DecodeError { path, .. }) => path.as_str(),
-                    _ => "",
+                let (field, message) = match error {
+                    CompileError::Decode(DecodeError { path, message }) => (path, message),
+                    error => (String::new(), error.to_string()),
                 };
-                let message = match &error {
-                    CompileError::Decode(DecodeError { message, .. }) => message.clone(),
-                    error => error.to_string(),
+                self.problems.push(problem(id, source, &field, message));
+                if self.on_error == OnError::Unload {
+                    let PolicyId { namespace, name, .. } = id.clone();
+                    self.mutators().remove(&MutatorId { kind, namespace, name });
+                }
+            }
+        }
+    }
+
+    /// As [`upsert_mutator`](Self::upsert_mutator).
+    fn upsert_expansion(&mut self, id: &PolicyId, source: &PolicySource) {
+        match expansion::CompiledTemplate::compile(&source.object) {
+            Ok(template) => {
+                self.expansions().insert(template.name().clone(), Arc::new(template));
+            }
+            Err(error) => {
+                let (field, message) = match error {
+                    expansion::CompileError::Decode(DecodeError { path, message }) => {
+                        (path, message)
+                    }
+                    error => (String::new(), error.to_string()),
                 };
-                self.problems.push(problem(id, source, field, message));
+                self.problems.push(problem(id, source, &field, message));
+                if self.on_error == OnError::Unload {
+                    self.expansions().remove(&id.name);
+                }
             }
         }
     }
@@ -349,6 +392,25 @@ fn new_conflicts(before: &MutationSystem, after: &MutationSystem) -> Vec<Problem
         }
     })
     .collect()
+}
+
+/// The templates that are on a cycle and were not before.
+fn new_cycles(before: &ExpansionSystem, after: &ExpansionSystem) -> Vec<Problem> {
+    let new = after.cyclic().difference(before.cyclic());
+    let templates = new.filter_map(|name| after.templates().iter().find(|it| it.name() == name));
+    templates
+        .map(|template| Problem {
+            severity: Severity::Error,
+            origin: template.id().to_string().into(),
+            policy: template.id(),
+            position: None,
+            field: "spec.generatedGVK".to_owned(),
+            text: None,
+            span: None,
+            message: expansion::CYCLE.to_owned(),
+            help: Some("none of the cycle expands anything until it is broken".to_owned()),
+        })
+        .collect()
 }
 
 fn compile_modrule(

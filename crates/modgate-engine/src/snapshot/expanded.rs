@@ -1,0 +1,138 @@
+//! Workloads: what they expand to, and what constraints say of that (spec `gatekeeper-mutation…`,
+//! 5.6 and 5.7).
+
+use modgate_api::{constraints::EnforcementPoint, meta::Operation};
+use modgate_value::{Budget, Value};
+
+use super::Snapshot;
+use crate::{
+    Host, Review,
+    constraint::{Admission, Arena, Finding, Inventory},
+    expansion::{Afterwards, ExpansionError, ExpansionRequest, Manner, Resultant},
+    gatekeeper::{run_id, with_namespace},
+    matching::Source,
+    modrule,
+};
+
+/// What is asked about the resultants of a generator.
+#[derive(Clone, Copy)]
+pub struct Expansion<'a> {
+    /// The generator, with its kind and namespace.
+    pub object: &'a Value,
+    /// Its Namespace, where there is one and it is known.
+    pub namespace: Option<&'a Value>,
+    /// What is done to the generator; `None` in an audit and on the command line.
+    pub operation: Option<Operation>,
+    /// Who asks; empty where nobody does.
+    pub username: &'a str,
+}
+
+impl Snapshot {
+    /// The resultants of a generator, mutated; none where no template expands it. It may spend what
+    /// [`EngineConfig::expansion_limits`](crate::EngineConfig) allows.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be made; there is no partial result.
+    pub fn expand(
+        &self,
+        expansion: &Expansion<'_>,
+        host: &dyn Host,
+    ) -> Result<Vec<Resultant>, ExpansionError> {
+        self.resultants(expansion, host, false)
+    }
+
+    /// What [`Snapshot::expand`] does, with what mutators had to do with each resultant.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn explain_expansion(
+        &self,
+        expansion: &Expansion<'_>,
+        host: &dyn Host,
+    ) -> Result<Vec<Resultant>, ExpansionError> {
+        self.resultants(expansion, host, true)
+    }
+
+    fn resultants(
+        &self,
+        expansion: &Expansion<'_>,
+        host: &dyn Host,
+        explain: bool,
+    ) -> Result<Vec<Resultant>, ExpansionError> {
+        let config = self.config();
+        if !config.expansion || self.expansions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let budget = Budget::new(config.expansion_limits, host.clock());
+        let by_modrules = |resultant: &Value| {
+            let review =
+                Review::of_object(resultant.clone(), Operation::Create, &config.default_namespace);
+            let decision = modrule::mutate(&self.modrules, config, &review, host);
+            (!decision.patch.is_empty()).then_some(decision.object)
+        };
+        let request = ExpansionRequest {
+            object: expansion.object,
+            namespace: expansion.namespace,
+            username: expansion.username,
+            mutators: &self.mutators,
+            annotate: config.mutators.annotations,
+            run_id: &|| run_id(host),
+            providers: host.providers(),
+            budget: &budget,
+        };
+        let afterwards = config.expand_modrules.then_some(&by_modrules as Afterwards<'_>);
+        self.expansions.resultants(&request, Manner { explain, afterwards })
+    }
+
+    /// Every violation of the resultants of a generator, charged to the generator: in the order of
+    /// the resultants, those of each in the order in which they are shown.
+    pub fn ask_resultants(
+        &self,
+        resultants: &[Resultant],
+        expansion: &Expansion<'_>,
+        point: EnforcementPoint,
+        inventory: &Inventory,
+        host: &dyn Host,
+        arena: &mut Arena,
+    ) -> Vec<Finding> {
+        let mut all = Vec::new();
+        for resultant in resultants {
+            let admission = Admission::of_object(resultant.object.clone(), expansion.namespace)
+                .with_source(Some(Source::Generated))
+                .with_operation(expansion.operation);
+            let mut findings = self.ask(&admission, point, inventory, host, arena);
+            for finding in &mut findings {
+                finding.message = resultant.implied(&finding.message);
+                // Scoped actions too (`fix-override-scoped`).
+                if let Some(action) = resultant.action() {
+                    finding.action = action.as_str().into();
+                    finding.actions = vec![action];
+                }
+            }
+            all.append(&mut findings);
+        }
+        all
+    }
+
+    /// The generator of a request: its object with the kind and namespace of the request; `None`
+    /// where there is no object.
+    pub(super) fn generator(review: &Review) -> Option<Value> {
+        let object = review.object()?;
+        let namespace = Some(review.store_namespace()).filter(|name| !name.is_empty());
+        let object = with_namespace(object, namespace.map(Value::from).as_ref());
+        let kind = &review.request().kind;
+        if kind.kind.is_empty() {
+            return Some(object);
+        }
+        let mut members = object.as_object()?.clone();
+        let api_version = match kind.group.as_str() {
+            "" => kind.version.to_string(),
+            group => format!("{group}/{}", kind.version),
+        };
+        members.insert("apiVersion", api_version.into());
+        members.insert("kind", kind.kind.clone().into());
+        Some(members.into())
+    }
+}
