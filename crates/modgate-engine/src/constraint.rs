@@ -7,14 +7,14 @@
 //! of everything else, and [`Verdict`] makes the webhook's answer of what they found. Read those in
 //! this order.
 //!
-//! What is not here yet: templates written in CEL, the generated CRDs, and with them the schema
-//! checks of templates (TC-1, 6) and constraints (AD-31).
+//! [`ConstraintSchema`] is the CRD of a template's constraints and what it says about them.
+//!
+//! What is not here yet: templates written in CEL.
 
 mod action;
 mod admission;
 mod compile;
 mod crd;
-mod defaults;
 mod driver;
 mod evaluate;
 mod inventory;

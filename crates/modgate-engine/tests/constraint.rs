@@ -178,7 +178,7 @@ fn probe_with(target: &[(&str, Value)], schema: Option<&str>) -> Value {
     let mut resource = r#"{"apiVersion": "templates.gatekeeper.sh/v1", "kind":
         "ConstraintTemplate", "metadata": {"name": "probe"}, "spec": {"crd": {"spec": {"names":
         {"kind": "Probe"}, "validation": {"openAPIV3Schema": SCHEMA}}}, "targets": [TARGET]}}"#
-        .replace("SCHEMA", schema.unwrap_or("{}"));
+        .replace("SCHEMA", schema.unwrap_or(r#"{"x-kubernetes-preserve-unknown-fields": true}"#));
     let target: Value = [("target", "admission.k8s.gatekeeper.sh".into())]
         .into_iter()
         .chain(target.iter().cloned())
@@ -909,16 +909,18 @@ fn corner_cases_of_matching() {
             "unable to match constraints: error matching the requested object: p :failed to run \
              Match criteria: source field not specified for resource p",
         ),
-        (
-            Some(Source::Original),
-            "{source: original}",
-            "unable to match constraints: error matching the requested object: p :failed to run \
-             Match criteria: invalid source field \"original\"",
-        ),
     ] {
         let admission = pod.clone().with_source(source);
         assert_eq!(matching(block, &admission), expected, "MA-12: {source:?} {block}");
     }
+    let unknown = probe_constraint("{match: {source: original}}");
+    let any = template(&probe("package p\nviolation[{\"msg\": \"matched\"}] { true }"));
+    let refused = CompiledConstraint::compile(&unknown, any, &ConstraintOptions::default());
+    assert_eq!(
+        refused.expect_err("MA-20").to_string(),
+        "schema validation failed: [].spec.match.source: Unsupported value: \"original\": supported \
+         values: \"All\", \"Generated\", \"Original\""
+    );
     // Q-39: an error about the new object is final, although the old one would match.
     let moved = request(
         "{operation: UPDATE, object: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: \
@@ -968,8 +970,13 @@ fn upstreams_tables_of_matching() {
         "" => String::new(),
         // MA-20: a constraint with such a selector is refused when it is loaded.
         error if error.ends_with("is not a valid label selector operator") => {
-            "invalid Constraint: spec.labelSelector.matchExpressions[0].operator: Invalid value: \
-             \"Invalid\": not a valid selector operator"
+            "invalid Constraint: [spec.labelSelector.matchExpressions[0].operator: Invalid value: \
+             \"Invalid\": not a valid selector operator, \
+             spec.labelSelector.matchExpressions[0].key: Invalid value: \"\": name part must be \
+             non-empty, spec.labelSelector.matchExpressions[0].key: Invalid value: \"\": name part \
+             must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
+             an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used \
+             for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')]"
                 .to_owned()
         }
         error => format!(

@@ -1,18 +1,15 @@
 //! From a constraint to a [`CompiledConstraint`] (spec 1.4, 3.2, 5.3 and 6.6).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use modgate_api::{
     constraints::{self as wire, Constraint},
-    matching::{LabelSelector, Match},
-    meta::split_api_version,
+    matching::Match,
 };
-use modgate_value::{
-    Budget, DecodeError, Exhausted, Limits, Object, Str, Value, budget::Frozen, gofmt,
-};
+use modgate_value::{DecodeError, Exhausted, Object, Str, Value, gofmt};
 
 use super::{
-    action::Enforcement, admission::Admission, defaults, inventory::Inventory,
+    action::Enforcement, admission::Admission, crd::ConstraintSchema, inventory::Inventory,
     template::CompiledTemplate,
 };
 use crate::{
@@ -26,9 +23,6 @@ pub struct ConstraintOptions {
     /// Whether actions nobody knows are accepted (`--disable-enforcementaction-validation`).
     pub any_enforcement_action: bool,
 }
-
-/// What filling in the defaults of one constraint may cost.
-const DEFAULTS: Limits = Limits { steps: 10_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 /// A constraint that is ready to judge. Holding one is the proof that it is valid.
 #[derive(Debug, Clone)]
@@ -103,9 +97,6 @@ impl ConstraintError {
 impl CompiledConstraint {
     /// Compiles a constraint of the template's kind.
     ///
-    /// Of its schema only nulls and what cannot be decoded are refused; the rest needs the
-    /// generated CRD.
-    ///
     /// # Errors
     ///
     /// The first check that fails.
@@ -114,23 +105,15 @@ impl CompiledConstraint {
         template: Arc<CompiledTemplate>,
         options: &ConstraintOptions,
     ) -> Result<Self, ConstraintError> {
+        template.schema().check(resource)?;
         let constraint = Constraint::from_value(resource)?;
-        check_identity(&constraint, &template)?;
-        for member in ["match", "parameters"] {
-            if resource.path(&["spec", member]).is_some_and(Value::is_null) {
-                return Err(ConstraintError::Schema(format!(
-                    "[].spec.{member}: Invalid value: \"null\": spec.{member} in body must be of \
-                     type object: \"null\""
-                )));
-            }
-        }
         let spec = constraint.spec.as_ref();
         let matching = spec.and_then(|spec| spec.matching.as_ref());
         let criteria = matching.map(compile_match).transpose()?;
         let mut warnings = Vec::new();
         let enforcement = Enforcement::compile(spec, options, &mut warnings)?;
         Ok(Self {
-            parameters: parameters(resource.get("spec"), template.schema())?,
+            parameters: parameters(resource, template.schema())?,
             resource: resource.clone(),
             name: constraint.metadata.name,
             generation: constraint.metadata.generation,
@@ -145,7 +128,7 @@ impl CompiledConstraint {
     /// valid once is not judged again. Parameters that the new defaults would make too large stay
     /// as they were.
     pub(super) fn with_template(&self, template: Arc<CompiledTemplate>) -> Self {
-        let parameters = parameters(self.resource.get("spec"), template.schema());
+        let parameters = parameters(&self.resource, template.schema());
         Self {
             parameters: parameters.unwrap_or_else(|_| self.parameters.clone()),
             template,
@@ -228,91 +211,13 @@ impl CompiledConstraint {
     }
 }
 
-/// Group, kind, version and name (AD-30).
-fn check_identity(
-    constraint: &Constraint,
-    template: &CompiledTemplate,
-) -> Result<(), ConstraintError> {
-    let name = &constraint.metadata.name;
-    let invalid = |message: String| Err(ConstraintError::Invalid(message));
-    let (group, version) = split_api_version(&constraint.api_version);
-    if name.is_empty() {
-        return invalid("missing metadata.name".to_owned());
-    }
-    if constraint.kind != *template.kind() {
-        return invalid(format!(
-            "wrong kind {} for Constraint {}, expected {}",
-            gofmt::quote(&constraint.kind),
-            gofmt::quote(name),
-            gofmt::quote(template.kind())
-        ));
-    }
-    if group != wire::GROUP {
-        return invalid(format!(
-            "wrong group {} for Constraint {}, expected {}",
-            gofmt::quote(group),
-            gofmt::quote(name),
-            gofmt::quote(wire::GROUP)
-        ));
-    }
-    if !wire::VERSIONS.contains(&version) {
-        let served: Vec<String> =
-            wire::VERSIONS.iter().map(|version| format!("{version}:true")).collect();
-        return invalid(format!(
-            "unsupported version {} for Constraint {}; supported versions: map[{}]",
-            gofmt::quote(version),
-            gofmt::quote(name),
-            served.join(" ")
-        ));
-    }
-    Ok(())
-}
-
 fn compile_match(block: &Match) -> Result<Criteria, ConstraintError> {
-    for selector in block.label_selector.iter().chain(&block.namespace_selector) {
-        check_selector(selector)?;
-    }
     Criteria::compile(block).map_err(|error| ConstraintError::Invalid(error.to_string()))
 }
 
-/// Kubernetes' own validation, as far as operators and values go (MA-20); both selectors report
-/// the one path.
-fn check_selector(selector: &LabelSelector) -> Result<(), ConstraintError> {
-    let mut errors = Vec::new();
-    for (index, requirement) in selector.match_expressions.iter().flatten().enumerate() {
-        let path = format!("spec.labelSelector.matchExpressions[{index}]");
-        let has_values = requirement.values.as_ref().is_some_and(|values| !values.is_empty());
-        match (requirement.operator.as_str(), has_values) {
-            ("In" | "NotIn", true) | ("Exists" | "DoesNotExist", false) => {}
-            ("In" | "NotIn", false) => errors.push(format!(
-                "{path}.values: Required value: must be specified when `operator` is 'In' or \
-                 'NotIn'"
-            )),
-            ("Exists" | "DoesNotExist", true) => errors.push(format!(
-                "{path}.values: Forbidden: may not be specified when `operator` is 'Exists' or \
-                 'DoesNotExist'"
-            )),
-            (operator, _) => errors.push(format!(
-                "{path}.operator: Invalid value: {}: not a valid selector operator",
-                gofmt::quote(operator)
-            )),
-        }
-    }
-    match errors.as_slice() {
-        [] => Ok(()),
-        [error] => Err(ConstraintError::Invalid(error.clone())),
-        errors => Err(ConstraintError::Invalid(format!("[{}]", errors.join(", ")))),
-    }
-}
-
 /// `spec.parameters` with the schema's defaults; without a `spec` nothing is defaulted (EV-10).
-fn parameters(spec: Option<&Value>, schema: Option<&Value>) -> Result<Value, Exhausted> {
-    let nothing = || Value::from(Object::default());
-    let Some(spec) = spec else { return Ok(nothing()) };
-    let given = spec.get("parameters");
-    let Some(schema) = schema else { return Ok(given.cloned().unwrap_or_else(nothing)) };
-    match given.or_else(|| schema.get("default")) {
-        Some(value) => defaults::fill(value, schema, &Budget::new(DEFAULTS, &Frozen)),
-        None => Ok(nothing()),
-    }
+fn parameters(resource: &Value, schema: &ConstraintSchema) -> Result<Value, Exhausted> {
+    let filled = schema.fill_defaults(resource)?;
+    let parameters = filled.path(&["spec", "parameters"]).cloned();
+    Ok(parameters.unwrap_or_else(|| Value::from(Object::default())))
 }

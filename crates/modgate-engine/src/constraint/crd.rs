@@ -63,6 +63,42 @@ pub enum SchemaError {
     Budget(#[from] Exhausted),
 }
 
+impl SchemaError {
+    /// Each thing that is wrong: the template's field it is about, and what it is.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Decode(DecodeError { path, message }) => vec![(path.clone(), message.clone())],
+            Self::Items(_) | Self::Budget(_) => vec![(PARAMETERS.to_owned(), self.to_string())],
+            Self::Invalid(errors) => errors
+                .iter()
+                .map(|error| (template_field(&error.path), error.problem.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// The field of the template that became a field of the CRD.
+fn template_field(path: &str) -> String {
+    let parameters = "spec.validation.openAPIV3Schema.properties[spec].properties[parameters]";
+    if let Some(below) = path.strip_prefix(parameters) {
+        let mut field = PARAMETERS.to_owned();
+        let mut pieces = below.split(".properties[");
+        field.push_str(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            let (name, rest) = piece.split_once(']').unwrap_or((piece, ""));
+            field.push_str(".properties.");
+            field.push_str(name);
+            field.push_str(rest);
+        }
+        return field;
+    }
+    match path.strip_prefix("spec.names.") {
+        Some(name) if name.starts_with("shortNames") => format!("spec.crd.spec.names.{name}"),
+        Some(_) => "spec.crd.spec.names.kind".to_owned(),
+        None => path.to_owned(),
+    }
+}
+
 impl ConstraintSchema {
     /// The schema of a template of any version.
     ///

@@ -6,7 +6,11 @@ use std::collections::BTreeSet;
 use modgate_api::templates::{self as wire, ConstraintTemplate, RegoSource, Target};
 use modgate_value::{DecodeError, Str, Value, diag::Span, gofmt};
 
-use super::{driver::RegoDriver, source};
+use super::{
+    crd::{ConstraintSchema, SchemaError},
+    driver::RegoDriver,
+    source,
+};
 use crate::{PolicyId, policy::pointer};
 
 /// What an installation allows templates.
@@ -47,7 +51,7 @@ pub struct CompiledTemplate {
     name: Str,
     kind: Str,
     generation: i64,
-    schema: Option<Value>,
+    schema: ConstraintSchema,
     /// Empty stands for all.
     operations: Vec<Str>,
     driver: RegoDriver,
@@ -63,6 +67,9 @@ pub enum TemplateError {
     /// It does not hang together (TC-1, and the Rego checks that need no compiler).
     #[error("invalid ConstraintTemplate: {0}")]
     Invalid(String),
+    /// No CRD can be made of it (TC-1, 6).
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     /// Its source does not, whatever its engine.
     #[error("invalid ConstraintTemplate: {0}")]
     Source(String),
@@ -120,10 +127,10 @@ impl TemplateError {
             Self::Source(_) | Self::Uncompilable(_) => {
                 vec![plain(&rego_field(resource, "template"), self.to_string())]
             }
-            Self::Invalid(text) => {
-                let schema = text.trim_start_matches('[').starts_with("spec.validation");
-                let field = if schema { "spec.crd.spec.validation.openAPIV3Schema" } else { "" };
-                vec![plain(field, self.to_string())]
+            Self::Invalid(_) => vec![plain("", self.to_string())],
+            Self::Schema(error) => {
+                let problems = error.problems();
+                problems.into_iter().map(|(field, message)| plain(&field, message)).collect()
             }
             Self::Rego { errors, .. } => {
                 let located = |error: &modgate_rego::error::Error| {
@@ -154,19 +161,23 @@ impl TemplateError {
     /// Whether it is about the policy itself, which Gatekeeper looks at only once the template is
     /// stored (TC-1, 8 and 9).
     pub fn is_of_source(&self) -> bool {
-        !matches!(self, Self::Decode(_) | Self::Invalid(_) | Self::Operations)
+        !matches!(self, Self::Decode(_) | Self::Invalid(_) | Self::Schema(_) | Self::Operations)
     }
 
     /// The HTTP status with which admission refuses the template (TC-50).
     pub fn code(&self) -> u16 {
-        if matches!(self, Self::Operations) { 500 } else { 422 }
+        if matches!(self, Self::Operations | Self::Schema(SchemaError::Items(_))) {
+            500
+        } else {
+            422
+        }
     }
 }
 
 impl CompiledTemplate {
     /// Compiles a ConstraintTemplate of any version.
     ///
-    /// Its schema is not checked yet (TC-1, 6). The CEL engine is not there yet, so a template
+    /// The CEL engine is not there yet, so a template
     /// with several sources is evaluated by its Rego.
     ///
     /// # Errors
@@ -208,12 +219,13 @@ impl CompiledTemplate {
         if operations.len() > 1 && operations.iter().any(|operation| operation == "*") {
             return Err(TemplateError::Operations);
         }
+        let schema = ConstraintSchema::of_template(resource)?;
         let source = rego_source(target)?.ok_or(TemplateError::NoDriver)?;
         Ok(Self {
             name,
             kind,
             generation: template.metadata.generation,
-            schema: crd.validation.and_then(|validation| validation.schema),
+            schema,
             operations,
             driver: source::compile(&source, options)?,
         })
@@ -244,9 +256,9 @@ impl CompiledTemplate {
         self.generation
     }
 
-    /// The schema of the constraints' `spec.parameters`, if it has one.
-    pub fn schema(&self) -> Option<&Value> {
-        self.schema.as_ref()
+    /// The schema of its constraints, and their CRD.
+    pub fn schema(&self) -> &ConstraintSchema {
+        &self.schema
     }
 
     /// Whether admission requests with this operation concern it (EV-20).
