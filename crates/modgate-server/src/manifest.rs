@@ -12,7 +12,7 @@ use std::{
 use modgate_engine::{PolicySource, Position, Problem};
 use modgate_value::{
     Str, Value,
-    diag::{Diagnostic, Source, Span},
+    diag::{Diagnostic, LineIndex, Source, Span},
     yaml,
 };
 
@@ -276,7 +276,11 @@ pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
     diagnostic.help.clone_from(&problem.help);
     match (source, problem.position) {
         (Some(source), Some(position)) => {
-            let span = field_span(&source.text, position, problem.span);
+            let text = problem.text.as_deref();
+            let span = text
+                .zip(problem.span)
+                .and_then(|(text, part)| block_span(&source.text, position, text, part))
+                .unwrap_or_else(|| field_span(&source.text, position, problem.span));
             diagnostic.at(source.clone(), span)
         }
         (Some(source), None) => diagnostic.at(source.clone(), line_span(&source.text, 0)),
@@ -328,9 +332,32 @@ fn field_span(text: &str, position: Position, part: Option<Span>) -> Span {
     }
 }
 
+/// The stretch of a file that bytes `part` of a literal block scalar come from: `text`, whose `|`
+/// is at `position`. `None` for other scalars. Ends with the line it starts in.
+fn block_span(file: &str, position: Position, text: &str, part: Span) -> Option<Span> {
+    if !file.get(offset_of(file, position)..)?.starts_with('|') {
+        return None;
+    }
+    let before = text.get(..part.start)?;
+    let begin = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text.get(begin..)?.split('\n').next()?;
+    let skipped = before.bytes().filter(|byte| *byte == b'\n').count();
+    let start = LineIndex::new(file).line_start(position.line as usize + 1 + skipped)?;
+    let written = file.get(start..)?.split('\n').next()?;
+    let written = written.strip_suffix('\r').unwrap_or(written);
+    // What is in the file but not in the text is the indentation.
+    let indent = written.len().checked_sub(line.len())?;
+    if !written.ends_with(line) || written.bytes().take(indent).any(|byte| byte != b' ') {
+        return None;
+    }
+    let within = (part.start - begin).min(line.len());
+    let end = (part.end.max(part.start) - begin).min(line.len());
+    Some(Span::new(start + indent + within, start + indent + end))
+}
+
 fn offset_of(text: &str, position: Position) -> usize {
     let (line, column) = (position.line as usize, position.column as usize);
-    let start = modgate_value::diag::LineIndex::new(text).line_start(line).unwrap_or(text.len());
+    let start = LineIndex::new(text).line_start(line).unwrap_or(text.len());
     let rest = text.get(start..).unwrap_or_default();
     let within = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at);
     start + within
@@ -361,6 +388,23 @@ mod tests {
         assert_eq!(slice(3, 4, Some(0..1)), "\"x\\n$\"");
         assert_eq!(slice(4, 4, Some(0..1)), "|");
         assert_eq!(slice(9, 9, Some(0..1)), "");
+    }
+
+    #[test]
+    fn spans_in_block_scalars() {
+        let file = "a:\n  rego: |\n    package p\n\n    violation { x }\n  b: |2-\n      c\n";
+        let text = "package p\n\nviolation { x }\n";
+        let slice = |line, column, text: &str, part: std::ops::Range<usize>| {
+            let span = block_span(file, Position { line, column }, text, part.into())?;
+            file.get(span.start..span.end).map(|slice| (span.start, slice))
+        };
+        assert_eq!(slice(2, 9, text, 8..9), Some((26, "p")));
+        assert_eq!(slice(2, 9, text, 23..24), Some((45, "x")));
+        assert_eq!(slice(2, 9, text, 0..1000), Some((18, "package p")));
+        assert_eq!(slice(2, 9, text, 10..10), Some((28, "")), "an empty line");
+        assert_eq!(slice(6, 6, "  c", 2..3), Some((64, "c")));
+        assert_eq!(slice(2, 9, "something else", 0..1), None);
+        assert_eq!(slice(1, 1, text, 0..1), None);
     }
 
     #[test]

@@ -196,6 +196,15 @@ impl Store {
         waiting.map(|(_, stored)| &stored.source)
     }
 
+    /// The constraints whose newest version is not in force: it was refused, or has no template.
+    pub fn outdated(&self) -> impl Iterator<Item = &PolicySource> {
+        let outdated = self.constraints.values().filter(|stored| {
+            let compiled = stored.compiled.as_ref();
+            compiled.is_none_or(|compiled| *compiled.resource() != stored.source.object)
+        });
+        outdated.map(|stored| &stored.source)
+    }
+
     /// The constraints that an admission may concern, by kind, then name: without those whose match
     /// block names other kinds of objects only.
     pub fn candidates<'s>(&'s self, admission: &Admission) -> Vec<&'s CompiledConstraint> {
