@@ -8,6 +8,7 @@ mod errors;
 mod expand;
 mod hir;
 mod hoist;
+mod index;
 mod lower;
 mod recursion;
 mod resolve;
@@ -28,7 +29,7 @@ use self::{
     safety::{Unsafe, VarSet},
     symbols::Symbols,
 };
-pub(crate) use self::{symbols::Constants, types::Environment};
+pub(crate) use self::{index::of_group as index, symbols::Constants, types::Environment};
 use crate::{
     ast::{self, HeadKind, Module, RegoVersion, Span},
     error::{Code, Error},
@@ -183,6 +184,11 @@ impl<'m> Compiler<'m> {
             });
         }
         self.errors.finish()?;
+        let constants = self.symbols.constants.into_values();
+        let mut groups = self.symbols.groups;
+        for group in &mut groups {
+            group.index = index::of_group(group, &rules, &constants);
+        }
         let modules = self
             .modules
             .iter()
@@ -190,10 +196,10 @@ impl<'m> Compiler<'m> {
             .collect();
         Ok(Program {
             modules,
-            constants: self.symbols.constants.into_values().into(),
+            constants: constants.into(),
             sets: self.symbols.sets.into(),
             rules: rules.into(),
-            groups: self.symbols.groups.into(),
+            groups: groups.into(),
             nodes: self.symbols.nodes.into(),
             builtins: self.symbols.builtins.into(),
             replaces_functions,

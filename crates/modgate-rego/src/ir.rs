@@ -19,7 +19,10 @@
 //! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
 //! front of the `not`, as OPA does, which makes the whole body undefined when they are.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use modgate_value::Str;
 
@@ -127,6 +130,17 @@ pub struct Group {
     pub rules: Vec<RuleId>,
     /// `default p := ...`.
     pub default: Option<RuleId>,
+    /// Which of the rules can succeed, where one argument tells.
+    pub index: Option<Index>,
+}
+
+/// The rules of a function by the text that each requires of one argument.
+#[derive(Debug, Clone)]
+pub struct Index {
+    /// Which argument.
+    pub arg: usize,
+    /// The rules, in their order; no rule takes any other value.
+    pub by_text: HashMap<Str, Vec<RuleId>>,
 }
 
 /// What the rules of a group define.

@@ -25,7 +25,7 @@ use modgate_value::{Budget, Value as Json};
 
 use self::known::{Env, Known};
 use crate::{
-    compile::Constants,
+    compile::{self, Constants},
     ir::{Branch, Group, GroupId, GroupKind, Leaf, Program, Rule, RuleId, Source, Stmt, StmtKind},
 };
 
@@ -143,6 +143,7 @@ impl Specializer<'_> {
             }
         }
         group.rules = live;
+        group.index = compile::index(&group, &self.rules, self.constants.values());
         let nothing = group.rules.is_empty() && group.default.is_none();
         let kind = group.kind;
         *self.groups.get_mut(id.0 as usize)? = group;

@@ -273,7 +273,7 @@ impl Symbols {
                     rules.push(rule);
                 }
             }
-            self.groups.push(Group { path, kind, rules, default });
+            self.groups.push(Group { path, kind, rules, default, index: None });
             if let Some(node) = self.nodes.get_mut(id.0 as usize) {
                 node.group = Some(group);
             }

@@ -56,7 +56,7 @@ impl<'a> Machine<'a> {
         conflict: &str,
     ) -> Result<Option<Value<'a>>, Stop> {
         let mut agreed: Option<Value<'a>> = None;
-        for id in &group.rules {
+        for id in candidates(group, args) {
             let Some(rule) = self.rule(*id) else { continue };
             if !self.may_take(rule, args) {
                 continue;
@@ -276,6 +276,13 @@ impl<'a> Machine<'a> {
     fn rule(&self, id: RuleId) -> Option<&'a Rule> {
         self.program.rules.get(id.0 as usize)
     }
+}
+
+/// The rules that these arguments leave, in their order.
+fn candidates<'g>(group: &'g Group, args: &[Value<'_>]) -> &'g [RuleId] {
+    let Some(index) = &group.index else { return &group.rules };
+    let text = args.get(index.arg).and_then(|arg| arg.as_str());
+    text.and_then(|text| index.by_text.get(text)).map_or(&[], Vec::as_slice)
 }
 
 fn descend<'a>(value: Value<'a>, keys: &[Value<'a>]) -> Option<Value<'a>> {
