@@ -18,6 +18,9 @@ pub struct EngineConfig {
     pub default_namespace: Str,
     /// What happens when the Namespace or Node of an object cannot be read.
     pub missing_reference: MissingReference,
+    /// The resources whose requests reach ModRules in [`pipeline::mutate`](crate::pipeline::mutate),
+    /// by their plural names, `*` for all; `None` for those of KubeMod's webhook as shipped.
+    pub modrule_resources: Option<Vec<Str>>,
     /// What ConstraintTemplates may use.
     pub templates: TemplateOptions,
     /// What constraints may say.
@@ -71,6 +74,7 @@ impl Default for EngineConfig {
             cluster_rules_namespaces: ["kubemod-system", "modgate-system"].map(Str::from).to_vec(),
             default_namespace: "default".into(),
             missing_reference: MissingReference::default(),
+            modrule_resources: None,
             templates: TemplateOptions::default(),
             constraints: ConstraintOptions::default(),
             mutators: mutation::Options::default(),

@@ -33,6 +33,7 @@ pub mod jsonpatch;
 pub mod matching;
 pub mod modrule;
 pub mod mutation;
+pub mod pipeline;
 mod policy;
 pub mod provider;
 mod review;
@@ -47,4 +48,6 @@ pub use modgate_rego as rego;
 pub use modgate_template as template;
 pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
 pub use review::Review;
-pub use snapshot::{Admitted, Expansion, Snapshot, Update};
+pub use snapshot::{
+    Admitted, Expansion, Plan, PlannedConstraint, PlannedResultant, Snapshot, Stage, Update,
+};

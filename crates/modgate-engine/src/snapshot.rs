@@ -2,13 +2,17 @@
 
 mod expanded;
 mod load;
+mod plan;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::constraints::EnforcementPoint;
 use modgate_value::{Budget, Str, Value};
 
-pub use self::expanded::Expansion;
+pub use self::{
+    expanded::Expansion,
+    plan::{Plan, PlannedConstraint, PlannedResultant, Stage},
+};
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,

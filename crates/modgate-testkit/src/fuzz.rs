@@ -8,6 +8,8 @@
 //! Inputs of two parts (an expression and a document, a rule and an object) have a zero byte
 //! between them.
 
+mod mutators;
+
 use std::ops::ControlFlow;
 
 use anyhow::Result;
@@ -23,6 +25,7 @@ use modgate_select::{Expr, PatchSelect, Shape, Val};
 use modgate_template::{Data, Env, Isolated, Template};
 use modgate_value::{Budget, Limits, Value, budget::Frozen, regex::GoRegex, yaml};
 
+pub use self::mutators::{location, mutator};
 use crate::{
     corpus::{self, Roots},
     kubemod,
@@ -49,6 +52,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rego_parse", run: rego_parse, seeds: seeds_rego },
     Target { name: "rego_compile", run: rego_compile, seeds: seeds_rego },
     Target { name: "rego", run: rego, seeds: seeds_rego },
+    Target { name: "location", run: location, seeds: mutators::seeds_location },
+    Target { name: "mutator", run: mutator, seeds: mutators::seeds_mutator },
 ];
 
 impl Target {
@@ -60,8 +65,10 @@ impl Target {
     pub fn seeds(&self, roots: &Roots) -> Result<Vec<Vec<u8>>> {
         let mut seeds = Vec::new();
         for file in corpus::files(roots)? {
-            let known = file.name.starts_with("languages/") || file.name.starts_with("kubemod/");
-            if known && file.name.ends_with(".json") {
+            let known = ["languages/", "kubemod/", "gatekeeper/acceptance/"];
+            if known.iter().any(|folder| file.name.starts_with(folder))
+                && file.name.ends_with(".json")
+            {
                 (self.seeds)(&file.name, &file.json()?, &mut seeds);
             }
         }
