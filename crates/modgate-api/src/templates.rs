@@ -1,8 +1,14 @@
 //! `templates.gatekeeper.sh`: ConstraintTemplate, all versions
 //! (spec `gatekeeper-validation`, section 1.2).
 
+mod cel;
+
 use modgate_value::{DecodeError, Str, Value};
 use serde::Deserialize;
+
+pub use self::cel::{
+    CEL_ENGINE, CelExpression, CelSource, CelSourceError, CelValidation, FailurePolicy,
+};
 
 /// API group of ConstraintTemplate.
 pub const GROUP: &str = "templates.gatekeeper.sh";
