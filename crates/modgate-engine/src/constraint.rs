@@ -21,6 +21,7 @@ mod inventory;
 mod source;
 mod store;
 mod template;
+pub mod vap;
 mod verdict;
 
 pub use self::{
