@@ -136,6 +136,12 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         })
         .await;
     outcome.unwrap_or_else(|error| {
+        // Without its uid the API server does not take an answer for one.
+        if head.uid.is_empty()
+            && let Ok(document) = Value::from_json(&body)
+        {
+            head = Head::of(&document);
+        }
         tracing::error!(
             target: "webhook",
             webhook = webhook.path(),
@@ -192,6 +198,10 @@ fn evaluate(
     let response = match webhook {
         Webhook::DefaultModRule => modrule::default(&review),
         Webhook::ValidateModRule => modrule::validate(&review, world),
+        Webhook::Mutate if app.gatekeeper.unified_mutate => {
+            let decision = gatekeeper::mutate_with_both(app, &review, world, host);
+            decided(app, webhook, &review, decision)
+        }
         Webhook::Dragnet | Webhook::Mutate => {
             decided(app, webhook, &review, world.snapshot.mutate(&review, &world.objects))
         }
@@ -222,6 +232,8 @@ fn decided(app: &App, webhook: Webhook, review: &Review, decision: Decision) -> 
         // KubeMod puts its texts where Kubernetes has a keyword (spec `kubemod.md`, 5.6).
         Webhook::Dragnet | Webhook::PodBinding => (decision.reason, String::new()),
         _ if decision.allowed => (String::new(), String::new()),
+        // Nothing was decided.
+        _ if decision.code == 500 => (String::new(), decision.reason),
         _ => ("Forbidden".to_owned(), decision.reason),
     };
     AdmissionResponse {

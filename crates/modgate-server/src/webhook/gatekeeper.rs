@@ -3,11 +3,12 @@
 use std::{cell::RefCell, time::Instant};
 
 use modgate_engine::{
-    Host, Review,
+    Decision, Host, Review,
     api::admission::AdmissionResponse,
     constraint::{Arena, Verdict},
     gatekeeper::{self, Answer, Installation, MutationStatus, Outcome, admit_label},
     jsonpatch,
+    pipeline::{self, Piped},
 };
 
 use super::{App, evaluators::EvaluationError, violation};
@@ -22,6 +23,8 @@ pub struct GatekeeperConfig {
     pub log_denies: bool,
     /// Whether every mutation is logged (`--log-mutations`).
     pub log_mutations: bool,
+    /// Whether `/mutate` asks Gatekeeper's mutators before ModRules (`--unified-mutate`).
+    pub unified_mutate: bool,
     /// What a failure of ours is answered with.
     pub on_failure: OnFailure,
 }
@@ -103,6 +106,25 @@ pub(super) fn mutate(
         patch: (!answer.patch.is_empty()).then(|| jsonpatch::to_value(&answer.patch).to_json()),
         ..AdmissionResponse::default()
     })
+}
+
+/// Answers `/mutate` where it stands for both originals: mutators first, then ModRules.
+pub(super) fn mutate_with_both(
+    app: &App,
+    review: &Review,
+    world: &World,
+    host: &dyn Host,
+) -> Decision {
+    let started = Instant::now();
+    let config = &app.gatekeeper;
+    let Piped { decision, mutation } =
+        pipeline::mutate(review, &config.installation, &world.snapshot, host);
+    if let Some(mutation) = &mutation {
+        let iterations = mutation.mutated.as_ref().map(|mutated| mutated.iterations);
+        app.metrics.mutated(mutation.status, iterations, started.elapsed());
+        violation::mutation(review, mutation, config.log_mutations);
+    }
+    decision
 }
 
 /// What the original says when an evaluation gave no result (GR-4, SV-3).

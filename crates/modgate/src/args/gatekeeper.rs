@@ -65,6 +65,11 @@ pub(crate) struct GatekeeperArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     mutation_annotations: bool,
+    /// Let `/mutate` apply Gatekeeper's mutators, then ModRules, each to the objects that its own
+    /// webhook would be sent. `/v1/mutate` and `/dragnet-webhook` stay as they are.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    unified_mutate: bool,
     /// Requests evaluated at the same time; below 1, one per processor.
     #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
     max_serving_threads: i64,
@@ -116,6 +121,7 @@ impl GatekeeperArgs {
             installation,
             log_denies: self.log_denies,
             log_mutations: self.log_mutations,
+            unified_mutate: self.unified_mutate,
             on_failure: match self.internal_errors {
                 InternalErrors::Deny => OnFailure::Deny,
                 InternalErrors::FailurePolicy => OnFailure::FailurePolicy,

@@ -1,0 +1,505 @@
+//! Gatekeeper's webhooks through the router, without a socket: the acceptance scenarios, and what
+//! only HTTP has.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode, header},
+};
+use http_body_util::BodyExt as _;
+use modgate_engine::{
+    Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
+};
+use modgate_server::{
+    App, Current, Evaluators, GatekeeperConfig, Objects, OnFailure, RequestLimits, Routes, World,
+    router, telemetry::metrics::Metrics,
+};
+use modgate_testkit::{
+    Verdict,
+    corpus::{self, Roots},
+    gatekeeper::validation::{Answer, Settings, Subject, run_with},
+};
+use modgate_value::{Limits, Value, yaml};
+use tower::ServiceExt as _;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    layer::{Context, Layer, SubscriberExt as _},
+    registry,
+};
+
+/// The webhooks, and the policies behind them.
+struct Server {
+    app: Arc<App>,
+    router: Router,
+    snapshot: Snapshot,
+    objects: Objects,
+    inventory: Inventory,
+}
+
+impl Server {
+    fn new(engine: EngineConfig, gatekeeper: GatekeeperConfig) -> Self {
+        Self::with(engine, gatekeeper, Evaluators::new(1), RequestLimits::default())
+    }
+
+    fn with(
+        engine: EngineConfig,
+        gatekeeper: GatekeeperConfig,
+        evaluators: Evaluators,
+        limits: RequestLimits,
+    ) -> Self {
+        let app = Arc::new(App {
+            current: Arc::new(Current::default()),
+            metrics: Arc::new(Metrics::new()),
+            evaluators,
+            limits,
+            gatekeeper,
+        });
+        let mut server = Self {
+            router: router(Arc::clone(&app), Routes::All),
+            app,
+            snapshot: Snapshot::new(engine),
+            objects: Objects::default(),
+            inventory: Inventory::default(),
+        };
+        server.load(&[]);
+        server
+    }
+
+    fn load(&mut self, resources: &[Value]) -> Vec<String> {
+        let sources = resources.iter().cloned().map(PolicySource::of_object);
+        let update = self.snapshot.apply(sources.map(Change::Upsert).collect(), OnError::Unload);
+        self.snapshot = update.snapshot;
+        self.app.current.store(Arc::new(World {
+            snapshot: self.snapshot.clone(),
+            objects: self.objects.clone(),
+            inventory: self.inventory.clone(),
+        }));
+        update.problems.into_iter().map(|problem| problem.message).collect()
+    }
+
+    async fn send(&self, request: Request<Body>) -> (StatusCode, String) {
+        let response = self.router.clone().oneshot(request).await.expect("infallible");
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("body").to_bytes();
+        (status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    async fn post(&self, path: &str, body: impl Into<Body>) -> (StatusCode, String) {
+        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        self.send(request.body(body.into()).expect("request")).await
+    }
+
+    /// The `response` to a request.
+    async fn ask(&self, path: &str, request: &Value) -> Value {
+        let (status, body) = self.post(path, review("v1", request)).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        let answer = Value::from_json(body.as_bytes()).expect("JSON");
+        assert_eq!(answer.get("apiVersion"), Some(&Value::from("admission.k8s.io/v1")));
+        assert_eq!(answer.path(&["response", "uid"]), Some(&Value::from("u-1")));
+        answer.get("response").expect("a response").clone()
+    }
+
+    /// The counter of requests by its labels.
+    async fn counted(&self) -> BTreeMap<String, u64> {
+        let request = Request::get("/metrics").body(Body::empty()).expect("request");
+        let (_, text) = self.send(request).await;
+        let prefix = "gatekeeper_validation_request_count_total";
+        let lines = text.lines().filter_map(|line| line.strip_prefix(prefix)?.split_once(' '));
+        lines.map(|(labels, n)| (labels.to_owned(), n.parse().expect("a number"))).collect()
+    }
+}
+
+fn review(version: &str, request: &Value) -> String {
+    let mut request = request.as_object().cloned().expect("an object");
+    request.insert("uid", "u-1".into());
+    format!(
+        r#"{{"apiVersion": "admission.k8s.io/{version}", "kind": "AdmissionReview", "request": {}}}"#,
+        Value::from(request).to_json()
+    )
+}
+
+/// The violations that are logged.
+#[derive(Clone, Default)]
+struct Denials(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Denials {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        event.record(&mut Message(self));
+    }
+}
+
+struct Message<'d>(&'d Denials);
+
+impl Visit for Message<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        if field.name() == "message"
+            && let Some(message) = text.strip_prefix("denied admission: ")
+        {
+            self.0.0.lock().expect("denials").push(message.to_owned());
+        }
+    }
+}
+
+/// A server that is asked from outside of any runtime.
+struct OverHttp(Server);
+
+impl OverHttp {
+    fn boxed(settings: &Settings, objects: &[Value]) -> Option<Box<dyn Subject>> {
+        if !settings.absent_namespaces.is_empty() {
+            // Without a cluster every Namespace is taken to exist.
+            return None;
+        }
+        let config = GatekeeperConfig {
+            installation: settings.installation(),
+            log_denies: true,
+            ..GatekeeperConfig::default()
+        };
+        let mut server = Server::new(settings.engine(), config);
+        for object in objects {
+            server.inventory.insert(object.clone()).expect("an object");
+            server.objects.take(object);
+        }
+        Some(Box::new(Self(server)))
+    }
+
+    fn ask(&self, path: &str, request: &Value) -> Answer {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let denials = Denials::default();
+        let subscriber = registry().with(denials.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            runtime.expect("a runtime").block_on(async {
+                let before = self.0.counted().await;
+                let response = self.0.ask(path, request).await;
+                let after = self.0.counted().await;
+                let grown =
+                    after.iter().find(|(labels, count)| before.get(*labels) != Some(*count));
+                let counted = grown.map(|(labels, _)| {
+                    let has = |text: &str| labels.contains(text);
+                    let status = ["allow", "deny", "error"]
+                        .into_iter()
+                        .find(|status| has(&format!("admission_status=\"{status}\"")));
+                    let dry_run = has("admission_dryrun=\"true\"");
+                    [status.expect("a status"), if dry_run { "true" } else { "false" }]
+                });
+                let logged = denials.0.lock().expect("denials").clone();
+                Answer { response, logged, counted }
+            })
+        })
+    }
+}
+
+impl Subject for OverHttp {
+    fn load(&mut self, resources: &[Value]) -> Vec<String> {
+        self.0.load(resources)
+    }
+
+    fn admit(&mut self, request: &Value) -> anyhow::Result<Answer> {
+        Ok(self.ask("/v1/admit", request))
+    }
+
+    fn label(&mut self, request: &Value) -> anyhow::Result<Answer> {
+        Ok(self.ask("/v1/admitlabel", request))
+    }
+
+    fn audit(&mut self, _: &Value) -> Option<Vec<[String; 3]>> {
+        None
+    }
+}
+
+#[test]
+fn the_acceptance_scenarios_over_http() {
+    let files = corpus::files(&Roots::discover()).expect("corpora");
+    let file = files.iter().find(|file| file.name == "validation.json").expect("validation.json");
+    let mut cases = Vec::new();
+    run_with(file, &OverHttp::boxed, &mut cases).expect("scenarios");
+    let ids = |wanted: fn(&Verdict) -> bool| -> Vec<&str> {
+        cases.iter().filter(|case| wanted(&case.verdict)).map(|case| case.id.as_str()).collect()
+    };
+    let failed: Vec<_> =
+        cases.iter().filter(|case| matches!(case.verdict, Verdict::Failed { .. })).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_eq!(ids(|verdict| *verdict == Verdict::Skipped), ["64 (here)"]);
+    assert_eq!(ids(|verdict| *verdict == Verdict::Passed).len(), 71);
+}
+
+const TEMPLATE: &str = "
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: foo}
+spec:
+  crd: {spec: {names: {kind: Foo}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package foo
+      violation[{\"msg\": \"no\"}] { numbers.range(1, 100000)[_] == 100000 }
+";
+
+fn policies() -> Vec<Value> {
+    let constraint =
+        "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Foo, metadata: {name: c}}";
+    [TEMPLATE, constraint].map(|text| yaml::value(text).expect(text)).to_vec()
+}
+
+fn pod() -> Value {
+    yaml::value(
+        "{operation: CREATE, namespace: ns, name: p, kind: {group: '', version: v1, kind: Pod}, \
+         object: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}}}",
+    )
+    .expect("a request")
+}
+
+#[tokio::test]
+async fn the_version_is_that_of_the_request() {
+    let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    server.load(&policies());
+    let (status, body) = server.post("/v1/admit", review("v1beta1", &pod())).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        body,
+        r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"uid":"u-1","allowed":false,"status":{"metadata":{},"code":403,"message":"[c] no","reason":"Forbidden"}}}"#
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_a_review_is_answered() {
+    let limits = RequestLimits { body_bytes: 16 << 20, ..RequestLimits::default() };
+    let server = Server::with(
+        EngineConfig::default(),
+        GatekeeperConfig::default(),
+        Evaluators::new(1),
+        limits,
+    );
+    let large = " ".repeat((7 << 20) + 1);
+    for path in ["/v1/admit", "/v1/admitlabel"] {
+        for (body, code) in [("", 400), ("{", 400), ("{}", 400), (large.as_str(), 413)] {
+            let (status, answer) = server.post(path, body.to_owned()).await;
+            assert_eq!(status, StatusCode::OK, "SV-2: {path}");
+            let answer = Value::from_json(answer.as_bytes()).expect("JSON");
+            let response = answer.get("response").expect("a response");
+            assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+            assert_eq!(response.path(&["status", "code"]), Some(&Value::from(code)));
+        }
+        let plain = Request::post(path).body(Body::from(review("v1", &pod()))).expect("request");
+        let (status, answer) = server.send(plain).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(answer.contains("contentType=, expected application/json"), "{answer}");
+    }
+    assert!(server.counted().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_failure_denies_or_leaves_it_to_the_failure_policy() {
+    let limits = RequestLimits { time: Duration::from_millis(5), ..RequestLimits::default() };
+    let without_turns = |on_failure| {
+        let config = GatekeeperConfig { on_failure, ..GatekeeperConfig::default() };
+        Server::with(EngineConfig::default(), config, Evaluators::new(0), limits.clone())
+    };
+    let server = without_turns(OnFailure::Deny);
+    let response = server.ask("/v1/admit", &pod()).await;
+    assert_eq!(
+        response.get("status").map(Value::to_json).as_deref(),
+        Some(
+            r#"{"code":500,"message":"serving context canceled, aborting request","metadata":{}}"#
+        ),
+        "GR-4, GR-8"
+    );
+    assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+    let counted = server.counted().await;
+    assert_eq!(
+        counted.keys().map(String::as_str).collect::<Vec<_>>(),
+        [r#"{admission_status="error",admission_dryrun="false"}"#]
+    );
+    let (status, body) =
+        without_turns(OnFailure::FailurePolicy).post("/v1/admit", review("v1", &pod())).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "Q-19");
+    assert_eq!(body, "serving context canceled, aborting request");
+
+    // A failure of the review itself.
+    let deletion = yaml::value("{operation: DELETE, namespace: ns, name: p}").expect("a request");
+    let message = "error reviewing resource p: admission.k8s.gatekeeper.sh: target.HandleReview \
+                   failed for target \"admission.k8s.gatekeeper.sh\": oldObject cannot be nil for \
+                   DELETE operations\n";
+    let server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    let response = server.ask("/v1/admit", &deletion).await;
+    assert_eq!(response.path(&["status", "message"]), Some(&Value::from(message)), "EV-5");
+    assert_eq!(response.path(&["status", "code"]), Some(&Value::from(500)));
+    let config =
+        GatekeeperConfig { on_failure: OnFailure::FailurePolicy, ..GatekeeperConfig::default() };
+    let server = Server::new(EngineConfig::default(), config);
+    let (status, body) = server.post("/v1/admit", review("v1", &deletion)).await;
+    assert_eq!((status, body.as_str()), (StatusCode::INTERNAL_SERVER_ERROR, message));
+}
+
+#[tokio::test]
+async fn a_spent_budget_is_a_violation() {
+    let engine = EngineConfig {
+        constraint_limits: Limits { steps: 1000, ..Limits::UNLIMITED },
+        ..EngineConfig::default()
+    };
+    let mut server = Server::new(engine, GatekeeperConfig::default());
+    server.load(&policies());
+    let response = server.ask("/v1/admit", &pod()).await;
+    let message = response.path(&["status", "message"]).and_then(Value::as_str).expect("a message");
+    assert!(message.starts_with("[c] ") && message.contains("eval_cancel_error"), "{message}");
+    assert_eq!(response.path(&["status", "code"]), Some(&Value::from(403)));
+}
+
+#[tokio::test]
+async fn deletions_of_policies_are_never_refused() {
+    let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    let broken = "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Gone, metadata: {name: c}}";
+    let config = "{apiVersion: config.gatekeeper.sh/v1alpha1, kind: Config, metadata: {name: x}}";
+    server.load(&[]);
+    for (group, kind, object) in
+        [("constraints.gatekeeper.sh", "Gone", broken), ("config.gatekeeper.sh", "Config", config)]
+    {
+        for (operation, member, allowed) in [
+            ("CREATE", "object", false),
+            ("UPDATE", "object", false),
+            ("DELETE", "oldObject", true),
+        ] {
+            let request = format!(
+                "{{operation: {operation}, name: c, kind: {{group: {group}, version: v1, kind: \
+                 {kind}}}, {member}: {object}}}"
+            );
+            let response =
+                server.ask("/v1/admit", &yaml::value(&request).expect("a request")).await;
+            assert_eq!(response.get("allowed"), Some(&Value::from(allowed)), "Q-22: {request}");
+        }
+    }
+    assert_eq!(server.counted().await.values().sum::<u64>(), 2, "GR-2 failures are not counted");
+}
+
+#[tokio::test]
+async fn policies_are_counted() {
+    let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    server.load(&policies());
+    server.ask("/v1/admit", &pod()).await;
+    let request = Request::get("/metrics").body(Body::empty()).expect("request");
+    let (_, text) = server.send(request).await;
+    for line in [
+        r#"gatekeeper_validation_request_count_total{admission_status="deny",admission_dryrun="false"} 1"#,
+        r#"gatekeeper_validation_request_duration_seconds_count{admission_status="deny"} 1"#,
+        r#"controller_runtime_webhook_requests_total{webhook="/v1/admit",code="200"} 1"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+/// Mutators and a ModRule that all want to act on Pods.
+fn mutating() -> Vec<Value> {
+    [
+        "{apiVersion: mutations.gatekeeper.sh/v1, kind: AssignMetadata, metadata: {name: owner}, \
+         spec: {location: metadata.labels.owner, parameters: {assign: {value: shop}}}}",
+        "{apiVersion: mutations.gatekeeper.sh/v1, kind: Assign, metadata: {name: bad}, spec: \
+         {applyTo: [{groups: [''], versions: [v1], kinds: [Secret]}], location: 'spec.list[name: \
+         a].x', parameters: {assign: {value: 1}}}}",
+        "{apiVersion: config.gatekeeper.sh/v1alpha1, kind: Config, metadata: {name: config}, spec: \
+         {match: [{processes: [mutation-webhook], excludedNamespaces: [kube-*]}]}}",
+        "{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, metadata: {name: seen, namespace: ns}, \
+         spec: {type: Patch, match: [{select: $.metadata.labels.owner, matchValue: shop}], patch: \
+         [{op: add, path: /metadata/labels/seen, value: '{{ .Target.metadata.labels.owner }}'}]}}",
+    ]
+    .map(|text| yaml::value(text).expect(text))
+    .to_vec()
+}
+
+/// The operations of a response's patch.
+fn patch(response: &Value) -> String {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let Some(patch) = response.get("patch").and_then(Value::as_str) else { return String::new() };
+    assert_eq!(response.get("patchType"), Some(&Value::from("JSONPatch")));
+    String::from_utf8(STANDARD.decode(patch).expect("base64")).expect("text")
+}
+
+#[tokio::test]
+async fn mutators_answer_with_a_patch() {
+    let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    let problems = server.load(&mutating());
+    assert!(problems.is_empty(), "{problems:?}");
+    let response = server.ask("/v1/mutate", &pod()).await;
+    assert_eq!(response.get("allowed"), Some(&Value::from(true)));
+    assert_eq!(response.path(&["status", "code"]), Some(&Value::from(200)));
+    assert_eq!(
+        patch(&response),
+        r#"[{"op":"add","path":"/metadata/labels","value":{"owner":"shop"}}]"#
+    );
+    let member = |key: &str, value: &str| {
+        let mut request = pod().as_object().cloned().expect("an object");
+        request.insert(key, value.into());
+        Value::from(request)
+    };
+    for (request, code, message) in [
+        (member("operation", "CONNECT"), 200, "Mutating only on create or update"),
+        (
+            member("namespace", "kube-system"),
+            200,
+            "Namespace is set to be ignored by Gatekeeper config",
+        ),
+    ] {
+        let response = server.ask("/v1/mutate", &request).await;
+        let status = |key: &str| response.path(&["status", key]).cloned();
+        assert_eq!(status("message"), Some(message.into()));
+        assert_eq!(status("code"), Some(code.into()));
+        assert_eq!(patch(&response), "");
+    }
+    // A location that does not fit the object denies, whatever `failurePolicy` says.
+    let secret = yaml::value(
+        "{operation: CREATE, namespace: ns, name: s, kind: {group: '', version: v1, kind: Secret}, \
+         object: {apiVersion: v1, kind: Secret, spec: {list: {}}}}",
+    )
+    .expect("a request");
+    let response = server.ask("/v1/mutate", &secret).await;
+    assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+    assert_eq!(response.path(&["status", "code"]), Some(&Value::from(500)));
+
+    let request = Request::get("/metrics").body(Body::empty()).expect("request");
+    let (_, text) = server.send(request).await;
+    for line in [
+        r#"gatekeeper_mutation_request_count_total{mutation_status="success"} 1"#,
+        r#"gatekeeper_mutation_request_count_total{mutation_status="skip"} 1"#,
+        r#"gatekeeper_mutation_request_count_total{mutation_status="error"} 1"#,
+        r#"gatekeeper_mutation_system_iterations_count{success="true"} 1"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn one_route_for_both_originals() {
+    let rule = r#"{"op":"add","path":"/metadata/labels/seen","value":"shop"}"#;
+    let mutator = r#"{"op":"add","path":"/metadata/labels","value":{"owner":"shop"}}"#;
+    for (unified_mutate, path, expected) in [
+        (true, "/mutate", format!("[{mutator},{rule}]")),
+        (false, "/mutate", String::new()),
+        // Each original by itself stays as it is.
+        (true, "/dragnet-webhook", String::new()),
+        (true, "/v1/mutate", format!("[{mutator}]")),
+    ] {
+        let config = GatekeeperConfig { unified_mutate, ..GatekeeperConfig::default() };
+        let mut server = Server::new(EngineConfig::default(), config);
+        server.load(&mutating());
+        let response = server.ask(path, &pod()).await;
+        assert_eq!(response.get("allowed"), Some(&Value::from(true)), "{path}");
+        assert_eq!(patch(&response), expected, "{path}");
+    }
+}
