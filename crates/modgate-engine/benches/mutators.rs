@@ -1,8 +1,6 @@
 //! Mutators on a Pod of three containers: a hundred of which ten apply, alone and beside thousands
-//! for other kinds; and passes that change nothing, on small and large objects.
-//!
-//! The columns `alloc` tell what a pass that changes nothing allocates: as much for a large object
-//! as for a small one.
+//! for other kinds; and passes that change nothing, on small and large objects. What those allocate
+//! is `tests/allocations.rs`.
 #![expect(clippy::expect_used, reason = "a bench may panic")]
 
 use std::sync::Arc;
@@ -14,15 +12,12 @@ use modgate_engine::{
 };
 use modgate_value::{Budget, Value, yaml};
 
-#[global_allocator]
-static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
-
 fn main() {
     divan::main();
 }
 
 /// A hundred mutators of Pods, ten of which change the object, beside N of other kinds.
-#[divan::bench(args = [0, 5_000])]
+#[divan::bench(args = [0, 5_000], sample_count = 200, sample_size = 50)]
 fn beside_other_kinds(bencher: divan::Bencher<'_, '_>, others: usize) {
     let system = system(hundred().into_iter().chain((0..others).map(for_another_kind)).collect());
     let pod = pod(3);
@@ -31,7 +26,7 @@ fn beside_other_kinds(bencher: divan::Bencher<'_, '_>, others: usize) {
 }
 
 /// The same mutators on the Pod they have already changed: one pass, and nothing to do.
-#[divan::bench(args = [3, 300])]
+#[divan::bench(args = [3, 300], sample_size = 20)]
 fn unchanged(bencher: divan::Bencher<'_, '_>, containers: usize) {
     let system = system(hundred());
     let pod = mutate(&system, &pod(containers)).expect("ten apply");
