@@ -6,7 +6,7 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::{Failure, Io, expand, sync, test, verify};
+use crate::{Failure, Io, bench, expand, policy, sync, test, verify};
 
 /// Test Kubernetes policies without a cluster: the command line of Gatekeeper, run by modgate.
 #[derive(Debug, Parser)]
@@ -47,6 +47,15 @@ pub enum Verb {
     /// Print what ExpansionTemplates and mutators make of manifests.
     #[command(args_override_self = true)]
     Expand(ExpandArgs),
+    /// Measure how fast templates and constraints judge objects.
+    #[command(args_override_self = true)]
+    Bench(Box<bench::BenchArgs>),
+    /// Find published policies, and install them into a cluster.
+    Policy {
+        /// What to do.
+        #[command(subcommand)]
+        command: policy::PolicyVerb,
+    },
     /// Check that what templates need of other objects is synced.
     Sync {
         /// What to check.
@@ -65,7 +74,7 @@ pub enum SyncVerb {
 
 /// Where images come from and go to.
 #[derive(Debug, Args)]
-pub struct ImageArgs {
+pub(crate) struct ImageArgs {
     /// OCI artifact to read: `registry/repository[:tag|@digest]`; repeat for more.
     #[arg(short, long = "image", value_name = "IMAGE", allow_hyphen_values = true)]
     pub(crate) images: Vec<String>,
@@ -81,7 +90,7 @@ pub struct ImageArgs {
 
 /// How templates written in CEL are taken.
 #[derive(Debug, Args)]
-pub struct CelArgs {
+pub(crate) struct CelArgs {
     /// Whether templates written in CEL are evaluated.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
         default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
@@ -136,8 +145,14 @@ pub struct VerifyArgs {
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     /// Run only what this pattern matches: a test or case, or `test//case`.
-    #[arg(short, long, value_name = "FILTER", default_value = "", allow_hyphen_values = true,
-        hide_default_value = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "FILTER",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
     pub(crate) run: String,
     /// How to print results: `text`, `json` or `junit`.
     #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
@@ -246,7 +261,9 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
     };
     let refuse = |path: &str, text: String| refusal::usage(&command, program, path, &text);
     let none = |path: &str, rest: &[String]| match rest.first() {
-        Some(word) => Err(refuse(path, format!("unknown command {word:?} for \"{program} {path}\""))),
+        Some(word) => {
+            Err(refuse(path, format!("unknown command {word:?} for \"{program} {path}\"")))
+        }
         None => Ok(()),
     };
     match root.verb {
@@ -268,6 +285,14 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             none("expand", &args.rest)?;
             expand::run(&args, io)
         }
+        RootVerb::Verb(Verb::Bench(args)) => {
+            none("bench", &args.rest)?;
+            bench::run(&args, io)
+        }
+        RootVerb::Verb(Verb::Policy { command }) => match command.misused() {
+            Some((verb, text)) => Err(refuse(&format!("policy {verb}"), text)),
+            None => policy::run(&command, io),
+        },
         RootVerb::Verb(Verb::Sync { command: SyncVerb::Test(args) }) => {
             none("sync test", &args.rest)?;
             sync::run(&args, io)

@@ -8,12 +8,14 @@
 //! Each verb is a module: [`test`](mod@test), [`verify`], [`expand`], [`sync`]. They share reading
 //! (`read`), the policies of an input (`policies`) and how things are printed (`print`).
 
+mod bench;
 mod cli;
 mod expand;
 mod expander;
 mod oci;
 mod outside;
 mod policies;
+mod policy;
 mod print;
 mod read;
 mod sync;

@@ -11,7 +11,7 @@ use modgate_engine::{
     PolicySource,
     constraint::{
         Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintKey, ConstraintOptions,
-        Evaluation, Finding, Inventory, InventoryError, Store, TemplateError, TemplateOptions,
+        Evaluation, Finding, Inserted, Inventory, InventoryError, Store, TemplateError, TemplateOptions,
         World, review,
     },
 };
@@ -54,13 +54,20 @@ impl Settings {
                  unrecognized failure policy: {policy}"
             ));
         }
+        Ok(Self::offline())
+    }
+
+    /// The usual ones.
+    pub(crate) fn offline() -> Self {
         // Nothing outside can be asked.
-        let templates = TemplateOptions { external_data: false, ..TemplateOptions::default() };
-        Ok(Self { templates })
+        Self { templates: TemplateOptions { external_data: false, ..TemplateOptions::default() } }
     }
 
     /// Compiles a template.
-    pub(crate) fn template(&self, resource: &Value) -> Result<Arc<CompiledTemplate>, TemplateError> {
+    pub(crate) fn template(
+        &self,
+        resource: &Value,
+    ) -> Result<Arc<CompiledTemplate>, TemplateError> {
         CompiledTemplate::compile(resource, &self.templates).map(Arc::new)
     }
 }
@@ -87,7 +94,7 @@ pub(crate) struct Outcome {
 /// What one thread keeps from review to review.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    arena: Arena,
+    pub(crate) arena: Arena,
     pub(crate) outside: Outside,
 }
 
@@ -140,11 +147,21 @@ impl Policies {
 
     /// Adds a constraint; its template must be there.
     pub(crate) fn add_constraint(&mut self, resource: &Value) -> Result<(), ConstraintRefused> {
-        let compiled = self.store.compile_constraint(resource, &CONSTRAINTS)?;
         let key = ConstraintKey::of_object(resource);
-        self.shown.insert(key, shown(resource, &compiled));
-        self.store.insert_constraint(PolicySource::of_object(resource.clone()), &CONSTRAINTS)?;
-        Ok(())
+        let source = PolicySource::of_object(resource.clone());
+        let inserted = match self.store.template(&key.kind) {
+            Some(_) => self.store.insert_constraint(source, &CONSTRAINTS)?,
+            None => Inserted::Waiting,
+        };
+        match inserted {
+            Inserted::Live(compiled) => {
+                self.shown.insert(key, shown(resource, &compiled));
+                Ok(())
+            }
+            Inserted::Waiting => {
+                Err(ConstraintRefused::NoTemplate { template: key.kind.to_lowercase() })
+            }
+        }
     }
 
     /// Adds an object that policies can refer to.

@@ -1,0 +1,165 @@
+//! The flags of `bench`, and what they mean.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use modgate_value::gotime;
+
+use crate::{
+    Failure,
+    cli::{ImageArgs, go_bool},
+};
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// File or folder with templates, constraints and objects; repeat for more.
+    #[arg(short, long = "filename", value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) filenames: Vec<String>,
+    #[command(flatten)]
+    pub(crate) images: ImageArgs,
+    /// Which engine: `rego`, `cel` or `all`.
+    #[arg(short, long, value_name = "ENGINE", default_value = "cel", allow_hyphen_values = true)]
+    engine: String,
+    /// How often every object is reviewed; 1000 or more for a meaningful P99.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true)]
+    iterations: i64,
+    /// How often before that, unmeasured.
+    #[arg(long, value_name = "N", default_value_t = 10, allow_hyphen_values = true)]
+    warmup: i64,
+    /// Reviews at the same time.
+    #[arg(short, long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
+    concurrency: i64,
+    /// How to print: `table`, `json` or `yaml`.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
+    output: String,
+    /// Add what each kind of constraint took in the first iteration.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) stats: bool,
+    /// Add the bytes that evaluations used.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    pub(crate) memory: bool,
+    /// Write the results to this file, to compare later runs with.
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) save: Option<String>,
+    /// Compare with the results in this file; a regression is exit code 1.
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
+    pub(crate) compare: Option<String>,
+    /// Percent by which a figure may be worse.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, allow_hyphen_values = true)]
+    threshold: f64,
+    /// Time by which a latency may be worse, however many percent that is.
+    #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
+    min_threshold: String,
+    #[arg(hide = true)]
+    pub(crate) rest: Vec<String>,
+}
+
+/// What evaluates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Engine {
+    Rego,
+    Cel,
+}
+
+impl Engine {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rego => "rego",
+            Self::Cel => "cel",
+        }
+    }
+
+    /// What entries of a template's `code` call it.
+    pub(super) fn in_templates(self) -> &'static str {
+        match self {
+            Self::Rego => "Rego",
+            Self::Cel => "K8sNativeValidation",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Engines {
+    One(Engine),
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+/// The flags, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Settings {
+    pub(super) engines: Engines,
+    pub(super) format: Format,
+    pub(super) iterations: u32,
+    pub(super) warmup: u32,
+    pub(super) concurrency: u32,
+    pub(super) threshold: f64,
+    pub(super) min_threshold: Duration,
+}
+
+impl BenchArgs {
+    /// In the original's order.
+    pub(super) fn check(&self) -> Result<Settings, Failure> {
+        let engines = match self.engine.to_ascii_lowercase().as_str() {
+            "rego" => Engines::One(Engine::Rego),
+            "cel" => Engines::One(Engine::Cel),
+            "all" => Engines::All,
+            _ => {
+                return Err(Failure::plain(format!(
+                    "invalid engine: invalid engine {:?} (valid: rego, cel, all)",
+                    self.engine
+                )));
+            }
+        };
+        let format = match self.output.to_ascii_lowercase().as_str() {
+            "" | "table" => Format::Table,
+            "json" => Format::Json,
+            "yaml" => Format::Yaml,
+            _ => {
+                return Err(Failure::plain(format!(
+                    "invalid output format: invalid output format: {:?} (valid: table, json, yaml)",
+                    self.output
+                )));
+            }
+        };
+        if self.filenames.is_empty() && self.images.images.is_empty() {
+            let text = "at least one --filename or --image must be specified";
+            return Err(Failure::plain(text));
+        }
+        let min_threshold = gotime::Duration::parse(&self.min_threshold)
+            .map_err(|error| Failure::error(format!("--min-threshold: {error}")))?;
+        let refused = [
+            (self.iterations <= 0, "iterations must be positive"),
+            (self.warmup < 0, "warmup must be non-negative"),
+            (self.threshold < 0.0, "threshold must be non-negative"),
+            (min_threshold.0 < 0, "min-threshold must be non-negative"),
+            (self.concurrency < 1, "concurrency must be at least 1"),
+        ];
+        if let Some((_, text)) = refused.iter().find(|(refused, _)| *refused) {
+            return Err(Failure::plain(*text));
+        }
+        let count = |number: i64| {
+            u32::try_from(number).map_err(|_| Failure::plain(format!("{number} is too many")))
+        };
+        Ok(Settings {
+            engines,
+            format,
+            iterations: count(self.iterations)?,
+            warmup: count(self.warmup)?,
+            concurrency: count(self.concurrency)?,
+            threshold: self.threshold,
+            min_threshold: Duration::from_nanos(min_threshold.0.unsigned_abs()),
+        })
+    }
+}

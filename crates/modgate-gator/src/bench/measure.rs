@@ -1,0 +1,396 @@
+//! The runs, and what they took.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use modgate_api::constraints::EnforcementPoint;
+use modgate_engine::{
+    constraint::{Admission, Evaluation, World, review},
+    matching::Source,
+};
+use modgate_value::{Budget, Limits, Object, Value, gofmt};
+
+use super::args::Engine;
+use crate::{
+    outside::{POLICY, WallClock},
+    policies::{Policies, Session, Settings, Timing},
+    read::metadata,
+};
+
+/// Durations that are kept; beyond that, a run is refused rather than its memory.
+const MAX_REVIEWS: u64 = 50_000_000;
+
+/// What is to be measured.
+#[derive(Debug)]
+pub(super) struct Plan<'o> {
+    pub(super) templates: Vec<&'o Value>,
+    pub(super) constraints: Vec<&'o Value>,
+    pub(super) objects: Vec<&'o Value>,
+    pub(super) iterations: u32,
+    pub(super) warmup: u32,
+    pub(super) concurrency: u32,
+    pub(super) stats: bool,
+    pub(super) memory: bool,
+}
+
+/// What was measured with one engine.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Figures {
+    pub(super) engine: &'static str,
+    pub(super) templates: usize,
+    pub(super) constraints: usize,
+    pub(super) objects: usize,
+    pub(super) iterations: u32,
+    pub(super) concurrency: u32,
+    pub(super) setup: Duration,
+    /// Client creation, template compilation, constraint loading, data loading.
+    pub(super) setup_parts: [Duration; 4],
+    pub(super) total: Duration,
+    pub(super) latencies: Latencies,
+    pub(super) violations: u64,
+    pub(super) reviews_per_second: f64,
+    /// Bytes of all measured reviews, if they were asked for.
+    pub(super) bytes: Option<u64>,
+    pub(super) stats: Vec<Stat>,
+    pub(super) skipped_templates: Vec<String>,
+    pub(super) skipped_constraints: Vec<String>,
+    pub(super) referential_data: bool,
+}
+
+impl Figures {
+    pub(super) fn reviews(&self) -> u64 {
+        u64::from(self.iterations) * self.objects as u64
+    }
+
+    pub(super) fn bytes_per_review(&self) -> Option<u64> {
+        self.bytes.map(|bytes| bytes / self.reviews().max(1))
+    }
+}
+
+/// What the constraints of one kind took for one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) kind: String,
+    pub(super) nanoseconds: i64,
+    pub(super) constraints: i64,
+}
+
+/// In whole nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Latencies {
+    pub(super) min: u64,
+    pub(super) max: u64,
+    pub(super) mean: u64,
+    pub(super) p50: u64,
+    pub(super) p95: u64,
+    pub(super) p99: u64,
+}
+
+impl Latencies {
+    fn of(mut durations: Vec<u64>) -> Self {
+        durations.sort_unstable();
+        let (Some(min), Some(max)) = (durations.first(), durations.last()) else {
+            return Self::default();
+        };
+        let sum: u128 = durations.iter().map(|each| u128::from(*each)).sum();
+        let percentile = |percent| percentile(&durations, percent);
+        Self {
+            min: *min,
+            max: *max,
+            mean: u64::try_from(sum / durations.len() as u128).unwrap_or(u64::MAX),
+            p50: percentile(50.0),
+            p95: percentile(95.0),
+            p99: percentile(99.0),
+        }
+    }
+}
+
+/// By linear interpolation between the two nearest.
+fn percentile(sorted: &[u64], percent: f64) -> u64 {
+    let rank = percent / 100.0 * sorted.len().saturating_sub(1) as f64;
+    let at = |rank: f64| sorted.get(rank as usize).copied().unwrap_or_default() as f64;
+    let (lower, upper) = (at(rank.floor()), at(rank.ceil()));
+    (lower + (upper - lower) * rank.fract()) as u64
+}
+
+impl Plan<'_> {
+    /// Measures one engine.
+    pub(super) fn measure(&self, engine: Engine) -> Result<Figures, String> {
+        let began = Instant::now();
+        let settings = Settings::offline();
+        let mut policies = Policies::default();
+        let created = Instant::now();
+        let mut kinds = BTreeSet::new();
+        let mut skipped_templates = Vec::new();
+        for template in &self.templates {
+            let name = metadata(template, "name");
+            let Some(only) = for_engine(template, engine) else {
+                skipped_templates.push(name.to_owned());
+                continue;
+            };
+            let compiled = settings
+                .template(&only)
+                .map_err(|error| format!("adding template {}: {error}", gofmt::quote(name)))?;
+            kinds.insert(compiled.kind().clone());
+            policies.add_template(compiled);
+        }
+        let compiled = Instant::now();
+        if skipped_templates.len() == self.templates.len() {
+            return Err(format!(
+                "no templates compatible with {} engine (all {} templates skipped)",
+                engine.name(),
+                self.templates.len()
+            ));
+        }
+        let mut skipped_constraints = Vec::new();
+        for constraint in &self.constraints {
+            let name = metadata(constraint, "name");
+            let kind = constraint.get("kind").and_then(Value::as_str).unwrap_or_default();
+            if !kinds.contains(kind) {
+                skipped_constraints.push(name.to_owned());
+                continue;
+            }
+            policies
+                .add_constraint(constraint)
+                .map_err(|error| format!("adding constraint {}: {error}", gofmt::quote(name)))?;
+        }
+        let loaded = Instant::now();
+        if skipped_constraints.len() == self.constraints.len() {
+            return Err(format!(
+                "no constraints loaded (all {} constraints skipped due to missing templates)",
+                self.constraints.len()
+            ));
+        }
+        let referential_data = engine == Engine::Rego;
+        if referential_data {
+            for object in &self.objects {
+                policies.add_data(object).map_err(|error| {
+                    format!("adding data {}: {error}", gofmt::quote(metadata(object, "name")))
+                })?;
+            }
+        }
+        let ready = Instant::now();
+        let run = Run::of(self, &policies);
+        run.warm_up();
+        let started = Instant::now();
+        let (durations, violations, bytes) = run.measured()?;
+        let total = started.elapsed();
+        let reviews = durations.len();
+        Ok(Figures {
+            engine: engine.name(),
+            templates: self.templates.len() - skipped_templates.len(),
+            constraints: self.constraints.len() - skipped_constraints.len(),
+            objects: self.objects.len(),
+            iterations: self.iterations,
+            concurrency: self.concurrency,
+            setup: ready - began,
+            setup_parts: [created - began, compiled - created, loaded - compiled, ready - loaded],
+            total,
+            latencies: Latencies::of(durations),
+            violations,
+            reviews_per_second: reviews as f64 / total.as_secs_f64().max(f64::MIN_POSITIVE),
+            bytes: self.memory.then_some(bytes),
+            stats: if self.stats { run.stats() } else { Vec::new() },
+            skipped_templates,
+            skipped_constraints,
+            referential_data,
+        })
+    }
+}
+
+/// The template with the source of this engine alone; `None` when it has none.
+fn for_engine(template: &Value, engine: Engine) -> Option<Value> {
+    let targets = template.path(&["spec", "targets"]).and_then(Value::as_array);
+    let mut has_source = false;
+    let targets: Vec<Value> = targets
+        .into_iter()
+        .flat_map(|targets| targets.iter())
+        .map(|target| {
+            let Some(members) = target.as_object() else { return target.clone() };
+            let mut members = members.clone();
+            match engine {
+                Engine::Rego => {
+                    let legacy = members.get("rego").and_then(Value::as_str);
+                    has_source |= legacy.is_some_and(|rego| !rego.is_empty());
+                }
+                Engine::Cel => {
+                    members.remove("rego");
+                    members.remove("libs");
+                }
+            }
+            if let Some(code) = members.get("code").and_then(Value::as_array) {
+                let named = |entry: &&Value| {
+                    entry.get("engine").and_then(Value::as_str) == Some(engine.in_templates())
+                };
+                let code: Vec<Value> = code.iter().filter(named).cloned().collect();
+                has_source |= !code.is_empty();
+                members.insert("code", code.into());
+            }
+            Object::into(members)
+        })
+        .collect();
+    // A template of no target at all is for the compiler to refuse.
+    if !has_source && !targets.is_empty() {
+        return None;
+    }
+    let mut root = template.as_object()?.clone();
+    let mut spec = root.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+    if !targets.is_empty() {
+        spec.insert("targets", targets.into());
+    }
+    root.insert("spec", Object::into(spec));
+    Some(root.into())
+}
+
+/// Objects being reviewed over and over.
+struct Run<'p> {
+    policies: &'p Policies,
+    admissions: Vec<Admission>,
+    iterations: u32,
+    warmup: u32,
+    concurrency: u32,
+}
+
+impl<'p> Run<'p> {
+    fn of(plan: &Plan<'_>, policies: &'p Policies) -> Self {
+        let admissions = plan.objects.iter().map(|object| {
+            Admission::of_object(Value::clone(object), None).with_source(Some(Source::Original))
+        });
+        Self {
+            policies,
+            admissions: admissions.collect(),
+            iterations: plan.iterations,
+            warmup: plan.warmup,
+            concurrency: plan.concurrency,
+        }
+    }
+
+    fn warm_up(&self) {
+        let mut session = Session::default();
+        for _ in 0..self.warmup {
+            for admission in &self.admissions {
+                self.one(admission, &mut session);
+            }
+        }
+    }
+
+    /// Violations of one object, and the bytes it took to find them.
+    fn one(&self, admission: &Admission, session: &mut Session) -> (usize, u64) {
+        let budget = Budget::new(Limits::UNLIMITED, &WallClock);
+        let evaluation = Evaluation {
+            point: EnforcementPoint::Gator,
+            world: World { inventory: &self.policies.inventory, host: &session.outside },
+            budget: &budget,
+            limits: POLICY,
+        };
+        let candidates = self.policies.store.candidates(admission);
+        let findings = review(candidates, admission, evaluation, &mut session.arena).len();
+        (findings, budget.bytes_spent())
+    }
+
+    /// Nanoseconds of every review, and violations and bytes of all together.
+    fn measured(&self) -> Result<(Vec<u64>, u64, u64), String> {
+        let objects = self.admissions.len() as u64;
+        let reviews = u64::from(self.iterations) * objects;
+        if reviews > MAX_REVIEWS {
+            return Err(format!("{reviews} reviews are more than {MAX_REVIEWS}"));
+        }
+        let next = AtomicU64::new(0);
+        let work = || {
+            let mut session = Session::default();
+            let (mut durations, mut violations, mut bytes) = (Vec::new(), 0, 0);
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= reviews {
+                    return (durations, violations, bytes);
+                }
+                let index = usize::try_from(index % objects).unwrap_or_default();
+                let Some(admission) = self.admissions.get(index) else { continue };
+                let began = Instant::now();
+                let (found, spent) = self.one(admission, &mut session);
+                let took = began.elapsed().as_nanos();
+                durations.push(u64::try_from(took).unwrap_or(u64::MAX));
+                violations += found as u64;
+                bytes += spent;
+                // What policies print is nobody's here.
+                session.outside.take_printed();
+            }
+        };
+        if self.concurrency <= 1 {
+            return Ok(work());
+        }
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.concurrency)
+                .map(|_| thread::Builder::new().spawn_scoped(scope, work))
+                .collect::<Result<_, _>>()
+                .map_err(|error| format!("cannot start workers: {error}"))?;
+            let mut all = (Vec::new(), 0, 0);
+            for worker in workers {
+                let (durations, violations, bytes) =
+                    worker.join().map_err(|_| "a review panicked".to_owned())?;
+                all.0.extend(durations);
+                all.1 += violations;
+                all.2 += bytes;
+            }
+            Ok(all)
+        })
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        let mut session = Session::default();
+        let timings = self
+            .admissions
+            .iter()
+            .flat_map(|admission| self.policies.timed_review(admission, &mut session).1);
+        let int = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
+        timings
+            .map(|Timing { kind, nanoseconds, constraints, .. }| Stat {
+                kind: kind.to_string(),
+                nanoseconds: int(nanoseconds),
+                constraints: int(constraints as u128),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles() {
+        let sorted = [10, 20, 30, 40];
+        for (percent, expected) in [(0.0, 10), (50.0, 25), (95.0, 38), (100.0, 40)] {
+            assert_eq!(percentile(&sorted, percent), expected, "{percent}");
+        }
+        assert_eq!(percentile(&[7], 99.0), 7);
+        let latencies = Latencies::of(vec![40, 10, 31, 20]);
+        assert_eq!((latencies.min, latencies.max, latencies.mean), (10, 40, 25));
+    }
+
+    #[test]
+    fn sources_of_one_engine() {
+        let template = |target: &str| {
+            let text = format!(r#"{{"spec": {{"targets": [{target}]}}}}"#);
+            Value::from_json(text.as_bytes()).expect("template")
+        };
+        let both = template(
+            r#"{"target": "t", "rego": "r", "code": [{"engine": "Rego"}, {"engine": "K8sNativeValidation"}]}"#,
+        );
+        let only = |engine| for_engine(&both, engine).expect("has a source").to_json();
+        assert_eq!(
+            only(Engine::Rego),
+            r#"{"spec":{"targets":[{"code":[{"engine":"Rego"}],"rego":"r","target":"t"}]}}"#
+        );
+        assert_eq!(
+            only(Engine::Cel),
+            r#"{"spec":{"targets":[{"code":[{"engine":"K8sNativeValidation"}],"target":"t"}]}}"#
+        );
+        assert_eq!(for_engine(&template(r#"{"rego": "r"}"#), Engine::Cel), None);
+        assert_eq!(for_engine(&template(r#"{"code": []}"#), Engine::Rego), None);
+    }
+}

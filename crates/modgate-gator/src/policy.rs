@@ -1,0 +1,523 @@
+//! `gator policy`: published templates and constraints, found in a catalog and installed into a
+//! cluster (7.9).
+//!
+//! What is done to a cluster goes through [`Cluster`](cluster::Cluster); everything else works
+//! without one.
+
+mod catalog;
+mod cluster;
+mod fetch;
+mod generate;
+mod install;
+mod report;
+mod upgrade;
+
+use clap::{ArgAction, Args, Subcommand};
+
+use self::{
+    catalog::{Catalog, Home},
+    cluster::Cluster,
+    fetch::Fetcher,
+    install::Installation,
+    report::Format,
+};
+use crate::{Failure, Io, cli::go_bool};
+
+/// Something failed that has to do with the cluster.
+const CLUSTER: u8 = 2;
+/// Something is there that is not ours.
+const CONFLICT: u8 = 3;
+/// Some was done, some not.
+const PARTIAL: u8 = 4;
+
+/// The verbs of `gator policy`.
+#[derive(Debug, Subcommand)]
+pub enum PolicyVerb {
+    /// Fetch the catalog of policies.
+    #[command(args_override_self = true)]
+    Update(UpdateArgs),
+    /// Find policies in the catalog by name or description.
+    #[command(args_override_self = true)]
+    Search(SearchArgs),
+    /// List the policies that gator installed into the cluster.
+    #[command(args_override_self = true)]
+    List(ListArgs),
+    /// Install policies, or bundles of policies with their constraints.
+    #[command(args_override_self = true)]
+    Install(InstallArgs),
+    /// Remove policies that gator installed.
+    #[command(args_override_self = true)]
+    Uninstall(UninstallArgs),
+    /// Install the catalog's versions of policies that are installed in others.
+    #[command(args_override_self = true)]
+    Upgrade(UpgradeArgs),
+    /// Make a catalog from a folder of policies.
+    #[command(args_override_self = true)]
+    GenerateCatalog(GenerateArgs),
+}
+
+/// Arguments of `policy update`.
+#[derive(Debug, Args)]
+pub struct UpdateArgs {
+    /// Fetch the catalog over plain HTTP where its URL says so.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    insecure: bool,
+    /// How to print: `table` or `json`.
+    #[arg(short, long, value_name = "FORMAT", default_value = "", allow_hyphen_values = true,
+        hide_default_value = true)]
+    output: String,
+    #[arg(hide = true)]
+    rest: Vec<String>,
+}
+
+/// Arguments of `policy search`.
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// Part of a name or description.
+    #[arg(value_name = "QUERY")]
+    query: Vec<String>,
+    /// Only policies of this category.
+    #[arg(long, value_name = "CATEGORY", allow_hyphen_values = true)]
+    category: Option<String>,
+    /// Only policies of this bundle.
+    #[arg(long, value_name = "BUNDLE", allow_hyphen_values = true)]
+    bundle: Option<String>,
+    /// How to print: `table` or `json`.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
+        allow_hyphen_values = true)]
+    output: String,
+}
+
+/// Arguments of `policy list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// How to print: `table` or `json`.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
+        allow_hyphen_values = true)]
+    output: String,
+    #[arg(hide = true)]
+    rest: Vec<String>,
+}
+
+/// Which policies, and how to say what was done.
+#[derive(Debug, Args)]
+struct Selection {
+    /// Policies by name.
+    #[arg(value_name = "POLICY")]
+    policies: Vec<String>,
+    /// All policies of a bundle; repeat for more, or separate them by commas.
+    #[arg(long = "bundle", value_name = "BUNDLE", value_delimiter = ',',
+        allow_hyphen_values = true)]
+    bundles: Vec<String>,
+    /// Say what would be done, and do nothing.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    dry_run: bool,
+    /// How to print: `table` or `json`.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
+        allow_hyphen_values = true)]
+    output: String,
+}
+
+/// Arguments of `policy install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// What constraints do with violations, instead of what the bundle says: `deny`, `warn` or
+    /// `dryrun`.
+    #[arg(long, value_name = "ACTION", default_value = "", allow_hyphen_values = true,
+        hide_default_value = true)]
+    enforcement_action: String,
+}
+
+/// Arguments of `policy uninstall`.
+#[derive(Debug, Args)]
+pub struct UninstallArgs {
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// Arguments of `policy upgrade`.
+#[derive(Debug, Args)]
+pub struct UpgradeArgs {
+    #[command(flatten)]
+    selection: Selection,
+    /// All policies that are installed.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL", hide_default_value = true)]
+    all: bool,
+    /// What constraints do with violations: `deny`, `warn` or `dryrun`.
+    #[arg(long, value_name = "ACTION", default_value = "", allow_hyphen_values = true,
+        hide_default_value = true)]
+    enforcement_action: String,
+}
+
+/// Arguments of `policy generate-catalog`.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// Folder that has the policies in its folder `library`.
+    #[arg(long, value_name = "PATH", default_value = ".", allow_hyphen_values = true)]
+    library_path: String,
+    /// File to write.
+    #[arg(short, long, value_name = "PATH", default_value = "catalog.yaml",
+        allow_hyphen_values = true)]
+    output: String,
+    /// Name of the catalog.
+    #[arg(long, value_name = "NAME", default_value = "gatekeeper-library",
+        allow_hyphen_values = true)]
+    name: String,
+    /// Version of the catalog.
+    #[arg(long, value_name = "VERSION", default_value = "v1.0.0", allow_hyphen_values = true)]
+    version: String,
+    /// File with bundles, instead of those that the templates name.
+    #[arg(long, value_name = "PATH", default_value = "", allow_hyphen_values = true,
+        hide_default_value = true)]
+    bundles: String,
+    /// What to put before the paths of files.
+    #[arg(long, value_name = "URL", default_value = "", allow_hyphen_values = true,
+        hide_default_value = true)]
+    base_url: String,
+    /// Whether to check the catalog before it is written.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
+        value_name = "BOOL")]
+    validate: bool,
+    #[arg(hide = true)]
+    rest: Vec<String>,
+}
+
+impl PolicyVerb {
+    /// What is wrong with the number of arguments: the verb, and the text.
+    pub(crate) fn misused(&self) -> Option<(&'static str, String)> {
+        let rest = match self {
+            Self::Update(args) => ("update", &args.rest),
+            Self::List(args) => ("list", &args.rest),
+            Self::Search(args) if args.query.len() != 1 => {
+                let text = format!("accepts 1 arg(s), received {}", args.query.len());
+                return Some(("search", text));
+            }
+            Self::Search(_)
+            | Self::Install(_)
+            | Self::Uninstall(_)
+            | Self::Upgrade(_)
+            | Self::GenerateCatalog(_) => return None,
+        };
+        let (verb, rest) = rest;
+        let word = rest.first()?;
+        Some((verb, format!("unknown command {word:?} for \"gator policy {verb}\"")))
+    }
+}
+
+/// Runs a verb.
+pub(crate) fn run(verb: &PolicyVerb, io: &mut Io<'_>) -> Result<u8, Failure> {
+    let connect = cluster::connect;
+    match verb {
+        PolicyVerb::Update(args) => update(args, connect, io),
+        PolicyVerb::Search(args) => search(args, io),
+        PolicyVerb::List(args) => list(args, connect, io),
+        PolicyVerb::Install(args) => install(args, connect, io),
+        PolicyVerb::Uninstall(args) => uninstall(args, connect, io),
+        PolicyVerb::Upgrade(args) => upgrade(args, connect, io),
+        PolicyVerb::GenerateCatalog(args) => generate(args, io),
+    }
+    .map(|()| 0)
+}
+
+/// Reaches the cluster that the environment names.
+type Connect = fn(&dyn Fn(&str) -> Option<String>) -> Result<Box<dyn Cluster>, String>;
+
+fn update(args: &UpdateArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+    let format = Format::of(&args.output)?;
+    let url = fetch::catalog_url(io.env);
+    io.note(&format!("Fetching catalog from {url}..."));
+    if args.insecure {
+        io.note(
+            "Warning: --insecure flag set, allowing plain HTTP (not recommended for production)",
+        );
+    }
+    let fetcher = Fetcher::new(&url, args.insecure);
+    let text = fetcher.catalog().map_err(|error| match error {
+        fetch::FetchError::PlainHttp => {
+            Failure::error(format!("{error}; use --insecure to override (not recommended)"))
+        }
+        error => Failure::error(format!("fetching catalog: {error}")),
+    })?;
+    let catalog = Catalog::parse(&text)
+        .map_err(|error| Failure::error(format!("parsing catalog: {error}")))?;
+    let home = Home::of(io.env).map_err(initializing)?;
+    home.save(&text, &url)
+        .map_err(|error| Failure::error(format!("saving catalog to cache: {error}")))?;
+    let installed = connect(io.env).and_then(|cluster| install::installed(&*cluster));
+    let upgradable = upgrade::upgradable(&installed.unwrap_or_default(), &catalog);
+    io.print(&report::updated(&catalog, &upgradable, format))
+}
+
+fn search(args: &SearchArgs, io: &mut Io<'_>) -> Result<(), Failure> {
+    let query = args.query.first().map(|query| query.to_lowercase()).unwrap_or_default();
+    let home = Home::of(io.env).map_err(initializing)?;
+    let catalog = match home.catalog() {
+        Ok(catalog) => catalog,
+        Err(_) => {
+            let fetcher = Fetcher::new(&fetch::catalog_url(io.env), false);
+            let fetched = fetcher.catalog().map_err(|error| format!("fetching catalog: {error}"));
+            fetched.and_then(|text| Catalog::parse(&text)).map_err(|error| not_loaded(&error, io))?
+        }
+    };
+    let bundle = match args.bundle.as_deref().filter(|bundle| !bundle.is_empty()) {
+        Some(bundle) => Some(catalog.bundle_policies(bundle).map_err(Failure::error)?),
+        None => None,
+    };
+    let category = args.category.as_deref().filter(|category| !category.is_empty());
+    let found: Vec<_> = catalog
+        .policies
+        .iter()
+        .filter(|policy| bundle.as_ref().is_none_or(|bundle| bundle.contains(&policy.name)))
+        .filter(|policy| {
+            category.is_none_or(|category| {
+                policy.category.to_lowercase() == category.to_lowercase()
+            })
+        })
+        .filter(|policy| {
+            policy.name.to_lowercase().contains(&query)
+                || policy.description.to_lowercase().contains(&query)
+        })
+        .collect();
+    let format = Format::of(&args.output)?;
+    io.print(&report::found(&found, format))
+}
+
+fn list(args: &ListArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+    let cluster = connect(io.env).map_err(no_client)?;
+    if !has_gatekeeper(&*cluster)? {
+        return Err(coded("gatekeeper CRDs not found in cluster", CLUSTER));
+    }
+    let installed = install::installed(&*cluster)
+        .map_err(|error| Failure::error(format!("listing policies: {error}")))?;
+    if let Ok(catalog) = Home::of(io.env).and_then(|home| home.catalog()) {
+        let count = upgrade::upgradable(&installed, &catalog).len();
+        if count > 0 {
+            io.note(&format!(
+                "Hint: {count} policy(ies) have updates available. Run 'gator policy update' then \
+                 'gator policy upgrade --all'.\n"
+            ));
+        }
+    }
+    let format = Format::of(&args.output)?;
+    io.print(&report::installed(&installed, format))
+}
+
+fn install(args: &InstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+    let selection = &args.selection;
+    if selection.bundles.is_empty() && selection.policies.is_empty() {
+        let text = "specify policy name(s) or use --bundle to install a bundle";
+        return Err(Failure::error(text));
+    }
+    let action = action_of(&args.enforcement_action)?;
+    if action.is_some() && selection.bundles.is_empty() {
+        io.note(
+            "Warning: --enforcement-action is ignored for template-only installs (no bundle \
+             specified)",
+        );
+    }
+    let format = Format::of(&selection.output)?;
+    let home = Home::of(io.env).map_err(initializing)?;
+    let (catalog, source) =
+        home.catalog_with_source().map_err(|error| not_loaded(&error, io))?;
+    let cluster = match selection.dry_run {
+        true => None,
+        false => Some(connect(io.env).map_err(no_client)?),
+    };
+    let wanted = install::wanted(&catalog, &selection.bundles, &selection.policies)
+        .map_err(|error| Failure::error(format!("resolving bundle policies: {error}")))?;
+    if let Some(cluster) = &cluster {
+        require_gatekeeper(&**cluster, io)?;
+    }
+    let fetcher = Fetcher::new(&source, false);
+    let installation = Installation {
+        cluster: cluster.as_deref(),
+        fetcher: &fetcher,
+        action: action.as_deref(),
+        now: install::now(),
+    };
+    let done = installation.install(&catalog, &wanted);
+    io.print(&report::done(&done, &catalog, selection.dry_run, format))?;
+    if let Some(conflict) = &done.conflict {
+        return Err(coded(&format!("installation incomplete: {conflict}"), CONFLICT));
+    }
+    if done.failed.is_some() {
+        io.note("\nRe-run command to continue (already installed will be skipped).");
+        let text = format!(
+            "installation incomplete: {} of {} policies installed",
+            done.installed.len(),
+            wanted.len()
+        );
+        return Err(coded(&text, PARTIAL));
+    }
+    Ok(())
+}
+
+fn uninstall(args: &UninstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+    let selection = &args.selection;
+    if selection.bundles.is_empty() && selection.policies.is_empty() {
+        let text = "specify policy name(s) or use --bundle to uninstall a bundle";
+        return Err(Failure::error(text));
+    }
+    let format = Format::of(&selection.output)?;
+    let mut names = selection.policies.clone();
+    if !selection.bundles.is_empty() {
+        let home = Home::of(io.env).map_err(initializing)?;
+        let catalog = home.catalog().map_err(|error| not_loaded(&error, io))?;
+        add_bundles(&mut names, &catalog, &selection.bundles)?;
+    }
+    let cluster = connect(io.env).map_err(no_client)?;
+    if !selection.dry_run {
+        require_gatekeeper(&*cluster, io)?;
+    }
+    let done =
+        upgrade::uninstall(&*cluster, &names, selection.dry_run).map_err(Failure::error)?;
+    io.print(&report::uninstalled(&done, selection.dry_run, format))?;
+    if !done.not_managed.is_empty() {
+        let text = "uninstall failed: some policies are not managed by gator";
+        return Err(coded(text, CONFLICT));
+    }
+    Ok(())
+}
+
+fn upgrade(args: &UpgradeArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
+    let selection = &args.selection;
+    if !args.all && selection.bundles.is_empty() && selection.policies.is_empty() {
+        return Err(Failure::error(
+            "specify policy name(s), use --bundle, or use --all to upgrade all policies",
+        ));
+    }
+    let action = action_of(&args.enforcement_action)?;
+    let format = Format::of(&selection.output)?;
+    let home = Home::of(io.env).map_err(initializing)?;
+    let (catalog, source) =
+        home.catalog_with_source().map_err(|error| not_loaded(&error, io))?;
+    let cluster = connect(io.env).map_err(no_client)?;
+    let mut names = selection.policies.clone();
+    add_bundles(&mut names, &catalog, &selection.bundles)?;
+    if !selection.dry_run {
+        require_gatekeeper(&*cluster, io)?;
+    }
+    let installed = install::installed(&*cluster)
+        .map_err(|error| Failure::error(format!("listing installed policies: {error}")))?;
+    if args.all {
+        names = installed.iter().map(|policy| policy.name.clone()).collect();
+    }
+    let fetcher = Fetcher::new(&source, false);
+    let installation = Installation {
+        cluster: (!selection.dry_run).then_some(&*cluster),
+        fetcher: &fetcher,
+        action: action.as_deref(),
+        now: install::now(),
+    };
+    let done = upgrade::upgrade(&installation, &catalog, &installed, &names);
+    io.print(&report::upgraded(&done, selection.dry_run, format))?;
+    if done.failed.is_some() {
+        return Err(coded("upgrade incomplete: some policies failed to upgrade", PARTIAL));
+    }
+    Ok(())
+}
+
+fn generate(args: &GenerateArgs, io: &mut Io<'_>) -> Result<(), Failure> {
+    let library = io.path(&args.library_path);
+    let shown = crate::read::clean(&library.to_string_lossy());
+    if !library.exists() {
+        return Err(Failure::error(format!("library path does not exist: {shown}")));
+    }
+    io.note(&format!("Scanning library at {shown}..."));
+    let bundles = (!args.bundles.is_empty()).then(|| io.path(&args.bundles));
+    let catalog = generate::generate(&generate::Source {
+        folder: library.as_path(),
+        shown: &shown,
+        name: &args.name,
+        version: &args.version,
+        bundles: bundles.as_deref(),
+        base_url: &args.base_url,
+        now: install::now(),
+    })
+    .map_err(|error| Failure::error(format!("generating catalog: {error}")))?;
+    let bundles = match catalog.bundles.len() {
+        0 => String::new(),
+        count => format!(" and {count} bundles"),
+    };
+    io.note(&format!("Found {} policies{bundles}", catalog.policies.len()));
+    if args.validate {
+        generate::validate(&catalog)
+            .map_err(|error| Failure::error(format!("catalog validation failed: {error}")))?;
+        io.note("Catalog validation passed");
+    }
+    generate::write(&catalog, &io.path(&args.output), &args.output)
+        .map_err(|error| Failure::error(format!("writing catalog: {error}")))?;
+    io.note(&format!("Catalog written to {}", args.output));
+    Ok(())
+}
+
+/// The action in the letters the engine knows (`fix-action-case`); `None` when there is none.
+fn action_of(text: &str) -> Result<Option<String>, Failure> {
+    match text.to_lowercase().as_str() {
+        "" => Ok(None),
+        action @ ("deny" | "warn" | "dryrun") => Ok(Some(action.to_owned())),
+        "scoped" => {
+            Err(Failure::error("'scoped' enforcement action is not supported in this release"))
+        }
+        _ => Err(Failure::error(format!(
+            "invalid enforcement action: {text} (must be deny, warn, or dryrun)"
+        ))),
+    }
+}
+
+fn add_bundles(
+    names: &mut Vec<String>,
+    catalog: &Catalog,
+    bundles: &[String],
+) -> Result<(), Failure> {
+    for bundle in bundles {
+        for name in catalog.bundle_policies(bundle).map_err(Failure::error)? {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has_gatekeeper(cluster: &dyn Cluster) -> Result<bool, Failure> {
+    cluster
+        .has_templates()
+        .map_err(|error| Failure::error(format!("checking Gatekeeper installation: {error}")))
+}
+
+fn require_gatekeeper(cluster: &dyn Cluster, io: &mut Io<'_>) -> Result<(), Failure> {
+    if has_gatekeeper(cluster)? {
+        return Ok(());
+    }
+    let text = "Gatekeeper CRDs not found in cluster.\nSee the installation guide: \
+                https://open-policy-agent.github.io/gatekeeper/website/docs/install";
+    io.note(text);
+    Err(coded(text, CLUSTER))
+}
+
+fn coded(text: &str, code: u8) -> Failure {
+    Failure { code, ..Failure::error(text) }
+}
+
+fn initializing(error: String) -> Failure {
+    Failure::error(format!("initializing cache: {error}"))
+}
+
+fn no_client(error: String) -> Failure {
+    Failure::error(format!("creating Kubernetes client: {error}"))
+}
+
+fn not_loaded(error: &str, io: &mut Io<'_>) -> Failure {
+    io.note("\nRun 'gator policy update' to refresh the catalog.");
+    Failure::error(format!("loading catalog: {error}"))
+}
