@@ -13,8 +13,8 @@ use modgate_value::{Value, diag::Location, gofmt};
 
 use super::kind_of;
 use crate::{
-    Review, Snapshot,
-    constraint::{CompiledTemplate, TemplateError},
+    Review, Severity, Snapshot,
+    constraint::{CompiledTemplate, TemplateError, TemplateProblem},
     expansion,
     mutation::{self, Refusal, check_name},
     provider::CompiledProvider,
@@ -115,7 +115,14 @@ fn check_template(
     deny_invalid: bool,
 ) -> Result<Vec<String>, Refusal> {
     match CompiledTemplate::compile(object, &snapshot.config().templates) {
-        Ok(_) => Ok(Vec::new()),
+        Ok(template) => {
+            let problems = template.problems();
+            let broken = |problem: &&TemplateProblem| problem.severity == Severity::Error;
+            match problems.iter().find(broken).filter(|_| deny_invalid) {
+                Some(problem) => Err(Refusal::invalid(located(problem))),
+                None => Ok(problems.iter().map(located).collect()),
+            }
+        }
         Err(error) if error.is_of_source() && !deny_invalid => {
             Ok(vec![source_warning(object, &error)])
         }
@@ -125,13 +132,30 @@ fn check_template(
 
 /// The error and its places on one line, for the API server drops warnings with line breaks.
 fn source_warning(object: &Value, error: &TemplateError) -> String {
-    let text = error.to_string();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let mut warning = format!("the template is stored but not enforced: {}", lines.join("; "));
+    let mut warning =
+        format!("the template is stored but not enforced: {}", one_line(&error.to_string()));
     for problem in error.problems(object) {
-        let (Some(text), Some(span)) = (&problem.text, problem.span) else { continue };
-        let Location { line, column } = Location::of(text, span.start);
-        let _ = write!(warning, " ({}, line {line}, column {column})", problem.field);
+        if let Some(place) = place(&problem) {
+            let _ = write!(warning, " ({place})");
+        }
     }
     warning
+}
+
+/// What is wrong with a part of a template that is enforced all the same.
+fn located(problem: &TemplateProblem) -> String {
+    let place = place(problem).unwrap_or_else(|| problem.field.clone());
+    format!("{place}: {}", one_line(&problem.message))
+}
+
+/// Field, line and column, where a problem is about a part of a text.
+fn place(problem: &TemplateProblem) -> Option<String> {
+    let (text, span) = (problem.text.as_ref()?, problem.span?);
+    let Location { line, column } = Location::of(text, span.start);
+    Some(format!("{}, line {line}, column {column}", problem.field))
+}
+
+fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join("; ")
 }

@@ -6,6 +6,7 @@ use std::{env, time::Duration};
 use clap::{ArgAction, ValueEnum};
 use modgate_engine::{
     EngineConfig,
+    api::templates::FailurePolicy,
     gatekeeper::{ExemptNamespaces, Installation},
 };
 use modgate_server::{GatekeeperConfig, OnFailure};
@@ -44,6 +45,17 @@ pub(crate) struct GatekeeperArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     enable_referential_rules: bool,
+    /// Whether templates may be written in CEL. One that is written in both is evaluated by CEL.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    enable_k8s_native_validation: bool,
+    /// What errors of CEL policies lead to that do not say.
+    #[arg(long, value_name = "POLICY", default_value = "Fail")]
+    default_k8s_native_validation_failure_policy: FailurePolicyArg,
+    /// Accept `matchConditions` for `matchCondition` in CEL policies.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    accept_plural_match_conditions: bool,
     /// Whether policies and mutators may ask Providers.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
@@ -76,6 +88,16 @@ pub(crate) struct GatekeeperArgs {
     /// What Gatekeeper's webhooks answer when they fail to decide.
     #[arg(long, value_name = "ANSWER", default_value = "deny")]
     internal_errors: InternalErrors,
+}
+
+/// Spelled as in policies.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+enum FailurePolicyArg {
+    /// A violation.
+    Fail,
+    /// Nothing.
+    Ignore,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -133,6 +155,12 @@ impl GatekeeperArgs {
     pub(crate) fn apply(&self, config: &mut EngineConfig) {
         config.constraints.any_enforcement_action = self.disable_enforcementaction_validation;
         config.templates.referential_rules = self.enable_referential_rules;
+        config.templates.cel = self.enable_k8s_native_validation;
+        config.templates.failure_policy = match self.default_k8s_native_validation_failure_policy {
+            FailurePolicyArg::Fail => FailurePolicy::Fail,
+            FailurePolicyArg::Ignore => FailurePolicy::Ignore,
+        };
+        config.templates.plural_match_conditions = self.accept_plural_match_conditions;
         config.templates.external_data = self.enable_external_data;
         config.mutators.external_data = self.enable_external_data;
         config.mutators.annotations = self.mutation_annotations;

@@ -43,6 +43,7 @@ impl Settings {
         let mut config = EngineConfig::default();
         let templates = &mut config.templates;
         templates.referential_rules = self.referential_rules.unwrap_or(true);
+        templates.cel = self.k8s_native_validation.unwrap_or(true);
         config
     }
 
