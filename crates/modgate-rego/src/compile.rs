@@ -44,6 +44,9 @@ use crate::{
 pub struct Capabilities {
     /// Functions of the host by name, such as `external_data`, with the number of their arguments.
     pub host_functions: BTreeMap<Str, u32>,
+    /// Whether `print` prints, to the host; otherwise it is left out, as OPA does unless told
+    /// otherwise.
+    pub print: bool,
 }
 
 impl Program {
@@ -113,7 +116,10 @@ impl<'m> Compiler<'m> {
     fn new(modules: &'m [Module], capabilities: &Capabilities) -> Self {
         Self {
             modules,
-            symbols: Symbols::new(modules, capabilities.host_functions.clone()),
+            symbols: Symbols {
+                print: capabilities.print,
+                ..Symbols::new(modules, capabilities.host_functions.clone())
+            },
             errors: Errors::new(modules),
         }
     }

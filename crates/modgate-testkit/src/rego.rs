@@ -17,7 +17,10 @@ use modgate_value::{Budget, Value};
 
 /// The functions OPA's runner adds.
 fn capabilities() -> Capabilities {
-    Capabilities { host_functions: BTreeMap::from([("test.sleep".into(), 1)]) }
+    Capabilities {
+        host_functions: BTreeMap::from([("test.sleep".into(), 1)]),
+        ..Capabilities::default()
+    }
 }
 
 /// Parses and compiles modules; the error is in the words of OPA's compiler.

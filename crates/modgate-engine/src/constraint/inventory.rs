@@ -135,6 +135,8 @@ fn path(object: &Value) -> Result<Vec<Str>, InventoryError> {
     let shown = || name.as_deref().unwrap_or_default().to_owned();
     let version =
         text(&["apiVersion"]).ok_or_else(|| InventoryError::NoVersion { name: shown() })?;
+    // `/v1` is the core group, too.
+    let version = version.strip_prefix('/').map_or(version.clone(), Str::from);
     let kind = text(&["kind"]).ok_or_else(|| InventoryError::NoKind { name: shown() })?;
     let mut keys: Vec<Str> = vec!["inventory".into()];
     match text(&["metadata", "namespace"]) {

@@ -74,6 +74,7 @@ pub(super) fn compile(
             .then(|| ("external_data".into(), 1))
             .into_iter()
             .collect(),
+        print: options.print,
     };
     let program =
         Program::compile(&modules, &capabilities).map_err(|errors| TemplateError::Rego {

@@ -22,6 +22,8 @@ pub struct TemplateOptions {
     pub external_data: bool,
     /// Built-ins that do not exist (`--disable-opa-builtin`).
     pub disabled_builtins: BTreeSet<Str>,
+    /// Whether `print` in Rego prints, to the host; otherwise it costs nothing.
+    pub print: bool,
 }
 
 impl TemplateOptions {
@@ -41,6 +43,7 @@ impl Default for TemplateOptions {
             referential_rules: true,
             external_data: true,
             disabled_builtins: ["http.send", "net.lookup_ip_addr"].map(Str::from).into(),
+            print: false,
         }
     }
 }

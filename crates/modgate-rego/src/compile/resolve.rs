@@ -428,6 +428,11 @@ impl<'c, 'm> Resolver<'c, 'm> {
                             let right = self.term(right);
                             ExprKind::Eq { left, right, assign: false }
                         }
+                        (Some("print"), _)
+                            if self.symbols.print && self.global("print").is_none() =>
+                        {
+                            self.print(args, term.span)
+                        }
                         (Some("print"), _) if self.global("print").is_none() => {
                             // Erased, as OPA does unless told otherwise; names still count.
                             let late = self.late.len();
@@ -817,6 +822,27 @@ impl<'c, 'm> Resolver<'c, 'm> {
         let id = self.symbols.builtin("internal.template_string", 1);
         let parts = Term { kind: TermKind::Array(items), span: at };
         TermKind::Call(Callee::Builtin(id, 1), vec![parts])
+    }
+
+    /// `print`: the set of the values of each operand, which is empty where it is undefined.
+    fn print(&mut self, args: &[ast::Term], span: Span) -> ExprKind {
+        let mut sets = Vec::with_capacity(args.len());
+        for arg in args {
+            self.scopes.push(Scope::default());
+            let value = self.term(arg);
+            self.leave();
+            let at = self.at(arg.span);
+            let head = self.vars.temporary(at);
+            let capture = ExprKind::Eq { left: head.clone(), right: value, assign: false };
+            let kind = TermKind::Comprehension(Box::new(Comprehension {
+                head: Collect::Set(head),
+                body: vec![Expr::generated(capture, at)],
+            }));
+            sets.push(Term { kind, span: at });
+        }
+        let id = self.symbols.builtin("internal.print", 1);
+        let sets = Term { kind: TermKind::Array(sets), span: self.at(span) };
+        ExprKind::Call(Callee::Builtin(id, 1), vec![sets])
     }
 
     // Calls.

@@ -94,6 +94,8 @@ pub(super) struct Symbols {
     pub(super) builtin_ids: BTreeMap<Str, BuiltinId>,
     /// Functions of the host, by name.
     pub(super) host: BTreeMap<Str, u32>,
+    /// Whether `print` prints.
+    pub(super) print: bool,
 }
 
 impl Symbols {

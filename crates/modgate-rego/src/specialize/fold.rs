@@ -120,7 +120,8 @@ impl Specializer<'_> {
                 Callee::Builtin(id) => {
                     let builtin = self.original.builtins.get(id.0 as usize);
                     builtin.and_then(|builtin| builtin.run).is_some_and(|run| {
-                        !run.nondeterministic && !run.relation && run.name != "trace"
+                        let tells = matches!(run.name, "trace" | "internal.print");
+                        !run.nondeterministic && !run.relation && !tells
                     })
                 }
             },
