@@ -5,11 +5,13 @@ use modgate_value::Value;
 
 use crate::{decision, report::Verdict};
 
+pub(crate) mod crds;
 pub(crate) mod expansion;
 pub(crate) mod location;
 pub(crate) mod mutation;
 pub(crate) mod unit;
 pub mod validation;
+pub(crate) mod vap;
 
 /// Judges a recorded case that says itself what the original does and what is required of us:
 /// `keep`, where both are the same, or the decision by which they differ.

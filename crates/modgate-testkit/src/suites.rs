@@ -45,6 +45,8 @@ pub const SUITES: &[Suite] = &[
     // Every other file of probes is a list of scenarios; one that is not fails.
     Suite { name: "kubemod/probes/*.json", run: kubemod::scenarios::run },
     Suite { name: "kubemod/*.json", run: kubemod::scenarios::run },
+    Suite { name: "gatekeeper/crds.json", run: gatekeeper::crds::run },
+    Suite { name: "gatekeeper/vap.json", run: gatekeeper::vap::run },
     Suite { name: "gatekeeper/acceptance/location.json", run: gatekeeper::location::run },
     Suite { name: "gatekeeper/acceptance/mutation.json", run: gatekeeper::mutation::run },
     Suite { name: "gatekeeper/acceptance/expansion.json", run: gatekeeper::expansion::run },

@@ -327,17 +327,30 @@ fn is_duration(text: &str) -> bool {
     false
 }
 
-/// Labels of letters, digits and symbols; the last of several has letters only.
-static HOSTNAME: LazyLock<Option<GoRegex>> = LazyLock::new(|| {
-    let label = r"[\p{L}\p{S}0-9]";
-    let several = format!(r"({label}([\p{{L}}\p{{S}}0-9-]{{0,61}}{label})?\.)+\p{{L}}{{2,63}}");
-    GoRegex::new(&format!(r"^({label}(-?{label}{{0,62}})?|{several})$")).ok()
+/// What labels of host names consist of; and letters only.
+static CHARACTERS: LazyLock<[Option<GoRegex>; 2]> = LazyLock::new(|| {
+    [r"^[\p{L}\p{S}0-9.-]*$", r"^\p{L}*$"].map(|pattern| GoRegex::new(pattern).ok())
 });
 
+/// Labels of letters, digits and symbols with dashes inside; the last of several has letters only,
+/// two at least. A name of one label may have a dash in its second place, nowhere else.
 fn is_hostname(text: &str) -> bool {
-    text.len() <= 255
-        && text.split('.').all(|label| label.len() <= 63)
-        && HOSTNAME.as_ref().is_some_and(|regex| regex.is_match(text))
+    let [sound, letters] = &*CHARACTERS;
+    let only = |regex: &Option<GoRegex>, text: &str| {
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    };
+    let is_short = text.len() <= 255 && text.split('.').all(|label| label.len() <= 63);
+    if text.is_empty() || !is_short || !only(sound, text) {
+        return false;
+    }
+    let Some((labels, last)) = text.rsplit_once('.') else {
+        let dash = text.char_indices().filter(|(_, c)| *c == '-').map(|(at, _)| at);
+        let second = text.chars().next().map_or(0, char::len_utf8);
+        return dash.into_iter().all(|at| at == second && at > 0);
+    };
+    let is_inner =
+        |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
+    labels.split('.').all(is_inner) && last.chars().count() >= 2 && only(letters, last)
 }
 
 /// One RFC 5322 address, with or without a name before it in angle brackets.

@@ -356,12 +356,15 @@ fn check_selectors(constraint: &Value) -> Result<(), ConstraintError> {
         let selector = LabelSelector::deserialize(value).map_err(|error| {
             ConstraintError::Invalid(format!("Could not convert JSON to LabelSelector: {error}"))
         })?;
-        let mut errors = names::selector(&selector, "spec.labelSelector");
-        let texts = selector.match_labels.iter().flatten();
-        errors.extend(texts.filter(|(_, value)| value.as_str().is_none()).map(|(key, value)| {
-            let detail = format!("must be a string, got a {}", value.type_name());
-            FieldError::invalid(&"spec.labelSelector.matchLabels", key, &detail)
-        }));
+        let labels = selector.match_labels.iter().flatten();
+        if let Some((key, value)) = labels.into_iter().find(|(_, value)| value.as_str().is_none()) {
+            return Err(ConstraintError::Invalid(format!(
+                "Could not convert JSON to LabelSelector: matchLabels.{key}: expected a string, \
+                 got a {}",
+                value.type_name()
+            )));
+        }
+        let errors = names::selector(&selector, "spec.labelSelector");
         if !errors.is_empty() {
             return Err(ConstraintError::Invalid(schema::aggregate(&errors)));
         }
