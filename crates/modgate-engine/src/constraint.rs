@@ -8,11 +8,10 @@
 //! this order.
 //!
 //! [`ConstraintSchema`] is the CRD of a template's constraints and what it says about them.
-//!
-//! What is not here yet: templates written in CEL.
 
 mod action;
 mod admission;
+mod cel;
 mod compile;
 mod crd;
 mod driver;
@@ -21,18 +20,22 @@ mod inventory;
 mod source;
 mod store;
 mod template;
+mod trace;
 pub mod vap;
 mod verdict;
 
+pub(crate) use self::trace::explain;
 pub use self::{
     action::Enforcement,
     admission::{Admission, AdmissionError},
+    cel::CelDriver,
     compile::{CompiledConstraint, ConstraintError, ConstraintOptions},
     crd::{ConstraintSchema, SchemaError},
-    driver::{Arena, RegoDriver, Violation, World},
+    driver::{Arena, Driver, RegoDriver, Violation, World},
     evaluate::{Evaluation, Finding, review},
     inventory::{Inventory, InventoryError},
     store::{ConstraintKey, Inserted, Store},
     template::{CompiledTemplate, TemplateError, TemplateOptions, TemplateProblem},
+    trace::{ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace},
     verdict::Verdict,
 };

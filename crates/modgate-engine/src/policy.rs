@@ -156,7 +156,7 @@ pub enum OnError {
 pub enum Severity {
     /// The policy loads, but probably does not do what its author thinks.
     Warning,
-    /// The policy does not load.
+    /// The policy does not load, or can only fail.
     Error,
 }
 

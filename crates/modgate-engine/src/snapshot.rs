@@ -16,7 +16,9 @@ pub use self::{
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,
-    constraint::{self, Admission, Arena, Evaluation, Finding, Inventory, Verdict, World},
+    constraint::{
+        self, Admission, Arena, ConstraintTrace, Evaluation, Finding, Inventory, Verdict, World,
+    },
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
     modrule,
@@ -159,21 +161,13 @@ impl Snapshot {
     ) -> Admitted {
         let failed =
             |message: String| Admitted { findings: Vec::new(), verdict: Verdict::failed(message) };
-        let namespace = match review.store_namespace() {
-            "" => None,
-            name => match host.namespace(name) {
-                Ok(namespace) => Some(namespace),
-                Err(error) => {
-                    return failed(format!("failed to create augmentedReview: {error}"));
-                }
-            },
+        let namespace = match namespace_of(review, host) {
+            Ok(namespace) => namespace,
+            Err(message) => return failed(message),
         };
-        let admission = match Admission::of_review(review, namespace.as_ref()) {
+        let admission = match admission_of(review, namespace.as_ref()) {
             Ok(admission) => admission,
-            Err(error) => {
-                let name = &review.request().name;
-                return failed(format!("error reviewing resource {name}: {error}"));
-            }
+            Err(message) => return failed(message),
         };
         let generator = Self::generator(review).unwrap_or_default();
         let user = &review.request().user_info;
@@ -196,6 +190,31 @@ impl Snapshot {
         let implied = self.ask_resultants(&resultants, &expansion, point, inventory, host, arena);
         findings.extend(implied);
         Admitted { verdict: Verdict::of(&findings), findings }
+    }
+
+    /// How every constraint decides about a request that [`Snapshot::admit`] is asked about, by
+    /// kind, then name. Generated objects are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// What stands in the way of a decision, as the answer says it.
+    pub fn explain_constraints(
+        &self,
+        review: &Review,
+        inventory: &Inventory,
+        host: &dyn Host,
+        arena: &mut Arena,
+    ) -> Result<Vec<ConstraintTrace>, String> {
+        let namespace = namespace_of(review, host)?;
+        let admission = admission_of(review, namespace.as_ref())?;
+        let budget = Budget::new(self.config.review_limits, host.clock());
+        let evaluation = Evaluation {
+            point: EnforcementPoint::Webhook,
+            world: World { inventory, host: host.policies() },
+            budget: &budget,
+            limits: self.config.constraint_limits,
+        };
+        Ok(constraint::explain(&self.constraints, &admission, evaluation, arena))
     }
 
     /// Every violation of an object or request at an enforcement point, in the order in which they
@@ -226,4 +245,20 @@ impl Snapshot {
             }
         }
     }
+}
+
+/// The Namespace of the object of a request (MA-14).
+fn namespace_of(review: &Review, host: &dyn Host) -> Result<Option<Value>, String> {
+    match review.store_namespace() {
+        "" => Ok(None),
+        name => match host.namespace(name) {
+            Ok(namespace) => Ok(Some(namespace)),
+            Err(error) => Err(format!("failed to create augmentedReview: {error}")),
+        },
+    }
+}
+
+fn admission_of(review: &Review, namespace: Option<&Value>) -> Result<Admission, String> {
+    Admission::of_review(review, namespace)
+        .map_err(|error| format!("error reviewing resource {}: {error}", review.request().name))
 }

@@ -39,17 +39,26 @@ fn corpora() -> Option<PathBuf> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     suites: usize,
+    /// How many of them had a template in CEL.
+    in_cel: usize,
     tests: usize,
     cases: usize,
     assertions: usize,
 }
 
+/// The 16 templates with two sources by either, the others by their Rego.
 #[test]
 fn suites_of_the_library() {
     let Some(dir) = corpora() else {
         println!("skipped: the public library is not here; set MODGATE_CONFORMANCE");
         return;
     };
+    for cel in [true, false] {
+        run_suites(&dir, &TemplateOptions { cel, ..TemplateOptions::default() });
+    }
+}
+
+fn run_suites(dir: &Path, options: &TemplateOptions) {
     let mut counts = Counts::default();
     let mut failures = Vec::new();
     for group in ["library/general", "library/pod-security-policy"] {
@@ -58,20 +67,33 @@ fn suites_of_the_library() {
             let path = entry.expect("an entry").path().join("suite.yaml");
             if path.is_file() {
                 counts.suites += 1;
-                run_suite(&path, &mut counts, &mut failures);
+                run_suite(&path, options, &mut counts, &mut failures);
             }
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
-    assert_eq!(counts, Counts { suites: 49, tests: 75, cases: 270, assertions: 299 });
+    let in_cel = if options.cel { 16 } else { 0 };
+    assert_eq!(
+        counts,
+        Counts { suites: 49, in_cel, tests: 75, cases: 270, assertions: 299 },
+        "{options:?}"
+    );
 }
 
-fn run_suite(path: &Path, counts: &mut Counts, failures: &mut Vec<String>) {
+fn run_suite(
+    path: &Path,
+    options: &TemplateOptions,
+    counts: &mut Counts,
+    failures: &mut Vec<String>,
+) {
     let folder = path.parent().expect("a folder");
     let suite = document(path);
+    let mut in_cel = false;
     for test in list(&suite, "tests") {
         counts.tests += 1;
-        let template = template(&document(&folder.join(text(test, "template"))));
+        let template = template_with(&document(&folder.join(text(test, "template"))), options);
+        assert_eq!(template.problems(), [], "{}", path.display());
+        in_cel |= template.driver().engine() == "K8sNativeValidation";
         let constraint = constraint(&template, &document(&folder.join(text(test, "constraint"))));
         for case in list(test, "cases") {
             counts.cases += 1;
@@ -103,6 +125,7 @@ fn run_suite(path: &Path, counts: &mut Counts, failures: &mut Vec<String>) {
             }
         }
     }
+    counts.in_cel += usize::from(in_cel);
 }
 
 /// As `gator verify` does.
@@ -144,7 +167,11 @@ fn from_yaml(text: &str) -> Value {
 }
 
 fn template(resource: &Value) -> Arc<CompiledTemplate> {
-    let compiled = CompiledTemplate::compile(resource, &TemplateOptions::default());
+    template_with(resource, &TemplateOptions::default())
+}
+
+fn template_with(resource: &Value, options: &TemplateOptions) -> Arc<CompiledTemplate> {
+    let compiled = CompiledTemplate::compile(resource, options);
     Arc::new(compiled.unwrap_or_else(|error| panic!("{}: {error}", resource.to_json())))
 }
 
@@ -428,7 +455,7 @@ fn template_checks() {
         (
             header("foo", "{kind: Foo}", &format!("[{known}]")),
             "no language driver is installed that handles this constraint template: available \
-             drivers: map[Rego:1], wanted \"\"",
+             drivers: map[K8sNativeValidation:1 Rego:2], wanted \"\"",
         ),
         (
             header(
@@ -579,9 +606,24 @@ fn which_source_counts() {
     ];
     assert_eq!(message(&both), "[c] legacy", "37");
     let dual = [("code", list(vec![cel(), code("Rego", rego(&deny("rego"), ""))]))];
-    assert_eq!(message(&dual), "[c] rego", "38, with the CEL engine off");
+    assert_eq!(message(&dual), "[c] failed expression: false", "38");
+    let without_cel = TemplateOptions { cel: false, ..TemplateOptions::default() };
+    let by_rego = template_with(&probe_with(&dual, None), &without_cel);
+    assert_eq!(by_rego.driver().engine(), "Rego", "38, with the CEL engine off");
     let cel_only = probe_with(&[("code", list(vec![cel()]))], None);
-    assert!(refusal(&cel_only).starts_with("no language driver is installed"), "TC-12");
+    let refused = CompiledTemplate::compile(&cel_only, &without_cel).expect_err("TC-12");
+    assert_eq!(
+        refused.to_string(),
+        "no language driver is installed that handles this constraint template: available \
+         drivers: map[Rego:1], wanted \"\""
+    );
+    let unknown = probe_with(&[("code", list(vec![code("cel", Value::Null)]))], None);
+    assert_eq!(
+        refusal(&unknown),
+        "no language driver is installed that handles this constraint template: available \
+         drivers: map[K8sNativeValidation:1 Rego:2], wanted \"\"",
+        "TC-1, 8"
+    );
     assert_eq!(message(&[("code", list(vec![code("Rego", rego(v1, "v1"))]))]), "[c] v1", "39");
     let as_v0 = probe_with(&[("code", list(vec![code("Rego", rego(v1, "V1"))]))], None);
     assert!(refusal(&as_v0).contains("rego_parse_error"), "39");

@@ -1,12 +1,14 @@
 //! What constraints are asked about: `input.review`, and what match blocks look at (spec 3.1).
 
+use std::sync::OnceLock;
+
 use modgate_api::meta::{GroupVersionKind, Operation};
 use modgate_value::{Object, Str, Value};
 
-use super::inventory::Inventory;
+use super::{cel::Input, inventory::Inventory};
 use crate::{
     Review,
-    matching::{Criteria, MatchError, Source, Subject},
+    matching::{Criteria, Criterion, MatchError, Source, Subject},
 };
 
 /// An object or a request for admission, as constraints see it.
@@ -19,6 +21,8 @@ pub struct Admission {
     source: Option<Source>,
     operation: Str,
     name: Str,
+    /// What CEL sees, made when the first policy in CEL asks.
+    cel: OnceLock<Input>,
 }
 
 /// An object and the kind it says it is (MA-3).
@@ -26,6 +30,12 @@ pub struct Admission {
 struct Judged {
     object: Value,
     kind: GroupVersionKind,
+}
+
+impl Judged {
+    fn name(&self) -> Str {
+        metadata(&self.object, "name").into()
+    }
 }
 
 /// Why there is nothing to review.
@@ -149,6 +159,7 @@ impl Admission {
             members.insert("oldObject", members.get("object").cloned().unwrap_or_default());
         }
         self.review = members.into();
+        self.cel = OnceLock::new();
         self
     }
 
@@ -174,7 +185,13 @@ impl Admission {
             source: Some(Source::Original),
             operation,
             name,
+            cel: OnceLock::new(),
         }
+    }
+
+    /// What policies in CEL see.
+    pub(super) fn cel(&self) -> &Input {
+        self.cel.get_or_init(|| Input::of(&self.review, self.namespace.as_ref()))
     }
 
     /// `input.review`.
@@ -214,21 +231,94 @@ impl Admission {
         inventory: &Inventory,
     ) -> Result<bool, (MatchError, Str)> {
         for judged in self.object.iter().chain(&self.old_object) {
-            let own = metadata(&judged.object, "namespace");
-            let synced = || inventory.namespace(own).filter(|_| !is_namespace(&judged.object));
-            let subject = Subject {
-                object: &judged.object,
-                kind: &judged.kind,
-                namespace: self.namespace.as_ref().or_else(synced),
-                source: self.source,
-            };
-            let matched = criteria.matches(subject);
-            let name = || metadata(&judged.object, "name").into();
-            if matched.map_err(|error| (error, name()))? {
+            let matched = criteria.matches(self.subject(judged, inventory));
+            if matched.map_err(|error| (error, judged.name()))? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Which criterion excludes the object, and what the object is; `None` when it, or else the old
+    /// one, matches.
+    ///
+    /// # Errors
+    ///
+    /// As [`matches`](Self::matches).
+    pub(super) fn mismatch(
+        &self,
+        criteria: &Criteria,
+        inventory: &Inventory,
+    ) -> Result<Option<Mismatch>, (MatchError, Str)> {
+        let mut first = None;
+        for judged in self.object.iter().chain(&self.old_object) {
+            let subject = self.subject(judged, inventory);
+            let mismatch = criteria.first_mismatch(subject);
+            let Some(criterion) = mismatch.map_err(|error| (error, judged.name()))? else {
+                return Ok(None);
+            };
+            first.get_or_insert_with(|| Mismatch { criterion, found: found(criterion, subject) });
+        }
+        Ok(first)
+    }
+
+    fn subject<'a>(&'a self, judged: &'a Judged, inventory: &'a Inventory) -> Subject<'a> {
+        let own = metadata(&judged.object, "namespace");
+        let synced = || inventory.namespace(own).filter(|_| !is_namespace(&judged.object));
+        Subject {
+            object: &judged.object,
+            kind: &judged.kind,
+            namespace: self.namespace.as_ref().or_else(synced),
+            source: self.source,
+        }
+    }
+}
+
+/// Why a match block excludes an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mismatch {
+    /// The criterion that is not met.
+    pub(super) criterion: Criterion,
+    /// What the object is in that regard, in words.
+    pub(super) found: String,
+}
+
+/// What a subject is in regard to a criterion.
+fn found(criterion: Criterion, subject: Subject<'_>) -> String {
+    let text = |path: &[&str], of: &Value| {
+        let value = of.path(path).filter(|value| !value.is_null());
+        value.map_or_else(|| "none".to_owned(), Value::to_json)
+    };
+    let namespace = match (subject.namespace, metadata(subject.object, "namespace")) {
+        _ if is_namespace(subject.object) => metadata(subject.object, "name"),
+        (Some(namespace), _) => metadata(namespace, "name"),
+        (None, own) => own,
+    };
+    match criterion {
+        Criterion::Kinds => format!("the object is a {}", subject.kind),
+        Criterion::Scope if namespace.is_empty() || is_namespace(subject.object) => {
+            "the object is cluster-scoped".to_owned()
+        }
+        Criterion::Scope => format!("the object is in namespace {namespace}"),
+        Criterion::Namespaces | Criterion::ExcludedNamespaces => {
+            format!("the namespace is {namespace}")
+        }
+        Criterion::LabelSelector => {
+            format!("the object's labels are {}", text(&["metadata", "labels"], subject.object))
+        }
+        Criterion::NamespaceSelector => {
+            let namespace = subject.namespace.unwrap_or(subject.object);
+            format!("the namespace's labels are {}", text(&["metadata", "labels"], namespace))
+        }
+        Criterion::Name => match metadata(subject.object, "generateName") {
+            "" => format!("the object's name is {}", metadata(subject.object, "name")),
+            beginning => format!("the object's name begins with {beginning}"),
+        },
+        Criterion::Source => match subject.source {
+            Some(Source::Generated) => "the object is generated".to_owned(),
+            Some(Source::Original) => "the object is original".to_owned(),
+            None => "it is not known where the object comes from".to_owned(),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a constraint to a [`CompiledConstraint`] (spec 1.4, 3.2, 5.3 and 6.6).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use modgate_api::{
     constraints::{self as wire, Constraint},
@@ -9,7 +9,10 @@ use modgate_api::{
 use modgate_value::{DecodeError, Exhausted, Object, Str, Value, gofmt};
 
 use super::{
-    action::Enforcement, admission::Admission, crd::ConstraintSchema, inventory::Inventory,
+    action::Enforcement,
+    admission::{Admission, Mismatch},
+    driver::RegoDriver,
+    inventory::Inventory,
     template::CompiledTemplate,
 };
 use crate::{
@@ -36,7 +39,12 @@ pub struct CompiledConstraint {
     parameters: Value,
     /// As it was given.
     resource: Value,
+    /// With defaults.
+    effective: Value,
     warnings: Vec<String>,
+    /// The template's Rego as these parameters leave it. Made by the first review that asks: of the
+    /// many constraints of a cluster most never meet the objects that change.
+    specialized: OnceLock<Arc<RegoDriver>>,
 }
 
 /// Why a constraint is refused.
@@ -112,8 +120,10 @@ impl CompiledConstraint {
         let criteria = matching.map(compile_match).transpose()?;
         let mut warnings = Vec::new();
         let enforcement = Enforcement::compile(spec, options, &mut warnings)?;
+        let effective = template.schema().fill_defaults(resource)?;
         Ok(Self {
-            parameters: parameters(resource, template.schema())?,
+            parameters: parameters(&effective),
+            effective,
             resource: resource.clone(),
             name: constraint.metadata.name,
             generation: constraint.metadata.generation,
@@ -121,6 +131,7 @@ impl CompiledConstraint {
             criteria,
             enforcement,
             warnings,
+            specialized: OnceLock::new(),
         })
     }
 
@@ -128,12 +139,20 @@ impl CompiledConstraint {
     /// valid once is not judged again. Parameters that the new defaults would make too large stay
     /// as they were.
     pub(super) fn with_template(&self, template: Arc<CompiledTemplate>) -> Self {
-        let parameters = parameters(&self.resource, template.schema());
+        let effective = template.schema().fill_defaults(&self.resource);
+        let effective = effective.unwrap_or_else(|_| self.effective.clone());
         Self {
-            parameters: parameters.unwrap_or_else(|_| self.parameters.clone()),
+            parameters: parameters(&effective),
+            effective,
             template,
+            specialized: OnceLock::new(),
             ..self.clone()
         }
+    }
+
+    /// The constraint with defaults: what CEL calls `params`.
+    pub(super) fn effective(&self) -> &Value {
+        &self.effective
     }
 
     /// The constraint as it was given.
@@ -186,6 +205,11 @@ impl CompiledConstraint {
         &self.parameters
     }
 
+    /// Its template's Rego, specialised for its parameters.
+    pub(super) fn specialized(&self, driver: &RegoDriver) -> &RegoDriver {
+        self.specialized.get_or_init(|| driver.specialized(&self.parameters).into())
+    }
+
     /// What its author should know although it is valid.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -197,27 +221,40 @@ impl CompiledConstraint {
     ///
     /// The message of the result that stands in for an answer (EV-21, EV-22).
     pub fn matches(&self, admission: &Admission, inventory: &Inventory) -> Result<bool, String> {
-        let Some(criteria) = &self.criteria else { return Ok(true) };
-        if admission.is_empty() {
+        let Some(criteria) = self.criteria_for(admission)? else { return Ok(true) };
+        admission.matches(criteria, inventory).map_err(undecided)
+    }
+
+    /// Why it is not about this object; `None` if it is.
+    pub(super) fn mismatch(
+        &self,
+        admission: &Admission,
+        inventory: &Inventory,
+    ) -> Result<Option<Mismatch>, String> {
+        let Some(criteria) = self.criteria_for(admission)? else { return Ok(None) };
+        admission.mismatch(criteria, inventory).map_err(undecided)
+    }
+
+    fn criteria_for(&self, admission: &Admission) -> Result<Option<&Criteria>, String> {
+        if self.criteria.is_some() && admission.is_empty() {
             return Err("unable to match constraints: invalid request object: neither object nor \
                         old object are defined"
                 .to_owned());
         }
-        admission.matches(criteria, inventory).map_err(|(error, name): (MatchError, Str)| {
-            format!(
-                "unable to match constraints: error matching the requested object: {name} :{error}"
-            )
-        })
+        Ok(self.criteria.as_ref())
     }
+}
+
+fn undecided((error, name): (MatchError, Str)) -> String {
+    format!("unable to match constraints: error matching the requested object: {name} :{error}")
 }
 
 fn compile_match(block: &Match) -> Result<Criteria, ConstraintError> {
     Criteria::compile(block).map_err(|error| ConstraintError::Invalid(error.to_string()))
 }
 
-/// `spec.parameters` with the schema's defaults; without a `spec` nothing is defaulted (EV-10).
-fn parameters(resource: &Value, schema: &ConstraintSchema) -> Result<Value, Exhausted> {
-    let filled = schema.fill_defaults(resource)?;
-    let parameters = filled.path(&["spec", "parameters"]).cloned();
-    Ok(parameters.unwrap_or_else(|| Value::from(Object::default())))
+/// `spec.parameters` of a constraint with its defaults; without a `spec` there are none (EV-10).
+fn parameters(effective: &Value) -> Value {
+    let parameters = effective.path(&["spec", "parameters"]).cloned();
+    parameters.unwrap_or_else(|| Object::default().into())
 }

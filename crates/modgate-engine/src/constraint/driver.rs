@@ -1,16 +1,63 @@
-//! A template's policy, compiled, and one evaluation of it (spec 3.5).
+//! A template's policy, compiled, and one evaluation of it (spec 3.5 and 4.3).
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
+use modgate_api::templates::CEL_ENGINE;
 use modgate_rego::{
     builtins::Host,
-    eval::{self, EvalError},
+    eval::{self, EvalError, Tracer},
     ir::{GroupId, Program},
+    specialize,
     value::{self, Heap, Limit, Value as Rego},
 };
-use modgate_value::{Budget, Object, Value, gofmt};
+use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
 
-use super::inventory::Inventory;
+use super::{
+    admission::Admission, cel::CelDriver, compile::CompiledConstraint, inventory::Inventory,
+};
+
+/// What evaluates a template: exactly one engine (TC-11).
+#[derive(Debug)]
+pub enum Driver {
+    /// `Rego`
+    Rego(RegoDriver),
+    /// `K8sNativeValidation`
+    Cel(CelDriver),
+}
+
+impl Driver {
+    /// The engine's name in `code`.
+    pub fn engine(&self) -> &'static str {
+        match self {
+            Self::Rego(_) => "Rego",
+            Self::Cel(_) => CEL_ENGINE,
+        }
+    }
+
+    /// The violations of a constraint. An evaluation that fails has one, which says why (EV-34,
+    /// CE-18).
+    pub(super) fn violations(
+        &self,
+        constraint: &CompiledConstraint,
+        admission: &Admission,
+        world: World<'_>,
+        arena: &Arena,
+        budget: &Budget<'_>,
+    ) -> Vec<Violation> {
+        match self {
+            Self::Rego(driver) => constraint
+                .specialized(driver)
+                .violations(admission.review(), constraint.parameters(), world, arena, budget)
+                .unwrap_or_else(|error| vec![Violation::failure(error.to_string())]),
+            Self::Cel(driver) => {
+                driver.violations(admission.cel(), constraint.effective(), &arena.cel, budget)
+            }
+        }
+    }
+}
+
+/// What may be computed ahead for one constraint; the rest is computed in each review.
+const SPECIALIZING: Limits = Limits { steps: 1_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 /// The compiled Rego of one template.
 pub struct RegoDriver {
@@ -22,6 +69,7 @@ pub struct RegoDriver {
 #[derive(Default)]
 pub struct Arena {
     rego: value::Arena,
+    pub(super) cel: modgate_cel::Arena,
 }
 
 impl Arena {
@@ -38,6 +86,7 @@ impl Arena {
     /// Forgets everything that was built.
     pub(super) fn reset(&mut self) {
         self.rego.reset();
+        self.cel.reset();
     }
 }
 
@@ -65,9 +114,24 @@ pub struct Violation {
     pub details: Value,
 }
 
+impl Violation {
+    /// A violation that says why there is no result.
+    pub(super) fn failure(message: String) -> Self {
+        Self { message, details: Object::default().into() }
+    }
+}
+
 impl RegoDriver {
     pub(super) fn new(program: Program, violation: GroupId) -> Self {
         Self { program, violation }
+    }
+
+    /// The same policy for a constraint with these parameters: what depends on nothing else is
+    /// computed here, once. Traces need the policy as it was written.
+    pub(super) fn specialized(&self, parameters: &Value) -> Self {
+        let budget = Budget::new(SPECIALIZING, &Frozen);
+        let program = specialize(&self.program, "parameters", parameters, &budget);
+        Self { program, violation: self.violation }
     }
 
     /// The violations of a policy in the order of its set.
@@ -78,13 +142,43 @@ impl RegoDriver {
     /// # Errors
     ///
     /// Conflicts and spent budgets.
-    pub fn violations(
+    pub(super) fn violations(
         &self,
         review: &Value,
         parameters: &Value,
         world: World<'_>,
         arena: &Arena,
         budget: &Budget<'_>,
+    ) -> Result<Vec<Violation>, EvalError> {
+        self.run(review, parameters, world, arena, budget, None)
+    }
+
+    /// As [`violations`](Self::violations), and `tracer` is told of every expression.
+    pub(super) fn traced(
+        &self,
+        review: &Value,
+        parameters: &Value,
+        world: World<'_>,
+        arena: &Arena,
+        budget: &Budget<'_>,
+        tracer: &mut dyn Tracer,
+    ) -> Result<Vec<Violation>, EvalError> {
+        self.run(review, parameters, world, arena, budget, Some(tracer))
+    }
+
+    /// What was compiled.
+    pub(super) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn run<'a>(
+        &'a self,
+        review: &'a Value,
+        parameters: &'a Value,
+        world: World<'a>,
+        arena: &'a Arena,
+        budget: &'a Budget<'a>,
+        tracer: Option<&'a mut dyn Tracer>,
     ) -> Result<Vec<Violation>, EvalError> {
         let heap = Heap::new(&arena.rego, budget);
         let input =
@@ -95,7 +189,7 @@ impl RegoDriver {
             heap,
             host: world.host,
             strict_builtin_errors: false,
-            tracer: None,
+            tracer,
         };
         let found = eval::document(&self.program, self.violation, context)?;
         let members = found.and_then(Rego::as_set);

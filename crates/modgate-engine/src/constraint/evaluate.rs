@@ -1,7 +1,7 @@
 //! Asks constraints about one object (spec 3.4 to 3.6).
 
 use modgate_api::constraints::{EnforcementAction, EnforcementPoint};
-use modgate_value::{Budget, Limits, Object, Str, Value};
+use modgate_value::{Budget, Limits, Str, Value};
 
 use super::{
     admission::Admission,
@@ -64,9 +64,11 @@ pub fn review<'c>(
             Ok(false) => continue,
             Ok(true) => {
                 arena.reset();
-                violations(constraint, admission, evaluation, arena)
+                let budget = evaluation.budget.child(evaluation.limits);
+                let driver = constraint.template().driver();
+                driver.violations(constraint, admission, evaluation.world, arena, &budget)
             }
-            Err(message) => vec![failure(message)],
+            Err(message) => vec![Violation::failure(message)],
         };
         findings.extend(violations.into_iter().map(|violation| Finding {
             kind: constraint.kind().clone(),
@@ -83,21 +85,4 @@ pub fn review<'c>(
 
 fn order(finding: &Finding) -> [&str; 4] {
     [&finding.action, &finding.message, &finding.kind, &finding.constraint]
-}
-
-fn violations(
-    constraint: &CompiledConstraint,
-    admission: &Admission,
-    evaluation: Evaluation<'_>,
-    arena: &Arena,
-) -> Vec<Violation> {
-    let budget = evaluation.budget.child(evaluation.limits);
-    let driver = constraint.template().driver();
-    driver
-        .violations(admission.review(), constraint.parameters(), evaluation.world, arena, &budget)
-        .unwrap_or_else(|error| vec![failure(error.to_string())])
-}
-
-fn failure(message: String) -> Violation {
-    Violation { message, details: Object::default().into() }
 }

@@ -23,6 +23,8 @@ use crate::PolicySource;
 pub struct Store {
     /// By name in lower case, which is the lower case of the constraints' kind, too.
     templates: BTreeMap<Str, Arc<CompiledTemplate>>,
+    /// Where templates came from, as far as that was said, by the same names.
+    template_sources: BTreeMap<Str, PolicySource>,
     /// By kind, then name: the order in which equal results are shown.
     constraints: BTreeMap<ConstraintKey, Stored>,
     /// Constraints that can only be about objects of one kind's name, in the same order.
@@ -101,12 +103,24 @@ impl Store {
         refused
     }
 
+    /// Notes where the template of that name came from, for explanations.
+    pub fn set_template_source(&mut self, source: PolicySource) {
+        let id = template_id(&source.id().name);
+        self.template_sources.insert(id, source);
+    }
+
+    /// Where a template came from, if that was said.
+    pub fn template_source(&self, name: &str) -> Option<&PolicySource> {
+        self.template_sources.get(template_id(name).as_str())
+    }
+
     /// Removes a template; its constraints wait for another of its name. Says whether there was
     /// one.
     pub fn remove_template(&mut self, name: &str) -> bool {
         let Some(template) = self.templates.remove(template_id(name).as_str()) else {
             return false;
         };
+        self.template_sources.remove(template_id(name).as_str());
         self.suspend(template.kind());
         true
     }

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use modgate_api::templates::{self as wire, ConstraintTemplate, RegoSource, Target};
+use modgate_api::templates::{self as wire, ConstraintTemplate, FailurePolicy, RegoSource, Target};
 use modgate_value::{DecodeError, Str, Value, diag::Span, gofmt};
 
 use super::{
+    cel::CelDriver,
     crd::{ConstraintSchema, SchemaError},
-    driver::RegoDriver,
+    driver::Driver,
     source,
 };
-use crate::{PolicyId, policy::pointer};
+use crate::{PolicyId, Severity, policy::pointer};
 
 /// What an installation allows templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,14 @@ pub struct TemplateOptions {
     pub disabled_builtins: BTreeSet<Str>,
     /// Whether `print` in Rego prints, to the host; otherwise it costs nothing.
     pub print: bool,
+    /// Whether the CEL engine is there (`--enable-k8s-native-validation`). A template that has a
+    /// source for it is evaluated by it alone (TC-11).
+    pub cel: bool,
+    /// What errors of CEL sources lead to that do not say
+    /// (`--default-k8s-native-validation-failure-policy`).
+    pub failure_policy: FailurePolicy,
+    /// Whether CEL sources may say `matchConditions` for `matchCondition` (Q-9).
+    pub plural_match_conditions: bool,
 }
 
 impl TemplateOptions {
@@ -44,6 +53,9 @@ impl Default for TemplateOptions {
             external_data: true,
             disabled_builtins: ["http.send", "net.lookup_ip_addr"].map(Str::from).into(),
             print: false,
+            cel: true,
+            failure_policy: FailurePolicy::default(),
+            plural_match_conditions: false,
         }
     }
 }
@@ -57,7 +69,10 @@ pub struct CompiledTemplate {
     schema: ConstraintSchema,
     /// Empty stands for all.
     operations: Vec<Str>,
-    driver: RegoDriver,
+    driver: Driver,
+    problems: Vec<TemplateProblem>,
+    /// The field of its main Rego module and the beginning of the fields of its libraries.
+    rego_fields: (String, String),
 }
 
 /// Why a template is refused.
@@ -82,9 +97,21 @@ pub enum TemplateError {
     /// No installed engine has a source.
     #[error(
         "no language driver is installed that handles this constraint template: available \
-         drivers: map[Rego:1], wanted \"\""
+         drivers: map[{}], wanted \"\"",
+        if *.cel { "K8sNativeValidation:1 Rego:2" } else { "Rego:1" }
     )]
-    NoDriver,
+    NoDriver {
+        /// Whether the CEL engine is installed.
+        cel: bool,
+    },
+    /// The CEL source is not what it should be (CE-2).
+    #[error("{message}")]
+    Cel {
+        /// The field of the template.
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// It calls what the installation has switched off.
     #[error("{0}")]
     Uncompilable(String),
@@ -101,6 +128,8 @@ pub enum TemplateError {
 /// One thing wrong with a template, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateProblem {
+    /// An error if the template is refused, or accepted and can only fail; else a warning.
+    pub severity: Severity,
     /// The field, as Kubernetes writes paths: `spec.targets[0].rego`.
     pub field: String,
     /// The field's own text, if the message is about a part of it.
@@ -117,6 +146,7 @@ impl TemplateError {
     /// Everything that is wrong with `resource`, the template that was refused.
     pub fn problems(&self, resource: &Value) -> Vec<TemplateProblem> {
         let plain = |field: &str, message: String| TemplateProblem {
+            severity: Severity::Error,
             field: field.to_owned(),
             text: None,
             span: None,
@@ -126,9 +156,10 @@ impl TemplateError {
         match self {
             Self::Decode(DecodeError { path, message }) => vec![plain(path, message.clone())],
             Self::Operations => vec![plain("spec.targets[0].operations", self.to_string())],
-            Self::NoDriver => vec![plain("spec.targets[0]", self.to_string())],
+            Self::NoDriver { .. } => vec![plain("spec.targets[0]", self.to_string())],
+            Self::Cel { field, message } => vec![plain(field, message.clone())],
             Self::Source(_) | Self::Uncompilable(_) => {
-                vec![plain(&rego_field(resource, "template"), self.to_string())]
+                vec![plain(&rego_fields(resource).0, self.to_string())]
             }
             Self::Invalid(_) => vec![plain("", self.to_string())],
             Self::Schema(error) => {
@@ -137,9 +168,10 @@ impl TemplateError {
             }
             Self::Rego { errors, .. } => {
                 let located = |error: &modgate_rego::error::Error| {
-                    let field = rego_field(resource, &error.file);
+                    let field = rego_field(&rego_fields(resource), &error.file);
                     let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
                     TemplateProblem {
+                        severity: Severity::Error,
                         text: text.map(Str::from),
                         span: text
                             .map(|_| Span::new(error.span.start as usize, error.span.end as usize)),
@@ -180,14 +212,13 @@ impl TemplateError {
 impl CompiledTemplate {
     /// Compiles a ConstraintTemplate of any version.
     ///
-    /// The CEL engine is not there yet, so a template
-    /// with several sources is evaluated by its Rego.
-    ///
     /// # Errors
     ///
     /// The first check that fails (TC-1).
     pub fn compile(resource: &Value, options: &TemplateOptions) -> Result<Self, TemplateError> {
         let template = ConstraintTemplate::from_value(resource)?;
+        let cel = template.cel_source().filter(|_| options.cel);
+        let cel = cel.map(|(index, source)| (index, source.clone()));
         let name = template.metadata.name;
         let crd = template.spec.crd.spec;
         let kind = crd.names.kind;
@@ -223,14 +254,28 @@ impl CompiledTemplate {
             return Err(TemplateError::Operations);
         }
         let schema = ConstraintSchema::of_template(resource)?;
-        let source = rego_source(target)?.ok_or(TemplateError::NoDriver)?;
+        let mut problems = Vec::new();
+        let driver = match cel {
+            Some((index, source)) => {
+                let (driver, found) = CelDriver::compile(&source, index, options)?;
+                problems = found;
+                Driver::Cel(driver)
+            }
+            None => {
+                let source = rego_source(target)?;
+                let source = source.ok_or(TemplateError::NoDriver { cel: options.cel })?;
+                Driver::Rego(source::compile(&source, options)?)
+            }
+        };
         Ok(Self {
             name,
             kind,
             generation: template.metadata.generation,
             schema,
             operations,
-            driver: source::compile(&source, options)?,
+            driver,
+            problems,
+            rego_fields: rego_fields(resource),
         })
     }
 
@@ -271,8 +316,19 @@ impl CompiledTemplate {
     }
 
     /// What evaluates it.
-    pub fn driver(&self) -> &RegoDriver {
+    pub fn driver(&self) -> &Driver {
         &self.driver
+    }
+
+    /// What is wrong with it although it was accepted: CEL that does not compile, hence fails when
+    /// it is evaluated (Q-10), and members of its source that nobody reads (Q-9).
+    pub fn problems(&self) -> &[TemplateProblem] {
+        &self.problems
+    }
+
+    /// The field that holds a Rego module, by the name errors give the module.
+    pub(super) fn rego_field(&self, module: &str) -> String {
+        rego_field(&self.rego_fields, module)
     }
 }
 
@@ -287,24 +343,23 @@ fn rego_source(target: Target) -> Result<Option<RegoSource>, TemplateError> {
     source.map_err(|error| TemplateError::Source(error.to_string()))
 }
 
-/// The field of a template that holds a Rego module, by the name errors give the module (TC-30).
-fn rego_field(resource: &Value, module: &str) -> String {
-    let library = module.strip_prefix("libs[\"lib_").and_then(|rest| rest.strip_suffix("\"]"));
+/// The fields of a template that hold its main module and its libraries.
+fn rego_fields(resource: &Value) -> (String, String) {
     let target = resource.pointer("/spec/targets/0");
     let legacy = target.and_then(|target| target.get("rego")?.as_str());
     if legacy.is_some_and(|rego| !rego.is_empty()) {
-        return match library {
-            Some(index) => format!("spec.targets[0].libs[{index}]"),
-            None => "spec.targets[0].rego".to_owned(),
-        };
+        return ("spec.targets[0].rego".to_owned(), "spec.targets[0].libs".to_owned());
     }
     let code = target.and_then(|target| target.get("code")?.as_array());
     let index = code.and_then(|code| {
         code.iter().position(|code| code.get("engine").and_then(Value::as_str) == Some("Rego"))
     });
     let source = format!("spec.targets[0].code[{}].source", index.unwrap_or_default());
-    match library {
-        Some(index) => format!("{source}.libs[{index}]"),
-        None => format!("{source}.rego"),
-    }
+    (format!("{source}.rego"), format!("{source}.libs"))
+}
+
+/// The field of a module that errors call `template` or `libs["lib_0"]` (TC-30).
+fn rego_field((main, libraries): &(String, String), module: &str) -> String {
+    let library = module.strip_prefix("libs[\"lib_").and_then(|rest| rest.strip_suffix("\"]"));
+    library.map_or_else(|| main.clone(), |index| format!("{libraries}[{index}]"))
 }

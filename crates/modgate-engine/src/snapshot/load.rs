@@ -15,7 +15,7 @@ use modgate_value::{DecodeError, Str, Value};
 use super::Snapshot;
 use crate::{
     Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
-    constraint::{self, CompiledTemplate, ConstraintKey, Inserted},
+    constraint::{self, CompiledTemplate, ConstraintKey, Inserted, TemplateProblem},
     expansion::{self, ExpansionSystem},
     gatekeeper::Exclusions,
     modrule::{self, CompiledModRule},
@@ -233,20 +233,18 @@ impl<'s> Loader<'s> {
         let config = self.config();
         match CompiledTemplate::compile(&source.object, &config.templates) {
             Ok(template) => {
-                let refused =
-                    self.constraints().insert_template(template.into(), &config.constraints);
+                let found = template.problems().iter().cloned();
+                self.problems.extend(found.map(|found| template_problem(id, source, found)));
+                let store = self.constraints();
+                store.set_template_source(source.clone());
+                let refused = store.insert_template(template.into(), &config.constraints);
                 for (source, error) in refused {
                     self.problems.push(constraint_problem(&source.id(), &source, &error));
                 }
             }
             Err(error) => {
-                self.problems.extend(error.problems(&source.object).into_iter().map(|found| {
-                    let mut problem = problem(id, source, &found.field, found.message);
-                    problem.text = found.text;
-                    problem.span = found.span;
-                    problem.help = found.help;
-                    problem
-                }));
+                let found = error.problems(&source.object).into_iter();
+                self.problems.extend(found.map(|found| template_problem(id, source, found)));
             }
         }
     }
@@ -345,6 +343,15 @@ fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -
         message,
         help: None,
     }
+}
+
+fn template_problem(id: &PolicyId, source: &PolicySource, found: TemplateProblem) -> Problem {
+    let mut problem = problem(id, source, &found.field, found.message);
+    problem.severity = found.severity;
+    problem.text = found.text;
+    problem.span = found.span;
+    problem.help = found.help;
+    problem
 }
 
 fn constraint_problem(

@@ -1,0 +1,317 @@
+//! Templates whose policy is written in CEL: the `K8sNativeValidation` engine (spec, section 4).
+//!
+//! It does what Kubernetes does with a ValidatingAdmissionPolicy of the same expressions
+//! (`apiserver/pkg/admission/plugin/policy/validating/validator.go`). Expressions that do not
+//! compile are kept: the template is accepted, what is wrong is reported, and requests are judged
+//! by `failurePolicy` (CE-18, Q-10).
+
+mod input;
+mod trace;
+mod types;
+
+use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
+use modgate_cel::{CompileError, CostLimits, EvalError, Evaluation, Program, Type, Val, Variables};
+use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span};
+
+pub(super) use self::input::Input;
+use self::input::Scope;
+use super::{
+    driver::Violation,
+    template::{TemplateError, TemplateOptions, TemplateProblem},
+};
+use crate::Severity;
+
+/// The variables every policy has (CE-11).
+const INJECTED: [(&str, &str); 2] = [
+    ("anyObject", "request.operation == 'DELETE' && object == null ? oldObject : object"),
+    ("params", "has(params.spec) && has(params.spec.parameters) ? params.spec.parameters : null"),
+];
+
+/// Longer messages of a `messageExpression` are not used (CE-16).
+const MAX_MESSAGE: usize = 5120;
+
+/// The compiled CEL of one template.
+#[derive(Debug)]
+pub struct CelDriver {
+    /// The field of the template that holds the source.
+    field: String,
+    source: CelSource,
+    variables: Variables,
+    conditions: Vec<Expression>,
+    validations: Vec<Validation>,
+    failure_policy: FailurePolicy,
+}
+
+#[derive(Debug)]
+struct Expression {
+    text: Str,
+    program: Result<Program, CompileError>,
+}
+
+#[derive(Debug)]
+struct Validation {
+    expression: Expression,
+    message: Str,
+    message_expression: Option<Expression>,
+}
+
+impl CelDriver {
+    /// Decodes, checks and compiles the entry number `index` of `code`; also returns what its
+    /// author should hear of although the template is accepted.
+    pub(super) fn compile(
+        source: &Value,
+        index: usize,
+        options: &TemplateOptions,
+    ) -> Result<(Self, Vec<TemplateProblem>), TemplateError> {
+        let field = format!("spec.targets[0].code[{index}].source");
+        let refused = |error: CelSourceError| TemplateError::Cel {
+            field: match &error {
+                CelSourceError::Decode(DecodeError { path, .. }) => format!("{field}.{path}"),
+                _ => field.clone(),
+            },
+            message: error.to_string(),
+        };
+        let aliased = options.plural_match_conditions.then(|| with_alias(source)).flatten();
+        let source = aliased.as_ref().unwrap_or(source);
+        let decoded = CelSource::from_value(source).map_err(refused)?;
+        let failure_policy = decoded.failure_policy(options.failure_policy).map_err(refused)?;
+        let mut problems = unknown_fields(source, &field);
+        let mut report = |part: String, text: &str, error: &CompileError| {
+            problems.extend(problems_of(&format!("{field}.{part}"), text, error));
+        };
+        let driver = Self::build(field.clone(), decoded, failure_policy, &mut report);
+        Ok((driver, problems))
+    }
+
+    fn build(
+        field: String,
+        source: CelSource,
+        failure_policy: FailurePolicy,
+        report: &mut dyn FnMut(String, &str, &CompileError),
+    ) -> Self {
+        let environment = types::environment_of_variables();
+        let mut variables = Variables::new();
+        for (name, text) in INJECTED {
+            // Ours compile.
+            let _ = variables.add(name, text, &environment);
+        }
+        for (index, variable) in source.variables.iter().flatten().enumerate() {
+            if let Err(error) = variables.add(&variable.name, &variable.expression, &environment) {
+                report(format!("variables[{index}].expression"), &variable.expression, &error);
+            }
+        }
+        let environment = variables.declare(&types::environment());
+        let mut compile = |field: String, ty: &Type, text: &Str| {
+            let program = Program::compile_to(ty, text, &environment);
+            if let Err(error) = &program {
+                report(field, text, error);
+            }
+            Expression { text: text.clone(), program }
+        };
+        let conditions = source.match_conditions.iter().flatten().enumerate();
+        let conditions = conditions
+            .map(|(index, condition)| {
+                let field = format!("matchCondition[{index}].expression");
+                compile(field, &Type::BOOL, &condition.expression)
+            })
+            .collect();
+        let validations = source.validations.iter().flatten().enumerate();
+        let validations = validations
+            .map(|(index, validation)| {
+                let field = |part: &str| format!("validations[{index}].{part}");
+                let message = &validation.message_expression;
+                Validation {
+                    expression: compile(field("expression"), &Type::BOOL, &validation.expression),
+                    message: validation.message.clone(),
+                    message_expression: (!message.is_empty())
+                        .then(|| compile(field("messageExpression"), &Type::STRING, message)),
+                }
+            })
+            .collect();
+        Self { field, source, variables, conditions, validations, failure_policy }
+    }
+
+    /// The source as it was decoded.
+    pub fn source(&self) -> &CelSource {
+        &self.source
+    }
+
+    /// What errors of its expressions lead to.
+    pub fn failure_policy(&self) -> FailurePolicy {
+        self.failure_policy
+    }
+
+    /// The violations of one constraint in the order of its validations.
+    ///
+    /// Messages are made for validations that failed only, so what the others would have cost does
+    /// not count.
+    pub(super) fn violations(
+        &self,
+        input: &Input,
+        params: &Value,
+        arena: &modgate_cel::Arena,
+        budget: &Budget<'_>,
+    ) -> Vec<Violation> {
+        let scope = Scope { input, params };
+        let fails = |message: String| match self.failure_policy {
+            FailurePolicy::Fail => vec![Violation::failure(message)],
+            FailurePolicy::Ignore => Vec::new(),
+        };
+        match self.is_asked(&scope, arena, budget) {
+            Ok(true) => {}
+            Ok(false) => return Vec::new(),
+            Err(message) => return fails(message),
+        }
+        let limits = CostLimits::VALIDATIONS;
+        let evaluation = Evaluation::new(&scope, &self.variables, arena, budget, limits);
+        let mut outcomes = Vec::with_capacity(self.validations.len());
+        for validation in &self.validations {
+            match validation.expression.holds(&evaluation) {
+                Err(Failure::OutOfBudget(message)) => return fails(message),
+                Err(Failure::Error(message)) => outcomes.push(Err(message)),
+                Ok(holds) => outcomes.push(Ok(holds)),
+            }
+        }
+        if outcomes.iter().all(|outcome| *outcome == Ok(true)) {
+            return Vec::new();
+        }
+        let limits = CostLimits { total: evaluation.remaining(), ..limits };
+        let evaluation = Evaluation::new(&scope, &self.variables, arena, budget, limits);
+        let judged = self.validations.iter().zip(outcomes);
+        judged
+            .flat_map(|(validation, outcome)| match outcome {
+                Ok(true) => Vec::new(),
+                Ok(false) => vec![Violation::failure(self.message(validation, &evaluation))],
+                Err(message) => fails(message),
+            })
+            .collect()
+    }
+
+    /// Whether the match conditions hold: one that is false settles it, whatever others failed.
+    fn is_asked(
+        &self,
+        scope: &Scope<'_>,
+        arena: &modgate_cel::Arena,
+        budget: &Budget<'_>,
+    ) -> Result<bool, String> {
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        let limits = CostLimits::MATCH_CONDITIONS;
+        let evaluation = Evaluation::new(scope, &self.variables, arena, budget, limits);
+        let mut errors: Vec<String> = Vec::new();
+        let mut holds = true;
+        for condition in &self.conditions {
+            match condition.holds(&evaluation) {
+                Ok(held) => holds &= held,
+                Err(Failure::OutOfBudget(message)) => return Err(message),
+                Err(Failure::Error(message)) if errors.contains(&message) => {}
+                Err(Failure::Error(message)) => errors.push(message),
+            }
+        }
+        if !holds {
+            return Ok(false);
+        }
+        match errors.as_slice() {
+            [] => Ok(true),
+            [error] => Err(error.clone()),
+            errors => Err(format!("[{}]", errors.join(", "))),
+        }
+    }
+
+    /// What a validation that is false says (CE-16).
+    fn message<'a>(&'a self, validation: &'a Validation, evaluation: &Evaluation<'a>) -> String {
+        let made = validation.message_expression.as_ref().and_then(|expression| {
+            match evaluation.evaluate(expression.program.as_ref().ok()?) {
+                Ok(Val::String(text)) => usable(text).map(str::to_owned),
+                Err(error @ EvalError::OutOfBudget)
+                    if self.failure_policy == FailurePolicy::Fail =>
+                {
+                    Some(format!("failed messageExpression: {error}"))
+                }
+                _ => None,
+            }
+        });
+        made.unwrap_or_else(|| match validation.message.trim() {
+            "" => format!("failed expression: {}", validation.expression.text.trim()),
+            message => message.to_owned(),
+        })
+    }
+}
+
+/// Why an expression has no value.
+enum Failure {
+    /// Nothing else may be evaluated.
+    OutOfBudget(String),
+    Error(String),
+}
+
+impl Expression {
+    fn holds<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<bool, Failure> {
+        let program = self
+            .program
+            .as_ref()
+            .map_err(|error| Failure::Error(format!("compilation error: {error}")))?;
+        match evaluation.evaluate(program) {
+            Ok(value) => Ok(matches!(value, Val::Bool(true))),
+            Err(error @ EvalError::OutOfBudget) => Err(Failure::OutOfBudget(error.to_string())),
+            Err(error) => Err(Failure::Error(format!(
+                "expression '{}' resulted in error: {error}",
+                self.text
+            ))),
+        }
+    }
+}
+
+/// A made message, unless it is one that Kubernetes does not show.
+fn usable(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let shown = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
+    shown.then_some(text)
+}
+
+/// The source with `matchConditions` as its `matchCondition`, if it has but the former.
+fn with_alias(source: &Value) -> Option<Value> {
+    let mut members = source.as_object()?.clone();
+    if members.get("matchCondition").is_some() {
+        return None;
+    }
+    let conditions = members.get("matchConditions")?.clone();
+    let kept = members.iter().filter(|(key, _)| key != "matchConditions").cloned();
+    members = Object::from_entries(kept.collect());
+    members.insert("matchCondition", conditions);
+    Some(members.into())
+}
+
+/// Members that nobody reads.
+fn unknown_fields(source: &Value, field: &str) -> Vec<TemplateProblem> {
+    let unknown = CelSource::unknown_fields(source).into_iter();
+    unknown
+        .map(|key| TemplateProblem {
+            severity: Severity::Warning,
+            field: format!("{field}.{key}"),
+            text: None,
+            span: None,
+            message: "unknown field, ignored".to_owned(),
+            help: (key == "matchConditions").then(|| "the key is `matchCondition`".to_owned()),
+        })
+        .collect()
+}
+
+fn problems_of(field: &str, text: &str, error: &CompileError) -> Vec<TemplateProblem> {
+    let problem = |span: Option<Span>, message: String| TemplateProblem {
+        severity: Severity::Error,
+        field: field.to_owned(),
+        text: Some(text.into()),
+        span,
+        message,
+        help: None,
+    };
+    match error {
+        CompileError::Check(errors) => {
+            let issues = errors.issues.iter();
+            issues.map(|issue| problem(Some(issue.span), issue.message.clone())).collect()
+        }
+        error => vec![problem(None, error.to_string())],
+    }
+}

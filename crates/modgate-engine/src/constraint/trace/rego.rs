@@ -1,0 +1,148 @@
+//! Rego: the expressions its evaluator tells about, each once.
+
+use std::collections::BTreeMap;
+
+use modgate_rego::{
+    ast::Span,
+    eval::{Event, EventKind, Tracer},
+    ir::Program,
+};
+use modgate_value::{Budget, Value};
+
+use super::{ExpressionResult, Placed, Traced, paths, shorten};
+use crate::constraint::{
+    admission::Admission,
+    compile::CompiledConstraint,
+    driver::{Arena, RegoDriver, World},
+};
+
+pub(super) fn trace(
+    driver: &RegoDriver,
+    constraint: &CompiledConstraint,
+    admission: &Admission,
+    world: World<'_>,
+    arena: &Arena,
+    budget: &Budget<'_>,
+) -> Traced {
+    let mut notes = Notes { program: driver.program(), tried: BTreeMap::new(), budget };
+    let (review, parameters) = (admission.review(), constraint.parameters());
+    let found = driver.traced(review, parameters, world, arena, budget, &mut notes);
+    let violations = match found {
+        Ok(violations) => violations.into_iter().map(|violation| violation.message).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    let expressions = notes.tried.into_iter();
+    let expressions = expressions
+        .map(|((module, start, _), tried)| {
+            let source = driver.program().modules.get(module as usize);
+            let name = source.map_or("", |source| source.name.as_str());
+            let before = source.and_then(|source| source.text.get(..start as usize));
+            let line = before.map_or(0, |text| text.matches('\n').count());
+            let line = u32::try_from(line).unwrap_or(u32::MAX);
+            let mut values = tried.values;
+            for path in paths(&tried.text, "input") {
+                values.push((path.to_owned(), input(path, review, parameters)));
+            }
+            Placed {
+                field: constraint.template().rego_field(name),
+                line,
+                position: None,
+                rule: tried.rule,
+                module: format!("{name}:{}", line + 1),
+                text: tried.text,
+                result: match (tried.held, tried.failed) {
+                    (_, 0) => ExpressionResult::Held,
+                    (0, _) => ExpressionResult::Failed,
+                    (held, failed) => ExpressionResult::Mixed(held, failed),
+                },
+                values,
+            }
+        })
+        .collect();
+    Traced { violations, expressions }
+}
+
+/// The value of a plain path into `input`.
+fn input(path: &str, review: &Value, parameters: &Value) -> String {
+    let mut keys = path.split('.').skip(1);
+    let root = match keys.next() {
+        Some("review") => Some(review),
+        Some("parameters") => Some(parameters),
+        _ => None,
+    };
+    let value = keys.try_fold(root, |value, key| Some(value?.get(key))).flatten();
+    value.map_or_else(|| "undefined".to_owned(), |value| shorten(value.to_json()))
+}
+
+/// Module, start and end of an expression.
+type Place = (u32, u32, u32);
+
+struct Notes<'p, 'b> {
+    program: &'p Program,
+    tried: BTreeMap<Place, Tried>,
+    budget: &'b Budget<'b>,
+}
+
+struct Tried {
+    rule: String,
+    text: String,
+    held: usize,
+    failed: usize,
+    /// Of the last try.
+    values: Vec<(String, String)>,
+}
+
+/// Expressions of the engine's own module say nothing to an author.
+const OWN_MODULES: &str = "hooks.";
+
+impl Notes<'_, '_> {
+    fn text(&self, span: Span) -> Option<&str> {
+        let module = self.program.modules.get(usize::try_from(span.module).ok()?)?;
+        if module.name.starts_with(OWN_MODULES) {
+            return None;
+        }
+        module.text.get(span.start as usize..span.end as usize)
+    }
+
+    fn rule(&self, event: &Event<'_, '_>) -> Option<String> {
+        let group = self.program.groups.get(event.rule?.group.0 as usize)?;
+        let name = self.program.constants.get(group.path.last()?.0 as usize)?;
+        name.as_str().map(str::to_owned)
+    }
+}
+
+impl Tracer for Notes<'_, '_> {
+    fn event(&mut self, event: Event<'_, '_>) {
+        let Some(text) = self.text(event.span).map(str::to_owned) else { return };
+        let rule = self.rule(&event).unwrap_or_default();
+        let mentioned = |name: &str| {
+            let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+            words.any(|word| word == name)
+        };
+        let mut values: Vec<(String, String)> = event
+            .bindings()
+            .filter(|(name, _)| mentioned(name))
+            .filter_map(|(name, value)| {
+                let text = value.to_text(self.budget).ok()?;
+                // A variable that is not bound yet reads as null.
+                let is_bound = event.kind == EventKind::Succeeded || text != "null";
+                is_bound.then(|| (name.to_owned(), shorten(text)))
+            })
+            .collect();
+        values.sort();
+        values.dedup();
+        let place = (event.span.module, event.span.start, event.span.end);
+        let tried = self.tried.entry(place).or_insert_with(|| Tried {
+            rule,
+            text,
+            held: 0,
+            failed: 0,
+            values: Vec::new(),
+        });
+        match event.kind {
+            EventKind::Succeeded => tried.held += 1,
+            EventKind::Failed => tried.failed += 1,
+        }
+        tried.values = values;
+    }
+}
