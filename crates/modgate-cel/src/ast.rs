@@ -12,6 +12,8 @@ pub struct Expr {
     /// The token that stands for it in messages: an operator, a parenthesis, a name.
     pub span: Span,
     pub(crate) depth: u16,
+    /// Which expression of its text it is, from 0.
+    pub(crate) id: u32,
 }
 
 /// By kind alone: where it stands does not matter.

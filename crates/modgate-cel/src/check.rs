@@ -1,6 +1,9 @@
 //! The type checker.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use modgate_value::{
     diag::Span,
@@ -9,9 +12,13 @@ use modgate_value::{
 };
 
 use crate::{
-    ast::{Expr, Kind, Literal, Macro},
+    ast::{Element, Expr, Field, Kind, Literal, Macro},
     error::{Errors, Issue},
-    functions::overloads,
+    functions::{Overload, overloads, read},
+    library::{
+        Message,
+        printing::{Clause, literal},
+    },
     parser::{parse, qualified_name},
     types::{Solution, Type},
 };
@@ -34,6 +41,10 @@ impl Env {
         self.variables.insert(name.into(), ty);
         self
     }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<&Type> {
+        self.variables.get(name)
+    }
 }
 
 /// An expression whose types agree.
@@ -43,6 +54,8 @@ pub struct Checked {
     pub expr: Expr,
     /// The type of its result.
     pub ty: Type,
+    /// The overload of each call, by the number of its expression, if only one fits.
+    pub(crate) overloads: Vec<Option<&'static Overload>>,
 }
 
 /// Reads `text` and finds its type.
@@ -59,6 +72,9 @@ pub fn check(text: &str, env: &Env) -> Result<Checked, Errors> {
         literals: Vec::new(),
         calls: Vec::new(),
         in_format: 0,
+        formats: Vec::new(),
+        types: HashMap::new(),
+        overloads: Vec::new(),
         issues: Vec::new(),
     };
     let ty = checker.expr(&expr);
@@ -66,10 +82,11 @@ pub fn check(text: &str, env: &Env) -> Result<Checked, Errors> {
     if checker.issues.is_empty() {
         checker.validate();
     }
-    if checker.issues.is_empty() {
-        Ok(Checked { expr, ty })
+    let (overloads, issues) = (checker.overloads, checker.issues);
+    if issues.is_empty() {
+        Ok(Checked { expr, ty, overloads })
     } else {
-        Err(Errors::new(text, checker.issues))
+        Err(Errors::new(text, issues))
     }
 }
 
@@ -82,16 +99,29 @@ struct Checker<'e> {
     /// Constant arguments to be tried: function, argument, place.
     calls: Vec<(String, String, Span)>,
     in_format: usize,
+    /// Calls of `format` whose text is constant: the text, the arguments, the place.
+    formats: Vec<(&'e str, &'e [Element], Span)>,
+    /// Types of the arguments of such calls, by number.
+    types: HashMap<u32, Type>,
+    overloads: Vec<Option<&'static Overload>>,
     issues: Vec<Issue>,
 }
 
-impl Checker<'_> {
+impl<'e> Checker<'e> {
     fn fail(&mut self, span: Span, message: impl Into<String>) -> Type {
         self.issues.push(Issue::new(span, message));
         Type::Error
     }
 
-    fn expr(&mut self, expr: &Expr) -> Type {
+    fn expr(&mut self, expr: &'e Expr) -> Type {
+        let ty = self.infer(expr);
+        if self.in_format > 0 {
+            self.types.insert(expr.id, ty.clone());
+        }
+        ty
+    }
+
+    fn infer(&mut self, expr: &'e Expr) -> Type {
         let span = expr.span;
         match &expr.kind {
             Kind::Literal(literal) => match literal {
@@ -120,10 +150,10 @@ impl Checker<'_> {
             Kind::Index { operand, index, optional } => {
                 let name = if *optional { "_[?_]" } else { "_[_]" };
                 let args = [operand, index].map(|arg| self.expr(arg));
-                self.resolve(name, false, &args, span)
+                self.resolve(name, false, &args, expr.id, span)
             }
             Kind::Call { function, target, args } => {
-                self.call(function, target.as_deref(), args, span)
+                self.call(expr.id, function, target.as_deref(), args, span)
             }
             Kind::List(items) => {
                 let mut element = None;
@@ -159,8 +189,15 @@ impl Checker<'_> {
                 Type::map(key, value.unwrap_or_else(|| self.solution.fresh()))
             }
             Kind::Struct { name, fields } => {
+                let message = Message::find(name.trim_start_matches('.'));
                 for field in fields {
-                    self.expr(&field.value);
+                    let mut value = self.expr(&field.value);
+                    if field.optional {
+                        value = self.unwrap(&value, field.value.span);
+                    }
+                    if let Some(message) = message {
+                        self.message_field(message, field, &value);
+                    }
                 }
                 match type_named(name.trim_start_matches('.')) {
                     Some(ty) if name.contains('.') => ty,
@@ -175,8 +212,24 @@ impl Checker<'_> {
                 Type::BOOL
             }
             Kind::Macro { which, target, names, args } => {
-                self.comprehension(*which, target, names, args, span)
+                self.comprehension(*which, target, names, args, expr)
             }
+        }
+    }
+
+    fn message_field(&mut self, message: Message, field: &Field, found: &Type) {
+        let Some(wanted) = message.field(&field.name) else {
+            self.fail(field.span, format!("undefined field '{}'", field.name));
+            return;
+        };
+        let wanted = read(wanted, &mut HashMap::new(), &mut self.solution);
+        if !self.solution.assign(&wanted, found) {
+            let found = self.solution.resolve(found, true);
+            let message = format!(
+                "expected type of field '{}' is '{wanted}' but provided type is '{found}'",
+                field.name
+            );
+            self.fail(field.span, message);
         }
     }
 
@@ -239,11 +292,18 @@ impl Checker<'_> {
         if optional || wrapped { Type::optional(value) } else { value }
     }
 
-    fn call(&mut self, function: &str, target: Option<&Expr>, args: &[Expr], span: Span) -> Type {
+    fn call(
+        &mut self,
+        id: u32,
+        function: &str,
+        target: Option<&'e Expr>,
+        args: &'e [Expr],
+        span: Span,
+    ) -> Type {
         let qualified = target.and_then(qualified_name).map(|name| format!("{name}.{function}"));
         if let Some(name) = qualified.filter(|name| overloads(name).is_some()) {
             let args: Vec<_> = args.iter().map(|arg| self.expr(arg)).collect();
-            return self.resolve(&name, false, &args, span);
+            return self.resolve(&name, false, &args, id, span);
         }
         self.in_format += usize::from(function == "format");
         let all: Vec<_> = target.into_iter().chain(args).collect();
@@ -252,16 +312,30 @@ impl Checker<'_> {
         if let Some(Expr { kind: Kind::Literal(Literal::String(text)), span, .. }) = all.last() {
             self.calls.push((function.to_owned(), text.clone(), *span));
         }
-        self.resolve(function, target.is_some(), &types, span)
+        if let ("format", Some(text), [Expr { kind: Kind::List(elements), .. }]) =
+            (function, target, args)
+            && let Kind::Literal(Literal::String(text)) = &text.kind
+        {
+            self.formats.push((text, elements, span));
+        }
+        self.resolve(function, target.is_some(), &types, id, span)
     }
 
-    fn resolve(&mut self, function: &str, member: bool, args: &[Type], span: Span) -> Type {
+    fn resolve(
+        &mut self,
+        function: &str,
+        member: bool,
+        args: &[Type],
+        id: u32,
+        span: Span,
+    ) -> Type {
         let function = function.trim_start_matches('.');
         let Some(candidates) = overloads(function) else {
             let message = format!("undeclared reference to '{function}' (in container '')");
             return self.fail(span, message);
         };
         let mut found: Option<Type> = None;
+        let mut only = None;
         for overload in candidates {
             if overload.member != member || overload.arity() != args.len() {
                 continue;
@@ -273,10 +347,20 @@ impl Checker<'_> {
             }
             self.solution = trial;
             let result = self.solution.resolve(&result, false);
+            only = found.is_none().then_some(overload);
             found = Some(match found {
                 Some(before) if before != result => Type::Dyn,
                 _ => result,
             });
+        }
+        if only.is_some() {
+            let index = id as usize;
+            if self.overloads.len() <= index {
+                self.overloads.resize(index + 1, None);
+            }
+            if let Some(slot) = self.overloads.get_mut(index) {
+                *slot = only;
+            }
         }
         found.unwrap_or_else(|| {
             let mut types = args.iter().map(|arg| self.solution.resolve(arg, true).to_string());
@@ -293,11 +377,12 @@ impl Checker<'_> {
     fn comprehension(
         &mut self,
         which: Macro,
-        target: &Expr,
+        target: &'e Expr,
         names: &[String],
-        args: &[Expr],
-        span: Span,
+        args: &'e [Expr],
+        expr: &Expr,
     ) -> Type {
+        let span = expr.span;
         let range = self.expr(target);
         let range = self.solution.resolve(&range, false);
         let optional = matches!(which, Macro::OptMap | Macro::OptFlatMap);
@@ -348,7 +433,10 @@ impl Checker<'_> {
             Macro::TransformMap => Type::map(key, last),
             Macro::TransformMapEntry | Macro::OptFlatMap => last,
             Macro::OptMap => Type::optional(last),
-            Macro::SortBy => range,
+            Macro::SortBy => {
+                let args = [range, Type::list(last)];
+                self.resolve("@sortByAssociatedKeys", true, &args, expr.id, span)
+            }
         }
     }
 
@@ -376,7 +464,74 @@ impl Checker<'_> {
                 self.fail(span, format!("invalid {function} argument"));
             }
         }
+        for (text, elements, span) in std::mem::take(&mut self.formats) {
+            if let Err((span, message)) = self.format(text, elements, span) {
+                self.fail(span, message);
+            }
+        }
     }
+
+    /// Whether constant clauses fit their arguments.
+    fn format(&self, text: &str, elements: &[Element], span: Span) -> Result<(), (Span, String)> {
+        let mut index = 0;
+        let mut rest = literal(text).1;
+        while let Some(after) = rest {
+            if after.is_empty() {
+                return Err((span, "unexpected end of string".to_owned()));
+            }
+            let Some(element) = elements.get(index) else {
+                return Err((span, format!("index {index} out of range")));
+            };
+            let (clause, following) = Clause::read(after).map_err(|message| (span, message))?;
+            self.format_argument(clause, &element.value)?;
+            rest = literal(following).1;
+            index += 1;
+        }
+        if elements.len() > index {
+            let message = format!(
+                "too many arguments supplied to string.format (expected {index}, got {})",
+                elements.len()
+            );
+            return Err((span, message));
+        }
+        Ok(())
+    }
+
+    fn format_argument(&self, clause: Clause, arg: &Expr) -> Result<(), (Span, String)> {
+        let ty = self.types.get(&arg.id).map_or(Type::Dyn, |ty| self.solution.resolve(ty, true));
+        let name = ty.name();
+        if !clause.takes(name) {
+            return Err((arg.span, clause.refusal(name)));
+        }
+        match &arg.kind {
+            Kind::List(elements) if clause == Clause::Text => {
+                elements.iter().try_for_each(|element| self.format_argument(clause, &element.value))
+            }
+            Kind::Map(entries) if clause == Clause::Text => entries.iter().try_for_each(|entry| {
+                self.format_argument(clause, &entry.key)?;
+                self.format_argument(clause, &entry.value)
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The name of the type that an identifier names.
+pub(crate) fn type_name(name: &str) -> Option<&'static str> {
+    Some(match type_named(name)? {
+        Type::Dyn => match name {
+            "google.protobuf.BoolValue" => "bool",
+            "google.protobuf.BytesValue" => "bytes",
+            "google.protobuf.DoubleValue" | "google.protobuf.FloatValue" => "double",
+            "google.protobuf.Int32Value" | "google.protobuf.Int64Value" => "int",
+            "google.protobuf.UInt32Value" | "google.protobuf.UInt64Value" => "uint",
+            "google.protobuf.StringValue" => "string",
+            "google.protobuf.ListValue" => "list",
+            "google.protobuf.Struct" => "map",
+            _ => "google.protobuf.Any",
+        },
+        ty => ty.name(),
+    })
 }
 
 /// The type that an identifier names.
@@ -395,6 +550,8 @@ fn type_named(name: &str) -> Option<Type> {
         "optional_type" => Type::optional(Type::Dyn),
         "google.protobuf.Timestamp" => Type::Plain("timestamp"),
         "google.protobuf.Duration" => Type::Plain("duration"),
+        "net.IP" => Type::Plain("net.IP"),
+        "net.CIDR" => Type::Plain("net.CIDR"),
         "google.protobuf.BoolValue"
         | "google.protobuf.BytesValue"
         | "google.protobuf.DoubleValue"

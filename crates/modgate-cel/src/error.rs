@@ -46,8 +46,14 @@ impl fmt::Display for Errors {
             let place = Location::of(&self.text, issue.span.start);
             let line = self.text.split('\n').nth(place.line - 1).unwrap_or_default();
             let line = line.replace('\t', " ");
-            let dots = ".".repeat(place.column - 1);
-            write!(f, "ERROR: <input>:{place}: {}\n | {line}\n | {dots}^", issue.message)?;
+            write!(f, "ERROR: <input>:{place}: {}\n | {line}\n | ", issue.message)?;
+            let mut characters = line.chars();
+            for _ in 1..place.column {
+                let wide = characters.next().is_some_and(|next| !next.is_ascii());
+                f.write_str(if wide { "．" } else { "." })?;
+            }
+            let wide = characters.next().is_some_and(|next| !next.is_ascii());
+            f.write_str(if wide { "＾" } else { "^" })?;
         }
         Ok(())
     }

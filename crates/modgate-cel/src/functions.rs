@@ -18,6 +18,16 @@ impl Overload {
         self.args.len()
     }
 
+    /// The type of an argument, as the table below writes it.
+    pub(crate) fn arg(&self, index: usize) -> Option<&'static str> {
+        self.args.get(index).copied()
+    }
+
+    /// Whether the last argument is a list.
+    pub(crate) fn takes_list(&self) -> bool {
+        self.args.last().is_some_and(|last| last.starts_with("L<"))
+    }
+
     /// Argument types and result with parameters of their own.
     pub(crate) fn instance(&self, solution: &mut Solution) -> (Vec<Type>, Type) {
         let mut params = HashMap::new();
@@ -27,7 +37,7 @@ impl Overload {
 }
 
 /// A type as the table below writes it: `L<A>`, `M<A,B>`, `O<A>`, `T<A>`, a parameter, a name.
-fn read(
+pub(crate) fn read(
     text: &'static str,
     params: &mut HashMap<&'static str, Type>,
     solution: &mut Solution,
@@ -155,6 +165,7 @@ flatten L<L<A>>()L<A> L<dyn>(int)L<dyn>
 sort L<int>()L<int> L<uint>()L<uint> L<double>()L<double> L<bool>()L<bool> L<duration>()L<duration> L<timestamp>()L<timestamp> L<string>()L<string> L<bytes>()L<bytes>
 lists.range (int)L<int>
 distinct L<A>()L<A>
+@sortByAssociatedKeys L<A>(L<int>)L<A> L<A>(L<uint>)L<A> L<A>(L<double>)L<A> L<A>(L<bool>)L<A> L<A>(L<duration>)L<A> L<A>(L<timestamp>)L<A> L<A>(L<string>)L<A> L<A>(L<bytes>)L<A>
 reverse L<A>()L<A>
 first L<A>()O<A>
 last L<A>()O<A>

@@ -4,9 +4,8 @@
 //! [`Activation`], which may compute them when asked; values are built in an [`Arena`]. [`ast`] is
 //! the syntax.
 //!
-//! The checker knows every function of Kubernetes 1.36 that needs no cluster. The evaluator does
-//! not yet: times, optional lists, most of the string and list functions and Kubernetes' own types
-//! end in [`EvalError::Unimplemented`].
+//! The functions are those of Kubernetes 1.36 that need no cluster; the authorizer is not among
+//! them. Costs are Kubernetes' own.
 //!
 //! ```
 //! use modgate_cel::{Activation, Arena, Env, Program, Type, Val};
@@ -67,11 +66,16 @@
 
 pub mod ast;
 mod check;
+mod code;
 mod compose;
+mod cost;
 mod error;
 mod eval;
 mod functions;
+mod heap;
 mod lexer;
+mod library;
+mod lower;
 mod parser;
 mod program;
 mod types;
@@ -81,7 +85,8 @@ pub use check::{Checked, Env, check};
 pub use compose::{CostLimits, Evaluation, Variables};
 pub use error::{Errors, Issue};
 pub use eval::{Activation, EvalError};
+pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
 pub use program::{Arena, CompileError, Program};
 pub use types::{ObjectType, Type};
-pub use value::Val;
+pub use value::{Timestamp, Val};

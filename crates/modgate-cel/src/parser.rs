@@ -1,5 +1,7 @@
 //! Tokens into syntax, by descent; operators by precedence.
 
+use std::cell::Cell;
+
 use modgate_value::diag::Span;
 
 use crate::{
@@ -35,7 +37,8 @@ pub fn parse(text: &str) -> Result<Expr, Errors> {
     }
     let (tokens, mut issues) = tokens(text);
     let broken = !issues.is_empty();
-    let mut parser = Parser { text, tokens, at: 0, depth: 0, issues: Vec::new() };
+    let mut parser =
+        Parser { text, tokens, at: 0, depth: 0, ids: Cell::new(0), issues: Vec::new() };
     let expr = parser.expression().and_then(|expr| match parser.peek() {
         Token::End => Ok(expr),
         _ => Err(parser.unexpected("<EOF>", "extraneous")),
@@ -57,6 +60,7 @@ struct Parser<'t> {
     tokens: Vec<(Token, Span)>,
     at: usize,
     depth: u16,
+    ids: Cell<u32>,
     issues: Vec<Issue>,
 }
 
@@ -121,7 +125,9 @@ impl Parser<'_> {
             let message = format!("expression recursion limit exceeded: {MAX_DEPTH}");
             return Err(Issue::new(span, message));
         }
-        Ok(Expr { kind, span, depth: depth + 1 })
+        let id = self.ids.get();
+        self.ids.set(id + 1);
+        Ok(Expr { kind, span, depth: depth + 1, id })
     }
 
     fn call(&self, function: &str, args: Vec<Expr>, span: Span) -> Parsed<Expr> {

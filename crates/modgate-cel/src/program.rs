@@ -6,10 +6,12 @@ use bumpalo::Bump;
 use modgate_value::Budget;
 
 use crate::{
-    check::{Checked, Env, check},
+    check::{Env, check},
+    code::Node,
     compose::{CostLimits, Evaluation, Variables},
     error::Errors,
     eval::{Activation, EvalError, Machine},
+    lower::lower,
     types::Type,
     value::Val,
 };
@@ -52,7 +54,14 @@ pub enum CompileError {
 
 /// A compiled expression: immutable, cheap to clone, shared between threads.
 #[derive(Debug, Clone)]
-pub struct Program(Arc<Checked>);
+pub struct Program(Arc<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    code: Node,
+    ty: Type,
+    depth: u16,
+}
 
 impl Program {
     /// Reads, checks and prepares `text`.
@@ -61,7 +70,9 @@ impl Program {
     ///
     /// What is wrong with it, in the words of cel-go and Kubernetes.
     pub fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
-        check(text, env).map(|checked| Self(Arc::new(checked))).map_err(CompileError::Check)
+        let checked = check(text, env).map_err(CompileError::Check)?;
+        let code = lower(&checked, env).map_err(CompileError::Constant)?;
+        Ok(Self(Arc::new(Compiled { code, ty: checked.ty, depth: checked.expr.depth })))
     }
 
     /// As [`Program::compile`], and the result must have exactly this type.
@@ -104,7 +115,7 @@ impl Program {
 
     /// How many levels it nests.
     pub(crate) fn depth(&self) -> u16 {
-        self.0.expr.depth
+        self.0.depth
     }
 
     /// The result, and what was spent on it in any case.
@@ -114,7 +125,7 @@ impl Program {
         limit: u64,
     ) -> (Result<Val<'a>, EvalError>, u64) {
         let mut machine = Machine::new(evaluation, limit);
-        let result = machine.eval(&self.0.expr);
-        (result, machine.cost.get())
+        let result = machine.eval(&self.0.code);
+        (result, machine.cost())
     }
 }

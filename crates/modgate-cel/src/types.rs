@@ -59,6 +59,22 @@ impl Type {
         Self::Optional(Arc::new(inner))
     }
 
+    /// The name of the type without its parameters, as a value of it would tell.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Dyn | Self::Param(_) | Self::Error => "dyn",
+            Self::Null => "null_type",
+            Self::Plain("timestamp") => "google.protobuf.Timestamp",
+            Self::Plain("duration") => "google.protobuf.Duration",
+            Self::Plain(name) => name,
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Optional(_) => "optional_type",
+            Self::Type(_) => "type",
+            Self::Object(_) => "kubernetes.variables",
+        }
+    }
+
     /// The type a variable of this type is declared with: Kubernetes forgets all but the basic ones.
     pub(crate) fn declared(&self) -> Self {
         match self {
@@ -122,9 +138,26 @@ impl Solution {
         }
     }
 
+    /// Makes a parameter that stands for a type stand for any.
+    fn generalize(&mut self, parameter: &Type) {
+        let Type::Param(mut number) = *parameter else { return };
+        while let Some(Some(Type::Param(next))) = self.0.get(number) {
+            number = *next;
+        }
+        if let Some(slot) = self.0.get_mut(number) {
+            *slot = Some(Type::Dyn);
+        }
+    }
+
     /// Whether a value of type `from` may stand where `to` is wanted, solving parameters.
     pub(crate) fn assign(&mut self, to: &Type, from: &Type) -> bool {
+        let parameter = to;
         let (to, from) = (self.resolve(to, false), self.resolve(from, false));
+        if matches!(from, Type::Dyn) && !matches!(to, Type::Param(_)) {
+            // Of the types a parameter stands for the most general one counts.
+            self.generalize(parameter);
+            return true;
+        }
         match (&to, &from) {
             (Type::Param(a), Type::Param(b)) if a == b => true,
             (Type::Param(number), other) | (other, Type::Param(number)) => {

@@ -1,6 +1,8 @@
-//! Values of one evaluation: borrowed from documents, or built in its arena.
+//! Values of one evaluation: borrowed from documents and programs, or built in its arena.
 
-use modgate_value::{Object, Spelling, Value as Json};
+use modgate_value::{Object, Spelling, Value as Json, gotime::Zone};
+
+use crate::{code::Owned, library::Opaque};
 
 /// A CEL value: three words, `Copy`, owning nothing.
 #[derive(Debug, Clone, Copy)]
@@ -26,14 +28,44 @@ pub enum Val<'a> {
     JsonList(&'a [Json]),
     /// A list.
     List(&'a [Val<'a>]),
+    /// A list of a program.
+    #[doc(hidden)]
+    OwnedList(&'a [Owned]),
     /// A map of a document.
     JsonMap(&'a Object),
     /// A map, in the order it was written.
     Map(&'a [(Val<'a>, Val<'a>)]),
+    /// A map of a program.
+    #[doc(hidden)]
+    OwnedMap(&'a [(Owned, Owned)]),
     /// An optional.
     Optional(Option<&'a Val<'a>>),
+    /// An instant.
+    Timestamp(Timestamp),
+    /// A span of time in nanoseconds.
+    Duration(i64),
+    /// A value of Kubernetes' own types.
+    Opaque(&'a Opaque<'a>),
     /// The policy's variables.
     Variables,
+}
+
+/// An instant, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Seconds since the Unix epoch.
+    pub seconds: i64,
+    /// Nanoseconds of that second.
+    pub nanos: u32,
+}
+
+impl Timestamp {
+    /// For printing and the calendar.
+    pub fn time(self) -> modgate_value::gotime::Time {
+        let mut time = modgate_value::gotime::Time::at_unix(self.seconds, Zone::utc());
+        time.nanos = self.nanos;
+        time
+    }
 }
 
 impl<'a> Val<'a> {
@@ -66,10 +98,21 @@ impl<'a> Val<'a> {
             Self::String(_) => "string",
             Self::Bytes(_) => "bytes",
             Self::Type(_) => "type",
-            Self::JsonList(_) | Self::List(_) => "list",
-            Self::JsonMap(_) | Self::Map(_) => "map",
+            Self::JsonList(_) | Self::List(_) | Self::OwnedList(_) => "list",
+            Self::JsonMap(_) | Self::Map(_) | Self::OwnedMap(_) => "map",
             Self::Optional(_) => "optional_type",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Opaque(opaque) => opaque.type_name(),
             Self::Variables => "kubernetes.variables",
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(self) -> Option<&'a str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
         }
     }
 
@@ -78,34 +121,65 @@ impl<'a> Val<'a> {
         Some(match self {
             Self::String(text) => text.chars().count(),
             Self::Bytes(bytes) => bytes.len(),
+            _ => return self.entries(),
+        })
+    }
+
+    /// How many entries a list or map has.
+    pub(crate) fn entries(self) -> Option<usize> {
+        Some(match self {
             Self::JsonList(items) => items.len(),
             Self::List(items) => items.len(),
+            Self::OwnedList(items) => items.len(),
             Self::JsonMap(object) => object.len(),
             Self::Map(entries) => entries.len(),
+            Self::OwnedMap(entries) => entries.len(),
             _ => return None,
         })
     }
 
     /// The entry at `index`: position and element of a list, key and value of a map.
     pub fn entry(self, index: usize) -> Option<(Self, Self)> {
-        let position = || Self::Int(i64::try_from(index).unwrap_or(i64::MAX));
         match self {
-            Self::JsonList(items) => items.get(index).map(|item| (position(), Self::json(item))),
-            Self::List(items) => items.get(index).map(|item| (position(), *item)),
             Self::JsonMap(object) => {
                 let (key, value) = object.as_slice().get(index)?;
                 Some((Self::String(key.as_str()), Self::json(value)))
             }
             Self::Map(entries) => entries.get(index).copied(),
+            Self::OwnedMap(entries) => {
+                entries.get(index).map(|(key, value)| (key.value(), value.value()))
+            }
+            _ => {
+                let position = Self::Int(i64::try_from(index).unwrap_or(i64::MAX));
+                self.item(index).map(|item| (position, item))
+            }
+        }
+    }
+
+    /// An element of a list.
+    #[inline]
+    pub(crate) fn item(self, index: usize) -> Option<Self> {
+        match self {
+            Self::JsonList(items) => items.get(index).map(Self::json),
+            Self::List(items) => items.get(index).copied(),
+            Self::OwnedList(items) => items.get(index).map(Owned::value),
             _ => None,
         }
     }
 
-    pub(crate) fn is_list(self) -> bool {
-        matches!(self, Self::JsonList(_) | Self::List(_))
+    /// The elements of a list; nothing of anything else.
+    pub(crate) fn items(self) -> impl Iterator<Item = Self> {
+        let size = if self.is_list() { self.entries().unwrap_or(0) } else { 0 };
+        (0..size).filter_map(move |index| self.item(index))
     }
 
+    #[inline]
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Self::JsonList(_) | Self::List(_) | Self::OwnedList(_))
+    }
+
+    #[inline]
     pub(crate) fn is_map(self) -> bool {
-        matches!(self, Self::JsonMap(_) | Self::Map(_))
+        matches!(self, Self::JsonMap(_) | Self::Map(_) | Self::OwnedMap(_))
     }
 }

@@ -1,0 +1,191 @@
+//! Checked expressions made ready: names resolved to places, constants computed, costs known.
+//!
+//! The shape follows cel-go's planner (`interpreter/planner.go`), because what an expression costs
+//! follows from it: a chain of fields is one node, a constant list is a constant, and membership in
+//! one is a look-up.
+
+use modgate_value::regex::GoRegex;
+
+use crate::{
+    ast::Macro,
+    cost::CallCost,
+    library::{Message, Native},
+    value::{Timestamp, Val},
+};
+
+/// A constant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Owned {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Box<str>),
+    Bytes(Box<[u8]>),
+    Type(&'static str),
+    List(Box<[Owned]>),
+    Map(Box<[(Owned, Owned)]>),
+    Timestamp(Timestamp),
+    Duration(i64),
+}
+
+impl Owned {
+    #[inline]
+    pub(crate) fn value(&self) -> Val<'_> {
+        match self {
+            Self::Null => Val::Null,
+            Self::Bool(value) => Val::Bool(*value),
+            Self::Int(value) => Val::Int(*value),
+            Self::Uint(value) => Val::Uint(*value),
+            Self::Double(value) => Val::Double(*value),
+            Self::String(text) => Val::String(text),
+            Self::Bytes(bytes) => Val::Bytes(bytes),
+            Self::Type(name) => Val::Type(name),
+            Self::List(items) => Val::OwnedList(items),
+            Self::Map(entries) => Val::OwnedMap(entries),
+            Self::Timestamp(at) => Val::Timestamp(*at),
+            Self::Duration(nanos) => Val::Duration(*nanos),
+        }
+    }
+
+    /// A copy of a value that can be a constant.
+    pub(crate) fn of(value: Val<'_>) -> Option<Self> {
+        Some(match value {
+            Val::Null => Self::Null,
+            Val::Bool(value) => Self::Bool(value),
+            Val::Int(value) => Self::Int(value),
+            Val::Uint(value) => Self::Uint(value),
+            Val::Double(value) => Self::Double(value),
+            Val::String(text) => Self::String(text.into()),
+            Val::Bytes(bytes) => Self::Bytes(bytes.into()),
+            Val::Type(name) => Self::Type(name),
+            Val::Timestamp(at) => Self::Timestamp(at),
+            Val::Duration(nanos) => Self::Duration(nanos),
+            Val::OwnedList(items) => Self::List(items.into()),
+            Val::OwnedMap(entries) => Self::Map(entries.into()),
+            _ => return None,
+        })
+    }
+}
+
+/// An expression.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Constant(Owned),
+    Attribute(Box<Attribute>),
+    /// `&&` if `stop` is false, `||` if it is true.
+    Logic {
+        stop: bool,
+        terms: Box<[Node; 2]>,
+    },
+    /// `==` and `!=`
+    Equal {
+        negated: bool,
+        sides: Box<[Node; 2]>,
+    },
+    Call(Box<Call>),
+    /// Membership in a constant list of scalars.
+    InSet {
+        item: Box<Node>,
+        set: Set,
+    },
+    /// `or` and `orValue`
+    OrElse {
+        value: bool,
+        sides: Box<[Node; 2]>,
+    },
+    List(Box<[(Node, bool)]>),
+    Map(Box<[(Node, Node, bool)]>),
+    Message {
+        which: Message,
+        fields: Box<[(Box<str>, Node, bool)]>,
+    },
+    Fold(Box<Fold>),
+    /// `optMap` and `optFlatMap`
+    OptionalMap(Box<OptionalMap>),
+    SortBy(Box<SortBy>),
+}
+
+/// A value and a path into it.
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    pub(crate) base: Base,
+    pub(crate) path: Vec<Qualifier>,
+    /// Whether only the presence of the last step is asked for.
+    pub(crate) test: bool,
+}
+
+/// Where an attribute starts.
+#[derive(Debug)]
+pub(crate) enum Base {
+    Input(Box<str>),
+    /// The variables of the policy.
+    Variables,
+    /// By its place among the names in scope.
+    Local(usize),
+    Computed(Node),
+    /// `condition ? yes : no`
+    Choice(Box<[Node; 3]>),
+}
+
+/// One step of a path.
+#[derive(Debug)]
+pub(crate) struct Qualifier {
+    pub(crate) key: Key,
+    pub(crate) optional: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Key {
+    Field(Box<str>),
+    Constant(Owned),
+    Computed(Node),
+}
+
+/// A call of a function that evaluates all of its arguments.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) name: Box<str>,
+    pub(crate) native: Native,
+    pub(crate) cost: CallCost,
+    pub(crate) args: Box<[Node]>,
+    /// The compiled pattern, if that is a constant.
+    pub(crate) regex: Option<GoRegex>,
+}
+
+/// The elements of a constant list, to be looked up.
+#[derive(Debug)]
+pub(crate) enum Set {
+    /// Sorted.
+    Strings(Box<[Box<str>]>),
+    Other(Owned),
+}
+
+/// A macro over the elements of a list or map.
+#[derive(Debug)]
+pub(crate) struct Fold {
+    pub(crate) which: Macro,
+    pub(crate) range: Node,
+    /// Whether there are two names.
+    pub(crate) two: bool,
+    /// The condition of `map` and the `transform` macros.
+    pub(crate) filter: Option<Node>,
+    pub(crate) body: Node,
+}
+
+#[derive(Debug)]
+pub(crate) struct OptionalMap {
+    /// Whether the body's value is wrapped.
+    pub(crate) wrap: bool,
+    pub(crate) target: Node,
+    pub(crate) body: Node,
+}
+
+#[derive(Debug)]
+pub(crate) struct SortBy {
+    pub(crate) list: Node,
+    /// The key of an element.
+    pub(crate) key: Node,
+    pub(crate) cost: CallCost,
+}

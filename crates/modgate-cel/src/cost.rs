@@ -1,0 +1,189 @@
+//! What a call costs, in Kubernetes' units.
+//!
+//! The figures are those of cel-go (`interpreter/runtimecost.go`, and the trackers of its list and
+//! set extensions) and of Kubernetes (`pkg/cel/library/cost.go`). Where the original knows a cost
+//! by overload, it applies only if the checker found exactly one overload that fits; otherwise the
+//! call costs 1.
+
+use crate::{functions::Overload, library::Opaque, value::Val};
+
+/// What building a list, a map and a message costs.
+pub(crate) const LIST: u64 = 10;
+pub(crate) const MAP: u64 = 30;
+pub(crate) const MESSAGE: u64 = 40;
+
+/// How a call's cost follows from its arguments and its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallCost {
+    /// 1
+    One,
+    /// A tenth of the first argument's size, times this, rounded up.
+    Traverse(u8),
+    /// A fifth of the result's size.
+    Result,
+    /// What there is in the first argument, texts by a tenth of their bytes.
+    Deep,
+    /// The second argument's size.
+    Search,
+    /// A tenth of the smaller of two.
+    Compare,
+    /// A tenth of both together.
+    Concatenate,
+    /// The product of a tenth of each.
+    Contains,
+    /// A tenth of a text and its end, times a quarter of a pattern.
+    Pattern,
+    /// As a pattern of the length that stands for a named format.
+    Format,
+    /// The size of the result and what building it costs.
+    Build,
+    /// The size of the first argument by the depth of flattening, and what building costs.
+    Flatten,
+    /// Each element of the argument of this number with each other, and what building costs.
+    Pairwise(u8),
+    /// The product of two sizes, times this.
+    Product(u8),
+    /// An address in a network; `text` if it has to be read first.
+    ContainsIp {
+        text: bool,
+    },
+    ContainsCidr {
+        text: bool,
+    },
+}
+
+/// The cost of calls of `function`; `overload` is the only one that fits, if there is only one.
+pub(crate) fn call(function: &str, overload: Option<&Overload>) -> CallCost {
+    let arg = |index: usize| overload.and_then(|overload| overload.arg(index));
+    let texts = |cost| match arg(0) {
+        Some("string" | "bytes") => cost,
+        _ => CallCost::One,
+    };
+    match function {
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => CallCost::Deep,
+        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
+        | "quantity" | "isQuantity" | "semver" | "isSemver" => CallCost::Traverse(1),
+        "replace" | "split" | "ip.isCanonical" => CallCost::Traverse(2),
+        "ip" if arg(0) == Some("CIDR") => CallCost::One,
+        "ip" => CallCost::Traverse(1),
+        "join" => CallCost::Result,
+        "find" | "findAll" => CallCost::Pattern,
+        "containsIP" => CallCost::ContainsIp { text: arg(1) == Some("string") },
+        "containsCIDR" => CallCost::ContainsCidr { text: arg(1) == Some("string") },
+        "validate" => CallCost::Format,
+        _ if overload.is_none() => CallCost::One,
+        "startsWith" | "endsWith" | "strings.quote" | "format" => CallCost::Traverse(1),
+        "string" if arg(0) == Some("bytes") => CallCost::Traverse(1),
+        "bytes" if arg(0) == Some("string") => CallCost::Traverse(1),
+        "@in" if arg(1).is_some_and(|range| range.starts_with('L')) => CallCost::Search,
+        "_<_" | "_<=_" | "_>_" | "_>=_" => texts(CallCost::Compare),
+        "_+_" => texts(CallCost::Concatenate),
+        "matches" if overload.is_some_and(|overload| overload.member) => CallCost::Pattern,
+        "contains" => CallCost::Contains,
+        "slice" | "lists.range" | "reverse" => CallCost::Build,
+        "flatten" => CallCost::Flatten,
+        "distinct" | "sort" => CallCost::Pairwise(0),
+        "@sortByAssociatedKeys" => CallCost::Pairwise(1),
+        "sets.contains" | "sets.intersects" => CallCost::Product(1),
+        "sets.equivalent" => CallCost::Product(2),
+        _ => CallCost::One,
+    }
+}
+
+impl CallCost {
+    /// What one call costs; for an argument or result that is an error stands null.
+    pub(crate) fn of(self, args: &[Val<'_>], result: Val<'_>) -> u64 {
+        let arg = |index: usize| args.get(index).copied().unwrap_or(Val::Null);
+        let size = |index: usize| size(arg(index));
+        match self {
+            Self::One => 1,
+            Self::Traverse(times) => share(size(0) * u64::from(times), 0.1),
+            Self::Result => share(self::size(result) * 2, 0.1),
+            Self::Deep => deep(arg(0)),
+            Self::Search => full_size(arg(1)),
+            Self::Compare => share(full_size(arg(0)).min(full_size(arg(1))), 0.1),
+            Self::Concatenate => share(full_size(arg(0)) + full_size(arg(1)), 0.1),
+            Self::Contains => share(full_size(arg(0)), 0.1) * share(full_size(arg(1)), 0.1),
+            Self::Pattern => share(size(0) + 1, 0.1) * share(size(1), 0.25),
+            Self::Format => match arg(0) {
+                Val::Opaque(Opaque::Format(format)) => {
+                    share(size(1) + 1, 0.1) * share(format.pattern_size(), 0.25)
+                }
+                _ => 1,
+            },
+            Self::Build => 1 + LIST + self::size(result),
+            Self::Flatten => {
+                let depth = match arg(1) {
+                    Val::Int(depth) => u64::try_from(depth).unwrap_or(0),
+                    _ => 1,
+                };
+                (1 + LIST).saturating_add(size(0).saturating_mul(depth))
+            }
+            Self::Pairwise(index) => {
+                let list = arg(usize::from(index));
+                let count = self::size(list);
+                let first = list.item(0);
+                let square = count.saturating_mul(count);
+                let texts = matches!(first, Some(Val::String(_) | Val::Bytes(_)));
+                1 + LIST + if texts { floor(square, 2.1) } else { square.saturating_mul(2) }
+            }
+            Self::Product(times) => 1 + size(0).saturating_mul(size(1)) * u64::from(times),
+            Self::ContainsIp { text } => {
+                share(size(0) * 2, 0.1) + if text { share(size(1), 0.1) } else { 0 }
+            }
+            Self::ContainsCidr { text } => {
+                let network = share(size(0) * 2, 0.1) + share(size(0), 0.1) + 1;
+                network + if text { share(size(1), 0.1) } else { 0 }
+            }
+        }
+    }
+}
+
+/// `==` or `!=` of two values.
+pub(crate) fn equality(negated: bool, left: Val<'_>, right: Val<'_>) -> u64 {
+    match left {
+        Val::Opaque(_) if !negated => 1,
+        _ => share(full_size(left).min(full_size(right)), 0.1),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the original computes with floats")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are small")]
+fn share(size: u64, factor: f64) -> u64 {
+    (size as f64 * factor).ceil() as u64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the original computes with floats")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are small")]
+fn floor(size: u64, factor: f64) -> u64 {
+    (size as f64 * factor) as u64
+}
+
+fn size(value: Val<'_>) -> u64 {
+    let size = match value {
+        Val::Opaque(opaque) => opaque.size(),
+        value => value.size(),
+    };
+    size.map_or(1, |size| size as u64)
+}
+
+/// The size, also of what an optional holds.
+fn full_size(value: Val<'_>) -> u64 {
+    match value {
+        Val::Optional(Some(inner)) => full_size(*inner),
+        value => size(value),
+    }
+}
+
+fn deep(value: Val<'_>) -> u64 {
+    match value {
+        Val::String(text) => floor(text.len() as u64, 0.1),
+        Val::Bytes(bytes) => floor(bytes.len() as u64, 0.1),
+        value if value.is_list() => value.items().map(deep).sum(),
+        value if value.is_map() => (0..value.entries().unwrap_or(0))
+            .filter_map(|index| value.entry(index))
+            .map(|(key, value)| deep(key) + deep(value))
+            .sum(),
+        _ => 1,
+    }
+}

@@ -1,0 +1,127 @@
+//! The functions of Kubernetes' CEL environment.
+
+mod convert;
+mod formats;
+mod lists;
+mod message;
+mod net;
+mod operators;
+mod optional;
+mod patterns;
+pub(crate) mod printing;
+mod quantity;
+mod semver;
+mod strings;
+mod time;
+mod url;
+
+pub(crate) use lists::sorted_by;
+pub(crate) use message::{Message, build as message};
+pub(crate) use patterns::with_pattern;
+
+pub use formats::NamedFormat;
+pub use net::{Cidr, Ip};
+pub use quantity::Quantity;
+pub use semver::Semver;
+pub use url::Url;
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use crate::{
+    eval::{EvalError, Result},
+    heap::Heap,
+    value::Val,
+};
+
+/// A function. Arguments it cannot take are [`EvalError::NoOverload`].
+pub(crate) type Native = for<'a> fn(Heap<'a>, &[Val<'a>]) -> Result<Val<'a>>;
+
+type Table = &'static [(&'static str, Native)];
+
+/// A value of one of Kubernetes' own types.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Opaque<'a> {
+    /// A quantity of a resource.
+    Quantity(Quantity),
+    /// A semantic version.
+    Semver(Semver<'a>),
+    /// A URL.
+    Url(Url<'a>),
+    /// An address.
+    Ip(Ip),
+    /// A network.
+    Cidr(Cidr),
+    /// A format of texts.
+    Format(NamedFormat),
+}
+
+impl Opaque<'_> {
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Semver(_) => "kubernetes.Semver",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(_) => "net.CIDR",
+            Self::Format(_) => "kubernetes.NamedFormat",
+        }
+    }
+
+    /// The size that costs are computed from.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match self {
+            Self::Ip(ip) => Some(ip.size()),
+            Self::Cidr(cidr) => Some(cidr.size()),
+            _ => None,
+        }
+    }
+
+    /// Whether two are equal; nothing if they are of different types.
+    pub(crate) fn equal(&self, other: &Opaque<'_>) -> Option<bool> {
+        Some(match (self, other) {
+            (Self::Quantity(a), Opaque::Quantity(b)) => a.compare(*b).is_eq(),
+            (Self::Semver(a), Opaque::Semver(b)) => a.compare(b).is_eq(),
+            (Self::Url(a), Opaque::Url(b)) => a.to_string() == b.to_string(),
+            (Self::Ip(a), Opaque::Ip(b)) => a == b,
+            (Self::Cidr(a), Opaque::Cidr(b)) => a == b,
+            (Self::Format(a), Opaque::Format(b)) => a == b,
+            _ => return None,
+        })
+    }
+}
+
+/// The implementation of the function `name`.
+pub(crate) fn native(name: &str) -> Option<Native> {
+    NATIVES.get(name).copied()
+}
+
+static NATIVES: LazyLock<HashMap<&'static str, Native>> = LazyLock::new(|| {
+    let tables: [Table; 12] = [
+        convert::FUNCTIONS,
+        formats::FUNCTIONS,
+        lists::FUNCTIONS,
+        net::FUNCTIONS,
+        operators::FUNCTIONS,
+        optional::FUNCTIONS,
+        patterns::FUNCTIONS,
+        quantity::FUNCTIONS,
+        semver::FUNCTIONS,
+        strings::FUNCTIONS,
+        time::FUNCTIONS,
+        url::FUNCTIONS,
+    ];
+    tables.into_iter().flatten().copied().collect()
+});
+
+/// What a call says when no overload fits its arguments.
+pub(crate) fn no_overload(name: &str, args: &[Val<'_>]) -> EvalError {
+    if operators::FUNCTIONS.iter().any(|(operator, _)| *operator == name) {
+        return match args.first() {
+            Some(left) if operators::takes(name, *left) => EvalError::NoOverload,
+            _ => EvalError::Failed(format!("no such overload: {name}")),
+        };
+    }
+    let types: Vec<_> = args.iter().map(|arg| arg.type_name()).collect();
+    EvalError::Failed(format!("no such overload: {name}({})", types.join(", ")))
+}

@@ -1,0 +1,242 @@
+//! Lists, also as sets.
+
+use std::cmp::Ordering;
+
+use super::{Table, operators::plus};
+use crate::{
+    eval::{EvalError, Result, failed},
+    heap::Heap,
+    value::Val,
+};
+
+pub(super) const FUNCTIONS: Table = &[
+    ("isSorted", |heap, args| {
+        let list = only(args)?;
+        for (before, after) in list.items().zip(list.items().skip(1)) {
+            if heap.compare(before, after)?.is_gt() {
+                return Ok(Val::Bool(false));
+            }
+        }
+        Ok(Val::Bool(true))
+    }),
+    ("sum", |heap, args| {
+        let list = only(args)?;
+        let zero = match list.item(0) {
+            Some(Val::Uint(_)) => Val::Uint(0),
+            Some(Val::Double(_)) => Val::Double(0.0),
+            Some(Val::Duration(_)) => Val::Duration(0),
+            _ => Val::Int(0),
+        };
+        list.items().try_fold(zero, |sum, item| {
+            heap.budget.spend(1)?;
+            plus(heap, &[sum, item])
+        })
+    }),
+    ("min", |heap, args| best(heap, args, "min", Ordering::is_lt)),
+    ("max", |heap, args| best(heap, args, "max", Ordering::is_gt)),
+    ("slice", |heap, args| match args {
+        [list, Val::Int(from), Val::Int(to)] if list.is_list() => slice(heap, *list, *from, *to),
+        _ => Err(EvalError::NoOverload),
+    }),
+    ("flatten", |heap, args| {
+        let (list, depth) = match args {
+            [list] if list.is_list() => (*list, 1),
+            [list, Val::Int(depth)] if list.is_list() => (*list, *depth),
+            _ => return Err(EvalError::NoOverload),
+        };
+        let Ok(depth) = usize::try_from(depth) else {
+            return failed("level must be non-negative");
+        };
+        let mut items = Vec::new();
+        flatten(heap, list, depth.min(modgate_value::MAX_DEPTH * 4), &mut items)?;
+        heap.list(&items)
+    }),
+    ("sort", |heap, args| {
+        let list = only(args)?;
+        sorted_by(heap, list, list)
+    }),
+    ("lists.range", |heap, args| match args {
+        [Val::Int(count)] => {
+            let count = usize::try_from(*count).unwrap_or(0);
+            heap.budget.allocate(count.saturating_mul(size_of::<Val<'_>>()))?;
+            heap.budget.spend(count as u64)?;
+            let items = (0..).map(Val::Int).take(count).collect::<Vec<_>>();
+            heap.list(&items)
+        }
+        _ => Err(EvalError::NoOverload),
+    }),
+    ("reverse", |heap, args| {
+        let list = only(args)?;
+        let mut items = list.items().collect::<Vec<_>>();
+        items.reverse();
+        heap.list(&items)
+    }),
+    ("distinct", |heap, args| {
+        let mut kept: Vec<Val<'_>> = Vec::new();
+        'items: for item in only(args)?.items() {
+            for other in &kept {
+                if heap.equal(*other, item)? {
+                    continue 'items;
+                }
+            }
+            kept.push(item);
+        }
+        heap.list(&kept)
+    }),
+    ("sets.contains", |heap, args| two(args).and_then(|(a, b)| contains(heap, a, b))),
+    ("sets.equivalent", |heap, args| {
+        let (a, b) = two(args)?;
+        match contains(heap, a, b)? {
+            Val::Bool(true) => contains(heap, b, a),
+            other => Ok(other),
+        }
+    }),
+    ("sets.intersects", |heap, args| {
+        let (a, b) = two(args)?;
+        for item in a.items() {
+            if heap.contains(b, item)? {
+                return Ok(Val::Bool(true));
+            }
+        }
+        Ok(Val::Bool(false))
+    }),
+];
+
+fn only<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
+    match args {
+        [list] if list.is_list() => Ok(*list),
+        _ => Err(EvalError::NoOverload),
+    }
+}
+
+fn two<'a>(args: &[Val<'a>]) -> Result<(Val<'a>, Val<'a>)> {
+    match args {
+        [a, b] if a.is_list() && b.is_list() => Ok((*a, *b)),
+        _ => Err(EvalError::NoOverload),
+    }
+}
+
+fn contains<'a>(heap: Heap<'a>, list: Val<'a>, part: Val<'a>) -> Result<Val<'a>> {
+    for item in part.items() {
+        if !heap.contains(list, item)? {
+            return Ok(Val::Bool(false));
+        }
+    }
+    Ok(Val::Bool(true))
+}
+
+fn best<'a>(
+    heap: Heap<'a>,
+    args: &[Val<'a>],
+    name: &str,
+    better: impl Fn(Ordering) -> bool,
+) -> Result<Val<'a>> {
+    let mut items = only(args)?.items();
+    let Some(mut best) = items.next() else {
+        return failed(format!("{name} called on empty list"));
+    };
+    for item in items {
+        if better(heap.compare(item, best)?) {
+            best = item;
+        }
+    }
+    Ok(best)
+}
+
+fn slice<'a>(heap: Heap<'a>, list: Val<'a>, from: i64, to: i64) -> Result<Val<'a>> {
+    let size = list.entries().unwrap_or(0);
+    let (Ok(start), Ok(end)) = (usize::try_from(from), usize::try_from(to)) else {
+        return failed(format!("cannot slice({from}, {to}), negative indexes not supported"));
+    };
+    if start > end {
+        return failed(format!(
+            "cannot slice({from}, {to}), start index must be less than or equal to end index"
+        ));
+    }
+    if size < end {
+        return failed(format!("cannot slice({from}, {to}), list is length {size}"));
+    }
+    match list {
+        Val::JsonList(items) => Ok(Val::JsonList(items.get(start..end).unwrap_or_default())),
+        Val::List(items) => Ok(Val::List(items.get(start..end).unwrap_or_default())),
+        _ => {
+            let items = (start..end).filter_map(|index| list.item(index));
+            heap.list(&items.collect::<Vec<_>>())
+        }
+    }
+}
+
+/// Depth is bounded by how deeply values can nest, which documents and code bound.
+fn flatten<'a>(
+    heap: Heap<'a>,
+    list: Val<'a>,
+    depth: usize,
+    items: &mut Vec<Val<'a>>,
+) -> Result<()> {
+    for item in list.items() {
+        heap.budget.spend(1)?;
+        if depth > 0 && item.is_list() {
+            flatten(heap, item, depth - 1, items)?;
+        } else {
+            heap.budget.allocate(size_of::<Val<'_>>())?;
+            items.push(item);
+        }
+    }
+    Ok(())
+}
+
+/// The elements of `list` in the order of their `keys`.
+pub(crate) fn sorted_by<'a>(heap: Heap<'a>, list: Val<'a>, keys: Val<'a>) -> Result<Val<'a>> {
+    let size = list.entries().unwrap_or(0);
+    heap.budget.spend(size as u64 * 16)?;
+    let Some(first) = keys.item(0) else { return Ok(list) };
+    if heap.compare(first, first).is_err_and(|error| error == EvalError::NoOverload) {
+        return failed("list elements must be comparable");
+    }
+    if keys.items().any(|key| key.type_name() != first.type_name()) {
+        return failed("list elements must have the same type");
+    }
+    let mut pairs: Vec<_> = keys.items().zip(list.items()).collect();
+    let mut error = None;
+    pairs.sort_by(|(a, _), (b, _)| match heap.compare(*a, *b) {
+        Ok(order) => order,
+        Err(found) => {
+            if matches!(found, EvalError::Exhausted(_)) {
+                error = Some(found);
+            }
+            // What has no order, such as not-a-number, goes to the front.
+            Ordering::Less
+        }
+    });
+    match error {
+        Some(error) => Err(error),
+        None => heap.list(&pairs.into_iter().map(|(_, item)| item).collect::<Vec<_>>()),
+    }
+}
+
+pub(super) fn index_of<'a>(heap: Heap<'a>, list: Val<'a>, wanted: Val<'a>) -> Result<Val<'a>> {
+    find(heap, list, wanted, 0..list.entries().unwrap_or(0))
+}
+
+pub(super) fn last_index_of<'a>(heap: Heap<'a>, list: Val<'a>, wanted: Val<'a>) -> Result<Val<'a>> {
+    find(heap, list, wanted, (0..list.entries().unwrap_or(0)).rev())
+}
+
+fn find<'a>(
+    heap: Heap<'a>,
+    list: Val<'a>,
+    wanted: Val<'a>,
+    indices: impl Iterator<Item = usize>,
+) -> Result<Val<'a>> {
+    if !list.is_list() {
+        return Err(EvalError::NoOverload);
+    }
+    for index in indices {
+        if let Some(item) = list.item(index)
+            && heap.equal(item, wanted)?
+        {
+            return Ok(Val::Int(i64::try_from(index).unwrap_or(i64::MAX)));
+        }
+    }
+    Ok(Val::Int(-1))
+}

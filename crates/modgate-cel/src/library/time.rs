@@ -1,0 +1,119 @@
+//! Instants and spans of time.
+
+use modgate_value::gotime::{Duration, HOUR, MINUTE, SECOND, Time, Zone, parse};
+
+use super::Table;
+use crate::{
+    eval::{EvalError, Result, failed},
+    value::{Timestamp, Val},
+};
+
+/// The years from 1 to 9999.
+const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+
+const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
+
+pub(super) const FUNCTIONS: Table = &[
+    ("getFullYear", |_, args| part(args, |time| time.civil().year)),
+    ("getMonth", |_, args| part(args, |time| i64::from(time.civil().month) - 1)),
+    ("getDayOfYear", |_, args| part(args, |time| i64::from(time.civil().year_day) - 1)),
+    ("getDayOfMonth", |_, args| part(args, |time| i64::from(time.civil().day) - 1)),
+    ("getDate", |_, args| part(args, |time| i64::from(time.civil().day))),
+    ("getDayOfWeek", |_, args| part(args, |time| i64::from(time.civil().weekday.0))),
+    ("getHours", |_, args| match args {
+        [Val::Duration(nanos)] => Ok(Val::Int(nanos / HOUR)),
+        _ => part(args, |time| i64::from(time.civil().hour)),
+    }),
+    ("getMinutes", |_, args| match args {
+        [Val::Duration(nanos)] => Ok(Val::Int(nanos / MINUTE)),
+        _ => part(args, |time| i64::from(time.civil().minute)),
+    }),
+    ("getSeconds", |_, args| match args {
+        [Val::Duration(nanos)] => Ok(Val::Int(nanos / SECOND)),
+        _ => part(args, |time| i64::from(time.civil().second)),
+    }),
+    ("getMilliseconds", |_, args| match args {
+        [Val::Duration(nanos)] => Ok(Val::Int(nanos / (SECOND / 1000))),
+        _ => part(args, |time| i64::from(time.nanos / 1_000_000)),
+    }),
+];
+
+/// A part of an instant's calendar, in UTC or in the zone that the second argument names.
+fn part<'a>(args: &[Val<'a>], of: impl Fn(&Time) -> i64) -> Result<Val<'a>> {
+    match args {
+        [Val::Timestamp(at)] => Ok(Val::Int(of(&at.time()))),
+        [Val::Timestamp(at), Val::String(zone)] => {
+            Ok(Val::Int(of(&at.time().in_zone(named(zone)?))))
+        }
+        _ => Err(EvalError::NoOverload),
+    }
+}
+
+/// A zone by its name in the database, or by its distance from UTC.
+fn named(name: &str) -> Result<Zone> {
+    let Some((hours, minutes)) = name.split_once(':') else {
+        return Zone::load(name, "UTC")
+            .map_or_else(|| failed(format!("unknown time zone {name}")), Ok);
+    };
+    let number = |text: &str| {
+        text.parse::<i64>().map_err(|_| {
+            EvalError::Failed(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"))
+        })
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    let minutes = if name.starts_with('-') { -minutes } else { minutes };
+    let offset = hours.checked_mul(60).and_then(|hours| hours.checked_add(minutes));
+    match offset.and_then(|offset| offset.checked_mul(60)) {
+        Some(seconds) if seconds.abs() < 1_000_000_000 => Ok(Zone::Fixed(seconds, "".into())),
+        _ => failed("timestamp overflow"),
+    }
+}
+
+/// An instant that CEL can hold.
+pub(super) fn timestamp(seconds: i64, nanos: u32) -> Result<Timestamp> {
+    if RANGE.contains(&seconds) {
+        Ok(Timestamp { seconds, nanos })
+    } else {
+        failed("timestamp overflow")
+    }
+}
+
+/// `at`, so many nanoseconds later.
+pub(super) fn add(at: Timestamp, nanos: i128) -> Result<Timestamp> {
+    let second = i128::from(SECOND);
+    let total = i128::from(at.seconds) * second + i128::from(at.nanos) + nanos;
+    let seconds = i64::try_from(total.div_euclid(second));
+    let nanos = u32::try_from(total.rem_euclid(second));
+    match (seconds, nanos) {
+        (Ok(seconds), Ok(nanos)) => timestamp(seconds, nanos),
+        _ => failed("timestamp overflow"),
+    }
+}
+
+/// The instant that `text` writes in RFC 3339.
+pub(crate) fn read_timestamp(text: &str) -> Result<Timestamp> {
+    match parse(RFC3339, text, &Zone::utc()) {
+        Ok(time) => timestamp(time.unix, time.nanos),
+        Err(_) => failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"),
+    }
+}
+
+/// The nanoseconds that `text` writes as `1h30m`.
+pub(crate) fn read_duration(text: &str) -> Result<i64> {
+    match Duration::parse(text) {
+        Ok(duration) => Ok(duration.0),
+        Err(_) => failed("type conversion error from 'string' to 'google.protobuf.Duration'"),
+    }
+}
+
+/// An instant as CEL prints it.
+pub(super) fn timestamp_text(at: Timestamp) -> String {
+    at.time().format("2006-01-02T15:04:05.999999999Z07:00")
+}
+
+/// A span as CEL prints it: seconds.
+pub(super) fn duration_text(nanos: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "as the original does")]
+    let seconds = (nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9;
+    format!("{}s", modgate_value::gofloat::plain(seconds))
+}
