@@ -6,6 +6,8 @@
 //! same uid and is otherwise byte for byte (or else field for field) the first answer. Nothing but
 //! loopback addresses is ever contacted.
 
+mod library;
+
 use std::{
     fmt, fs,
     io::{self, Read, Write},
@@ -32,6 +34,10 @@ pub(crate) struct Args {
     /// Write rules and a review to measure with into this folder, then stop.
     #[arg(long, value_name = "DIR")]
     fixture: Option<PathBuf>,
+    /// Write the policies of the public Gatekeeper library, from where the corpora are, and a Pod
+    /// and a Deployment to ask them with into this folder, then stop.
+    #[arg(long, value_name = "DIR", conflicts_with = "fixture")]
+    library: Option<PathBuf>,
     /// How many rules `--fixture` writes; one in five matches the review.
     #[arg(long, default_value_t = 10, requires = "fixture")]
     rules: usize,
@@ -48,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 15)]
     seconds: u64,
     /// AdmissionReview to send, as JSON.
-    #[arg(long, value_name = "FILE", required_unless_present = "fixture")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["fixture", "library"])]
     body: Option<PathBuf>,
     /// Fail unless the review is answered with this.
     #[arg(long, value_name = "true|false")]
@@ -71,6 +77,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     if let Some(dir) = &args.fixture {
         write_fixture(dir, args.rules)?;
+        return Ok(true);
+    }
+    if let Some(dir) = &args.library {
+        library::write(dir)?;
         return Ok(true);
     }
     let body = args.body.as_deref().context("`--body` is missing")?;
@@ -446,7 +456,8 @@ struct Report {
     first_error: Option<String>,
     /// Ascending, nanoseconds.
     latencies: Vec<u64>,
-    process: Option<(ProcessFigures, Duration)>,
+    /// What the server was before and after, and the processor time between.
+    process: Option<(ProcessFigures, ProcessFigures, Duration)>,
 }
 
 impl Report {
@@ -458,7 +469,7 @@ impl Report {
         latencies.sort_unstable();
         let process = args.pid.and_then(ProcessFigures::read).zip(before).map(|(now, before)| {
             let busy = now.cpu.saturating_sub(before.cpu);
-            (now, busy)
+            (before, now, busy)
         });
         Self {
             cpu: cpu_model(),
@@ -526,11 +537,14 @@ impl fmt::Display for Report {
             self.percentile(1.0)
         )?;
         writeln!(f, "errors      {}", self.errors)?;
-        if let Some((process, busy)) = &self.process {
+        if let Some((before, now, busy)) = &self.process {
             writeln!(
                 f,
-                "server      {:.1} MB peak resident, {:.1} s processor time",
-                count(process.peak_kib) / 1024.0,
+                "server      {:.1} MB at rest, {:.1} MB under load, {:.1} MB peak resident, {:.1} s \
+                 processor time",
+                count(before.resident_kib) / 1024.0,
+                count(now.resident_kib) / 1024.0,
+                count(now.peak_kib) / 1024.0,
                 busy.as_secs_f64()
             )?;
         }
@@ -545,7 +559,9 @@ fn count(number: usize) -> f64 {
 
 /// What Linux says of a process.
 struct ProcessFigures {
-    /// `VmHWM`, the most memory it ever had resident.
+    /// `VmRSS`, the memory it has resident.
+    resident_kib: usize,
+    /// `VmHWM`, the most it ever had.
     peak_kib: usize,
     /// User and system time.
     cpu: Duration,
@@ -554,20 +570,17 @@ struct ProcessFigures {
 impl ProcessFigures {
     fn read(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let peak_kib = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))?
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .ok()?;
+        let kib = |key: &str| -> Option<usize> {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            line.trim().trim_end_matches(" kB").parse().ok()
+        };
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The second field is the command in parentheses and may hold anything.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let mut ticks = || fields.next().and_then(|field| u64::from_str(field).ok());
         // Linux counts in USER_HZ, which is 100 on every architecture it runs on today.
         let cpu = Duration::from_millis((ticks()? + ticks()?) * 10);
-        Some(Self { peak_kib, cpu })
+        Some(Self { resident_kib: kib("VmRSS:")?, peak_kib: kib("VmHWM:")?, cpu })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{decision, report::Verdict};
 
 pub(crate) mod crds;
 pub(crate) mod expansion;
+pub mod library;
 pub(crate) mod location;
 pub(crate) mod mutation;
 pub(crate) mod unit;
