@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
 
 pub(crate) use self::gatekeeper::GatekeeperArgs;
-use crate::exit;
+use crate::{exit, plan};
 
 /// Kubernetes admission policies: KubeMod's ModRules, on the command line and as a webhook.
 #[derive(Debug, Parser)]
@@ -29,6 +29,9 @@ pub(crate) enum Verb {
     /// Say why each policy did or did not apply to objects.
     #[command(after_help = explain_examples())]
     Explain(ExplainArgs),
+    /// Say what would run for objects, in which order, from mutators to constraints.
+    #[command(after_help = plan::examples())]
+    Plan(plan::PlanArgs),
     /// Evaluate a `select` expression.
     #[command(after_help = SELECT_EXAMPLES)]
     Select(SelectArgs),

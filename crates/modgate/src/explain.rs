@@ -6,13 +6,14 @@ use anyhow::{Context as _, Result};
 use modgate_engine::{
     Position,
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
+    gatekeeper::Installation,
 };
 use modgate_value::Value;
 
 use crate::{
     args::{ExplainArgs, TextOrJson},
     exit::Exit,
-    inputs,
+    inputs, plan,
     review::{headline, print_json, result},
     terminal::{Terminal, Tone, printable},
 };
@@ -34,6 +35,12 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     let mut results = Vec::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
         let explanation = inputs.world.snapshot.explain(&subject.review, &inputs.world.objects);
+        let rest = inputs.world.snapshot.plan(
+            &subject.review,
+            &Installation::default(),
+            &inputs.world.inventory,
+            &inputs.world.objects,
+        );
         let decision = &explanation.decision;
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
@@ -50,6 +57,9 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                     explain_rule(&mut out, rule, terminal)?;
                 }
                 let hidden = explanation.rules.len() - rules.len();
+                if args.rule.is_empty() {
+                    plan::explain(&mut out, &rest, args.all, terminal)?;
+                }
                 if hidden > 0 {
                     let rules = if hidden == 1 { "rule" } else { "rules" };
                     let hint = if args.rule.is_empty() { ", `--all` shows them" } else { "" };
@@ -64,6 +74,10 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                     .context("a result is an object")?;
                 let rules = Value::from_json(&serde_json::to_vec(&rules)?)?;
                 members.insert("rules", rules);
+                let rest = Value::from_json(&serde_json::to_vec(&rest)?)?;
+                for stage in ["mutators", "resultants"] {
+                    members.insert(stage, rest.get(stage).cloned().unwrap_or_default());
+                }
                 results.push(Value::from(members));
             }
         }
@@ -197,7 +211,7 @@ fn explain_operation(
 const MAX_SHOWN: usize = 200;
 
 /// The text on one line, cut where it gets long.
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     let text = printable(text).replace('\n', "\\n");
     match text.char_indices().nth(MAX_SHOWN) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),

@@ -7,6 +7,7 @@ mod args;
 mod exit;
 mod explain;
 mod inputs;
+mod plan;
 mod review;
 mod select;
 mod serve;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Verb::Serve(args) => serve::run(*args, &terminal),
         Verb::Review(args) => review::run(&args, &terminal),
         Verb::Explain(args) => explain::run(&args, &terminal),
+        Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
         Verb::Version => version(),
         Verb::Completion { shell } => completion(shell),

@@ -1,0 +1,326 @@
+//! `modgate plan`: what would run for an object, in which order, and what decides it.
+
+use std::io::{self, Write};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use modgate_engine::{
+    Plan, PlannedConstraint, PlannedResultant, Stage,
+    explain::{Outcome, RuleTrace},
+    gatekeeper::Installation,
+    mutation::{MutatorOutcome, MutatorTrace, Note, What},
+};
+use modgate_value::{Value, yaml};
+
+use crate::{
+    args::{PolicyArgs, SubjectArgs},
+    exit::{self, Exit},
+    explain::shorten,
+    inputs::{self, Subject},
+    review::print_json,
+    terminal::{Terminal, Tone, printable},
+};
+
+/// Arguments of `modgate plan`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    policies: PolicyArgs,
+    #[command(flatten)]
+    subjects: SubjectArgs,
+    /// Also list what has nothing to do with the object.
+    #[arg(long)]
+    all: bool,
+    /// How to print it.
+    #[arg(short, long, default_value = "text")]
+    output: PlanOutput,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlanOutput {
+    /// For people.
+    Text,
+    /// A JSON list.
+    Json,
+    /// A YAML list.
+    Yaml,
+}
+
+pub(crate) fn examples() -> String {
+    format!(
+        "\
+Examples:
+  # What happens to this Deployment, from the first mutator to the last constraint?
+  modgate plan -f policies/ deployment.yaml
+
+  # Why does that mutator not apply?
+  modgate plan -f policies/ --all pod.yaml
+
+  # For a script: the constraints that would be asked
+  modgate plan -f policies/ -o json pod.yaml | jq '.[].constraints.steps[].policy.name'
+
+{}",
+        exit::TABLE
+    )
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
+    let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
+        return Ok(Exit::BadInput);
+    };
+    let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
+    let mut out = io::stdout().lock();
+    let mut plans = Vec::new();
+    for (index, subject) in inputs.subjects.iter().enumerate() {
+        let world = &inputs.world;
+        let plan = world.snapshot.plan(
+            &subject.review,
+            &Installation::default(),
+            &world.inventory,
+            &world.objects,
+        );
+        if plan.mutators.fails || plan.modrules.fails || plan.resultants.fails {
+            exit = exit.max(Exit::Denied);
+        }
+        if args.output == PlanOutput::Text {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            Printer { out: &mut out, terminal, all: args.all }.plan(subject, &plan)?;
+        } else {
+            plans.push(json(subject, &plan)?);
+        }
+    }
+    match args.output {
+        PlanOutput::Text => {}
+        PlanOutput::Json => print_json(&mut out, &plans.into())?,
+        PlanOutput::Yaml => write!(out, "{}", yaml::write(&plans.into()))?,
+    }
+    out.flush()?;
+    Ok(exit)
+}
+
+fn json(subject: &Subject, plan: &Plan) -> Result<Value> {
+    let plan = Value::from_json(&serde_json::to_vec(plan)?)?;
+    let mut members = plan.as_object().cloned().context("a plan is an object")?;
+    members.insert("object", subject.title().into());
+    members.insert("place", subject.place.as_str().into());
+    Ok(members.into())
+}
+
+/// Prints what mutators and expansion have to do with an object; see `modgate explain`.
+pub(crate) fn explain(
+    out: &mut impl Write,
+    plan: &Plan,
+    all: bool,
+    terminal: &Terminal,
+) -> Result<()> {
+    let mut printer = Printer { out, terminal, all };
+    if plan.mutators.fails || plan.mutators.steps.iter().any(|pass| !pass.is_empty()) {
+        printer.mutators(&plan.mutators)?;
+    }
+    if !plan.resultants.steps.is_empty() || plan.resultants.fails {
+        printer.resultants(&plan.resultants)?;
+    }
+    Ok(())
+}
+
+struct Printer<'a, W> {
+    out: &'a mut W,
+    terminal: &'a Terminal,
+    all: bool,
+}
+
+impl<W: Write> Printer<'_, W> {
+    fn plan(&mut self, subject: &Subject, plan: &Plan) -> Result<()> {
+        let title = self.terminal.paint(Tone::Heading, printable(&subject.title()));
+        let place = self.terminal.paint(Tone::Faint, format!("({})", subject.place));
+        writeln!(self.out, "{title} {place}")?;
+        self.mutators(&plan.mutators)?;
+        if plan.mutators.fails {
+            return Ok(());
+        }
+        self.heading("modrules", &plan.modrules)?;
+        for rule in &plan.modrules.steps {
+            self.rule(rule)?;
+        }
+        if plan.modrules.fails {
+            return Ok(());
+        }
+        self.resultants(&plan.resultants)?;
+        if plan.resultants.fails {
+            return Ok(());
+        }
+        self.heading("constraints", &plan.constraints)?;
+        for constraint in &plan.constraints.steps {
+            self.constraint(constraint)?;
+        }
+        Ok(())
+    }
+
+    fn heading<T>(&mut self, name: &str, stage: &Stage<T>) -> Result<()> {
+        let name = self.terminal.paint(Tone::Heading, name);
+        match (&stage.stopped, stage.fails) {
+            (None, _) if stage.steps.is_empty() => writeln!(self.out, "  {name}: none")?,
+            (None, _) => writeln!(self.out, "  {name}")?,
+            (Some(why), false) => writeln!(self.out, "  {name}: not asked: {}", printable(why))?,
+            (Some(why), true) => {
+                let why = self.terminal.paint(Tone::Bad, printable(why));
+                writeln!(self.out, "  {name}: denied: {why}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mutators(&mut self, stage: &Stage<Vec<MutatorTrace>>) -> Result<()> {
+        if stage.stopped.is_none() && stage.steps.iter().all(Vec::is_empty) {
+            let name = self.terminal.paint(Tone::Heading, "mutators");
+            return Ok(writeln!(self.out, "  {name}: none")?);
+        }
+        self.heading("mutators", stage)?;
+        self.passes(&stage.steps, "    ")
+    }
+
+    /// The first pass, and of the later ones what changed something again.
+    fn passes(&mut self, passes: &[Vec<MutatorTrace>], indent: &str) -> Result<()> {
+        let mut hidden = 0;
+        for (index, pass) in passes.iter().enumerate() {
+            for trace in pass {
+                let concerned = !matches!(
+                    trace.outcome,
+                    MutatorOutcome::NotAppliedTo | MutatorOutcome::NoMatch(_)
+                );
+                let again =
+                    matches!(trace.outcome, MutatorOutcome::Changed | MutatorOutcome::Failed(_));
+                if index > 0 && !again {
+                    continue;
+                }
+                if !concerned && !self.all {
+                    hidden += 1;
+                    continue;
+                }
+                let pass = if index > 0 { format!("pass {}: ", index + 1) } else { String::new() };
+                self.mutator(trace, &pass, indent)?;
+            }
+        }
+        if hidden > 0 {
+            let mutators = if hidden == 1 { "mutator" } else { "mutators" };
+            let line = format!("{hidden} other {mutators} not shown, `--all` shows them");
+            writeln!(self.out, "{indent}{}", self.terminal.paint(Tone::Faint, line))?;
+        }
+        Ok(())
+    }
+
+    fn mutator(&mut self, trace: &MutatorTrace, pass: &str, indent: &str) -> Result<()> {
+        let (tone, outcome) = match &trace.outcome {
+            MutatorOutcome::Conflicting(why) => (Tone::Bad, format!("skipped: {why}")),
+            MutatorOutcome::NotAppliedTo => {
+                (Tone::Faint, "not for this kind or operation (applyTo)".to_owned())
+            }
+            MutatorOutcome::NoMatch(criterion) => {
+                (Tone::Faint, format!("no match: match.{criterion}"))
+            }
+            MutatorOutcome::Stopped => (Tone::Notice, "matched, does not apply".to_owned()),
+            MutatorOutcome::Unchanged => (Tone::Good, "matched, nothing to change".to_owned()),
+            MutatorOutcome::Changed => (Tone::Good, "matched, changed".to_owned()),
+            MutatorOutcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
+            _ => (Tone::Notice, "unknown outcome".to_owned()),
+        };
+        let id = &trace.mutator;
+        writeln!(
+            self.out,
+            "{indent}{pass}{} {} {}",
+            id.kind.as_str(),
+            printable(&id.name),
+            self.terminal.paint(tone, printable(&outcome))
+        )?;
+        for note in &trace.notes {
+            writeln!(self.out, "{indent}    {}", note_text(note))?;
+        }
+        Ok(())
+    }
+
+    fn rule(&mut self, rule: &RuleTrace) -> Result<()> {
+        let (tone, outcome) = match &rule.outcome {
+            Outcome::NotCandidate(_) | Outcome::NoMatch if !self.all => return Ok(()),
+            Outcome::NotCandidate(why) => (Tone::Faint, format!("not considered: {why}")),
+            Outcome::NoMatch => (Tone::Faint, "no match".to_owned()),
+            Outcome::Matched => (Tone::Good, "matched".to_owned()),
+            Outcome::Patched => (Tone::Good, "matched, patched".to_owned()),
+            Outcome::Rejected(entry) => (Tone::Bad, format!("matched, rejected: {entry}")),
+            Outcome::Failed(why) => (Tone::Bad, format!("failed: {why}")),
+            _ => (Tone::Notice, "unknown outcome".to_owned()),
+        };
+        writeln!(
+            self.out,
+            "    {} tier {} {}/{} {}",
+            rule.rule_type,
+            rule.tier,
+            printable(&rule.policy.namespace),
+            printable(&rule.policy.name),
+            self.terminal.paint(tone, printable(&outcome))
+        )?;
+        Ok(())
+    }
+
+    fn resultants(&mut self, stage: &Stage<PlannedResultant>) -> Result<()> {
+        self.heading("expands to", stage)?;
+        for resultant in &stage.steps {
+            let action = match resultant.enforcement_action {
+                Some(action) => format!(", violations {}", action.as_str()),
+                None => String::new(),
+            };
+            let by = format!("(by {}{action})", resultant.template);
+            writeln!(
+                self.out,
+                "    {} {} {}",
+                printable(&resultant.kind.kind),
+                printable(&resultant.name),
+                self.terminal.paint(Tone::Faint, printable(&by))
+            )?;
+            self.passes(&resultant.mutators, "      ")?;
+        }
+        Ok(())
+    }
+
+    fn constraint(&mut self, constraint: &PlannedConstraint) -> Result<()> {
+        let on = match &constraint.resultant {
+            Some(resultant) => format!(" on {}", printable(resultant)),
+            None => String::new(),
+        };
+        let failure = match &constraint.failure {
+            Some(failure) => format!(": {}", printable(failure)),
+            None => String::new(),
+        };
+        writeln!(
+            self.out,
+            "    {} {} ({}){on}{}",
+            printable(&constraint.policy.kind),
+            printable(&constraint.policy.name),
+            printable(&constraint.action),
+            self.terminal.paint(Tone::Bad, failure)
+        )?;
+        Ok(())
+    }
+}
+
+fn note_text(note: &Note) -> String {
+    let json = |value: &Value| shorten(&value.to_json());
+    let what = match &note.what {
+        What::Missing => "is missing, and a path test says MustExist".to_owned(),
+        What::Present => "is there, and it is only set where it is missing".to_owned(),
+        What::NotListed { value: Some(value) } => format!("is {}, not in assignIf.in", json(value)),
+        What::NotListed { value: None } => "is missing, so not in assignIf.in".to_owned(),
+        What::Excluded { value } => format!("is {}, in assignIf.notIn", json(value)),
+        What::NoElements => "has no elements".to_owned(),
+        What::Nothing => "has nothing to prune or merge".to_owned(),
+        What::Same => "is as wanted".to_owned(),
+        What::Set { before: Some(before), after } => {
+            format!("was {}, becomes {}", json(before), json(after))
+        }
+        What::Set { before: None, after } => format!("becomes {}", json(after)),
+        _ => "was looked at".to_owned(),
+    };
+    format!("{} {what}", printable(&note.at))
+}
