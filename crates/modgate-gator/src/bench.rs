@@ -8,7 +8,6 @@ mod table;
 
 use std::{fs, io::Write as _, path::Path};
 
-
 pub(crate) use self::args::BenchArgs;
 pub(crate) use self::table::align;
 use self::{
@@ -156,4 +155,3 @@ fn save(figures: &[Figures], shown: &str, path: &Path) -> Result<(), String> {
         format!("writing results to {shown}: open {shown}: {}", read::os_text(&error))
     })
 }
-

@@ -7,9 +7,7 @@ use modgate_api::{expansion as wire, meta::GroupVersionKind, mutations};
 use modgate_engine::{
     expansion::{CompiledTemplate, ExpansionRequest, ExpansionSystem, Resultant},
     matching::Source,
-    mutation::{
-        CompiledMutator, MutationRequest, MutationSystem, NoProviders, Options,
-    },
+    mutation::{CompiledMutator, MutationRequest, MutationSystem, NoProviders, Options},
 };
 use modgate_value::{Budget, Str, Value};
 
@@ -33,9 +31,7 @@ impl Expander {
     /// Takes what it knows out of an input.
     ///
     /// The error is gator's, without the prefix of the verb.
-    pub(crate) fn of<'o>(
-        objects: impl Iterator<Item = &'o Value> + Clone,
-    ) -> Result<Self, String> {
+    pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Result<Self, String> {
         let mut mutators = Vec::new();
         let mut templates = Vec::new();
         let mut namespaces = BTreeMap::new();
@@ -72,10 +68,9 @@ impl Expander {
         match metadata(object, "namespace") {
             "" if is_cluster_scoped(&GroupVersionKind::of_object(object)) => None,
             "" => Some(&self.nameless),
-            name => self
-                .namespaces
-                .get(name)
-                .or_else(|| (name == "default").then_some(&self.default)),
+            name => {
+                self.namespaces.get(name).or_else(|| (name == "default").then_some(&self.default))
+            }
         }
     }
 
@@ -86,8 +81,9 @@ impl Expander {
             return Ok(Vec::new());
         }
         let name = metadata(object, "name");
-        let failed =
-            |what: &str, error: &dyn std::fmt::Display| format!("error {what} resource {name}: {error}");
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            format!("error {what} resource {name}: {error}")
+        };
         let budget = Budget::new(OBJECT, &WallClock);
         let namespace = self.namespace_of(object);
         let request = MutationRequest {
@@ -101,11 +97,8 @@ impl Expander {
             providers: &NoProviders,
             budget: &budget,
         };
-        let mutated = self
-            .mutators
-            .mutate(&request)
-            .map_err(|error| failed("mutating base", &error))?
-            .object;
+        let mutated =
+            self.mutators.mutate(&request).map_err(|error| failed("mutating base", &error))?.object;
         if !self.templates.expands(&kind) && mutated.is_none() {
             return Ok(Vec::new());
         }

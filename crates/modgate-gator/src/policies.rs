@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use modgate_api::{
     constraints::{self, EnforcementAction, EnforcementPoint},
     meta::GroupVersionKind,
-    templates,
+    templates::{self, FailurePolicy},
 };
 use modgate_engine::{
     PolicySource,
     constraint::{
         Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintKey, ConstraintOptions,
-        Evaluation, Finding, Inserted, Inventory, InventoryError, Store, TemplateError, TemplateOptions,
-        World, review,
+        Evaluation, Finding, Inserted, Inventory, InventoryError, Store, TemplateError,
+        TemplateOptions, World, review,
     },
 };
 use modgate_value::{Budget, Limits, Object, Str, Value};
@@ -45,16 +45,22 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// From the flags about CEL.
-    pub(crate) fn of(args: &CelArgs) -> Result<Self, String> {
+    /// From the flags about CEL, and whether somebody wants to see what policies print.
+    pub(crate) fn of(args: &CelArgs, print: bool) -> Result<Self, String> {
         let policy = args.default_k8s_native_validation_failure_policy.as_str();
-        if !matches!(policy, "Fail" | "Ignore") {
-            return Err(format!(
-                "invalid default K8sNativeValidation failure policy: invalid failure policy: \
-                 unrecognized failure policy: {policy}"
-            ));
-        }
-        Ok(Self::offline())
+        let failure_policy = match policy {
+            "Fail" => FailurePolicy::Fail,
+            "Ignore" => FailurePolicy::Ignore,
+            _ => {
+                return Err(format!(
+                    "invalid default K8sNativeValidation failure policy: invalid failure policy: \
+                     unrecognized failure policy: {policy}"
+                ));
+            }
+        };
+        let cel = args.enable_k8s_native_validation;
+        let offline = Self::offline().templates;
+        Ok(Self { templates: TemplateOptions { cel, failure_policy, print, ..offline } })
     }
 
     /// The usual ones.
@@ -166,9 +172,12 @@ impl Policies {
 
     /// Adds an object that policies can refer to.
     pub(crate) fn add_data(&mut self, object: &Value) -> Result<(), String> {
-        self.inventory
-            .insert(object.clone())
-            .map_err(|error: InventoryError| format!("{}: {error}\n", templates::TARGET))
+        let is_nameless = object.path(&["metadata", "name"]).is_none_or(Value::is_null);
+        match self.inventory.insert(object.clone()) {
+            // Upstream takes it, where no policy finds it (G13).
+            Err(InventoryError::NoName) if is_nameless => Ok(()),
+            added => added.map_err(|error| format!("{}: {error}\n", templates::TARGET)),
+        }
     }
 
     /// A constraint as results show it: complete, its defaults and its action filled in.

@@ -65,8 +65,14 @@ pub struct UpdateArgs {
         value_name = "BOOL", hide_default_value = true)]
     insecure: bool,
     /// How to print: `table` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "", allow_hyphen_values = true,
-        hide_default_value = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
     output: String,
     #[arg(hide = true)]
     rest: Vec<String>,
@@ -85,8 +91,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "BUNDLE", allow_hyphen_values = true)]
     bundle: Option<String>,
     /// How to print: `table` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "table",
-        allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     output: String,
 }
 
@@ -94,8 +99,7 @@ pub struct SearchArgs {
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// How to print: `table` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "table",
-        allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     output: String,
     #[arg(hide = true)]
     rest: Vec<String>,
@@ -108,8 +112,12 @@ struct Selection {
     #[arg(value_name = "POLICY")]
     policies: Vec<String>,
     /// All policies of a bundle; repeat for more, or separate them by commas.
-    #[arg(long = "bundle", value_name = "BUNDLE", value_delimiter = ',',
-        allow_hyphen_values = true)]
+    #[arg(
+        long = "bundle",
+        value_name = "BUNDLE",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     bundles: Vec<String>,
     /// Say what would be done, and do nothing.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
@@ -117,8 +125,7 @@ struct Selection {
         value_name = "BOOL", hide_default_value = true)]
     dry_run: bool,
     /// How to print: `table` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "table",
-        allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     output: String,
 }
 
@@ -129,8 +136,13 @@ pub struct InstallArgs {
     selection: Selection,
     /// What constraints do with violations, instead of what the bundle says: `deny`, `warn` or
     /// `dryrun`.
-    #[arg(long, value_name = "ACTION", default_value = "", allow_hyphen_values = true,
-        hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "ACTION",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
     enforcement_action: String,
 }
 
@@ -152,8 +164,13 @@ pub struct UpgradeArgs {
         value_name = "BOOL", hide_default_value = true)]
     all: bool,
     /// What constraints do with violations: `deny`, `warn` or `dryrun`.
-    #[arg(long, value_name = "ACTION", default_value = "", allow_hyphen_values = true,
-        hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "ACTION",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
     enforcement_action: String,
 }
 
@@ -164,23 +181,42 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "PATH", default_value = ".", allow_hyphen_values = true)]
     library_path: String,
     /// File to write.
-    #[arg(short, long, value_name = "PATH", default_value = "catalog.yaml",
-        allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "PATH",
+        default_value = "catalog.yaml",
+        allow_hyphen_values = true
+    )]
     output: String,
     /// Name of the catalog.
-    #[arg(long, value_name = "NAME", default_value = "gatekeeper-library",
-        allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "gatekeeper-library",
+        allow_hyphen_values = true
+    )]
     name: String,
     /// Version of the catalog.
     #[arg(long, value_name = "VERSION", default_value = "v1.0.0", allow_hyphen_values = true)]
     version: String,
     /// File with bundles, instead of those that the templates name.
-    #[arg(long, value_name = "PATH", default_value = "", allow_hyphen_values = true,
-        hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
     bundles: String,
     /// What to put before the paths of files.
-    #[arg(long, value_name = "URL", default_value = "", allow_hyphen_values = true,
-        hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
     base_url: String,
     /// Whether to check the catalog before it is written.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
@@ -265,7 +301,9 @@ fn search(args: &SearchArgs, io: &mut Io<'_>) -> Result<(), Failure> {
         Err(_) => {
             let fetcher = Fetcher::new(&fetch::catalog_url(io.env), false);
             let fetched = fetcher.catalog().map_err(|error| format!("fetching catalog: {error}"));
-            fetched.and_then(|text| Catalog::parse(&text)).map_err(|error| not_loaded(&error, io))?
+            fetched
+                .and_then(|text| Catalog::parse(&text))
+                .map_err(|error| not_loaded(&error, io))?
         }
     };
     let bundle = match args.bundle.as_deref().filter(|bundle| !bundle.is_empty()) {
@@ -278,9 +316,8 @@ fn search(args: &SearchArgs, io: &mut Io<'_>) -> Result<(), Failure> {
         .iter()
         .filter(|policy| bundle.as_ref().is_none_or(|bundle| bundle.contains(&policy.name)))
         .filter(|policy| {
-            category.is_none_or(|category| {
-                policy.category.to_lowercase() == category.to_lowercase()
-            })
+            category
+                .is_none_or(|category| policy.category.to_lowercase() == category.to_lowercase())
         })
         .filter(|policy| {
             policy.name.to_lowercase().contains(&query)
@@ -326,8 +363,7 @@ fn install(args: &InstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), 
     }
     let format = Format::of(&selection.output)?;
     let home = Home::of(io.env).map_err(initializing)?;
-    let (catalog, source) =
-        home.catalog_with_source().map_err(|error| not_loaded(&error, io))?;
+    let (catalog, source) = home.catalog_with_source().map_err(|error| not_loaded(&error, io))?;
     let cluster = match selection.dry_run {
         true => None,
         false => Some(connect(io.env).map_err(no_client)?),
@@ -378,8 +414,7 @@ fn uninstall(args: &UninstallArgs, connect: Connect, io: &mut Io<'_>) -> Result<
     if !selection.dry_run {
         require_gatekeeper(&*cluster, io)?;
     }
-    let done =
-        upgrade::uninstall(&*cluster, &names, selection.dry_run).map_err(Failure::error)?;
+    let done = upgrade::uninstall(&*cluster, &names, selection.dry_run).map_err(Failure::error)?;
     io.print(&report::uninstalled(&done, selection.dry_run, format))?;
     if !done.not_managed.is_empty() {
         let text = "uninstall failed: some policies are not managed by gator";
@@ -398,8 +433,7 @@ fn upgrade(args: &UpgradeArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), 
     let action = action_of(&args.enforcement_action)?;
     let format = Format::of(&selection.output)?;
     let home = Home::of(io.env).map_err(initializing)?;
-    let (catalog, source) =
-        home.catalog_with_source().map_err(|error| not_loaded(&error, io))?;
+    let (catalog, source) = home.catalog_with_source().map_err(|error| not_loaded(&error, io))?;
     let cluster = connect(io.env).map_err(no_client)?;
     let mut names = selection.policies.clone();
     add_bundles(&mut names, &catalog, &selection.bundles)?;

@@ -58,7 +58,8 @@ enum Shape<'n> {
 fn number(number: &Number) -> String {
     match number.as_i64() {
         Some(int) if number.is_integer_text() => int.to_string(),
-        _ => Number::from_f64(number.as_f64()).map_or_else(|| number.to_string(), |float| float.to_string()),
+        _ => Number::from_f64(number.as_f64())
+            .map_or_else(|| number.to_string(), |float| float.to_string()),
     }
 }
 
@@ -114,7 +115,9 @@ mod tests {
 
     #[test]
     fn order_of_keys() {
-        for (a, b) in [("a2", "a10"), ("a_b", "aB"), ("a", "ab"), ("a-b", "ab"), ("A", "a"), ("1", "a")] {
+        for (a, b) in
+            [("a2", "a10"), ("a_b", "aB"), ("a", "ab"), ("a-b", "ab"), ("A", "a"), ("1", "a")]
+        {
             assert_eq!(natural(a, b), Ordering::Less, "{a} {b}");
             assert_eq!(natural(b, a), Ordering::Greater, "{b} {a}");
         }

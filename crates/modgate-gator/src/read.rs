@@ -286,15 +286,24 @@ fn objects_of(text: &str) -> Result<Vec<Value>, String> {
         other => Err(failed(format!("a document is {}, not an object", what(&other)))),
     };
     if head.trim_start().starts_with('{') {
-        for piece in json_values(text) {
+        let (json, rest) = json_and_yaml(text);
+        for piece in json_values(json) {
             keep(Value::from_json(piece.as_bytes()).map_err(|error| failed(error.to_string()))?)?;
+        }
+        for document in yaml::documents(rest) {
+            keep(document.map_err(|error| failed(converting(&error)))?.value)?;
         }
     } else {
         for document in yaml::documents(text) {
-            keep(document.map_err(|error| failed(error.to_string()))?.value)?;
+            keep(document.map_err(|error| failed(converting(&error)))?.value)?;
         }
     }
     Ok(objects)
+}
+
+/// What upstream's reader says before the YAML library's own words.
+fn converting(error: &yaml::Error) -> String {
+    format!("error converting YAML to JSON: {error}")
 }
 
 /// What a value is, in words.
@@ -307,6 +316,17 @@ pub(crate) fn what(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
+}
+
+/// A text that begins as JSON, in two: what follows the first separator of documents is YAML.
+fn json_and_yaml(text: &str) -> (&str, &str) {
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
+    // Inside of JSON no line begins like that: strings have no line breaks.
+    let mut separators = starts.filter(|at| {
+        let rest = text.get(*at..).and_then(|line| line.strip_prefix("---"));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    });
+    separators.next().map_or((text, ""), |at| text.split_at(at))
 }
 
 /// The texts of JSON values that stand one after another. What is no JSON stays in the piece in
@@ -394,6 +414,7 @@ mod tests {
         assert!(read(r#"{"a": 1} ]"#).is_err());
         assert!(read(r#"{"a": 1} {"b"#).is_err());
         assert_eq!(read("# none\n---\n---\na: yes").as_deref(), Ok(r#"{"a":true}"#));
+        assert_eq!(read("{\"a\": 1}\n---\nb: 2\n").as_deref(), Ok(r#"{"a":1} {"b":2}"#));
         assert!(read("- a").is_err());
     }
 }

@@ -62,7 +62,9 @@ pub(crate) fn run(args: &SyncTestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
             input.missing(&input.synced)
         }
         (Some(_), true) => input.missing(&input.synced),
-        (Some(manifest), false) => input.missing(&input.synced.intersection(manifest).cloned().collect()),
+        (Some(manifest), false) => {
+            input.missing(&input.synced.intersection(manifest).cloned().collect())
+        }
     };
     if !input.errors.is_empty() {
         input.errors.sort();
@@ -99,9 +101,7 @@ impl Input {
             }
             ("config.gatekeeper.sh", "Config") => {
                 if std::mem::replace(&mut self.has_config, true) {
-                    return Err(
-                        "multiple configs found; Config is a singleton resource".to_owned()
-                    );
+                    return Err("multiple configs found; Config is a singleton resource".to_owned());
                 }
                 self.synced.extend(entries(object.path(&["spec", "sync", "syncOnly"]))?);
             }
@@ -159,7 +159,11 @@ fn entries(list: Option<&Value>) -> Result<Vec<GroupVersionKind>, String> {
                     Err(format!("`{key}` of a synced kind is {}, not text", read::what(other)))
                 }
             };
-            Ok(GroupVersionKind { group: text("group")?, version: text("version")?, kind: text("kind")? })
+            Ok(GroupVersionKind {
+                group: text("group")?,
+                version: text("version")?,
+                kind: text("kind")?,
+            })
         })
         .collect()
 }

@@ -3,11 +3,7 @@
 mod output;
 
 use modgate_api::constraints::EnforcementAction;
-use modgate_engine::{
-    constraint::Admission,
-    expansion::Resultant,
-    matching::Source,
-};
+use modgate_engine::{constraint::Admission, expansion::Resultant, matching::Source};
 use modgate_value::{Str, Value};
 
 use crate::{
@@ -36,7 +32,7 @@ struct Reviewed {
 /// Runs the verb.
 pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
-    let settings = Settings::of(&args.cel)?;
+    let settings = Settings::of(&args.cel, args.verbose)?;
     let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
     let failed = |error: String| Failure::plain(format!("auditing objects: {error}"));
     let policies = Policies::load(objects.iter().copied(), &settings).map_err(failed)?;
@@ -51,16 +47,17 @@ pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
     let mut printed = String::new();
     for (object, reviewed) in objects.iter().copied().zip(reviewed) {
         let reviewed = reviewed.map_err(failed)?;
-        results.extend(
-            reviewed.outcomes.into_iter().map(|outcome| TestResult { outcome, object }),
-        );
+        results.extend(reviewed.outcomes.into_iter().map(|outcome| TestResult { outcome, object }));
         timings.extend(reviewed.timings);
         printed.push_str(&reviewed.printed);
     }
     results.sort_by(|a, b| order(a).cmp(&order(b)));
-    let denies = results.iter().any(|result| denies(&result.outcome));
+    if !args.trace {
+        results.iter_mut().for_each(|result| result.outcome.trace = None);
+    }
+    let is_denied = results.iter().any(|result| denies(&result.outcome));
     if args.deny_only {
-        results.retain(|result| denies_here(&result.outcome));
+        results.retain(|result| denies(&result.outcome));
     }
     let format = output::Format::of(&args.output);
     let timings = args.stats.then_some(timings.as_slice());
@@ -68,7 +65,7 @@ pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
     if args.verbose {
         io.print(&output::printed(&printed))?;
     }
-    Ok(u8::from(denies))
+    Ok(u8::from(is_denied))
 }
 
 /// Results of one action and message keep the order of the input.
@@ -78,10 +75,6 @@ fn order<'r>(result: &'r TestResult<'_>) -> (&'r Str, &'r str) {
 
 /// Whether a result fails the run.
 fn denies(outcome: &Outcome) -> bool {
-    denies_here(outcome)
-}
-
-fn denies_here(outcome: &Outcome) -> bool {
     outcome.finding.actions.contains(&EnforcementAction::Deny)
 }
 
@@ -124,7 +117,9 @@ impl Reviewed {
         } else {
             policies.review(admission, session)
         };
+        let notes = session.outside.take_notes();
         for outcome in &mut outcomes {
+            outcome.trace.clone_from(&notes);
             if let Some(resultant) = resultant {
                 imply(outcome, resultant);
             }

@@ -48,7 +48,8 @@ pub(crate) fn run(path: &str, args: &VerifyArgs, io: &mut Io<'_>) -> Result<u8, 
             )));
         }
     };
-    let settings = Settings::of(&args.cel).map_err(Failure::error)?;
+    let settings =
+        Settings::of(&args.cel, args.verbose || format != Format::Text).map_err(Failure::error)?;
     let (path, recursive) = match path.strip_suffix("/...") {
         Some(folder) => (folder, true),
         None => (path, false),

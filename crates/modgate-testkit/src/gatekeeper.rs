@@ -5,11 +5,17 @@ use modgate_value::Value;
 
 use crate::{decision, report::Verdict};
 
+pub(crate) mod cases;
+mod command;
 pub(crate) mod crds;
 pub(crate) mod expansion;
+pub(crate) mod gator;
 pub mod library;
 pub(crate) mod location;
 pub(crate) mod mutation;
+pub(crate) mod oci;
+pub(crate) mod suites;
+pub(crate) mod tables;
 pub(crate) mod unit;
 pub mod validation;
 pub(crate) mod vap;

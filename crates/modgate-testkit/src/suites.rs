@@ -49,6 +49,19 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "kubemod/*.json", run: kubemod::scenarios::run },
     Suite { name: "gatekeeper/crds.json", run: gatekeeper::crds::run },
     Suite { name: "gatekeeper/vap.json", run: gatekeeper::vap::run },
+    Suite { name: "gatekeeper/cases.json", run: gatekeeper::cases::run },
+    Suite { name: "gatekeeper/acceptance/gator.json", run: gatekeeper::gator::run },
+    Suite { name: "gatekeeper/unit/gator-test.json", run: gatekeeper::tables::run },
+    Suite { name: "gatekeeper/unit/sync-test.json", run: gatekeeper::tables::run },
+    Suite { name: "gatekeeper/unit/verify-*.json", run: gatekeeper::tables::run },
+    Suite {
+        name: "gatekeeper-library/library/general/*/suite.yaml",
+        run: gatekeeper::suites::run,
+    },
+    Suite {
+        name: "gatekeeper-library/library/pod-security-policy/*/suite.yaml",
+        run: gatekeeper::suites::run,
+    },
     Suite { name: "gatekeeper/acceptance/location.json", run: gatekeeper::location::run },
     Suite { name: "gatekeeper/acceptance/mutation.json", run: gatekeeper::mutation::run },
     Suite { name: "gatekeeper/acceptance/expansion.json", run: gatekeeper::expansion::run },
@@ -75,7 +88,6 @@ pub struct Pending {
 
 /// The corpora no engine part exists for yet. Moving one to [`SUITES`] is deleting its line here.
 pub const PENDING: &[Pending] = &[
-    Pending { corpus: "gatekeeper-library/", issue: 4 },
     Pending { corpus: "gatekeeper/", issue: 5 },
 ];
 
@@ -92,7 +104,7 @@ const EXEMPT: &[&str] = &[
 ];
 
 /// Files that hold no cases themselves: documentation, and what cases refer to.
-const SUPPORT: &[&str] = &["kubemod/testdata/", "kubemod/samples/"];
+const SUPPORT: &[&str] = &["gatekeeper-library/", "kubemod/testdata/", "kubemod/samples/"];
 
 /// A run over all corpora, or a part of them.
 #[derive(Debug, Clone)]

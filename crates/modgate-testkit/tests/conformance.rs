@@ -36,6 +36,20 @@ fn kubemod() {
     check("kubemod/");
 }
 
+/// As `gator verify` runs them.
+#[test]
+fn suites_of_the_public_library() {
+    if Roots::discover().find_folder("gatekeeper-library/library").is_none() {
+        eprintln!("skipped: the public library is not here; set {}", corpus::VARIABLE);
+        return;
+    }
+    check("gatekeeper-library/");
+    let suites: Vec<_> =
+        REPORT.files.iter().filter(|file| file.name.starts_with("gatekeeper-library/")).collect();
+    let cases: usize = suites.iter().map(|file| file.counts().passed).sum();
+    assert_eq!((suites.len(), cases), (49, 270));
+}
+
 #[test]
 fn everything_is_recognised() {
     assert!(REPORT.is_success(), "\n{}", REPORT.table(true));

@@ -35,6 +35,8 @@ pub(crate) enum Verb {
     /// Evaluate a `select` expression.
     #[command(after_help = SELECT_EXAMPLES)]
     Select(SelectArgs),
+    #[command(flatten)]
+    Gator(modgate_gator::Verb),
     /// Print the version.
     Version,
     /// Print a completion script for a shell.

@@ -1,11 +1,13 @@
 //! `modgate`: Kubernetes admission policies, on the command line and as a webhook.
 //!
 //! Every verb is the same three steps: arguments to typed configuration, run, [`Exit`]. Decisions
-//! come from `modgate-engine`, files and sockets are `modgate-server`'s.
+//! come from `modgate-engine`, files and sockets are `modgate-server`'s. The verbs of `gator` are
+//! `modgate-gator`'s, which reads their arguments itself; called as `gator`, this is nothing else.
 
 mod args;
 mod exit;
 mod explain;
+mod gator;
 mod inputs;
 mod plan;
 mod review;
@@ -27,6 +29,9 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    if let Some(code) = gator::answer() {
+        return code;
+    }
     let args = Args::parse();
     let terminal = Terminal::detect();
     let done = match args.verb {
@@ -35,6 +40,7 @@ fn main() -> ExitCode {
         Verb::Explain(args) => explain::run(&args, &terminal),
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
+        Verb::Gator(_) => return gator::run(),
         Verb::Version => version(),
         Verb::Completion { shell } => completion(shell),
     };

@@ -40,11 +40,8 @@ fn need(value: &Value) -> Result<Vec<GroupVersionKind>, String> {
         if let Some(unknown) = members.keys().find(|key| !known.contains(&key.as_str())) {
             return Err(format!("unknown field {unknown:?} of an alternative"));
         }
-        let [groups, versions, names] = [
-            texts(members, "groups")?,
-            texts(members, "versions")?,
-            texts(members, "kinds")?,
-        ];
+        let [groups, versions, names] =
+            [texts(members, "groups")?, texts(members, "versions")?, texts(members, "kinds")?];
         let count = groups.len().saturating_mul(versions.len()).saturating_mul(names.len());
         if count > MAX_KINDS {
             return Err(format!("an alternative stands for more than {MAX_KINDS} kinds"));

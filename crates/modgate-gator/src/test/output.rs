@@ -138,7 +138,11 @@ fn scoped(result: &TestResult<'_>) -> Vec<Node> {
 }
 
 fn trace(result: &TestResult<'_>) -> Node {
-    result.outcome.trace.as_ref().map_or(Node::Value(Value::Null), |trace| Node::text(trace.as_str()))
+    result
+        .outcome
+        .trace
+        .as_ref()
+        .map_or(Node::Value(Value::Null), |trace| Node::text(trace.as_str()))
 }
 
 fn json(result: &TestResult<'_>, policies: &Policies) -> Node {

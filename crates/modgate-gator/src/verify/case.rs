@@ -95,7 +95,8 @@ fn review(
     if let Some(expansion) = &subject.expansion {
         let budget = Budget::new(OBJECT, &WallClock);
         let no_mutators = MutationSystem::default();
-        let mutators = subject.pipeline.as_ref().map_or(&no_mutators, |pipeline| pipeline.mutators());
+        let mutators =
+            subject.pipeline.as_ref().map_or(&no_mutators, |pipeline| pipeline.mutators());
         let request = ExpansionRequest {
             object: &object,
             namespace,
@@ -182,9 +183,11 @@ pub(super) fn checked_request(review: &Value) -> Result<&Value, String> {
         .filter_map(|key| request.get(key).filter(|object| !object.is_null()))
         .collect();
     if objects.is_empty() {
-        return Err("no object or oldObject found to review: AdmissionRequest does not contain an \
+        return Err(
+            "no object or oldObject found to review: AdmissionRequest does not contain an \
                     \"object\" or \"oldObject\" to review"
-            .to_owned());
+                .to_owned(),
+        );
     }
     for object in objects {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();

@@ -45,7 +45,8 @@ impl<'s> Files<'s> {
 
 fn read_template(path: &str, settings: &Settings) -> Result<Arc<CompiledTemplate>, String> {
     let quoted = gofmt::quote(path);
-    let text = read(path).map_err(|error| format!("reading ConstraintTemplate from {quoted}: {error}"))?;
+    let text =
+        read(path).map_err(|error| format!("reading ConstraintTemplate from {quoted}: {error}"))?;
     let resource = first(&text).map_err(|error| {
         format!("adding template: parsing ConstraintTemplate YAML from {quoted}: {error}")
     })?;
@@ -73,7 +74,8 @@ pub(super) fn beside(folder: &str, name: &str) -> String {
 
 /// The text of a file; the error is Go's.
 pub(super) fn read(path: &str) -> Result<String, String> {
-    let file = fs::File::open(Path::new("/").join(path)).map_err(|error| open_error(path, &error))?;
+    let file =
+        fs::File::open(Path::new("/").join(path)).map_err(|error| open_error(path, &error))?;
     read_limited(&mut &file).map_err(|error| format!("read {path}: {error}"))
 }
 
@@ -110,7 +112,10 @@ pub(super) fn objects(path: &str) -> Result<Vec<Value>, String> {
         }
     }
     if objects.is_empty() {
-        return Err(format!("missing objects: path {} defines no YAML objects", gofmt::quote(path)));
+        return Err(format!(
+            "missing objects: path {} defines no YAML objects",
+            gofmt::quote(path)
+        ));
     }
     Ok(objects)
 }

@@ -110,7 +110,9 @@ impl Counts {
 
     fn attributes(&self) -> String {
         let Self { tests, failures, errors, skipped } = self;
-        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"")
+        format!(
+            "tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\""
+        )
     }
 }
 

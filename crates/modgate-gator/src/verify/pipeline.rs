@@ -70,7 +70,8 @@ impl Pipeline {
                 changes.push(Change::Upsert(PolicySource { origin, object, positions: None }));
             }
         }
-        let config = EngineConfig { default_namespace: NAMESPACE.into(), ..EngineConfig::default() };
+        let config =
+            EngineConfig { default_namespace: NAMESPACE.into(), ..EngineConfig::default() };
         let update = Snapshot::new(config).apply(changes, OnError::Unload);
         let mut errors =
             update.problems.iter().filter(|problem| problem.severity == Severity::Error);
@@ -123,7 +124,10 @@ impl Pipeline {
                 return Err(format!("unexpected rejection: got {}", gofmt::quote(&refused)));
             }
             (Ok(_), Some((text, _))) => {
-                return Err(format!("missing rejection: want one containing {}", gofmt::quote(text)));
+                return Err(format!(
+                    "missing rejection: want one containing {}",
+                    gofmt::quote(text)
+                ));
             }
             (Ok(result), None) => result,
         };
@@ -134,9 +138,9 @@ impl Pipeline {
             check_patch(patch, &given.object, &result)?;
         }
         if case.idempotent.unwrap_or(true) {
-            let again = self
-                .apply(&result, &given)
-                .map_err(|refused| format!("not idempotent: a second pass is refused: {refused}"))?;
+            let again = self.apply(&result, &given).map_err(|refused| {
+                format!("not idempotent: a second pass is refused: {refused}")
+            })?;
             if again != result {
                 return Err(format!(
                     "not idempotent: a second pass changes the object by {}",
@@ -209,9 +213,10 @@ impl Given {
         } else {
             (document.clone(), case.operation.as_deref().unwrap_or("CREATE"))
         };
-        let operation = operation.parse().map_err(
-            |error: modgate_api::meta::UnknownOperation| format!("invalid Case: {error}"),
-        )?;
+        let operation =
+            operation.parse().map_err(|error: modgate_api::meta::UnknownOperation| {
+                format!("invalid Case: {error}")
+            })?;
         let namespace = match &case.namespace {
             Some(file) => Some(one_object(&beside(folder, file))?),
             None => bare_namespace(metadata(&object, "namespace")),
@@ -224,7 +229,8 @@ impl Given {
         if !self.review {
             return object;
         }
-        let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
+        let members =
+            |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
         let mut review = members(Some(&self.document));
         let mut request = members(review.get("request"));
         let key = if self.operation == Operation::Delete { "oldObject" } else { "object" };
@@ -268,7 +274,8 @@ fn bare_namespace(name: &str) -> Option<Value> {
     }
     let labels: Value = [("kubernetes.io/metadata.name", Value::from(name))].into_iter().collect();
     let metadata: Value = [("name", Value::from(name)), ("labels", labels)].into_iter().collect();
-    let members = [("apiVersion", "v1".into()), ("kind", "Namespace".into()), ("metadata", metadata)];
+    let members =
+        [("apiVersion", "v1".into()), ("kind", "Namespace".into()), ("metadata", metadata)];
     Some(members.into_iter().collect())
 }
 

@@ -151,8 +151,9 @@ impl Runner<'_> {
     fn add_constraint(&self, policies: &mut Policies, file: &str) -> Result<(), Refused> {
         let path = beside(self.folder, file);
         let quoted = gofmt::quote(&path);
-        let text = read(&path)
-            .map_err(|error| Refused::Unread(format!("reading Constraint from {quoted}: {error}")))?;
+        let text = read(&path).map_err(|error| {
+            Refused::Unread(format!("reading Constraint from {quoted}: {error}"))
+        })?;
         let resource = first(&text).map_err(|error| {
             Refused::Unread(format!("adding constraint: parsing Constraint from {quoted}: {error}"))
         })?;
