@@ -31,6 +31,7 @@
 //! head and body each within a time. Evaluation is bounded by the engine's budgets.
 
 pub mod client;
+mod controllers;
 mod files;
 mod listen;
 pub mod manifest;
@@ -41,6 +42,7 @@ pub mod telemetry;
 mod tls;
 mod webhook;
 
+pub use controllers::{ClusterConfig, ClusterError};
 pub use files::POLL_INTERVAL;
 pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
 pub use providers::{

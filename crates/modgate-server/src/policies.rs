@@ -10,6 +10,7 @@
 mod outside;
 mod world;
 
+pub(crate) use world::Lookup;
 pub use world::{Objects, World};
 
 use std::{
@@ -418,13 +419,25 @@ pub(crate) async fn follow(
 
 /// Counts and logs a reload.
 pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagnostic]) {
-    let policies: Vec<_> = store.world().snapshot.policies().collect();
+    let snapshot = &store.world().snapshot;
+    announce_snapshot(snapshot, &store.broken, store.broken(), metrics, findings);
+}
+
+/// Counts and logs new policies; `count_broken` is how many there are with files, if any.
+pub(crate) fn announce_snapshot(
+    snapshot: &Snapshot,
+    broken: &BTreeSet<PolicyId>,
+    count_broken: usize,
+    metrics: &Metrics,
+    findings: &[Diagnostic],
+) {
+    let policies: Vec<_> = snapshot.policies().collect();
     let mut kinds = BTreeMap::from([(modrule::KIND.to_owned(), 0)]);
     for policy in &policies {
         *kinds.entry(policy.kind.to_string()).or_insert(0_usize) += 1;
     }
-    metrics.reloaded(&kinds.into_iter().collect::<Vec<_>>(), store.broken());
-    metrics.gatekeeper_loaded(&store.world().snapshot, &store.broken);
+    metrics.reloaded(&kinds.into_iter().collect::<Vec<_>>(), count_broken);
+    metrics.gatekeeper_loaded(snapshot, broken);
     let count = |severity| findings.iter().filter(|found| found.severity == severity).count();
     tracing::info!(
         target: LOGGER,

@@ -40,6 +40,7 @@ use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 pub use self::{
     asking::Asking, cache::MAX_CACHE_BYTES, call::MAX_ANSWER_BYTES, host::WithProviders,
 };
+pub(crate) use self::asking::may_block;
 use self::{cache::ResponseCache, call::Endpoint};
 
 /// Logger of everything about providers.

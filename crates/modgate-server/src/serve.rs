@@ -15,6 +15,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    controllers::{self, ClusterConfig, ClusterError, Controllers},
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
     policies::{self, Current, PolicyFiles, PolicyStore},
@@ -27,8 +28,10 @@ use crate::{
 /// What to serve, and where.
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
-    /// Where policies come from.
+    /// Where policies come from, unless it is a cluster.
     pub files: PolicyFiles,
+    /// The cluster policies come from, instead of from files.
+    pub cluster: Option<ClusterConfig>,
     /// Settings of the engine.
     pub engine: EngineConfig,
     /// The serving certificate.
@@ -54,6 +57,7 @@ impl ServeConfig {
     pub fn new(files: PolicyFiles, certificate: CertificateSource) -> Self {
         Self {
             files,
+            cluster: None,
             certificate,
             engine: EngineConfig::default(),
             addresses: Addresses::default(),
@@ -95,6 +99,9 @@ pub enum ServeError {
     /// There is no certificate to serve.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// There is no cluster to take policies from.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The runtime or its signal handlers could not be set up.
     #[error("cannot start")]
     Start(#[from] io::Error),
@@ -125,6 +132,7 @@ pub struct Server {
     certificates: Arc<Certificates>,
     app: Arc<App>,
     store: PolicyStore,
+    cluster: Option<Controllers>,
     report: Report,
     config: ServeConfig,
 }
@@ -132,14 +140,15 @@ pub struct Server {
 type Report = Arc<dyn Fn(&Diagnostic) + Send + Sync>;
 
 impl Server {
-    /// Binds every address, then reads all policies.
+    /// Binds every address, then reads all policies of files; those of a cluster are read once the
+    /// server [runs](Self::run_until), which is not ready until then.
     ///
-    /// `report` is called for everything that is wrong with a file, now and when files change.
+    /// `report` is called for everything that is wrong with a policy, now and when policies change.
     ///
     /// # Errors
     ///
-    /// When an address cannot be bound or there is no certificate. Bad policies are reported, not
-    /// errors.
+    /// When an address cannot be bound, there is no certificate, or nothing says where the cluster
+    /// is. Bad policies are reported, not errors.
     pub async fn start(
         config: ServeConfig,
         report: impl Fn(&Diagnostic) + Send + Sync + 'static,
@@ -179,11 +188,24 @@ impl Server {
 
         let report: Report = Arc::new(report);
         let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
-        let refresh = store.refresh();
-        refresh.findings.iter().for_each(|finding| report(finding));
-        app.current.store(Arc::clone(store.world()));
-        policies::announce(&store, &app.metrics, &refresh.findings);
-        Ok(Self { listeners, certificates, app, store, report, config })
+        let cluster = match &config.cluster {
+            Some(cluster) => Some(Controllers::new(
+                controllers::connect(cluster).await?,
+                config.engine.clone(),
+                config.gatekeeper.installation.namespace.clone(),
+                Arc::clone(&app.current),
+                Arc::clone(&app.metrics),
+                Arc::clone(&report),
+            )),
+            None => {
+                let refresh = store.refresh();
+                refresh.findings.iter().for_each(|finding| report(finding));
+                app.current.store(Arc::clone(store.world()));
+                policies::announce(&store, &app.metrics, &refresh.findings);
+                None
+            }
+        };
+        Ok(Self { listeners, certificates, app, store, cluster, report, config })
     }
 
     /// The HTTPS address, with the port the system chose if the configured one was 0.
@@ -191,7 +213,7 @@ impl Server {
         self.listeners.first().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// The policies as loaded.
+    /// The policies of files as loaded; none if policies come from a cluster.
     pub fn store(&self) -> &PolicyStore {
         &self.store
     }
@@ -219,15 +241,18 @@ impl Server {
 
     /// Starts everything; the set is empty once every listener has stopped.
     fn serve(self, stopping: &watch::Receiver<bool>) -> JoinSet<()> {
-        let Self { listeners, certificates, app, store, report, config } = self;
+        let Self { listeners, certificates, app, store, cluster, report, config } = self;
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
-        tokio::spawn(policies::follow(
-            store,
-            Arc::clone(&app.current),
-            Arc::clone(&app.metrics),
-            config.poll,
-            report,
-        ));
+        match cluster {
+            Some(cluster) => tokio::spawn(cluster.run()),
+            None => tokio::spawn(policies::follow(
+                store,
+                Arc::clone(&app.current),
+                Arc::clone(&app.metrics),
+                config.poll,
+                report,
+            )),
+        };
         let mut serving = JoinSet::new();
         for listener in listeners {
             serving.spawn(listener.run(stopping.clone(), config.grace));

@@ -1,6 +1,6 @@
 //! What one request sees of policies and cluster.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use modgate_engine::{Host, HostError, Snapshot, constraint::Inventory, rego::builtins, template};
 use modgate_value::{Clock, Str, Value};
@@ -18,19 +18,31 @@ pub struct World {
     pub inventory: Inventory,
 }
 
-/// Namespaces and Nodes read from files, standing in for a cluster.
+/// Namespaces and Nodes: those of a cluster, or read from files that stand in for one.
 ///
-/// A Namespace that no file has is taken to exist with nothing but what the API server gives to
+/// In a cluster, what is not among them is asked for. A Namespace that no file has is taken to exist with nothing but what the API server gives to
 /// every Namespace: its name, the label `kubernetes.io/metadata.name` and phase `Active`. Without
 /// that, no rule could ever be tried without a file for every Namespace (Q-36 would admit each
 /// object unseen). A Node that no file has does not exist.
 #[derive(Debug, Clone, Default)]
 pub struct Objects {
-    namespaces: BTreeMap<Str, Value>,
-    nodes: BTreeMap<Str, Value>,
+    namespaces: Arc<BTreeMap<Str, Value>>,
+    nodes: Arc<BTreeMap<Str, Value>>,
+    cluster: Option<Arc<dyn Lookup>>,
+}
+
+/// The way to objects that a watch has not told of yet, or that do not exist.
+pub(crate) trait Lookup: fmt::Debug + Send + Sync {
+    /// An object of kind `Namespace` or `Node`, as the cluster has it now.
+    fn get(&self, kind: &str, name: &str) -> Result<Value, HostError>;
 }
 
 impl Objects {
+    /// None yet; what is missing is asked for.
+    pub(crate) fn of_cluster(cluster: Arc<dyn Lookup>) -> Self {
+        Self { cluster: Some(cluster), ..Self::default() }
+    }
+
     /// Keeps `object` if it is a Namespace or a Node; returns whether it is.
     pub fn take(&mut self, object: &Value) -> bool {
         let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
@@ -39,7 +51,21 @@ impl Objects {
             ("v1", "Node") => &mut self.nodes,
             _ => return false,
         };
-        kept.insert(text(&["metadata", "name"]).into(), object.clone());
+        Arc::make_mut(kept).insert(text(&["metadata", "name"]).into(), object.clone());
+        true
+    }
+
+    /// Drops the objects of a kind whose names are not to be kept; returns whether there were any.
+    pub(crate) fn retain(&mut self, kind: &str, keep: impl Fn(&str) -> bool) -> bool {
+        let kept = match kind {
+            "Namespace" => &mut self.namespaces,
+            "Node" => &mut self.nodes,
+            _ => return false,
+        };
+        if kept.keys().all(|name| keep(name)) {
+            return false;
+        }
+        Arc::make_mut(kept).retain(|name, _| keep(name));
         true
     }
 }
@@ -58,14 +84,19 @@ impl Host for Objects {
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
-        Ok(self.namespaces.get(name).cloned().unwrap_or_else(|| minimal_namespace(name)))
+        match (self.namespaces.get(name), &self.cluster) {
+            (Some(namespace), _) => Ok(namespace.clone()),
+            (None, Some(cluster)) => cluster.get("Namespace", name),
+            (None, None) => Ok(minimal_namespace(name)),
+        }
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        self.nodes
-            .get(name)
-            .cloned()
-            .ok_or_else(|| HostError(format!("nodes \"{name}\" not found")))
+        match (self.nodes.get(name), &self.cluster) {
+            (Some(node), _) => Ok(node.clone()),
+            (None, Some(cluster)) => cluster.get("Node", name),
+            (None, None) => Err(HostError(format!("nodes \"{name}\" not found"))),
+        }
     }
 }
 

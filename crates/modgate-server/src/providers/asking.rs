@@ -164,7 +164,7 @@ impl Clock for Asking<'_> {
 }
 
 /// Whether this thread is one of a runtime that can hand on whatever else it would do.
-fn may_block() -> bool {
+pub(crate) fn may_block() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }

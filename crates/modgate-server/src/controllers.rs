@@ -1,0 +1,320 @@
+//! Policies from a cluster, kept current by watching it.
+//!
+//! [`Watches`] follow one kind each and send what they see to one [`Ingest`], which makes the next
+//! [`World`](crate::World) of it. Which kinds there are is itself watched: a kind is followed as soon
+//! as the API server serves its CRD, whether that was there before, comes from another
+//! installation or was made by [`definitions`] for the constraints of a template.
+//!
+//! # Guarantees
+//!
+//! - No world is published before every policy present at start was taken in; until then the
+//!   process is not ready, however long it takes.
+//! - A policy that does not load is reported and stops nothing.
+//! - A watch that fails is tried again for ever, with what was last seen in force meanwhile.
+//!
+//! # Limits
+//!
+//! Nothing is written to the cluster but the CRDs of constraints. Synced inventory, status and
+//! events are not there yet.
+
+mod definitions;
+mod ingest;
+mod kinds;
+mod live;
+mod object;
+mod watches;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use modgate_engine::EngineConfig;
+use modgate_value::{Str, diag::Diagnostic};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+use self::{
+    definitions::Definitions,
+    ingest::Ingest,
+    kinds::{Definition, Kind},
+    live::Live,
+    object::{Key, Stored},
+    watches::{Event, Seen, Watches},
+};
+use crate::{
+    policies::{self, Current, Objects},
+    telemetry::metrics::Metrics,
+};
+
+/// Logger of everything between us and the API server.
+pub(crate) const LOGGER: &str = "cluster";
+
+/// Which cluster to take policies from, and as whom.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterConfig {
+    /// The file that names the cluster. Without one it is, in this order, the file `KUBECONFIG`
+    /// names, the cluster this process runs in, or `~/.kube/config`.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of that file, if not its current one.
+    pub context: Option<String>,
+}
+
+/// Why there is no cluster to take policies from.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig{}", path.as_ref().map(|path| format!(" `{}`", path.display())).unwrap_or_default())]
+    Kubeconfig {
+        /// The file, if it was named.
+        path: Option<PathBuf>,
+        /// What is wrong with it.
+        source: Box<KubeconfigError>,
+    },
+    /// This is not a cluster, and no kubeconfig says where one is.
+    #[error("this process does not run in a cluster, and there is no kubeconfig to find one")]
+    Nowhere,
+    /// What the configuration says cannot be done, such as an unreadable key.
+    #[error("cannot make a client of the cluster")]
+    Client {
+        /// What kube-rs said.
+        source: Box<kube::Error>,
+    },
+}
+
+/// The client; nothing is sent yet.
+pub(crate) async fn connect(config: &ClusterConfig) -> Result<Client, ClusterError> {
+    let options =
+        KubeConfigOptions { context: config.context.clone(), ..KubeConfigOptions::default() };
+    let unusable = |source: KubeconfigError| ClusterError::Kubeconfig {
+        path: config.kubeconfig.clone(),
+        source: Box::new(source),
+    };
+    let found = match &config.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(unusable)?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)?
+        }
+        None if env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty()) => {
+            Config::from_kubeconfig(&options).await.map_err(unusable)?
+        }
+        None => match Config::incluster() {
+            Ok(config) => config,
+            Err(error) => {
+                tracing::debug!(target: LOGGER, %error, "not in a cluster");
+                match Config::from_kubeconfig(&options).await {
+                    Ok(config) => config,
+                    Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) => {
+                        return Err(ClusterError::Nowhere);
+                    }
+                    Err(error) => return Err(unusable(error)),
+                }
+            }
+        },
+    };
+    tracing::info!(target: LOGGER, server = %found.cluster_url, "policies come from a cluster");
+    Client::try_from(found).map_err(|source| ClusterError::Client { source: Box::new(source) })
+}
+
+/// Follows a cluster and publishes its policies.
+pub(crate) struct Controllers {
+    client: Client,
+    watches: Watches,
+    events: mpsc::Receiver<Event>,
+    ingest: Ingest,
+    known: KnownKinds,
+    wanted: watch::Sender<Definitions>,
+    current: Arc<Current>,
+    metrics: Arc<Metrics>,
+    report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
+}
+
+/// Which CRDs and objects have been seen.
+#[derive(Debug, Default)]
+struct KnownKinds {
+    definitions: BTreeMap<String, Definition>,
+    /// Kinds whose objects were all seen at least once.
+    listed: BTreeSet<Kind>,
+    /// Whether everything that was there at start has been taken in.
+    complete: bool,
+}
+
+impl KnownKinds {
+    /// Whether everything there is has been listed.
+    fn is_complete(&mut self) -> bool {
+        self.complete = self.complete || {
+            let core = [kinds::definitions(), kinds::namespaces(), kinds::nodes()];
+            let is_listed = |resource| self.listed.contains(&Kind::of(resource));
+            core.iter().all(is_listed)
+                && self.definitions.values().all(|definition| match definition {
+                    Definition::Foreign | Definition::Refused => true,
+                    Definition::Pending => false,
+                    Definition::Served(resource) => is_listed(resource),
+                })
+        };
+        self.complete
+    }
+}
+
+/// Events taken in together.
+const BATCH: usize = 256;
+
+impl Controllers {
+    /// Nothing is watched yet. `namespace` is the one whose Config counts.
+    pub(crate) fn new(
+        client: Client,
+        engine: EngineConfig,
+        namespace: Str,
+        current: Arc<Current>,
+        metrics: Arc<Metrics>,
+        report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
+    ) -> Self {
+        let (watches, events) = Watches::new(client.clone());
+        let objects = Objects::of_cluster(Arc::new(Live::new(client.clone(), Handle::current())));
+        Self {
+            watches,
+            events,
+            ingest: Ingest::new(engine, namespace, objects),
+            known: KnownKinds::default(),
+            wanted: watch::channel(Definitions::default()).0,
+            client,
+            current,
+            metrics,
+            report,
+        }
+    }
+
+    /// Follows the cluster until dropped.
+    pub(crate) async fn run(mut self) {
+        let mut writing = JoinSet::new();
+        writing.spawn(definitions::write(self.client.clone(), self.wanted.subscribe()));
+        for resource in [kinds::definitions(), kinds::namespaces(), kinds::nodes()] {
+            self.watches.start(&resource);
+        }
+        let mut events = Vec::new();
+        while self.events.recv_many(&mut events, BATCH).await > 0 {
+            let findings: Vec<_> = events.drain(..).flat_map(|event| self.take(event)).collect();
+            findings.iter().for_each(|finding| (self.report)(finding));
+            if !self.known.is_complete() {
+                continue;
+            }
+            let Some(next) = self.next_world().await else { return };
+            self = next;
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Vec<Diagnostic> {
+        if !self.watches.is_current(&event) {
+            return Vec::new();
+        }
+        let Event { kind, seen, .. } = event;
+        let is_first = matches!(seen, Seen::All(_)) && self.known.listed.insert(kind.clone());
+        if is_first {
+            let Kind { group, kind } = &kind;
+            tracing::debug!(target: LOGGER, %group, %kind, "all objects seen");
+        }
+        if kind == Kind::of(&kinds::definitions()) {
+            self.take_definitions(seen);
+            return Vec::new();
+        }
+        self.ingest.take(&kind, seen)
+    }
+
+    fn take_definitions(&mut self, seen: Seen) {
+        match seen {
+            Seen::All(all) => {
+                let present: BTreeSet<Str> = all.iter().map(|stored| stored.key().name).collect();
+                let gone: Vec<String> = self
+                    .known
+                    .definitions
+                    .keys()
+                    .filter(|name| !present.contains(name.as_str()))
+                    .cloned()
+                    .collect();
+                gone.iter().for_each(|name| self.without_definition(name));
+                all.into_iter().for_each(|stored| self.with_definition(stored));
+            }
+            Seen::Applied(stored) => self.with_definition(stored),
+            Seen::Deleted(stored) => self.without_definition(&stored.key().name),
+        }
+    }
+
+    fn with_definition(&mut self, stored: Stored) {
+        let Key { name, .. } = stored.key();
+        let definition = match &stored.object {
+            Ok(object) => Definition::of(object),
+            // None of ours is nested that deeply.
+            Err(_) => Definition::Foreign,
+        };
+        if definition == Definition::Foreign {
+            return;
+        }
+        if let Definition::Served(resource) = &definition {
+            self.watches.start(resource);
+        }
+        self.known.definitions.insert(name.to_string(), definition);
+    }
+
+    /// Objects without a CRD do not exist.
+    fn without_definition(&mut self, name: &str) {
+        if let Some(Definition::Served(resource)) = self.known.definitions.remove(name) {
+            let kind = Kind::of(&resource);
+            self.watches.stop(&kind);
+            self.known.listed.remove(&kind);
+            self.ingest.forget(&kind);
+        }
+        self.wanted.send_if_modified(|wanted| wanted.gone(name));
+    }
+
+    /// Compiles what was taken in, off the threads that answer requests, and publishes it. `None`
+    /// if that went wrong, which it does only when the process ends.
+    async fn next_world(mut self) -> Option<Self> {
+        let applied = tokio::task::spawn_blocking(move || {
+            let findings = self.ingest.apply();
+            (self, findings)
+        });
+        let findings;
+        (self, findings) = match applied.await {
+            Ok(applied) => applied,
+            Err(error) => {
+                tracing::error!(target: LOGGER, %error, "the cluster is no longer followed");
+                return None;
+            }
+        };
+        let is_first = self.current.load().is_none();
+        if findings.is_none() && !is_first {
+            return Some(self);
+        }
+        let findings = findings.unwrap_or_default();
+        findings.iter().for_each(|finding| (self.report)(finding));
+        let world = self.ingest.world();
+        self.current.store(Arc::clone(world));
+        let broken = self.ingest.broken();
+        policies::announce_snapshot(
+            &world.snapshot,
+            broken,
+            broken.len(),
+            &self.metrics,
+            &findings,
+        );
+        let ingest = &self.ingest;
+        self.wanted.send_if_modified(|wanted| wanted.want(ingest));
+        Some(self)
+    }
+}
+
+impl std::fmt::Debug for Controllers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controllers").field("known", &self.known).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! The CRDs of constraints: made from templates, and kept as they are made.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use modgate_engine::{
+    Snapshot,
+    api::{meta::GroupVersionKind, templates},
+};
+use modgate_value::Value;
+use tokio::{sync::watch, time::sleep};
+
+use super::{
+    LOGGER,
+    ingest::Ingest,
+    kinds::{self, Kind},
+    object::Stored,
+};
+
+/// What our writes are known by to the API server.
+pub(crate) const FIELD_MANAGER: &str = "modgate";
+
+/// How long to wait after a write failed, at first and at most.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+
+/// The CRDs there should be, and those there are.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Definitions {
+    /// By name, as they are to be written.
+    wanted: BTreeMap<String, Value>,
+    /// How often each was deleted while it was wanted.
+    lost: BTreeMap<String, u64>,
+}
+
+impl Definitions {
+    /// Wants the CRDs of the templates that are loaded (1.4). A template that does not load any
+    /// more keeps the CRD of its last good version, as it stays in force itself (TC-3).
+    pub(crate) fn want(&mut self, ingest: &Ingest) -> bool {
+        let wanted = of_templates(&ingest.world().snapshot, |name| {
+            let kind = Kind { group: templates::GROUP.into(), kind: templates::KIND.into() };
+            ingest.policy(&kind, name).cloned()
+        });
+        if wanted == self.wanted {
+            return false;
+        }
+        self.lost.retain(|name, _| wanted.contains_key(name));
+        self.wanted = wanted;
+        true
+    }
+
+    /// Notes that a CRD is gone; returns whether it should not be (ST-13).
+    pub(crate) fn gone(&mut self, name: &str) -> bool {
+        let is_wanted = self.wanted.contains_key(name);
+        if is_wanted {
+            *self.lost.entry(name.to_owned()).or_default() += 1;
+        }
+        is_wanted
+    }
+}
+
+fn of_templates(
+    snapshot: &Snapshot,
+    resource: impl Fn(&str) -> Option<Value>,
+) -> BTreeMap<String, Value> {
+    snapshot
+        .constraints()
+        .templates()
+        .filter_map(|template| {
+            let resource = resource(template.name())?;
+            let mut definition = template.schema().crd();
+            let name = definition.path(&["metadata", "name"])?.as_str()?.to_owned();
+            if let Value::Object(members) = &mut definition
+                && let Some(Value::Object(metadata)) = members.get_mut("metadata")
+            {
+                metadata.insert("ownerReferences", [owner(&resource)?].into_iter().collect());
+            }
+            Some((name, definition))
+        })
+        .collect()
+}
+
+/// Deleting the template deletes its CRD, and thereby all its constraints (ST-11).
+fn owner(template: &Value) -> Option<Value> {
+    let GroupVersionKind { kind, .. } = GroupVersionKind::of_object(template);
+    let members: [(&str, Value); 6] = [
+        ("apiVersion", template.get("apiVersion")?.clone()),
+        ("blockOwnerDeletion", true.into()),
+        ("controller", true.into()),
+        ("kind", kind.into()),
+        ("name", template.path(&["metadata", "name"])?.clone()),
+        ("uid", template.path(&["metadata", "uid"])?.clone()),
+    ];
+    Some(members.into_iter().collect())
+}
+
+/// Writes the CRDs that are wanted, for as long as somebody wants any.
+///
+/// A write that fails is tried again, less and less often, and holds up no other.
+pub(crate) async fn write(client: Client, mut wanted: watch::Receiver<Definitions>) {
+    let api: Api<Stored> = Api::all_with(client, &kinds::definitions());
+    // Each with how often it had been deleted by then.
+    let mut written: BTreeMap<String, (Value, u64)> = BTreeMap::new();
+    let [mut pause, longest] = BACKOFF;
+    loop {
+        let Definitions { wanted: now, lost } = wanted.borrow_and_update().clone();
+        written.retain(|name, _| now.contains_key(name));
+        let mut failed = false;
+        for (name, definition) in now {
+            let this = (definition, lost.get(&name).copied().unwrap_or_default());
+            if written.get(&name) == Some(&this) {
+                continue;
+            }
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            match api.patch(&name, &params, &Patch::Apply(&this.0)).await {
+                Ok(_) => {
+                    tracing::info!(target: LOGGER, %name, "CRD written");
+                    written.insert(name, this);
+                }
+                Err(error) => {
+                    failed = true;
+                    tracing::warn!(target: LOGGER, %name, %error, "CRD not written, trying again");
+                }
+            }
+        }
+        if failed {
+            tokio::select! {
+                () = sleep(pause) => pause = longest.min(pause * 2),
+                changed = wanted.changed() => if changed.is_err() { return },
+            }
+        } else {
+            [pause, _] = BACKOFF;
+            if wanted.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Which kinds are watched: those of policies, as far as the cluster serves them.
+
+use kube::api::ApiResource;
+use modgate_engine::api::{
+    config, constraints, expansion, externaldata, modrule, mutations, templates,
+};
+use modgate_value::Value;
+
+/// A kind without its version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Kind {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+}
+
+impl Kind {
+    pub(crate) fn of(resource: &ApiResource) -> Self {
+        Self { group: resource.group.clone(), kind: resource.kind.clone() }
+    }
+}
+
+/// Namespaces, which policies match and refer to.
+pub(crate) fn namespaces() -> ApiResource {
+    resource("", "v1", "Namespace", "namespaces")
+}
+
+/// Nodes, which ModRules refer to.
+pub(crate) fn nodes() -> ApiResource {
+    resource("", "v1", "Node", "nodes")
+}
+
+/// Where kinds come from.
+pub(crate) fn definitions() -> ApiResource {
+    let (kind, plural) = ("CustomResourceDefinition", "customresourcedefinitions");
+    resource("apiextensions.k8s.io", "v1", kind, plural)
+}
+
+fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+    let api_version =
+        if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version,
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
+/// What a CRD means to us.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Definition {
+    /// Its objects are no policies.
+    Foreign,
+    /// The API server has not made up its mind yet.
+    Pending,
+    /// Its objects cannot exist, as its names are taken.
+    Refused,
+    /// Its objects can be watched.
+    Served(ApiResource),
+}
+
+/// Versions, the best one first. Objects look the same in all versions of our kinds.
+const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
+
+impl Definition {
+    pub(crate) fn of(definition: &Value) -> Self {
+        let text =
+            |path: &[&str]| definition.path(path).and_then(Value::as_str).unwrap_or_default();
+        let (group, kind) = (text(&["spec", "group"]), text(&["spec", "names", "kind"]));
+        if !is_policy(group, kind) {
+            return Self::Foreign;
+        }
+        match (condition(definition, "Established"), condition(definition, "NamesAccepted")) {
+            (Some("True"), _) => {}
+            (_, Some("False")) => return Self::Refused,
+            _ => return Self::Pending,
+        }
+        let versions = definition.path(&["spec", "versions"]).and_then(Value::as_array);
+        let is_served = |wanted: &str| {
+            versions.into_iter().flat_map(|versions| versions.iter()).any(|version| {
+                version.get("name").and_then(Value::as_str) == Some(wanted)
+                    && version.get("served").and_then(Value::as_bool) == Some(true)
+            })
+        };
+        match VERSIONS.into_iter().find(|version| is_served(version)) {
+            Some(version) => {
+                Self::Served(resource(group, version, kind, text(&["spec", "names", "plural"])))
+            }
+            None => Self::Refused,
+        }
+    }
+}
+
+fn is_policy(group: &str, kind: &str) -> bool {
+    match group {
+        modrule::GROUP => kind == modrule::KIND,
+        templates::GROUP => kind == templates::KIND,
+        constraints::GROUP => true,
+        mutations::GROUP => mutations::MutatorKind::from_name(kind).is_some(),
+        expansion::GROUP => kind == expansion::KIND,
+        externaldata::GROUP => kind == externaldata::KIND,
+        config::GROUP => kind == config::KIND,
+        _ => false,
+    }
+}
+
+/// The status of a condition.
+fn condition<'d>(definition: &'d Value, wanted: &str) -> Option<&'d str> {
+    let conditions = definition.path(&["status", "conditions"])?.as_array()?;
+    let of_type = |it: &&Value| it.get("type").and_then(Value::as_str) == Some(wanted);
+    conditions.iter().find(of_type)?.get("status")?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(group: &str, kind: &str, versions: &[(&str, bool)], conditions: &str) -> Value {
+        let versions: Vec<_> = versions
+            .iter()
+            .map(|(name, served)| format!(r#"{{"name": "{name}", "served": {served}}}"#))
+            .collect();
+        let text = format!(
+            r#"{{"spec": {{"group": "{group}", "names": {{"kind": "{kind}", "plural": "ps"}},
+            "versions": [{}]}}, "status": {{"conditions": [{conditions}]}}}}"#,
+            versions.join(",")
+        );
+        Value::from_json(text.as_bytes()).expect("definition")
+    }
+
+    #[test]
+    fn definitions_of_policies() {
+        const GOOD: &str = r#"{"type": "NamesAccepted", "status": "True"},
+            {"type": "Established", "status": "True"}"#;
+        const TAKEN: &str = r#"{"type": "NamesAccepted", "status": "False"}"#;
+        let served =
+            |group, version, kind| Definition::Served(resource(group, version, kind, "ps"));
+        let (mutations, constraints) = (mutations::GROUP, constraints::GROUP);
+        for (group, kind, versions, conditions, expected) in [
+            ("apps", "Foo", &[("v1", true)][..], GOOD, Definition::Foreign),
+            (mutations, "Foo", &[("v1", true)], GOOD, Definition::Foreign),
+            (
+                mutations,
+                "Assign",
+                &[("v1alpha1", true), ("v1", true)],
+                GOOD,
+                served(mutations, "v1", "Assign"),
+            ),
+            (
+                constraints,
+                "Foo",
+                &[("v1beta1", true), ("v1", false)],
+                GOOD,
+                served(constraints, "v1beta1", "Foo"),
+            ),
+            (constraints, "Foo", &[("v2", true)], GOOD, Definition::Refused),
+            (constraints, "Foo", &[("v1", true)], TAKEN, Definition::Refused),
+            (constraints, "Foo", &[("v1", true)], "", Definition::Pending),
+        ] {
+            let definition = definition(group, kind, versions, conditions);
+            assert_eq!(Definition::of(&definition), expected, "{definition:?}");
+        }
+    }
+}

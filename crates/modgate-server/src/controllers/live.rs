@@ -1,0 +1,79 @@
+//! Objects asked for while a request is decided.
+
+use std::{sync::mpsc, time::Duration};
+
+use kube::{Api, Client, api::ApiResource};
+use modgate_engine::HostError;
+use modgate_value::Value;
+use tokio::{runtime::Handle, task::block_in_place};
+
+use super::{kinds, object::Stored};
+use crate::{policies::Lookup, providers::may_block};
+
+/// How long a request waits for an object. Webhooks have 10 s in all, or 3 s where they are
+/// configured as Gatekeeper's.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How much longer the answer is waited for; its own error is the better one.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The cluster, for what its watches have not told of: a Namespace that was made a moment before the
+/// request, most often.
+#[derive(Clone)]
+pub(crate) struct Live {
+    client: Client,
+    runtime: Handle,
+}
+
+impl Live {
+    pub(crate) fn new(client: Client, runtime: Handle) -> Self {
+        Self { client, runtime }
+    }
+
+    fn ask(&self, resource: ApiResource, name: &str) -> Result<Value, HostError> {
+        let api: Api<Stored> = Api::all_with(self.client.clone(), &resource);
+        let (reply, answer) = mpsc::sync_channel(1);
+        let asked = name.to_owned();
+        self.runtime.spawn(async move {
+            let answered = match tokio::time::timeout(PATIENCE, api.get_opt(&asked)).await {
+                Ok(answered) => answered.map_err(|error| error.to_string()),
+                Err(_) => Err("no answer of the API server in time".to_owned()),
+            };
+            // Nobody is left to hear it if the request gave up.
+            let _ = reply.send(answered);
+        });
+        let (plural, kind) = (&resource.plural, &resource.kind);
+        let stored = answer
+            .recv_timeout(PATIENCE + GRACE)
+            .unwrap_or_else(|_| Err("no answer in time".to_owned()))
+            .map_err(|error| HostError(format!("cannot get {plural} \"{name}\": {error}")))?
+            .ok_or_else(|| HostError(format!("{plural} \"{name}\" not found")))?;
+        stored
+            .of_kind(&resource)
+            .object
+            .map_err(|error| HostError(format!("{kind} {name} cannot be read: {error}")))
+    }
+}
+
+impl Lookup for Live {
+    fn get(&self, kind: &str, name: &str) -> Result<Value, HostError> {
+        let resource = match kind {
+            "Namespace" => kinds::namespaces(),
+            _ => kinds::nodes(),
+        };
+        // Also `namespaces/a/../b` would be a path.
+        if name.is_empty() || name.contains(['/', '?', '#', '%']) || name.starts_with('.') {
+            return Err(HostError(format!("{} \"{name}\" not found", resource.plural)));
+        }
+        if may_block() {
+            block_in_place(|| self.ask(resource, name))
+        } else {
+            self.ask(resource, name)
+        }
+    }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").finish_non_exhaustive()
+    }
+}

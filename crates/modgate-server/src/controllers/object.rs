@@ -1,0 +1,166 @@
+//! Objects as the API server sends them.
+
+use std::borrow::Cow;
+
+use kube::{
+    api::{ApiResource, ObjectMeta, Resource},
+    core::DynamicResourceScope,
+};
+use modgate_value::{Str, Value};
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::value::RawValue;
+
+/// An object of any kind, without what only the API server needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// Name, namespace and resource version.
+    metadata: ObjectMeta,
+    /// Everything, or why it cannot be read: an object that is nested too deeply must not keep its
+    /// neighbours in the same list from being read.
+    pub(crate) object: Result<Value, String>,
+}
+
+/// What tells an object from others of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) namespace: Str,
+    pub(crate) name: Str,
+}
+
+impl Stored {
+    pub(crate) fn key(&self) -> Key {
+        let text = |text: &Option<String>| Str::from(text.as_deref().unwrap_or_default());
+        Key { namespace: text(&self.metadata.namespace), name: text(&self.metadata.name) }
+    }
+
+    /// Adds group, version and kind, which items of a list may lack.
+    pub(crate) fn of_kind(mut self, resource: &ApiResource) -> Self {
+        if let Ok(Value::Object(object)) = &mut self.object {
+            let known = [("apiVersion", &resource.api_version), ("kind", &resource.kind)];
+            for (member, text) in known {
+                if object.get(member).and_then(Value::as_str).is_none_or(str::is_empty) {
+                    object.insert(member, text.as_str().into());
+                }
+            }
+        }
+        self
+    }
+}
+
+/// The members of `metadata` that are needed to follow an object.
+#[derive(Debug, Deserialize)]
+struct Head {
+    #[serde(default)]
+    metadata: HeadMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct HeadMeta {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let head: Head = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        let metadata = ObjectMeta {
+            name: head.metadata.name,
+            namespace: head.metadata.namespace,
+            resource_version: head.metadata.resource_version,
+            ..ObjectMeta::default()
+        };
+        let object = Value::from_json(raw.get().as_bytes());
+        Ok(Self { metadata, object: object.map(trimmed).map_err(|error| error.to_string()) })
+    }
+}
+
+/// Without `managedFields`, which can be the larger half of an object.
+fn trimmed(mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object
+        && let Some(Value::Object(metadata)) = members.get_mut("metadata")
+    {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+impl Resource for Stored {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.api_version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::{api::WatchEvent, core::ObjectList};
+
+    use super::*;
+
+    fn deep(levels: usize) -> String {
+        format!("{}1{}", "[".repeat(levels), "]".repeat(levels))
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_spares_its_neighbours() {
+        let list = format!(
+            r#"{{"apiVersion": "v1", "kind": "NamespaceList", "metadata": {{"resourceVersion": "7"}},
+            "items": [
+              {{"metadata": {{"name": "deep", "namespace": "n"}}, "spec": {}}},
+              {{"metadata": {{"name": "good", "managedFields": [1]}}}}]}}"#,
+            deep(20_000)
+        );
+        let list: ObjectList<Stored> = serde_json::from_str(&list).expect("list");
+        assert_eq!(list.metadata.resource_version.as_deref(), Some("7"));
+        let [bad, good] = &list.items[..] else { panic!("two items") };
+        assert_eq!(bad.key(), Key { namespace: "n".into(), name: "deep".into() });
+        assert!(bad.object.is_err());
+        let resource =
+            ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "v1", "Namespace"));
+        let good = good.clone().of_kind(&resource);
+        let expected = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"good"}}"#;
+        assert_eq!(good.object.map(|object| object.to_json()), Ok(expected.to_owned()));
+    }
+
+    #[test]
+    fn events() {
+        let event = format!(
+            r#"{{"type": "MODIFIED", "object": {{"kind": "A",
+            "metadata": {{"name": "a", "resourceVersion": "3"}}, "spec": {}}}}}"#,
+            deep(20_000)
+        );
+        let event: WatchEvent<Stored> = serde_json::from_str(&event).expect("event");
+        let WatchEvent::Modified(stored) = event else { panic!("{event:?}") };
+        assert_eq!(stored.meta().resource_version.as_deref(), Some("3"));
+        assert!(stored.object.is_err());
+    }
+}

@@ -1,0 +1,314 @@
+//! A Kubernetes control plane for tests: etcd and kube-apiserver on loopback, with a kubectl.
+//!
+//! It comes from one of two places. Where the variable [`ASSETS`] names a folder, the binaries
+//! `etcd`, `kube-apiserver` and `kubectl` in it are run ([`assets`]). Otherwise the Go module in
+//! `tests/cluster` is built ([`build`]), once for all tests, and also runs the namespace and
+//! garbage-collector controllers. Without either, tests are skipped and say so, but fail where `CI`
+//! is `true`.
+//!
+//! Nothing stays behind: the processes end when the [`Cluster`] is dropped or this process ends,
+//! however it ends.
+
+mod assets;
+pub mod build;
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{OnceLock, mpsc},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use modgate_value::Value;
+use tempfile::TempDir;
+
+pub use assets::VARIABLE as ASSETS;
+
+/// How long a start may take; some seconds on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A running control plane.
+#[derive(Debug)]
+pub struct Cluster {
+    // Ended in this order: processes, then the folder they write to.
+    _running: Running,
+    folder: TempDir,
+    kubeconfig: PathBuf,
+    server: String,
+    kubernetes: String,
+    kubectl: PathBuf,
+    has_controllers: bool,
+}
+
+/// How to start a [`Cluster`].
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Further flags of kube-apiserver, such as `--feature-gates=WatchList=false`.
+    pub flags: Vec<String>,
+}
+
+/// The variable with further flags of kube-apiserver for every cluster, separated by spaces.
+pub const FLAGS: &str = "MODGATE_CLUSTER_FLAGS";
+
+impl Options {
+    fn all_flags(&self) -> Vec<String> {
+        let everywhere = env::var(FLAGS).unwrap_or_default();
+        let everywhere = everywhere.split_whitespace().map(str::to_owned);
+        self.flags.iter().cloned().chain(everywhere).collect()
+    }
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for their drops")]
+enum Running {
+    Built(Program),
+    Assets(assets::Processes),
+}
+
+impl Cluster {
+    /// The cluster all tests of this process share, started by the first that asks. `None`, with a
+    /// line on standard error, where there is nothing to start it from.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start, or nothing is there and `CI` is `true`: a test that needs it cannot
+    /// pass.
+    #[expect(clippy::panic, reason = "for tests only")]
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        let start = || match Self::start(&Options::default()) {
+            Ok(cluster) => cluster,
+            Err(error) => panic!("no test cluster: {error:#}"),
+        };
+        SHARED.get_or_init(start).as_ref()
+    }
+
+    /// A cluster of its own; `None` as [`shared`](Self::shared).
+    ///
+    /// # Errors
+    ///
+    /// When it does not build or start, or nothing is there and `CI` is `true`.
+    #[expect(clippy::print_stderr, reason = "says why tests are skipped")]
+    pub fn start(options: &Options) -> Result<Option<Self>> {
+        match Source::find() {
+            Source::Assets(binaries) => Self::from_assets(&binaries, options).map(Some),
+            Source::Go => Self::from_build(&build::binaries()?, options).map(Some),
+            Source::Nothing => {
+                let what = format!("neither Go nor {ASSETS} is there");
+                if env::var_os("CI").is_some_and(|ci| ci == "true") {
+                    bail!("{what}, and CI must not skip the cluster tests");
+                }
+                eprintln!("skipped: {what}, so there is no Kubernetes to test against");
+                Ok(None)
+            }
+        }
+    }
+
+    fn from_build(binaries: &build::Binaries, options: &Options) -> Result<Self> {
+        let folder = folder()?;
+        let (program, ready) = Program::start(&binaries.cluster, folder.path(), options)?;
+        let text = |member: &str| -> Result<String> {
+            let value = ready.get(member).and_then(Value::as_str);
+            Ok(value
+                .with_context(|| format!("the cluster did not tell its `{member}`"))?
+                .to_owned())
+        };
+        Ok(Self {
+            _running: Running::Built(program),
+            kubeconfig: text("kubeconfig")?.into(),
+            server: text("server")?,
+            kubernetes: text("kubernetes")?,
+            kubectl: binaries.kubectl.clone(),
+            has_controllers: true,
+            folder,
+        })
+    }
+
+    fn from_assets(binaries: &Path, options: &Options) -> Result<Self> {
+        let folder = folder()?;
+        let (processes, ready) = assets::start(binaries, folder.path(), options)?;
+        Ok(Self {
+            _running: Running::Assets(processes),
+            kubeconfig: ready.kubeconfig,
+            server: ready.server,
+            kubernetes: ready.kubernetes,
+            kubectl: binaries.join("kubectl"),
+            has_controllers: false,
+            folder,
+        })
+    }
+
+    /// A file with the credentials of an administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The URL of the API server.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The version the API server tells, such as `v1.36.3`.
+    pub fn kubernetes(&self) -> &str {
+        &self.kubernetes
+    }
+
+    /// Whether namespaces and what belongs to deleted owners are removed, as in a whole cluster;
+    /// binaries of [`ASSETS`] come without the controllers for that.
+    pub fn has_controllers(&self) -> bool {
+        self.has_controllers
+    }
+
+    /// What was logged, for the message of a failed test.
+    pub fn log(&self) -> PathBuf {
+        self.folder.path().join(LOG)
+    }
+
+    /// The kubectl that belongs to the cluster.
+    pub fn kubectl_binary(&self) -> &Path {
+        &self.kubectl
+    }
+
+    /// `kubectl`, as administrator.
+    pub fn kubectl<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            // Nothing of the user's own.
+            .env("HOME", self.folder.path())
+            .args(arguments);
+        command
+    }
+
+    /// Runs kubectl with `input` on its standard input.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run; that it fails is in the [`Outcome`].
+    pub fn run<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        input: &str,
+    ) -> Result<Outcome> {
+        let file = self.folder.path().join(format!("input-{:?}", thread::current().id()));
+        fs::write(&file, input)?;
+        let output = self
+            .kubectl(arguments)
+            .stdin(File::open(file)?)
+            .output()
+            .context("cannot run kubectl")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Outcome {
+            success: output.status.success(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        })
+    }
+}
+
+/// What kubectl said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether it exited with 0.
+    pub success: bool,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// Where a cluster can come from on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    /// A folder of binaries.
+    Assets(PathBuf),
+    /// The module in `tests/cluster`.
+    Go,
+    Nothing,
+}
+
+impl Source {
+    fn find() -> Self {
+        match env::var_os(ASSETS) {
+            Some(folder) if !folder.is_empty() => Self::Assets(folder.into()),
+            _ if build::has_go() => Self::Go,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+const LOG: &str = "cluster.log";
+
+fn folder() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("modgate-test-")
+        .tempdir()
+        .context("cannot make a folder for the test cluster")
+}
+
+/// The program of `tests/cluster`, running; it stops when its standard input ends.
+#[derive(Debug)]
+struct Program(Child);
+
+impl Program {
+    /// Returns the line it prints when it is ready.
+    fn start(binary: &Path, folder: &Path, options: &Options) -> Result<(Self, Value)> {
+        let log = folder.join(LOG);
+        let mut child = Command::new(binary)
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .arg("--")
+            .args(options.all_flags())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log)?)
+            .spawn()
+            .with_context(|| format!("cannot run `{}`", binary.display()))?;
+        let stdout = child.stdout.take();
+        let program = Self(child);
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            if let Some(stdout) = stdout {
+                let _ = BufReader::new(stdout).read_line(&mut line);
+            }
+            let _ = sender.send(line);
+        });
+        let line = receiver.recv_timeout(PATIENCE).unwrap_or_default();
+        let ready = Value::from_json(line.as_bytes())
+            .map_err(|_| anyhow::anyhow!("the test cluster did not start: {}", tail(&log)))?;
+        Ok((program, ready))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        stop(&mut self.0);
+    }
+}
+
+/// Waits for a process that was asked to stop, and no longer than it may reasonably take.
+fn stop(child: &mut Child) {
+    for _ in 0..300 {
+        match child.try_wait() {
+            Ok(None) => thread::sleep(Duration::from_millis(50)),
+            _ => return,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The last lines of a log.
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines.get(lines.len().saturating_sub(10)..).unwrap_or_default().join("\n")
+}
