@@ -1,10 +1,9 @@
 //! Turns for evaluation, and what happens when one goes wrong.
 
 use std::{
-    cell::Cell,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -66,7 +65,7 @@ impl Evaluators {
                 }
             }
         };
-        let turn = Turn { evaluators: Arc::clone(&self.0), permit: Cell::new(Some(turn)) };
+        let turn = Turn { evaluators: Arc::clone(&self.0), permit: Mutex::new(Some(turn)) };
         // Policies and objects live in immutable values, so nothing can be left half-changed.
         let outcome = catch_unwind(AssertUnwindSafe(|| evaluate(&turn)));
         drop(turn);
@@ -77,7 +76,7 @@ impl Evaluators {
 /// One of the evaluations that may run.
 pub(crate) struct Turn {
     evaluators: Arc<Semaphore>,
-    permit: Cell<Option<OwnedSemaphorePermit>>,
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Turn {
@@ -86,12 +85,13 @@ impl Turn {
     ///
     /// To be called where blocking is allowed.
     pub(crate) fn pause<T>(&self, deadline: Instant, wait: impl FnOnce() -> T) -> T {
-        let held = self.permit.take().is_some();
+        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = permit.take().is_some();
         let waited = wait();
         if held && let Ok(runtime) = Handle::try_current() {
             let turn = Arc::clone(&self.evaluators).acquire_owned();
             let again = runtime.block_on(timeout_at(deadline, turn));
-            self.permit.set(again.ok().and_then(Result::ok));
+            *permit = again.ok().and_then(Result::ok);
         }
         waited
     }

@@ -1,5 +1,7 @@
 //! A provider of external data on loopback: HTTPS, and everything it was asked written down.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::{
     convert::Infallible,
     net::SocketAddr,
@@ -60,9 +62,13 @@ impl Authority {
     }
 
     pub(crate) fn leaf(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> Leaf {
+        self.leaf_for(name, vec![usage])
+    }
+
+    pub(crate) fn leaf_for(&self, name: &str, usages: Vec<ExtendedKeyUsagePurpose>) -> Leaf {
         let mut params = CertificateParams::new([name.to_owned()]).expect("name");
         params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![usage];
+        params.extended_key_usages = usages;
         let key = KeyPair::generate().expect("key");
         let cert = params.signed_by(&key, &self.issuer).expect("leaf");
         Leaf::new(cert.pem(), cert.der().clone(), &key)
