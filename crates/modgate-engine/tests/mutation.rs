@@ -10,12 +10,13 @@ use std::sync::Arc;
 use modgate_engine::{
     EngineConfig, Review,
     api::meta::Operation,
+    expansion,
     gatekeeper::{self, Installation, Mutation, MutationStatus, explain_mutation},
     jsonpatch::{self, Tree},
     matching::Source,
     mutation::{
-        CompiledMutator, Mutated, MutationError, MutationRequest, MutationSystem, MutatorOutcome,
-        NoProviders, Options, What,
+        self, CompiledMutator, Mutated, MutationError, MutationRequest, MutationSystem,
+        MutatorOutcome, NoProviders, Options, What,
     },
 };
 use modgate_value::{Budget, Limits, Value, budget::Frozen};
@@ -371,7 +372,7 @@ fn budgets() {
     ));
     assert_eq!(
         refused(&mutator),
-        "invalid applyTo for Assign mutator m, it names 27000 kinds, at most 10000 are allowed"
+        "invalid applyTo for Assign mutator m, it names 27000 kinds, at most 1000 are allowed"
     );
 
     // A long value at each of many places is long when printed, although it is one in memory.
@@ -398,6 +399,101 @@ fn budgets() {
     assert!(error.contains("bytes"), "{error}");
     let error = fails(Limits { steps: 500, ..Limits::UNLIMITED });
     assert!(error.contains("steps"), "{error}");
+}
+
+#[test]
+fn conflicts_of_many() {
+    let always = "parameters: {assign: {value: Always}}";
+    let mutators: Vec<Value> = (0..2000)
+        .map(|index| {
+            let location = if index == 0 { "spec.x[k: v].y" } else { "spec.x.y" };
+            assign(&format!("m{index:04}"), location, always)
+        })
+        .collect();
+    let system = system(&mutators);
+    assert_eq!(system.conflicts().len(), 2000);
+    let conflict = system.conflicts().values().next().expect("one");
+    assert_eq!(conflict.parties().len(), 2000);
+    let text = conflict.to_string();
+    assert!(
+        text.starts_with("the following mutators have conflicting schemas: [Assign."),
+        "{text}"
+    );
+    assert!(text.ends_with("/m0099 and 1900 more]"), "{text}");
+}
+
+/// What the validating webhook says of mutators and expansion templates (1.13).
+#[test]
+fn resources_at_admission() {
+    let code_of = |resource: &Value| {
+        let refused = match resource.get("kind").and_then(Value::as_str) {
+            Some("ExpansionTemplate") => expansion::validate(resource).map(|()| Vec::new()),
+            _ => mutation::validate(resource, Options::default()),
+        };
+        refused.map_err(|refusal| (refusal.code, refusal.message))
+    };
+    let template = |version: &str, name: &str, rest: &str| {
+        value(&format!(
+            "{{apiVersion: expansion.gatekeeper.sh/{version}, kind: ExpansionTemplate, \
+             metadata: {{name: {name}}}, spec: {{applyTo: [{{groups: [apps], versions: [v1], \
+             kinds: [Deployment]}}], templateSource: spec.template, \
+             generatedGVK: {{version: v1, kind: Pod}}{rest}}}}}"
+        ))
+    };
+    let parameters = "parameters: {assign: {value: 1}}";
+    let long = "n".repeat(64);
+    let too_long = "resource cannot have metadata.name larger than 63 char; length: 64";
+    let image = mutator("AssignImage", "m", "location: spec.x, parameters: {assignTag: ':1'}");
+    let mut newer = image.as_object().expect("a map").clone();
+    newer.insert("apiVersion", "mutations.gatekeeper.sh/v1".into());
+    for (resource, expected) in [
+        (assign("m", "spec.x", parameters), Ok(vec![])),
+        (image, Ok(vec![])),
+        (
+            assign("m", "spec.x", &format!("source: Generated, {parameters}")),
+            Ok(vec!["spec.source is deprecated; use spec.match.source".to_owned()]),
+        ),
+        (assign(&long, "spec.x", parameters), Err((500, too_long))),
+        (
+            newer.into(),
+            Err((
+                500,
+                "no kind \"AssignImage\" is registered for version \
+                 \"mutations.gatekeeper.sh/v1\" in scheme \"mutations.gatekeeper.sh\"",
+            )),
+        ),
+        (
+            assign("m", "spec..x", parameters),
+            Err((
+                422,
+                "invalid location format `spec..x` for Assign m: unexpected token: expected field \
+                 name or eof, got: SEPARATOR: \".\"",
+            )),
+        ),
+        (template("v1alpha1", "t", ""), Ok(vec![])),
+        (template("v1beta1", &long, ""), Err((500, too_long))),
+        (
+            template("v1", "t", ""),
+            Err((
+                500,
+                "no kind \"ExpansionTemplate\" is registered for version \
+                 \"expansion.gatekeeper.sh/v1\" in scheme \"expansion.gatekeeper.sh\"",
+            )),
+        ),
+        (
+            template("v1beta1", "t", ", enforcementAction: Deny"),
+            Err((
+                422,
+                "unrecognized enforcementAction: \"Deny\" is not within the supported list \
+                 [deny dryrun warn]",
+            )),
+        ),
+    ] {
+        let expected = expected.map_err(|(code, message)| (code, message.to_owned()));
+        assert_eq!(code_of(&resource), expected, "{resource}");
+    }
+    let undecodable = code_of(&assign("m", "spec.x", "parameters: 7"));
+    assert_eq!(undecodable.map_err(|(code, _)| code), Err(500));
 }
 
 fn ask(policies: Vec<Value>, request: &str) -> Mutation {

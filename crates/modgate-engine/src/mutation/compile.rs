@@ -23,7 +23,7 @@ const MAX_NAME: usize = 63;
 const MAX_STEPS: usize = 256;
 
 /// How many combinations of group, version and kind `applyTo` may name.
-const MAX_KINDS: usize = 10_000;
+const MAX_KINDS: usize = 1000;
 
 /// What an installation allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! Locations that contradict each other about the shape of an object (4.2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use modgate_api::{
     meta::{GroupVersionKind, Operation},
@@ -14,15 +17,28 @@ use super::{CompiledMutator, MutatorId, location::Node};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the following mutators have conflicting schemas: [{}]", self.list())]
 pub struct Conflict {
-    /// All parties, the mutator itself included.
-    pub parties: BTreeSet<MutatorId>,
+    /// Groups of mutators that contradict each other, shared by their members.
+    groups: Vec<Arc<BTreeSet<MutatorId>>>,
 }
 
+/// How many parties a message names.
+const MAX_NAMED: usize = 100;
+
 impl Conflict {
+    /// All parties, the mutator itself included.
+    pub fn parties(&self) -> BTreeSet<&MutatorId> {
+        self.groups.iter().flat_map(|group| group.iter()).collect()
+    }
+
     fn list(&self) -> String {
-        let mut shown: Vec<String> = self.parties.iter().map(ToString::to_string).collect();
+        let parties = self.parties();
+        let mut shown: Vec<String> =
+            parties.iter().take(MAX_NAMED).map(ToString::to_string).collect();
         shown.sort();
-        shown.join(",")
+        match parties.len().saturating_sub(MAX_NAMED) {
+            0 => shown.join(","),
+            more => format!("{} and {more} more", shown.join(",")),
+        }
     }
 }
 
@@ -54,29 +70,40 @@ struct Child<'a> {
 }
 
 /// Every mutator that is in conflict, by its index in `mutators`, with the parties.
+///
+/// Kinds and operations with the same mutators have the same conflicts, so one tree does for all
+/// of them.
 pub(super) fn conflicts(mutators: &[&CompiledMutator]) -> BTreeMap<usize, Conflict> {
-    let mut trees: BTreeMap<(GroupVersionKind, Operation), Tree<'_>> = BTreeMap::new();
+    let mut bound: BTreeMap<(GroupVersionKind, Operation), Vec<usize>> = BTreeMap::new();
     for (index, mutator) in mutators.iter().enumerate() {
         for binding in bindings(mutator) {
-            trees.entry(binding).or_default().insert(index, mutator);
+            bound.entry(binding).or_default().push(index);
         }
     }
-    let mut found: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for tree in trees.values() {
-        tree.check(mutators, &mut |parties| {
-            for party in &parties {
-                found.entry(*party).or_default().extend(&parties);
+    let together: BTreeSet<Vec<usize>> =
+        bound.into_values().filter(|mutators| mutators.len() > 1).collect();
+    let mut groups: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
+    for indexes in together {
+        let mut tree = Tree::default();
+        for index in indexes {
+            if let Some(mutator) = mutators.get(index) {
+                tree.insert(index, mutator);
             }
+        }
+        tree.check(mutators, &mut |parties| {
+            groups.insert(parties);
         });
     }
-    let named = |parties: BTreeSet<usize>| Conflict {
-        parties: parties
-            .into_iter()
-            .filter_map(|index| mutators.get(index))
-            .map(|mutator| mutator.id.clone())
-            .collect(),
-    };
-    found.into_iter().map(|(index, parties)| (index, named(parties))).collect()
+    let mut found: BTreeMap<usize, Conflict> = BTreeMap::new();
+    for group in groups {
+        let ids = group.iter().filter_map(|index| mutators.get(*index)).map(|it| it.id.clone());
+        let ids: Arc<BTreeSet<MutatorId>> = Arc::new(ids.collect());
+        for index in group {
+            let conflict = found.entry(index).or_insert(Conflict { groups: Vec::new() });
+            conflict.groups.push(Arc::clone(&ids));
+        }
+    }
+    found
 }
 
 /// Every kind and operation a mutator is about.

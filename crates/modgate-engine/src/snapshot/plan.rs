@@ -29,6 +29,8 @@ pub struct Plan {
     pub modrules: Stage<RuleTrace>,
     /// What the object expands to, in the order in which it is reviewed.
     pub resultants: Stage<PlannedResultant>,
+    /// Whether ModRules patched the resultants, too.
+    pub expands_with_modrules: bool,
     /// The constraints that match the object or a resultant.
     pub constraints: Stage<PlannedConstraint>,
     /// The object after mutators and ModRules.
@@ -121,6 +123,7 @@ impl Snapshot {
             mutators: Stage::of(Vec::new()),
             modrules: Stage::of(Vec::new()),
             resultants: Stage::of(Vec::new()),
+            expands_with_modrules: self.config().expand_modrules,
             constraints: Stage::of(Vec::new()),
             object: review.object().cloned().unwrap_or_default(),
         };
