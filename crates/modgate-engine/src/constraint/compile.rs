@@ -89,8 +89,15 @@ impl ConstraintError {
             Self::Defaults(_) => ("spec.parameters".to_owned(), self.to_string()),
             Self::NoTemplate { .. } => ("kind".to_owned(), self.to_string()),
             Self::Invalid(text) => {
-                let in_match = text.trim_start_matches('[').starts_with("spec.labelSelector");
-                let field = if in_match { "spec.match" } else { "" };
+                let unknown = text.strip_prefix("unknown fields: [");
+                let field = match unknown.and_then(|list| list.split([' ', ',', ']']).next()) {
+                    Some(first) => first,
+                    // Both selectors are called by one name (MA-20).
+                    None if text.trim_start_matches('[').starts_with("spec.labelSelector") => {
+                        "spec.match"
+                    }
+                    None => "",
+                };
                 (field.to_owned(), self.to_string())
             }
         }

@@ -40,6 +40,13 @@ pub struct Finding {
     pub details: Value,
 }
 
+impl Finding {
+    /// The line users see (RS-1).
+    pub fn line(&self) -> String {
+        format!("[{}] {}", self.constraint, self.message)
+    }
+}
+
 /// Every violation, in the order in which they are shown (EV-40).
 ///
 /// A constraint that cannot be matched or evaluated has one finding that says why, with its own

@@ -117,7 +117,7 @@ const MAX_VALUE: usize = 1000;
 const MAX_EXPRESSIONS: usize = 500;
 
 /// How every constraint is decided for an admission, by kind, then name.
-pub(crate) fn explain(
+pub fn explain(
     store: &Store,
     admission: &Admission,
     evaluation: Evaluation<'_>,
@@ -129,7 +129,8 @@ pub(crate) fn explain(
         .collect()
 }
 
-fn explain_one(
+/// How one constraint is decided for an admission.
+pub fn explain_one(
     store: &Store,
     constraint: &CompiledConstraint,
     admission: &Admission,

@@ -29,7 +29,7 @@ impl Verdict {
     pub fn of(findings: &[Finding]) -> Self {
         let lines = |action: EnforcementAction| {
             let meant = findings.iter().filter(move |finding| finding.actions.contains(&action));
-            meant.map(|finding| format!("[{}] {}", finding.constraint, finding.message)).collect()
+            meant.map(Finding::line).collect()
         };
         let denials: Vec<String> = lines(EnforcementAction::Deny);
         let warnings: Vec<String> = lines(EnforcementAction::Warn);

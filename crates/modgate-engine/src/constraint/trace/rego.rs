@@ -131,6 +131,9 @@ impl Tracer for Notes<'_, '_> {
             .collect();
         values.sort();
         values.dedup();
+        // Variables of comprehensions may share a name; which one is meant is not known.
+        let names: Vec<String> = values.iter().map(|(name, _)| name.clone()).collect();
+        values.retain(|(name, _)| names.iter().filter(|other| *other == name).count() == 1);
         let place = (event.span.module, event.span.start, event.span.end);
         let tried = self.tried.entry(place).or_insert_with(|| Tried {
             rule,

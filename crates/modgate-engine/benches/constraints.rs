@@ -1,0 +1,232 @@
+//! One review of a Pod against the public library: its 49 templates and the 75 constraints of its
+//! suites, all of them live.
+//!
+//! The library is not part of this repository; without it there is nothing to measure.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a bench may panic and say why it does nothing"
+)]
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use modgate_engine::{
+    Change, EngineConfig, Host, HostError, Lookup, OnError, PolicySource, Review, Snapshot,
+    constraint::{Arena, Inventory},
+};
+use modgate_value::{Clock, Value, yaml};
+
+fn main() {
+    if library().is_some() {
+        divan::main();
+    } else {
+        println!("the public library is not here; set MODGATE_CONFORMANCE");
+    }
+}
+
+/// The 75 constraints, and beside them some for other kinds.
+#[divan::bench(args = [0, 5000])]
+fn admit(bencher: divan::Bencher<'_, '_>, others: usize) {
+    run(bencher, others, &EngineConfig::default());
+}
+
+/// With the Rego of the templates that have both.
+#[divan::bench]
+fn admit_by_rego(bencher: divan::Bencher<'_, '_>) {
+    let mut config = EngineConfig::default();
+    config.templates.cel = false;
+    run(bencher, 0, &config);
+}
+
+/// The oracle, which looks at every constraint.
+#[divan::bench(args = [0, 5000])]
+fn admit_scanning(bencher: divan::Bencher<'_, '_>, others: usize) {
+    run(bencher, others, &EngineConfig { lookup: Lookup::Scan, ..EngineConfig::default() });
+}
+
+/// What the request costs without any policy.
+#[divan::bench]
+fn admit_without_policies(bencher: divan::Bencher<'_, '_>) {
+    let snapshot = Snapshot::new(EngineConfig::default());
+    let (review, inventory, mut arena) = (review(), Inventory::default(), Arena::new());
+    bencher.bench_local(|| snapshot.admit(&review, &inventory, &Cluster, &mut arena));
+}
+
+/// Everything from YAML values to a snapshot.
+#[divan::bench(sample_count = 10)]
+fn load(bencher: divan::Bencher<'_, '_>) {
+    let policies = policies();
+    bencher.bench(|| snapshot(&policies, 0, &EngineConfig::default()));
+}
+
+fn run(bencher: divan::Bencher<'_, '_>, others: usize, config: &EngineConfig) {
+    let snapshot = snapshot(&policies(), others, config);
+    let (review, inventory, mut arena) = (review(), Inventory::default(), Arena::new());
+    // A Pod that meets most of the library's demands, as most do, and fails some.
+    let found = snapshot.admit(&review, &inventory, &Cluster, &mut arena).findings;
+    assert!((10..60).contains(&found.len()), "{} findings", found.len());
+    bencher.bench_local(|| snapshot.admit(&review, &inventory, &Cluster, &mut arena));
+}
+
+fn library() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dir = env::var_os("MODGATE_CONFORMANCE")
+        .map_or_else(|| root.join("../shared/conformance"), PathBuf::from);
+    let library = dir.join("gatekeeper-library/library");
+    library.is_dir().then_some(library)
+}
+
+/// Templates, and one constraint for each test of a suite.
+fn policies() -> Vec<Value> {
+    let library = library().expect("the library");
+    let mut templates = BTreeMap::new();
+    let mut constraints = Vec::new();
+    for group in ["general", "pod-security-policy"] {
+        let folders = fs::read_dir(library.join(group)).expect("a folder");
+        let mut folders: Vec<PathBuf> =
+            folders.map(|entry| entry.expect("an entry").path()).collect();
+        folders.sort();
+        for folder in folders.iter().filter(|folder| folder.join("suite.yaml").is_file()) {
+            let suite = document(&folder.join("suite.yaml"));
+            for test in suite.get("tests").and_then(Value::as_array).into_iter().flatten() {
+                let read = |key: &str| {
+                    let file = test.get(key).and_then(Value::as_str).expect("a file");
+                    (folder.join(file), document(&folder.join(file)))
+                };
+                let (path, template) = read("template");
+                templates.insert(path, template);
+                let (_, constraint) = read("constraint");
+                constraints.push(renamed(&constraint, constraints.len()));
+            }
+        }
+    }
+    assert_eq!((templates.len(), constraints.len()), (49, 75));
+    templates.into_values().chain(constraints).collect()
+}
+
+/// `<name>-<number>`: some suites use one name for several constraints.
+fn renamed(constraint: &Value, number: usize) -> Value {
+    let mut members = constraint.as_object().expect("an object").clone();
+    let mut metadata =
+        constraint.get("metadata").and_then(Value::as_object).expect("metadata").clone();
+    let name = metadata.get("name").and_then(Value::as_str).expect("a name");
+    let name = format!("{name}-{number}");
+    metadata.insert("name", name.as_str().into());
+    members.insert("metadata", Value::from(metadata));
+    members.into()
+}
+
+fn snapshot(policies: &[Value], others: usize, config: &EngineConfig) -> Snapshot {
+    let mut changes: Vec<Change> = policies
+        .iter()
+        .map(|policy| Change::Upsert(PolicySource::of_object(policy.clone())))
+        .collect();
+    changes.extend((0..others).map(|number| {
+        let constraint = format!(
+            "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: K8sRequiredLabels, metadata: \
+             {{name: other-{number}}}, spec: {{match: {{kinds: [{{apiGroups: [example.com], kinds: \
+             [Kind{}]}}]}}, parameters: {{labels: [{{key: owner}}]}}}}}}",
+            number % 100
+        );
+        Change::Upsert(PolicySource::of_object(yaml::value(&constraint).expect("YAML")))
+    }));
+    let update = Snapshot::new(config.clone()).apply(changes, OnError::Unload);
+    assert!(!update.has_errors(), "{:?}", update.problems);
+    assert_eq!(update.snapshot.constraints().constraints().count(), 75 + others);
+    update.snapshot
+}
+
+fn review() -> Review {
+    let request = document_of(
+        r#"
+uid: 705ab4f5-6393-11e8-b7cc-42010a800002
+kind: {group: "", version: v1, kind: Pod}
+resource: {group: "", version: v1, resource: pods}
+requestKind: {group: "", version: v1, kind: Pod}
+requestResource: {group: "", version: v1, resource: pods}
+name: web-0
+namespace: default
+operation: CREATE
+userInfo: {username: jane, groups: [developers, "system:authenticated"]}
+dryRun: false
+object:
+  apiVersion: v1
+  kind: Pod
+  metadata:
+    name: web-0
+    namespace: default
+    labels: {app: web, owner: team.agilebank.demo}
+    annotations: {note: bench}
+  spec:
+    serviceAccountName: web
+    automountServiceAccountToken: false
+    securityContext: {runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000, seccompProfile: {type: RuntimeDefault}}
+    initContainers:
+    - name: prepare
+      image: registry.example.com/team/prepare:1.2.3
+      args: [--once]
+      resources: {limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 50m, memory: 32Mi}}
+      securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+    containers:
+    - name: web
+      image: registry.example.com/team/web:1.14.2
+      ports: [{containerPort: 8080, protocol: TCP}, {containerPort: 9090, protocol: TCP}]
+      env: [{name: MODE, value: production}, {name: REGION, value: north}, {name: LEVEL, value: info}]
+      livenessProbe: {httpGet: {path: /healthz, port: 8080}}
+      readinessProbe: {httpGet: {path: /readyz, port: 8080}}
+      resources: {limits: {cpu: 500m, memory: 512Mi}, requests: {cpu: 250m, memory: 256Mi}}
+      securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+      volumeMounts: [{name: data, mountPath: /data}, {name: config, mountPath: /config, readOnly: true}]
+    - name: proxy
+      image: registry.example.com/tools/proxy:v3
+      ports: [{containerPort: 15001, protocol: TCP}]
+      resources: {limits: {cpu: 200m, memory: 128Mi}, requests: {cpu: 100m, memory: 64Mi}}
+      securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+    volumes: [{name: data, emptyDir: {}}, {name: config, configMap: {name: web}}]
+options: {apiVersion: meta.k8s.io/v1, kind: CreateOptions}
+"#,
+    );
+    Review::from_request(&request).expect("a request")
+}
+
+fn document(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    document_of(&text)
+}
+
+fn document_of(text: &str) -> Value {
+    yaml::value(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+struct Cluster;
+
+struct Monotonic;
+
+impl Clock for Monotonic {
+    fn now(&self) -> Duration {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed()
+    }
+}
+
+impl Host for Cluster {
+    fn clock(&self) -> &dyn Clock {
+        &Monotonic
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        let labels = [("kubernetes.io/metadata.name", Value::from(name))];
+        let metadata = [("name", Value::from(name)), ("labels", labels.into_iter().collect())];
+        Ok([("metadata", metadata.into_iter().collect::<Value>())].into_iter().collect())
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        Err(HostError(format!("there is no node {name}")))
+    }
+}
