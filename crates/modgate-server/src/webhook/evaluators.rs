@@ -123,26 +123,27 @@ mod tests {
     /// Two evaluations with one turn: the second runs while the first waits.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_waits_gives_its_turn_back() {
-        let evaluators = Evaluators::new(1);
+        let evaluators = Arc::new(Evaluators::new(1));
         let patience = Duration::from_secs(20);
         let (ask, asked) = std::sync::mpsc::channel();
         let (answer, answered) = std::sync::mpsc::channel();
-        let first = evaluators.run(patience, move |turn| {
-            tokio::task::block_in_place(|| {
-                turn.pause(Instant::now() + patience, || {
-                    ask.send(()).expect("the second listens");
-                    answered.recv_timeout(patience).expect("the second answers")
+        let of_first = Arc::clone(&evaluators);
+        let first = tokio::spawn(async move {
+            let evaluate = move |turn: &Turn| {
+                tokio::task::block_in_place(|| {
+                    turn.pause(Instant::now() + patience, || {
+                        ask.send(()).expect("the second listens");
+                        answered.recv_timeout(patience).expect("the second answers")
+                    })
                 })
-            })
+            };
+            of_first.run(patience, evaluate).await
         });
-        let second = async {
-            let answer = answer;
-            let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(patience));
-            asked.await.expect("no panic").expect("the first asks");
-            evaluators.run(patience, |_| answer.send(7).expect("the first listens")).await
-        };
-        let (first, second) = tokio::join!(first, second);
-        assert_eq!((first, second), (Ok(7), Ok(())));
+        let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(patience));
+        asked.await.expect("no panic").expect("the first asks");
+        let second = evaluators.run(patience, |_| answer.send(7).expect("the first listens"));
+        assert_eq!(second.await, Ok(()));
+        assert_eq!(first.await.expect("no panic"), Ok(7));
         assert_eq!(evaluators.0.available_permits(), 1);
     }
 
