@@ -120,6 +120,14 @@ pub(crate) struct EngineArgs {
     /// What to do when an object's Namespace or Node cannot be found.
     #[arg(long, value_name = "POLICY", default_value = "allow")]
     missing_reference: MissingReferenceArg,
+    /// Resource, such as `pods`, that ModRules are asked about where they share a webhook with
+    /// Gatekeeper's mutators, `*` for all; repeat for more [default: those of KubeMod's webhook]
+    #[arg(long, value_name = "RESOURCE")]
+    modrule_resource: Vec<String>,
+    /// Patch what workloads expand to with ModRules, too. Gatekeeper's verdicts know nothing of
+    /// them.
+    #[arg(long)]
+    expand_modrules: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -138,6 +146,11 @@ impl EngineArgs {
             config.cluster_rules_namespaces =
                 self.cluster_modrules_namespace.iter().map(|name| name.as_str().into()).collect();
         }
+        if !self.modrule_resource.is_empty() {
+            let resources = self.modrule_resource.iter().map(|name| name.as_str().into());
+            config.modrule_resources = Some(resources.collect());
+        }
+        config.expand_modrules = self.expand_modrules;
         config.missing_reference = match self.missing_reference {
             MissingReferenceArg::Allow => MissingReference::Allow,
             MissingReferenceArg::Deny => MissingReference::Deny,

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 let rules = Value::from_json(&serde_json::to_vec(&rules)?)?;
                 members.insert("rules", rules);
                 let rest = Value::from_json(&serde_json::to_vec(&rest)?)?;
-                for stage in ["mutators", "resultants"] {
+                for stage in ["mutators", "resultants", "expandsWithModrules"] {
                     members.insert(stage, rest.get(stage).cloned().unwrap_or_default());
                 }
                 results.push(Value::from(members));

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use modgate_engine::{
-    Plan, PlannedConstraint, PlannedResultant, Stage,
+    Plan, PlannedConstraint, Stage,
     explain::{Outcome, RuleTrace},
     gatekeeper::Installation,
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
@@ -121,7 +121,7 @@ pub(crate) fn explain(
         printer.mutators(&plan.mutators)?;
     }
     if !plan.resultants.steps.is_empty() || plan.resultants.fails {
-        printer.resultants(&plan.resultants)?;
+        printer.resultants(plan)?;
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ impl<W: Write> Printer<'_, W> {
         if plan.modrules.fails {
             return Ok(());
         }
-        self.resultants(&plan.resultants)?;
+        self.resultants(plan)?;
         if plan.resultants.fails {
             return Ok(());
         }
@@ -264,9 +264,13 @@ impl<W: Write> Printer<'_, W> {
         Ok(())
     }
 
-    fn resultants(&mut self, stage: &Stage<PlannedResultant>) -> Result<()> {
-        self.heading("expands to", stage)?;
-        for resultant in &stage.steps {
+    fn resultants(&mut self, plan: &Plan) -> Result<()> {
+        let heading = match plan.expands_with_modrules {
+            true => "expands, patched by ModRules, to",
+            false => "expands to",
+        };
+        self.heading(heading, &plan.resultants)?;
+        for resultant in &plan.resultants.steps {
             let action = match resultant.enforcement_action {
                 Some(action) => format!(", violations {}", action.as_str()),
                 None => String::new(),
