@@ -136,6 +136,17 @@ impl Setup {
         review.get("response").expect("a response").clone()
     }
 
+    /// Whether a scrape has all of these lines.
+    async fn measures(&self, lines: &[&str]) -> bool {
+        let url = format!("https://localhost:{}/metrics", self.server.port());
+        let outgoing = Outgoing::get(url.parse().expect("url"));
+        let bounds =
+            Bounds { deadline: Instant::now() + Duration::from_secs(30), body_bytes: 1 << 20 };
+        let incoming = self.client.exchange(outgoing, bounds).await.expect("metrics");
+        let text = String::from_utf8_lossy(&incoming.body).into_owned();
+        lines.iter().all(|line| text.lines().any(|found| found == *line))
+    }
+
     /// What `/v1/admit` says; empty when it allows.
     async fn admit(&self, images: &[&str]) -> String {
         message(&self.ask("/v1/admit", images).await)
@@ -172,6 +183,22 @@ async fn constraints_ask_providers() {
     write(setup.folder.path(), "provider.json", "{");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(setup.admit(&["fresh"]).await, "");
+    let good =
+        ["gatekeeper_provider_error_count_total 0", r#"gatekeeper_providers{status="active"} 1"#];
+    assert!(setup.measures(&good).await);
+    let insecure = object("images", "http://localhost/", 5, "");
+    write(setup.folder.path(), "provider.json", &insecure.to_json());
+    let bad =
+        ["gatekeeper_provider_error_count_total 1", r#"gatekeeper_providers{status="error"} 1"#];
+    let mut counted = false;
+    for _ in 0..200 {
+        counted = setup.measures(&bad).await;
+        if counted {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(counted);
     fs::remove_file(setup.folder.path().join("provider.json")).expect("remove");
     let unknown = "[known-images] key is not found in provider cache";
     let mut last = String::new();

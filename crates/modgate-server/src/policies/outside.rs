@@ -12,10 +12,11 @@ use std::{
 };
 
 use modgate_engine::{
+    provider::{self, ExternalData, Responses, Unanswered, external_data},
     rego::builtins,
     template::{self, Refused},
 };
-use modgate_value::Clock;
+use modgate_value::{Clock, Str, Value};
 use rustls::crypto::ring;
 
 /// This machine.
@@ -87,6 +88,22 @@ impl builtins::Host for Outside {
         template::Host::random_bytes(self, &mut bytes).ok()?;
         Some(u64::from_le_bytes(bytes))
     }
+
+    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
+        (name == provider::FUNCTION).then(|| external_data(args, &Unasked))
+    }
+}
+
+/// Says that no provider is asked, so that a policy that looks at `system_error` does not take
+/// silence for consent.
+struct Unasked;
+
+impl ExternalData for Unasked {
+    fn query(&self, provider: &str, _: &[Str]) -> Result<Responses, Unanswered> {
+        Err(Unanswered::refused(format!(
+            "provider {provider} is not asked: only `modgate serve` asks providers"
+        )))
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +119,18 @@ mod tests {
             Outside.random_bytes(each).expect("randomness");
         }
         assert_ne!(bytes[0], bytes[1]);
+    }
+
+    #[test]
+    fn no_provider_is_asked() {
+        let keys: Value = vec![Value::from("k")].into();
+        let question = [("provider", "p".into()), ("keys", keys)].into_iter().collect();
+        let answer = builtins::Host::call(&Outside, "external_data", &[question]);
+        assert_eq!(
+            answer.expect("granted").expect("an object").get("system_error"),
+            Some(&"provider p is not asked: only `modgate serve` asks providers".into())
+        );
+        assert_eq!(builtins::Host::call(&Outside, "http.send", &[]), None);
     }
 
     #[test]

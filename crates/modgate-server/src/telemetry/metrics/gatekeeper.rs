@@ -1,6 +1,10 @@
 //! Gatekeeper's own metrics (spec `gatekeeper-validation`, 9.7): names, labels and buckets are its.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use modgate_engine::{
     PolicyId, Snapshot,
@@ -31,6 +35,7 @@ mod name {
     pub(super) const CONFLICTING: &str = "gatekeeper_mutator_conflicting_count";
     pub(super) const EXPANSION_TEMPLATES: &str = "gatekeeper_expansion_templates";
     pub(super) const PROVIDERS: &str = "gatekeeper_providers";
+    pub(super) const PROVIDER_ERRORS: &str = "gatekeeper_provider_error_count";
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -84,6 +89,9 @@ pub(super) struct GatekeeperMetrics {
     conflicting: Gauge,
     expansion_templates: Family<StatusLabel, Gauge>,
     providers: Family<StatusLabel, Gauge>,
+    provider_errors: Counter,
+    /// As they were last time, to count those that broke since.
+    broken_providers: Mutex<BTreeSet<PolicyId>>,
 }
 
 /// Passes until nothing changed any more.
@@ -103,6 +111,8 @@ impl GatekeeperMetrics {
             conflicting: Gauge::default(),
             expansion_templates: Family::default(),
             providers: Family::default(),
+            provider_errors: Counter::default(),
+            broken_providers: Mutex::default(),
         };
         registry.register(
             name::REQUESTS,
@@ -151,6 +161,11 @@ impl GatekeeperMetrics {
             metrics.expansion_templates.clone(),
         );
         registry.register(name::PROVIDERS, "Providers by status", metrics.providers.clone());
+        registry.register(
+            name::PROVIDER_ERRORS,
+            "Versions of Providers that could not be loaded",
+            metrics.provider_errors.clone(),
+        );
         metrics
     }
 
@@ -221,6 +236,12 @@ impl GatekeeperMetrics {
                 set(&family.get_or_create(&StatusLabel { status: Fixed(status) }), count);
             }
         }
+        let is_provider = |id: &&PolicyId| id.group == externaldata::GROUP;
+        let broken_providers: BTreeSet<PolicyId> =
+            broken.iter().filter(is_provider).cloned().collect();
+        let mut before = self.broken_providers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.provider_errors.inc_by(broken_providers.difference(&before).count() as u64);
+        *before = broken_providers;
         let known = EnforcementAction::ALL.map(EnforcementAction::as_str);
         for action in known.into_iter().chain([UNRECOGNIZED]) {
             let active = store.constraints().filter(|constraint| {
