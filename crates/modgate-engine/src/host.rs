@@ -1,8 +1,10 @@
 //! What the engine needs from outside.
 
+use std::time::Duration;
+
 use modgate_rego::builtins;
 use modgate_template as template;
-use modgate_value::{Clock, Value};
+use modgate_value::{Budget, Clock, Limits, Value};
 
 use crate::mutation::{NoProviders, Providers};
 
@@ -37,10 +39,21 @@ pub trait Host {
         &builtins::Isolated
     }
 
+    /// How long whoever asks will still wait for the answer; `None` when that is not known.
+    fn time_left(&self) -> Option<Duration> {
+        None
+    }
+
     /// Where mutators get external data; by default none can be asked.
     fn providers(&self) -> &dyn Providers {
         &NoProviders
     }
+}
+
+/// A budget that ends in time for the answer (EV-50).
+pub(crate) fn budget(limits: Limits, host: &dyn Host) -> Budget<'_> {
+    let time = host.time_left().map_or(limits.time, |left| left.min(limits.time));
+    Budget::new(Limits { time, ..limits }, host.clock())
 }
 
 /// Why the host could not answer.

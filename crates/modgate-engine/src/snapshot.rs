@@ -7,7 +7,7 @@ mod plan;
 use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::constraints::EnforcementPoint;
-use modgate_value::{Budget, Str, Value};
+use modgate_value::{Str, Value};
 
 pub use self::{
     expanded::Expansion,
@@ -21,6 +21,7 @@ use crate::{
     },
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
+    host::budget,
     modrule,
     mutation::MutationSystem,
     provider::CompiledProvider,
@@ -207,7 +208,7 @@ impl Snapshot {
     ) -> Result<Vec<ConstraintTrace>, String> {
         let namespace = namespace_of(review, host)?;
         let admission = admission_of(review, namespace.as_ref())?;
-        let budget = Budget::new(self.config.review_limits, host.clock());
+        let budget = budget(self.config.review_limits, host);
         let evaluation = Evaluation {
             point: EnforcementPoint::Webhook,
             world: World { inventory, host: host.policies() },
@@ -227,7 +228,7 @@ impl Snapshot {
         host: &dyn Host,
         arena: &mut Arena,
     ) -> Vec<Finding> {
-        let budget = Budget::new(self.config.review_limits, host.clock());
+        let budget = budget(self.config.review_limits, host);
         let evaluation = Evaluation {
             point,
             world: World { inventory, host: host.policies() },

@@ -364,6 +364,30 @@ async fn a_spent_budget_is_a_violation() {
 }
 
 #[tokio::test]
+async fn an_evaluation_ends_before_the_api_server_stops_waiting() {
+    let endless = TEMPLATE.replace("numbers.range(1, 100000)[_] == 100000", "endless(0)").replace(
+        "package foo\n",
+        "package foo\n      endless(x) { numbers.range(1, 100000)[i]; numbers.range(1, 100000)[j]; i \
+         + j < x }\n",
+    );
+    let engine = EngineConfig {
+        constraint_limits: Limits::UNLIMITED,
+        review_limits: Limits { time: Duration::from_secs(60), ..Limits::UNLIMITED },
+        ..EngineConfig::default()
+    };
+    let mut server = Server::new(engine, GatekeeperConfig::default());
+    let mut resources = policies();
+    resources[0] = yaml::value(&endless).expect("a template");
+    let problems = server.load(&resources);
+    assert!(problems.is_empty(), "{problems:?}");
+    let started = std::time::Instant::now();
+    let response = server.ask("/v1/admit?timeout=1s", &pod()).await;
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let message = response.path(&["status", "message"]).and_then(Value::as_str).expect("a message");
+    assert!(message.contains("eval_cancel_error"), "EV-50: {message}");
+}
+
+#[tokio::test]
 async fn deletions_of_policies_are_never_refused() {
     let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
     let broken = "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Gone, metadata: {name: c}}";

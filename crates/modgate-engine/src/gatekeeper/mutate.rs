@@ -6,6 +6,7 @@ use modgate_value::{Budget, Object, Value};
 use super::{Installation, is_core_namespace, kind_of, resources::GROUPS, subject_namespace};
 use crate::{
     Host, Review, Snapshot,
+    host::budget,
     jsonpatch::{self, PatchOperation},
     matching::Source,
     mutation::{Mutated, MutationExplanation, MutationRequest},
@@ -86,7 +87,7 @@ pub fn mutate(
         Ok(prepared) => prepared,
         Err(answer) => return *answer,
     };
-    let budget = Budget::new(snapshot.config().mutation_limits, host.clock());
+    let budget = budget(snapshot.config().mutation_limits, host);
     let run_id = || run_id(host);
     let request = prepared.request(review, snapshot, host, &budget, &run_id);
     match snapshot.mutators().mutate(&request) {
@@ -106,7 +107,7 @@ pub fn explain_mutation(
         Ok(prepared) => prepared,
         Err(answer) => return (*answer, None),
     };
-    let budget = Budget::new(snapshot.config().mutation_limits, host.clock());
+    let budget = budget(snapshot.config().mutation_limits, host);
     let run_id = || run_id(host);
     let request = prepared.request(review, snapshot, host, &budget, &run_id);
     let explanation = snapshot.mutators().explain(&request);

@@ -2,7 +2,7 @@
 //! 5.6 and 5.7).
 
 use modgate_api::{constraints::EnforcementPoint, meta::Operation};
-use modgate_value::{Budget, Value};
+use modgate_value::Value;
 
 use super::Snapshot;
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     constraint::{Admission, Arena, Finding, Inventory},
     expansion::{Afterwards, ExpansionError, ExpansionRequest, Manner, Resultant},
     gatekeeper::{run_id, with_namespace},
+    host::budget,
     matching::Source,
     modrule,
 };
@@ -65,7 +66,7 @@ impl Snapshot {
         if !config.expansion || self.expansions.is_empty() {
             return Ok(Vec::new());
         }
-        let budget = Budget::new(config.expansion_limits, host.clock());
+        let budget = budget(config.expansion_limits, host);
         let by_modrules = |resultant: &Value| {
             let review =
                 Review::of_object(resultant.clone(), Operation::Create, &config.default_namespace);

@@ -1,5 +1,7 @@
 //! The world as one review sees it, external data included.
 
+use std::time::{Duration, Instant};
+
 use modgate_engine::{
     Host, HostError, mutation,
     provider::{FUNCTION, external_data},
@@ -10,18 +12,29 @@ use modgate_value::{Budget, Clock, Value};
 
 use super::Asking;
 
+/// What it takes to write an answer and send it.
+const TO_ANSWER: Duration = Duration::from_millis(50);
+
 /// What `inner` knows, with external data and a clock that does not count the time spent on waiting
 /// for it.
 pub struct WithProviders<'h> {
     inner: &'h dyn Host,
     /// `None` when external data is off.
     asking: Option<Asking<'h>>,
+    /// When whoever asks stops waiting.
+    deadline: Option<Instant>,
 }
 
 impl<'h> WithProviders<'h> {
     /// A host for one review.
     pub fn new(inner: &'h dyn Host, asking: Option<Asking<'h>>) -> Self {
-        Self { inner, asking }
+        Self { inner, asking, deadline: None }
+    }
+
+    /// Ends evaluation in time for an answer at `deadline`.
+    #[must_use]
+    pub fn until(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
     }
 }
 
@@ -31,6 +44,11 @@ impl Host for WithProviders<'_> {
             Some(asking) => asking,
             None => self.inner.clock(),
         }
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        let left = self.deadline?.saturating_duration_since(Instant::now());
+        Some(left.saturating_sub(TO_ANSWER))
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {

@@ -129,7 +129,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
             let started = Instant::now();
             let providers = app.current.providers();
             let asking = providers.map(|all| all.asking(deadline).pausing(turn));
-            let host = WithProviders::new(&world.objects, asking);
+            let host = WithProviders::new(&world.objects, asking).until(deadline.into_std());
             let answer = evaluate(app, webhook, &world, &host, &body, &mut head);
             app.metrics.evaluated(webhook, started.elapsed());
             answer
