@@ -24,7 +24,6 @@ mod trace;
 pub mod vap;
 mod verdict;
 
-pub(crate) use self::trace::explain;
 pub use self::{
     action::Enforcement,
     admission::{Admission, AdmissionError},
@@ -36,6 +35,9 @@ pub use self::{
     inventory::{Inventory, InventoryError},
     store::{ConstraintKey, Inserted, Store},
     template::{CompiledTemplate, TemplateError, TemplateOptions, TemplateProblem},
-    trace::{ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace},
+    trace::{
+        ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace, explain,
+        explain_one,
+    },
     verdict::Verdict,
 };

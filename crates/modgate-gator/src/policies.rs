@@ -1,6 +1,6 @@
 //! Templates, constraints and referential data, and reviews by them (7.4, 7.6).
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Instant};
 
 use modgate_api::{
     constraints::{self, EnforcementAction, EnforcementPoint},
@@ -11,8 +11,9 @@ use modgate_engine::{
     PolicySource,
     constraint::{
         Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintKey, ConstraintOptions,
-        Evaluation, Finding, Inserted, Inventory, InventoryError, Store, TemplateError,
-        TemplateOptions, World, review,
+        ConstraintTrace, Driver, Evaluation, ExpressionResult, ExpressionTrace, Finding, Inserted,
+        Inventory, InventoryError, Store, TemplateError, TemplateOptions, World, explain_one,
+        review,
     },
 };
 use modgate_value::{Budget, Limits, Object, Str, Value};
@@ -102,12 +103,30 @@ pub(crate) struct Outcome {
 pub(crate) struct Session {
     pub(crate) arena: Arena,
     pub(crate) outside: Outside,
+    /// Whether to say how each result came about, and what has been said so far.
+    tracing: bool,
+    traced: String,
 }
 
-/// How long the constraints of one kind took.
+impl Session {
+    /// A session that tells how results come about, or not.
+    pub(crate) fn new(tracing: bool) -> Self {
+        Self { tracing, ..Self::default() }
+    }
+
+    /// Every trace since the last time; `None` if there is none.
+    pub(crate) fn take_traced(&mut self) -> Option<String> {
+        Some(std::mem::take(&mut self.traced)).filter(|traced| !traced.is_empty())
+    }
+}
+
+/// How long a policy took: Rego for all constraints of a kind, CEL for each of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Timing {
+    pub(crate) engine: &'static str,
     pub(crate) kind: Str,
+    /// The constraint's name, with CEL.
+    pub(crate) constraint: Option<Str>,
     pub(crate) nanoseconds: u128,
     pub(crate) constraints: usize,
     /// `Implied by`, for resultants.
@@ -192,34 +211,59 @@ impl Policies {
         self.ask(candidates, admission, session)
     }
 
-    /// As [`review`](Self::review), timing each kind of constraint on its own.
+    /// As [`review`](Self::review), timing each policy on its own.
     pub(crate) fn timed_review(
         &self,
         admission: &Admission,
         session: &mut Session,
     ) -> (Vec<Outcome>, Vec<Timing>) {
-        let mut groups: BTreeMap<&Str, Vec<&CompiledConstraint>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&Str, Option<&Str>), Vec<&CompiledConstraint>> = BTreeMap::new();
         for constraint in self.store.candidates(admission) {
             let applies = constraint.enforcement().at(EnforcementPoint::Gator).is_some()
                 && constraint.matches(admission, &self.inventory) != Ok(false);
             if applies {
-                groups.entry(constraint.kind()).or_default().push(constraint);
+                let is_rego = matches!(constraint.template().driver(), Driver::Rego(_));
+                let name = (!is_rego).then(|| constraint.name());
+                groups.entry((constraint.kind(), name)).or_default().push(constraint);
             }
         }
         let mut outcomes = Vec::new();
         let mut timings = Vec::new();
-        for (kind, constraints) in groups {
+        for ((kind, name), constraints) in groups {
             let count = constraints.len();
+            let engine = constraints.first().map(|first| first.template().driver().engine());
             let start = Instant::now();
             outcomes.extend(self.ask(constraints, admission, session));
             timings.push(Timing {
+                engine: engine.unwrap_or_default(),
                 kind: kind.clone(),
+                constraint: name.cloned(),
                 nanoseconds: start.elapsed().as_nanos(),
                 constraints: count,
                 template: None,
             });
         }
         (outcomes, timings)
+    }
+
+    /// How a constraint comes to its result; `None` where it is not about the object.
+    fn trace(&self, constraint: &CompiledConstraint, admission: &Admission) -> Option<String> {
+        if constraint.matches(admission, &self.inventory) != Ok(true) {
+            return None;
+        }
+        let budget = Budget::new(Limits::UNLIMITED, &WallClock);
+        // What is printed meanwhile is printed by the review, too.
+        let outside = Outside::default();
+        let evaluation = Evaluation {
+            point: EnforcementPoint::Gator,
+            world: World { inventory: &self.inventory, host: &outside },
+            budget: &budget,
+            limits: POLICY,
+        };
+        let trace = explain_one(&self.store, constraint, admission, evaluation, &mut Arena::new());
+        let notes = outside.take_notes().unwrap_or_default();
+        let notes: String = notes.lines().map(|note| format!("  note: {note}\n")).collect();
+        Some(format!("{}{notes}", trace_text(&trace)))
     }
 
     fn ask(
@@ -235,6 +279,15 @@ impl Policies {
             budget: &budget,
             limits: POLICY,
         };
+        let mut traces = BTreeMap::new();
+        if session.tracing {
+            for constraint in &constraints {
+                if let Some(text) = self.trace(constraint, admission) {
+                    session.traced.push_str(&text);
+                    traces.insert((constraint.kind().clone(), constraint.name().clone()), text);
+                }
+            }
+        }
         let findings = review(constraints, admission, evaluation, &mut session.arena);
         let outcome = |finding: Finding| {
             // Only then is it worth asking again whether it was the match block.
@@ -244,10 +297,40 @@ impl Policies {
                 let constraint = self.store.constraint(&key);
                 constraint.is_some_and(|it| it.matches(admission, &self.inventory).is_err())
             };
-            Outcome { finding, is_match_error, trace: None }
+            let trace = traces.get(&(finding.kind.clone(), finding.constraint.clone())).cloned();
+            Outcome { finding, is_match_error, trace }
         };
         findings.into_iter().map(outcome).collect()
     }
+}
+
+/// How a constraint came to its result, a line for each expression of its policy that was tried.
+fn trace_text(trace: &ConstraintTrace) -> String {
+    let mut out = format!("{} {} ({})\n", trace.policy.kind, trace.policy.name, trace.engine);
+    for expression in &trace.expressions {
+        let ExpressionTrace { rule, module, text, result, values, .. } = expression;
+        let result = match result {
+            ExpressionResult::Held => "held".to_owned(),
+            ExpressionResult::Failed => "failed".to_owned(),
+            ExpressionResult::Mixed(held, failed) => format!("held {held}, failed {failed} times"),
+            ExpressionResult::Value(value) => value.clone(),
+            ExpressionResult::Error(error) => format!("error: {error}"),
+            _ => String::new(),
+        };
+        let place = if module.is_empty() { String::new() } else { format!("{module} ") };
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = write!(out, "  {place}{rule}: {text}: {result}");
+        let values: Vec<String> =
+            values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        if !values.is_empty() {
+            let _ = write!(out, " ({})", values.join(", "));
+        }
+        out.push('\n');
+    }
+    if trace.omitted > 0 {
+        let _ = writeln!(out, "  and {} more", trace.omitted);
+    }
+    out
 }
 
 /// How the engine's message of an undecided match block begins.

@@ -38,7 +38,8 @@ pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
     let policies = Policies::load(objects.iter().copied(), &settings).map_err(failed)?;
     let expander = Expander::of(objects.iter().copied())
         .map_err(|error| failed(format!("error creating expander: {error}")))?;
-    let reviewed = parallel(objects.len(), Session::default, |index, session| {
+    let session = || Session::new(args.trace);
+    let reviewed = parallel(objects.len(), session, |index, session| {
         let object = objects.get(index).copied().unwrap_or(&Value::Null);
         review(object, &policies, &expander, args.stats, session)
     });
@@ -52,9 +53,6 @@ pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
         printed.push_str(&reviewed.printed);
     }
     results.sort_by(|a, b| order(a).cmp(&order(b)));
-    if !args.trace {
-        results.iter_mut().for_each(|result| result.outcome.trace = None);
-    }
     let is_denied = results.iter().any(|result| denies(&result.outcome));
     if args.deny_only {
         results.retain(|result| denies(&result.outcome));
@@ -117,9 +115,7 @@ impl Reviewed {
         } else {
             policies.review(admission, session)
         };
-        let notes = session.outside.take_notes();
         for outcome in &mut outcomes {
-            outcome.trace.clone_from(&notes);
             if let Some(resultant) = resultant {
                 imply(outcome, resultant);
             }

@@ -104,15 +104,20 @@ fn text(results: &[TestResult<'_>], timings: Option<&[Timing]>) -> String {
         }
     }
     for timing in timings.unwrap_or_default() {
-        let implied = timing.template.as_ref().map(|name| format!(", implied by {name}"));
-        let _ = writeln!(
-            out,
-            "stats: template {}: templateRunTimeNS={}, constraintCount={}{}",
-            timing.kind,
-            timing.nanoseconds,
-            timing.constraints,
-            implied.unwrap_or_default()
-        );
+        let Timing { engine, kind, constraint, nanoseconds, constraints, template } = timing;
+        let implied = template.as_ref().map(|name| format!(", implied by {name}"));
+        let implied = implied.unwrap_or_default();
+        let _ = match constraint {
+            Some(name) => writeln!(
+                out,
+                "stats: {engine} constraint {kind}/{name}: runTimeNS={nanoseconds}{implied}"
+            ),
+            None => writeln!(
+                out,
+                "stats: {engine} template {kind}: templateRunTimeNS={nanoseconds}, \
+                 constraintCount={constraints}{implied}"
+            ),
+        };
     }
     out
 }
@@ -184,32 +189,46 @@ fn yaml(result: &TestResult<'_>, policies: &Policies) -> Node {
 }
 
 fn stats(timing: &Timing, stats_for: &str) -> Node {
-    let number = |number: i64| Node::Value(Value::from(number));
-    let engine = || Node::map([("type", Node::text("engine")), ("value", Node::text("Rego"))]);
-    let stat = |name: &str, value: i64| {
-        Node::map([("name", Node::text(name)), ("value", number(value)), ("source", engine())])
+    let number = |number: u128| Node::Value(Value::from(i64::try_from(number).unwrap_or(i64::MAX)));
+    let engine =
+        || Node::map([("type", Node::text("engine")), ("value", Node::text(timing.engine))]);
+    let stat = |name: &str, value: Node| {
+        Node::map([("name", Node::text(name)), ("value", value), ("source", engine())])
     };
     let label = |name: &str, value: Node| Node::map([("name", Node::text(name)), ("value", value)]);
-    let nanoseconds = i64::try_from(timing.nanoseconds).unwrap_or(i64::MAX);
-    let constraints = i64::try_from(timing.constraints).unwrap_or(i64::MAX);
-    let mut labels = vec![
-        label("TracingEnabled", Node::Value(false.into())),
-        label("PrintEnabled", Node::Value(true.into())),
-        label("target", Node::text(templates::TARGET)),
-    ];
+    let target = label("target", Node::text(templates::TARGET));
+    let nanoseconds = number(timing.nanoseconds);
+    let (scope, subject, stats, mut labels) = match &timing.constraint {
+        Some(name) => (
+            "constraint",
+            format!("{}/{name}", timing.kind),
+            vec![stat("runTimeNS", nanoseconds)],
+            vec![target],
+        ),
+        None => {
+            let constraints = u128::try_from(timing.constraints).unwrap_or(u128::MAX);
+            (
+                "template",
+                timing.kind.to_string(),
+                vec![
+                    stat("templateRunTimeNS", nanoseconds),
+                    stat("constraintCount", number(constraints)),
+                ],
+                vec![
+                    label("TracingEnabled", Node::Value(false.into())),
+                    label("PrintEnabled", Node::Value(false.into())),
+                    target,
+                ],
+            )
+        }
+    };
     if let Some(template) = &timing.template {
         labels.push(label("Implied by", Node::text(template.clone())));
     }
     Node::map([
-        ("scope", Node::text("template")),
-        (stats_for, Node::text(timing.kind.clone())),
-        (
-            "stats",
-            Node::List(vec![
-                stat("templateRunTimeNS", nanoseconds),
-                stat("constraintCount", constraints),
-            ]),
-        ),
+        ("scope", Node::text(scope)),
+        (stats_for, Node::text(subject)),
+        ("stats", Node::List(stats)),
         ("labels", Node::List(labels)),
     ])
 }

@@ -44,11 +44,15 @@ pub(super) fn run(
         .filter(|suite| !suite.suite.skip)
         .flat_map(|suite| suite.suite.tests.iter().map(move |test| (suite, test)))
         .collect();
-    let mut results = parallel(tests.len(), Session::default, |index, session| {
-        let (suite, test) = tests.get(index)?;
-        let runner = Runner { files: &files, filter, folder: folder(&suite.absolute_path), trace };
-        Some(runner.test(test, session))
-    })
+    let mut results = parallel(
+        tests.len(),
+        || Session::new(trace),
+        |index, session| {
+            let (suite, test) = tests.get(index)?;
+            let runner = Runner { files: &files, filter, folder: folder(&suite.absolute_path) };
+            Some(runner.test(test, session))
+        },
+    )
     .into_iter()
     .flatten();
     suites
@@ -75,7 +79,6 @@ struct Runner<'r> {
     filter: &'r Filter,
     /// The folder of the suite.
     folder: &'r str,
-    trace: bool,
 }
 
 impl Runner<'_> {
@@ -108,7 +111,7 @@ impl Runner<'_> {
                     error: ran.err(),
                     skipped: false,
                     runtime: start.elapsed(),
-                    trace: session.outside.take_notes().filter(|_| self.trace),
+                    trace: session.take_traced(),
                     print: session.outside.take_printed(),
                 }
             })
