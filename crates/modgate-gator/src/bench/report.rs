@@ -5,6 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use modgate_value::{Number, Value, gotime};
 
 use super::{
+    args::Engine,
     measure::{Figures, Stat},
     table::align,
 };
@@ -150,7 +151,7 @@ pub(super) fn printed(figures: &[Figures]) -> Node {
             Node::map([
                 ("name", Node::text(name)),
                 ("value", Node::Value(value.into())),
-                ("source", Node::text("engine/Rego")),
+                ("source", Node::text(format!("engine/{}", source(figures)))),
             ])
         };
         members.extend(stats(figures, &stat));
@@ -171,7 +172,7 @@ pub(super) fn saved(figures: &[Figures]) -> Node {
             members.push(("memoryStats", Node::map(memory)));
         }
         let stat = |name: &str, value: i64| {
-            let source = [("type", Node::text("engine")), ("value", Node::text("Rego"))];
+            let source = [("type", Node::text("engine")), ("value", Node::text(source(figures)))];
             Node::map([
                 ("name", Node::text(name)),
                 ("value", Node::Value(value.into())),
@@ -267,6 +268,14 @@ fn int(number: u64) -> Node {
 
 fn upper(engine: &str) -> String {
     engine.to_ascii_uppercase()
+}
+
+/// What statistics call the engine: as templates do.
+fn source(figures: &Figures) -> &'static str {
+    match figures.engine {
+        "cel" => Engine::Cel.in_templates(),
+        _ => Engine::Rego.in_templates(),
+    }
 }
 
 /// Member, name in tables, nanoseconds.
