@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result};
 use modgate_engine::{
     Position,
+    constraint::{Arena, ConstraintOutcome, ConstraintTrace},
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
     gatekeeper::Installation,
 };
@@ -12,9 +13,10 @@ use modgate_value::Value;
 
 use crate::{
     args::{ExplainArgs, TextOrJson},
+    constraints,
     exit::Exit,
     inputs, plan,
-    review::{headline, print_json, result},
+    review::{Judged, headline, judge, print_json, result},
     terminal::{Terminal, Tone, printable},
 };
 
@@ -33,15 +35,25 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     }
     let mut out = io::stdout().lock();
     let mut results = Vec::new();
+    let mut arena = Arena::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
-        let explanation = inputs.world.snapshot.explain(&subject.review, &inputs.world.objects);
+        let world = &inputs.world;
+        let Judged { mutated, decision, findings } = judge(world, &subject.review, &mut arena);
+        let explanation = world.snapshot.explain(&mutated, &world.objects);
+        let last = mutated.with_object(explanation.decision.object.clone());
+        let constraints = world
+            .snapshot
+            .explain_constraints(&last, &world.inventory, &world.objects, &mut arena)
+            .map_err(|error| terminal.error(&format!("{}: {error}", subject.title())))
+            .unwrap_or_default();
+        let constraints: Vec<&ConstraintTrace> =
+            constraints.iter().filter(|trace| is_constraint_shown(trace, args)).collect();
         let rest = inputs.world.snapshot.plan(
             &subject.review,
             &Installation::default(),
             &inputs.world.inventory,
             &inputs.world.objects,
         );
-        let decision = &explanation.decision;
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }
@@ -52,11 +64,16 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 if index > 0 {
                     writeln!(out)?;
                 }
-                headline(&mut out, subject, decision, terminal)?;
+                headline(&mut out, subject, &decision, terminal)?;
                 for rule in &rules {
                     explain_rule(&mut out, rule, terminal)?;
                 }
-                let hidden = explanation.rules.len() - rules.len();
+                for trace in &constraints {
+                    constraints::explain(&mut out, trace, terminal)?;
+                }
+                let all =
+                    explanation.rules.len() + world.snapshot.constraints().constraints().count();
+                let hidden = all.saturating_sub(rules.len() + constraints.len());
                 if args.rule.is_empty() {
                     plan::explain(&mut out, &rest, args.all, terminal)?;
                 }
@@ -68,12 +85,15 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 }
             }
             TextOrJson::Json => {
-                let mut members = result(subject, decision)
+                let mut members = result(subject, &decision)
                     .as_object()
                     .cloned()
                     .context("a result is an object")?;
                 let rules = Value::from_json(&serde_json::to_vec(&rules)?)?;
                 members.insert("rules", rules);
+                members.insert("violations", constraints::to_value(&findings));
+                let traces = Value::from_json(&serde_json::to_vec(&constraints)?)?;
+                members.insert("constraints", traces);
                 let rest = Value::from_json(&serde_json::to_vec(&rest)?)?;
                 for stage in ["mutators", "resultants", "expandsWithModrules"] {
                     members.insert(stage, rest.get(stage).cloned().unwrap_or_default());
@@ -102,6 +122,15 @@ fn is_shown(rule: &RuleTrace, args: &ExplainArgs) -> bool {
         return args.all || !matches!(rule.outcome, Outcome::NotCandidate(_));
     }
     args.rule.iter().any(|name| is_named(name, &rule.policy.namespace, &rule.policy.name))
+}
+
+/// Constraints asked for by name; otherwise those whose match block is about the object, or all.
+fn is_constraint_shown(trace: &ConstraintTrace, args: &ExplainArgs) -> bool {
+    if args.rule.is_empty() {
+        let ConstraintOutcome::Excluded(_) = trace.outcome else { return true };
+        return args.all;
+    }
+    args.rule.iter().any(|name| is_named(name, "", &trace.policy.name))
 }
 
 fn explain_rule(out: &mut impl Write, rule: &RuleTrace, terminal: &Terminal) -> Result<()> {

@@ -1,9 +1,16 @@
-//! `modgate review`: what policies do to objects.
+//! `modgate review`: what policies do to objects, in the order the API server asks: Gatekeeper's
+//! mutators, ModRules, constraints.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
-use modgate_engine::{Decision, jsonpatch};
+use modgate_engine::{
+    Decision, Review,
+    constraint::{Arena, Finding},
+    gatekeeper::{self, Installation},
+    jsonpatch,
+};
+use modgate_server::World;
 use modgate_value::{
     Value,
     json::{self, Escape},
@@ -13,6 +20,7 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::{
     args::{ReviewArgs, ReviewOutput},
+    constraints,
     exit::Exit,
     inputs::{self, Subject},
     terminal::{Terminal, Tone, printable},
@@ -27,8 +35,9 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let mut out = io::stdout().lock();
     let mut results = Vec::new();
     let mut documents = 0;
+    let mut arena = Arena::new();
     for subject in &inputs.subjects {
-        let decision = inputs.world.snapshot.mutate(&subject.review, &inputs.world.objects);
+        let Judged { decision, findings, .. } = judge(&inputs.world, &subject.review, &mut arena);
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }
@@ -36,8 +45,17 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
             remark(subject, &decision, terminal);
         }
         match args.output {
-            ReviewOutput::Text => text(&mut out, subject, &decision, terminal)?,
-            ReviewOutput::Json => results.push(result(subject, &decision)),
+            ReviewOutput::Text => {
+                headline(&mut out, subject, &decision, terminal)?;
+                constraints::findings(&mut out, &findings, &inputs.world.snapshot, terminal)?;
+                text(&mut out, subject, &decision, &findings, terminal)?;
+            }
+            ReviewOutput::Json => {
+                let mut members =
+                    result(subject, &decision).as_object().cloned().unwrap_or_default();
+                members.insert("violations", constraints::to_value(&findings));
+                results.push(members.into());
+            }
             ReviewOutput::Yaml if decision.allowed => {
                 if documents > 0 {
                     writeln!(out, "---")?;
@@ -55,6 +73,57 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     }
     out.flush()?;
     Ok(exit)
+}
+
+/// What becomes of a request.
+pub(crate) struct Judged {
+    /// The request as the first mutating webhook left it.
+    pub(crate) mutated: Review,
+    /// What all webhooks come to.
+    pub(crate) decision: Decision,
+    /// What constraints found.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Asks everything the API server would ask. Webhooks of one kind are called in the order of their
+/// names, hence Gatekeeper's before KubeMod's.
+pub(crate) fn judge(world: &World, review: &Review, arena: &mut Arena) -> Judged {
+    let (snapshot, host) = (&world.snapshot, &world.objects);
+    let mutation = gatekeeper::mutate(review, &Installation::default(), snapshot, host);
+    let mut mutated = review.clone();
+    if let Some(object) = mutation.object {
+        mutated = mutated.with_object(object);
+    }
+    let mut decision = snapshot.mutate(&mutated, host);
+    if !mutation.allowed {
+        let object = review.object().cloned().unwrap_or_default();
+        decision = Decision {
+            allowed: false,
+            code: mutation.code,
+            reason: mutation.message,
+            rejections: Vec::new(),
+            warnings: Vec::new(),
+            patch: Vec::new(),
+            object,
+            failures: Vec::new(),
+        };
+    }
+    let mut findings = Vec::new();
+    if decision.allowed {
+        decision.patch.splice(0..0, mutation.patch);
+        let last = mutated.clone().with_object(decision.object.clone());
+        let admitted = snapshot.admit(&last, &world.inventory, host, arena);
+        let verdict = admitted.verdict;
+        findings = admitted.findings;
+        decision.warnings.extend(verdict.warnings);
+        if !verdict.allowed {
+            decision.allowed = false;
+            decision.patch.clear();
+            decision.code = verdict.code;
+            decision.reason = verdict.message;
+        }
+    }
+    Judged { mutated, decision, findings }
 }
 
 /// Prints pretty JSON and a line break.
@@ -117,16 +186,21 @@ fn text(
     out: &mut impl Write,
     subject: &Subject,
     decision: &Decision,
+    findings: &[Finding],
     terminal: &Terminal,
 ) -> Result<()> {
-    headline(out, subject, decision, terminal)?;
     for rejection in &decision.rejections {
         writeln!(out, "  rejected by {}", printable(rejection))?;
     }
-    if !decision.allowed && decision.rejections.is_empty() {
+    if !decision.allowed && decision.rejections.is_empty() && findings.is_empty() {
         writeln!(out, "  {}", printable(&decision.reason))?;
     }
-    for warning in warnings(decision) {
+    // Constraints have said theirs.
+    let told = |warning: &String| {
+        let mut lines = findings.iter().map(Finding::line);
+        lines.any(|line| printable(&line) == *warning)
+    };
+    for warning in warnings(decision).filter(|warning| !told(warning)) {
         writeln!(out, "  {}: {warning}", terminal.paint(Tone::Notice, "warning"))?;
     }
     if decision.allowed && !decision.patch.is_empty() {

@@ -99,7 +99,8 @@ impl<'s> Loader<'s> {
             next.modrules = before.modrules.with(self.modrules, namespaces).into();
         }
         if let Some(store) = self.constraints {
-            self.problems.extend(still_waiting(&before.constraints, &store));
+            let waiting = still_waiting(&before.constraints, &store, &self.problems);
+            self.problems.extend(waiting);
             next.constraints = store.into();
         }
         if let Some(mutators) = self.mutators {
@@ -364,20 +365,36 @@ fn constraint_problem(
 }
 
 /// The constraints that wait for a template and did not wait for it before, or are new.
-fn still_waiting(before: &constraint::Store, after: &constraint::Store) -> Vec<Problem> {
-    let known = |source: &&PolicySource| {
+fn still_waiting(
+    before: &constraint::Store,
+    after: &constraint::Store,
+    problems: &[Problem],
+) -> Vec<Problem> {
+    let is_new = |source: &&PolicySource| {
         let key = ConstraintKey::of_object(&source.object);
         let same = before.source(&key).is_some_and(|known| known.object == source.object);
         !same || before.template(&key.kind).is_some()
     };
-    let waiting = after.waiting().filter(known);
-    waiting
+    let refused = |template: &str| {
+        let mut problems = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        problems.any(|problem| {
+            problem.policy.kind == templates::KIND && problem.policy.name == template
+        })
+    };
+    after
+        .waiting()
+        .filter(is_new)
         .map(|source| {
             let kind = source.object.get("kind").and_then(Value::as_str).unwrap_or_default();
-            let error = constraint::ConstraintError::NoTemplate { template: kind.to_lowercase() };
-            let mut found = constraint_problem(&source.id(), source, &error);
-            found.help = Some("it takes effect when a template of its kind is loaded".to_owned());
-            found
+            let template = kind.to_lowercase();
+            let help = if refused(&template) {
+                "its template has errors of its own"
+            } else {
+                "it takes effect when a template of its kind is loaded"
+            };
+            let error = constraint::ConstraintError::NoTemplate { template };
+            let found = constraint_problem(&source.id(), source, &error);
+            Problem { help: Some(help.to_owned()), ..found }
         })
         .collect()
 }
