@@ -168,7 +168,8 @@ impl Macro {
         Some(match (name, args) {
             ("all", 2 | 3) => (Self::All, args - 1),
             ("exists", 2 | 3) => (Self::Exists, args - 1),
-            ("exists_one" | "existsOne", 2 | 3) => (Self::ExistsOne, args - 1),
+            ("exists_one", 2 | 3) => (Self::ExistsOne, args - 1),
+            ("existsOne", 3) => (Self::ExistsOne, 2),
             ("map", 2 | 3) => (Self::Map, 1),
             ("filter", 2) => (Self::Filter, 1),
             ("transformList", 3 | 4) => (Self::TransformList, 2),
@@ -181,8 +182,9 @@ impl Macro {
         })
     }
 
-    fn name(self) -> &'static str {
+    fn name(self, names: usize) -> &'static str {
         match self {
+            Self::ExistsOne if names == 1 => "exists_one",
             Self::All => "all",
             Self::Exists => "exists",
             Self::ExistsOne => "existsOne",
@@ -318,7 +320,7 @@ impl fmt::Display for Expr {
             }
             Kind::Has(operand, field) => write!(f, "has({operand}.{})", field_name(field)),
             Kind::Macro { which, target, names, args } => {
-                write!(f, "{target}.{}({}, ", which.name(), names.join(", "))?;
+                write!(f, "{target}.{}({}, ", which.name(names.len()), names.join(", "))?;
                 separated(f, args, |f, arg| write!(f, "{arg}"))?;
                 f.write_str(")")
             }

@@ -18,6 +18,7 @@ use crate::{
     library::{
         Message,
         printing::{Clause, literal},
+        timestamp,
     },
     parser::{parse, qualified_name},
     types::{Solution, Type},
@@ -305,10 +306,26 @@ impl<'e> Checker<'e> {
             let args: Vec<_> = args.iter().map(|arg| self.expr(arg)).collect();
             return self.resolve(&name, false, &args, id, span);
         }
+        if let ("_&&_" | "_||_", [left, right]) = (function, args) {
+            for side in [left, right] {
+                let found = self.expr(side);
+                if !self.solution.assign(&Type::BOOL, &found) {
+                    let found = self.solution.resolve(&found, true);
+                    self.fail(side.span, format!("expected type 'bool' but found '{found}'"));
+                }
+            }
+            return Type::BOOL;
+        }
         self.in_format += usize::from(function == "format");
         let all: Vec<_> = target.into_iter().chain(args).collect();
         let types: Vec<_> = all.iter().map(|arg| self.expr(arg)).collect();
         self.in_format -= usize::from(function == "format");
+        if let ("timestamp", [Expr { kind: Kind::Literal(Literal::Int(seconds)), span, .. }]) =
+            (function, args)
+            && timestamp(*seconds, 0, 0).is_err()
+        {
+            self.calls.push((function.to_owned(), String::new(), *span));
+        }
         if let Some(Expr { kind: Kind::Literal(Literal::String(text)), span, .. }) = all.last() {
             self.calls.push((function.to_owned(), text.clone(), *span));
         }

@@ -64,7 +64,6 @@ pub(crate) fn call(function: &str, overload: Option<&Overload>) -> CallCost {
         "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
         | "quantity" | "isQuantity" | "semver" | "isSemver" => CallCost::Traverse(1),
         "replace" | "split" | "ip.isCanonical" => CallCost::Traverse(2),
-        "ip" if arg(0) == Some("CIDR") => CallCost::One,
         "ip" => CallCost::Traverse(1),
         "join" => CallCost::Result,
         "find" | "findAll" => CallCost::Pattern,
@@ -114,10 +113,12 @@ impl CallCost {
             Self::Build => 1 + LIST + self::size(result),
             Self::Flatten => {
                 let depth = match arg(1) {
-                    Val::Int(depth) => u64::try_from(depth).unwrap_or(0),
+                    Val::Int(depth) => depth,
                     _ => 1,
                 };
-                (1 + LIST).saturating_add(size(0).saturating_mul(depth))
+                // The original wraps around at a negative depth.
+                let work = size(0).cast_signed().saturating_mul(depth);
+                (1 + LIST).wrapping_add(work.cast_unsigned())
             }
             Self::Pairwise(index) => {
                 let list = arg(usize::from(index));

@@ -143,7 +143,7 @@ impl<'e, 'a> Machine<'e, 'a> {
                     (Val::Optional(Some(inner)), true) => Ok(*inner),
                     (first @ Val::Optional(Some(_)), false) => Ok(first),
                     (Val::Optional(None), _) => self.eval(second),
-                    _ => Err(EvalError::NoOverload),
+                    (other, _) => Ok(other),
                 }
             }
             Node::List(elements) => {
@@ -369,11 +369,12 @@ impl<'e, 'a> Machine<'e, 'a> {
         let count = call.args.len();
         let mut values = [Val::Null; MOST];
         let mut error = None;
-        for (slot, arg) in values.iter_mut().zip(&call.args) {
+        for (index, (slot, arg)) in values.iter_mut().zip(&call.args).enumerate() {
             match self.value(arg)? {
                 Ok(value) => *slot = value,
-                // With more than two arguments cel-go stops here and charges nothing.
-                Err(found) if count > 2 => return Err(found),
+                // With more than two arguments cel-go stops here, and charges nothing unless this
+                // is the last.
+                Err(found) if count > 2 && index + 1 < count => return Err(found),
                 Err(found) => error = error.or(Some(found)),
             }
         }
@@ -639,9 +640,9 @@ impl<'a> Machine<'_, 'a> {
                     return Ok(());
                 }
                 self.charge(1)?;
-                let value = self.eval(&fold.body)?;
+                let value = self.value(&fold.body)?;
                 self.charge(1)?;
-                self.heap.put(entries, key, value, false)?;
+                self.heap.put(entries, key, value?, false)?;
             }
             Gathered::Map(entries) => {
                 let made = self.value(&fold.body)?;

@@ -119,7 +119,7 @@ impl<'a> Heap<'a> {
                     return Ok(false);
                 }
                 for (a, b) in a.items().zip(b.items()) {
-                    if !self.equal(a, b)? {
+                    if !self.part_equal(a, b)? {
                         return Ok(false);
                     }
                 }
@@ -132,7 +132,7 @@ impl<'a> Heap<'a> {
                 for index in 0..a.entries().unwrap_or(0) {
                     let Some((key, value)) = a.entry(index) else { return Ok(false) };
                     let Some(other) = self.find(b, key)? else { return Ok(false) };
-                    if !self.equal(value, other)? {
+                    if !self.part_equal(value, other)? {
                         return Ok(false);
                     }
                 }
@@ -140,6 +140,23 @@ impl<'a> Heap<'a> {
             }
             (a, b) => numbers(a, b) == Some(Some(Ordering::Equal)),
         })
+    }
+
+    /// `==` inside of lists and maps, where what cannot be compared does not differ.
+    fn part_equal(self, left: Val<'a>, right: Val<'a>) -> Result<bool> {
+        match self.equal(left, right) {
+            Err(EvalError::NoOverload) => Ok(true),
+            result => result,
+        }
+    }
+
+    /// Which comes first, if that can be told.
+    pub(crate) fn precedence(self, left: Val<'a>, right: Val<'a>) -> Result<Option<Ordering>> {
+        match self.compare(left, right) {
+            Ok(order) => Ok(Some(order)),
+            Err(error @ EvalError::Exhausted(_)) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Which comes first, of two values that have an order.
@@ -186,30 +203,26 @@ pub(crate) fn shown(key: Val<'_>) -> String {
         Val::Double(value) => modgate_value::gofloat::general(value),
         Val::String(text) => text.to_owned(),
         Val::Type(name) => name.to_owned(),
-        Val::Timestamp(at) => at.time().to_string(),
+        Val::Timestamp(at) => at.written().to_string(),
         Val::Duration(nanos) => modgate_value::gotime::Duration(nanos).to_string(),
         other => format!("<{}>", other.type_name()),
     }
 }
 
-/// How two numbers compare, whatever their types; the inner `None` if one is not a number.
-#[expect(clippy::cast_precision_loss, reason = "only whether the order is clear is asked first")]
-#[expect(clippy::cast_possible_truncation, reason = "within the bounds of an exact integer")]
+/// How two numbers compare, whatever their types; the outer `None` if one is not a number.
+///
+/// With a float, whole numbers are compared as floats.
+#[expect(clippy::cast_precision_loss, reason = "as the original does")]
 fn numbers(left: Val<'_>, right: Val<'_>) -> Option<Option<Ordering>> {
     let whole = |value: Val<'_>| match value {
         Val::Int(value) => Some(i128::from(value)),
         Val::Uint(value) => Some(i128::from(value)),
         _ => None,
     };
-    let mixed = |whole: i128, float: f64| -> Option<Ordering> {
-        let order = (whole as f64).partial_cmp(&float)?;
-        // Beyond 2^53 several integers share a float; that float is itself an exact integer.
-        Some(if order.is_eq() { whole.cmp(&(float as i128)) } else { order })
-    };
     Some(match (left, right) {
         (Val::Double(a), Val::Double(b)) => a.partial_cmp(&b),
-        (Val::Double(a), b) => mixed(whole(b)?, a).map(Ordering::reverse),
-        (a, Val::Double(b)) => mixed(whole(a)?, b),
+        (Val::Double(a), b) => a.partial_cmp(&(whole(b)? as f64)),
+        (a, Val::Double(b)) => (whole(a)? as f64).partial_cmp(&b),
         (a, b) => Some(whole(a)?.cmp(&whole(b)?)),
     })
 }

@@ -46,6 +46,9 @@ pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
+/// What may stand behind a backslash.
+const ESCAPES: &str = "abfnrtv\\'\"`?xXuU0123";
+
 /// The tokens of `text`, the last one [`Token::End`]; what cannot be read is reported and skipped.
 pub(crate) fn tokens(text: &str) -> (Vec<(Token, Span)>, Vec<Issue>) {
     let mut lexer = Lexer { text, at: 0, issues: Vec::new() };
@@ -136,7 +139,12 @@ impl<'t> Lexer<'t> {
             }
         }
         self.at += first.len_utf8();
-        self.fail(start, format!("Syntax error: token recognition error at: '{first}'"));
+        if matches!(first, '=' | '&' | '|') {
+            // The second half of an operator was looked for.
+            self.at += self.rest().chars().next().map_or(0, char::len_utf8);
+        }
+        let seen = self.text.get(start..self.at).unwrap_or_default();
+        self.fail(start, format!("Syntax error: token recognition error at: '{seen}'"));
         None
     }
 
@@ -227,14 +235,23 @@ impl<'t> Lexer<'t> {
                 None => break None,
                 Some('\n' | '\r') if quote.len() == 1 => break None,
                 Some('\\') if !raw => {
-                    at += 1 + left.chars().nth(1).map_or(0, char::len_utf8);
+                    let escaped = left.chars().nth(1);
+                    at += 1 + escaped.map_or(0, char::len_utf8);
+                    if escaped.is_some_and(|escaped| !ESCAPES.contains(escaped)) {
+                        self.at += prefix + quote.len() + at;
+                        let seen = self.text.get(start..self.at).unwrap_or_default();
+                        let message = format!("Syntax error: token recognition error at: '{seen}'");
+                        self.fail(start, message);
+                        return Some(None);
+                    }
                 }
                 Some(character) => at += character.len_utf8(),
             }
         };
         let Some(end) = closed else {
-            let seen = body.split('\n').next().unwrap_or_default();
-            self.at += prefix + body.len().min(seen.len().max(quote.len()));
+            let seen = body.split_inclusive('\n').next().unwrap_or_default();
+            self.at += prefix + seen.len();
+            let seen = self.text.get(start..self.at).unwrap_or_default();
             self.fail(start, format!("Syntax error: token recognition error at: '{seen}'"));
             return Some(None);
         };

@@ -18,6 +18,7 @@ mod url;
 pub(crate) use lists::sorted_by;
 pub(crate) use message::{Message, build as message};
 pub(crate) use patterns::with_pattern;
+pub(crate) use time::timestamp;
 
 pub use formats::NamedFormat;
 pub use net::{Cidr, Ip};
@@ -122,6 +123,22 @@ pub(crate) fn no_overload(name: &str, args: &[Val<'_>]) -> EvalError {
             _ => EvalError::Failed(format!("no such overload: {name}")),
         };
     }
+    match (name, args) {
+        ("size", _) => return EvalError::Failed("no such overload: size".to_owned()),
+        ("contains" | "startsWith" | "endsWith" | "matches" | "sort", _) => {
+            return EvalError::NoOverload;
+        }
+        ("flatten", [first]) => {
+            let name = first.type_name();
+            return EvalError::Failed(format!("no such overload: {name}.flatten()"));
+        }
+        ("flatten", [first, second]) => {
+            let (first, second) = (first.type_name(), second.type_name());
+            return EvalError::Failed(format!("no such overload: {first}.flatten({second})"));
+        }
+        _ => {}
+    }
+    let name = name.trim_start_matches('@');
     let types: Vec<_> = args.iter().map(|arg| arg.type_name()).collect();
     EvalError::Failed(format!("no such overload: {name}({})", types.join(", ")))
 }

@@ -63,6 +63,12 @@ impl Lowering<'_> {
             Kind::Index { operand, index, optional } => {
                 let key = match self.expr(index)? {
                     Node::Constant(Owned::String(text)) => Key::Field(text),
+                    Node::Constant(Owned::Null) => {
+                        return Err("invalid qualifier type: types.Null".to_owned());
+                    }
+                    Node::Constant(Owned::Bytes(_)) => {
+                        return Err("invalid qualifier type: types.Bytes".to_owned());
+                    }
                     Node::Constant(value) => Key::Constant(value),
                     node => Key::Computed(node),
                 };
@@ -175,6 +181,7 @@ impl Lowering<'_> {
         if name == "@in" && overload.is_some_and(Overload::takes_list) {
             return Ok(membership(nodes));
         }
+        let name = if name == "ip" && target.is_some() { "@ip" } else { name };
         self.plain(name, overload, nodes)
     }
 

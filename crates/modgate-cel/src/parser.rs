@@ -36,7 +36,6 @@ pub fn parse(text: &str) -> Result<Expr, Errors> {
         return Err(Errors::new(text, vec![Issue::new(Span::at(0), message)]));
     }
     let (tokens, mut issues) = tokens(text);
-    let broken = !issues.is_empty();
     let mut parser =
         Parser { text, tokens, at: 0, depth: 0, ids: Cell::new(0), issues: Vec::new() };
     let expr = parser.expression().and_then(|expr| match parser.peek() {
@@ -48,10 +47,8 @@ pub fn parse(text: &str) -> Result<Expr, Errors> {
         Ok(_) => None,
         Err(issue) => Some(issue),
     };
-    if !broken {
-        issues.extend(parser.issues);
-        issues.extend(found);
-    }
+    issues.extend(parser.issues);
+    issues.extend(found);
     Err(Errors::new(text, issues))
 }
 
@@ -108,15 +105,51 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, symbol: &str) -> Parsed<Span> {
-        self.eat(symbol).ok_or_else(|| self.unexpected(&format!("'{symbol}'"), "mismatched"))
+        self.eat(symbol).ok_or_else(|| match self.peek_second() {
+            Token::Symbol(next) if *next == symbol => {
+                self.unexpected(&format!("'{symbol}'"), "extraneous")
+            }
+            _ => {
+                let found = self.found();
+                let message = format!("Syntax error: missing '{symbol}' at '{found}'");
+                Issue::new(self.span(), message)
+            }
+        })
+    }
+
+    /// The end of a list or map, where a comma could stand too.
+    fn expect_end(&mut self, symbol: &str) -> Parsed<Span> {
+        self.eat(symbol).ok_or_else(|| {
+            let extra = matches!(self.peek_second(), Token::Symbol(next) if *next == symbol);
+            let how = if extra { "extraneous" } else { "mismatched" };
+            self.unexpected(&format!("{{'{symbol}', ','}}"), how)
+        })
+    }
+
+    fn peek_second(&self) -> &Token {
+        self.tokens.get(self.at + 1).map_or(&Token::End, |(token, _)| token)
+    }
+
+    /// The next token as it is written.
+    fn found(&self) -> &str {
+        let span = self.span();
+        match self.peek() {
+            Token::End => "<EOF>",
+            _ => self.text.get(span.start..span.end).unwrap_or_default(),
+        }
+    }
+
+    /// Something else than the beginning of an expression.
+    fn no_primary(&self) -> Issue {
+        let begins = match self.peek_second() {
+            Token::Symbol(symbol) => matches!(*symbol, "[" | "{" | "(" | "." | "-" | "!"),
+            token => *token != Token::End,
+        };
+        self.unexpected(EXPECTING, if begins { "extraneous" } else { "mismatched" })
     }
 
     fn unexpected(&self, expecting: &str, how: &str) -> Issue {
-        let span = self.span();
-        let found = match self.peek() {
-            Token::End => "<EOF>",
-            _ => self.text.get(span.start..span.end).unwrap_or_default(),
-        };
+        let (span, found) = (self.span(), self.found());
         Issue::new(span, format!("Syntax error: {how} input '{found}' expecting {expecting}"))
     }
 
@@ -213,12 +246,29 @@ impl Parser<'_> {
                     return self.postfix(literal);
                 }
             }
-            let primary = self.primary()?;
-            let operand = self.postfix(primary)?;
+            let operand = match self.peek() {
+                // Signs may alternate.
+                Token::Symbol("!" | "-") => self.nested_unary()?,
+                _ => {
+                    let primary = self.primary()?;
+                    self.postfix(primary)?
+                }
+            };
             return if odd { self.call(function, vec![operand], span) } else { Ok(operand) };
         }
         let primary = self.primary()?;
         self.postfix(primary)
+    }
+
+    fn nested_unary(&mut self) -> Parsed<Expr> {
+        self.depth += 1;
+        if self.depth > MAX_NESTING {
+            let message = format!("expression recursion limit exceeded: {MAX_NESTING}");
+            return Err(Issue::new(self.span(), message));
+        }
+        let operand = self.unary();
+        self.depth -= 1;
+        operand
     }
 
     fn postfix(&mut self, mut operand: Expr) -> Parsed<Expr> {
@@ -234,7 +284,12 @@ impl Parser<'_> {
                     }
                     _ => {
                         self.at -= 1;
-                        return Err(self.unexpected("IDENTIFIER", "no viable alternative at"));
+                        let here = self.span();
+                        let end = if *self.peek() == Token::End { here.start } else { here.end };
+                        let seen = self.text.get(span.start..end).unwrap_or_default().trim_end();
+                        let message =
+                            format!("Syntax error: no viable alternative at input '{seen}'");
+                        return Err(Issue::new(here, message));
                     }
                 };
                 match self.eat("(") {
@@ -253,10 +308,8 @@ impl Parser<'_> {
             } else if matches!(self.peek(), Token::Symbol("{"))
                 && let Some(name) = qualified_name(&operand)
             {
-                let span = operand.span;
-                let start = first_span(&operand).unwrap_or(span);
-                self.advance();
-                operand = self.message(name, start)?;
+                let (_, brace) = self.advance();
+                operand = self.message(name, brace)?;
             } else {
                 return Ok(operand);
             }
@@ -280,7 +333,17 @@ impl Parser<'_> {
                     Kind::Ident(text) if !text.starts_with('.') && !names.contains(&text) => {
                         names.push(text);
                     }
-                    _ => self.issues.push(Issue::new(name.span, "argument must be a simple name")),
+                    _ => {
+                        let message = match which {
+                            Macro::OptMap => "optMap() variable name must be a simple identifier",
+                            Macro::OptFlatMap => {
+                                "optFlatMap() variable name must be a simple identifier"
+                            }
+                            _ if count == 1 => "argument is not an identifier",
+                            _ => "argument must be a simple name",
+                        };
+                        self.issues.push(Issue::new(name.span, message));
+                    }
                 }
             }
             return self.node(Kind::Macro { which, target, names, args: rest }, paren, depth);
@@ -324,7 +387,7 @@ impl Parser<'_> {
             Token::Symbol("{") => self.map(span),
             _ => {
                 self.at -= 1;
-                Err(self.unexpected(EXPECTING, "mismatched"))
+                Err(self.no_primary())
             }
         }
     }
@@ -339,10 +402,11 @@ impl Parser<'_> {
         let mut args = self.arguments()?;
         let depth = depth_of(&args);
         if name == "has" && args.len() == 1 {
+            let at = args.first().map_or(paren, |arg| arg.span);
             let Some(Expr { kind: Kind::Select { operand, field, optional: false }, .. }) =
                 args.pop()
             else {
-                return Err(Issue::new(paren, "invalid argument to has() macro"));
+                return Err(Issue::new(at, "invalid argument to has() macro"));
             };
             return self.node(Kind::Has(operand, field), paren, depth);
         }
@@ -352,13 +416,16 @@ impl Parser<'_> {
     fn list(&mut self, span: Span) -> Parsed<Expr> {
         let mut items = Vec::new();
         let mut depth = 0;
+        if matches!(self.peek_second(), Token::Symbol("]")) {
+            self.eat(",");
+        }
         while self.eat("]").is_none() {
             let optional = self.eat("?").is_some();
             let value = self.expression()?;
             depth = value.depth.max(depth);
             items.push(Element { value, optional });
             if self.eat(",").is_none() {
-                self.expect("]")?;
+                self.expect_end("]")?;
                 break;
             }
         }
@@ -368,6 +435,9 @@ impl Parser<'_> {
     fn map(&mut self, span: Span) -> Parsed<Expr> {
         let mut entries = Vec::new();
         let mut depth = 0;
+        if matches!(self.peek_second(), Token::Symbol("}")) {
+            self.eat(",");
+        }
         while self.eat("}").is_none() {
             let optional = self.eat("?").is_some();
             let key = self.expression()?;
@@ -376,7 +446,7 @@ impl Parser<'_> {
             depth = depth.max(key.depth).max(value.depth);
             entries.push(Entry { key, value, optional });
             if self.eat(",").is_none() {
-                self.expect("}")?;
+                self.expect_end("}")?;
                 break;
             }
         }
@@ -400,7 +470,7 @@ impl Parser<'_> {
             depth = value.depth.max(depth);
             fields.push(Field { name, value, optional, span: colon });
             if self.eat(",").is_none() {
-                self.expect("}")?;
+                self.expect_end("}")?;
                 break;
             }
         }
@@ -420,13 +490,6 @@ pub(crate) fn qualified_name(expr: &Expr) -> Option<String> {
             Some(format!("{}.{field}", qualified_name(operand)?))
         }
         _ => None,
-    }
-}
-
-fn first_span(expr: &Expr) -> Option<Span> {
-    match &expr.kind {
-        Kind::Select { operand, .. } => first_span(operand),
-        _ => Some(expr.span),
     }
 }
 
@@ -465,8 +528,8 @@ mod tests {
         for (text, expected) in [
             ("cel.@block([1], 2)", "1:5: Syntax error: token recognition error at: '@'"),
             ("9223372036854775808", "1:1: invalid int literal"),
-            ("has(a)", "1:4: invalid argument to has() macro"),
-            ("x.all(1, true)", "1:7: argument must be a simple name"),
+            ("has(a)", "1:5: invalid argument to has() macro"),
+            ("x.all(1, true)", "1:7: argument is not an identifier"),
         ] {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("ERROR: <input>:{expected}\n")), "{error}");

@@ -1,6 +1,11 @@
 //! Values of one evaluation: borrowed from documents and programs, or built in its arena.
 
-use modgate_value::{Object, Spelling, Value as Json, gotime::Zone};
+use std::cmp::Ordering;
+
+use modgate_value::{
+    Object, Spelling, Value as Json,
+    gotime::{Time, Zone},
+};
 
 use crate::{code::Owned, library::Opaque};
 
@@ -50,21 +55,53 @@ pub enum Val<'a> {
     Variables,
 }
 
-/// An instant, in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An instant.
+#[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
     /// Seconds since the Unix epoch.
     pub seconds: i64,
     /// Nanoseconds of that second.
     pub nanos: u32,
+    /// Seconds east of UTC, as it was written; for printing only.
+    pub offset: i32,
 }
 
 impl Timestamp {
-    /// For printing and the calendar.
-    pub fn time(self) -> modgate_value::gotime::Time {
-        let mut time = modgate_value::gotime::Time::at_unix(self.seconds, Zone::utc());
+    /// For the calendar.
+    pub fn time(self) -> Time {
+        let mut time = Time::at_unix(self.seconds, Zone::utc());
         time.nanos = self.nanos;
         time
+    }
+
+    /// For printing.
+    pub fn written(self) -> Time {
+        let time = self.time();
+        if self.offset == 0 {
+            return time;
+        }
+        time.in_zone(Zone::Fixed(self.offset.into(), "".into()))
+    }
+}
+
+/// By the instant alone.
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.seconds, self.nanos).cmp(&(other.seconds, other.nanos))
     }
 }
 

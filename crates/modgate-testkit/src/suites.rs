@@ -35,6 +35,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "languages/sprig.json", run: languages::gotemplate::sprig },
     Suite { name: "languages/cel.json", run: languages::cel::run },
     Suite { name: "languages/cel-costs.json", run: languages::cel::costs },
+    Suite { name: "languages/cel-libraries.json", run: languages::cel::costs },
     Suite { name: "languages/rego.json", run: rego::recorded::run },
     Suite { name: "languages/rego-programs.json", run: rego::programs::run },
     Suite { name: "languages/library-rego-results.json", run: rego::library::run },

@@ -82,7 +82,7 @@ pub(super) const FUNCTIONS: Table = &[
     ("timestamp", |_, args| match args {
         [value @ Val::Timestamp(_)] => Ok(*value),
         [Val::String(text)] => read_timestamp(text).map(Val::Timestamp),
-        [Val::Int(seconds)] => timestamp(*seconds, 0).map(Val::Timestamp),
+        [Val::Int(seconds)] => timestamp(*seconds, 0, 0).map(Val::Timestamp),
         _ => Err(EvalError::NoOverload),
     }),
     ("duration", |_, args| match args {

@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: Table = &[
     ("isSorted", |heap, args| {
         let list = only(args)?;
         for (before, after) in list.items().zip(list.items().skip(1)) {
-            if heap.compare(before, after)?.is_gt() {
+            if heap.precedence(before, after)?.is_some_and(Ordering::is_gt) {
                 return Ok(Val::Bool(false));
             }
         }
@@ -136,7 +136,7 @@ fn best<'a>(
         return failed(format!("{name} called on empty list"));
     };
     for item in items {
-        if better(heap.compare(item, best)?) {
+        if heap.precedence(item, best)?.is_some_and(&better) {
             best = item;
         }
     }

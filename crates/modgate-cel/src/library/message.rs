@@ -80,7 +80,7 @@ pub(crate) fn build<'a>(
     let or = |default: Val<'a>| Ok(field("value").unwrap_or(default));
     match which {
         Message::Timestamp => {
-            let start = Timestamp { seconds: int("seconds")?, nanos: 0 };
+            let start = Timestamp { seconds: int("seconds")?, nanos: 0, offset: 0 };
             add(start, int("nanos")?.into()).map(Val::Timestamp)
         }
         Message::Duration => {

@@ -77,6 +77,11 @@ pub(super) const FUNCTIONS: Table = &[
         }
         .map_or_else(failed, |ip| heap.opaque(Opaque::Ip(ip)))
     }),
+    // The method; the checker knows both by one name.
+    ("@ip", |heap, args| match args {
+        [Val::Opaque(Opaque::Cidr(cidr))] => heap.opaque(Opaque::Ip(Ip(cidr.address))),
+        _ => Err(EvalError::NoOverload),
+    }),
     ("isIP", |heap, args| match args {
         [Val::String(text)] => Ok(Val::Bool(ip(heap, text)?.is_ok())),
         _ => Err(EvalError::NoOverload),

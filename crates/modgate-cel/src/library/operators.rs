@@ -64,9 +64,10 @@ pub(super) fn takes(name: &str, left: Val<'_>) -> bool {
         "_<_" | "_<=_" | "_>_" | "_>=_" => number || time || text || matches!(left, Val::Bool(_)),
         "_+_" => number || time || text || left.is_list(),
         "_-_" => number || time,
-        "_*_" | "_/_" => number,
+        "_*_" => number || matches!(left, Val::String(_)),
+        "_/_" => number,
         "_%_" => matches!(left, Val::Int(_) | Val::Uint(_)),
-        "!_" | "-_" => number || matches!(left, Val::Bool(_) | Val::Duration(_)),
+        "!_" | "-_" => !matches!(left, Val::Uint(_) | Val::Null),
         "@in" => true,
         _ => false,
     }

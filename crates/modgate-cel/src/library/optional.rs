@@ -4,7 +4,7 @@ use super::{Opaque, Table};
 use crate::{
     eval::{EvalError, Result, failed},
     heap::Heap,
-    value::{Timestamp, Val},
+    value::Val,
 };
 
 pub(super) const FUNCTIONS: Table = &[
@@ -70,7 +70,7 @@ fn is_zero(value: Val<'_>) -> bool {
         Val::Double(value) => value == 0.0,
         Val::String(text) => text.is_empty(),
         Val::Bytes(bytes) => bytes.is_empty(),
-        Val::Timestamp(Timestamp { seconds, nanos }) => (seconds, nanos) == (-62_135_596_800, 0),
+        Val::Timestamp(at) => (at.seconds, at.nanos) == (-62_135_596_800, 0),
         Val::Duration(nanos) => nanos == 0,
         Val::Optional(inner) => inner.is_none_or(|inner| is_zero(*inner)),
         Val::Opaque(Opaque::Quantity(quantity)) => quantity.is_zero(),

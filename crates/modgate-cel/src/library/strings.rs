@@ -215,6 +215,9 @@ fn join<'a>(heap: Heap<'a>, list: Val<'a>, by: &str) -> Result<Val<'a>> {
     let mut out = String::new();
     for (index, item) in list.items().enumerate() {
         let Val::String(text) = item else {
+            if index == 0 {
+                return Err(EvalError::NoOverload);
+            }
             return failed(format!("join: invalid input: {}", crate::heap::shown(item)));
         };
         heap.budget.allocate(by.len() + text.len())?;

@@ -70,9 +70,9 @@ fn named(name: &str) -> Result<Zone> {
 }
 
 /// An instant that CEL can hold.
-pub(super) fn timestamp(seconds: i64, nanos: u32) -> Result<Timestamp> {
+pub(crate) fn timestamp(seconds: i64, nanos: u32, offset: i32) -> Result<Timestamp> {
     if RANGE.contains(&seconds) {
-        Ok(Timestamp { seconds, nanos })
+        Ok(Timestamp { seconds, nanos, offset })
     } else {
         failed("timestamp overflow")
     }
@@ -85,7 +85,7 @@ pub(super) fn add(at: Timestamp, nanos: i128) -> Result<Timestamp> {
     let seconds = i64::try_from(total.div_euclid(second));
     let nanos = u32::try_from(total.rem_euclid(second));
     match (seconds, nanos) {
-        (Ok(seconds), Ok(nanos)) => timestamp(seconds, nanos),
+        (Ok(seconds), Ok(nanos)) => timestamp(seconds, nanos, at.offset),
         _ => failed("timestamp overflow"),
     }
 }
@@ -93,7 +93,10 @@ pub(super) fn add(at: Timestamp, nanos: i128) -> Result<Timestamp> {
 /// The instant that `text` writes in RFC 3339.
 pub(crate) fn read_timestamp(text: &str) -> Result<Timestamp> {
     match parse(RFC3339, text, &Zone::utc()) {
-        Ok(time) => timestamp(time.unix, time.nanos),
+        Ok(time) => {
+            let offset = i32::try_from(time.zone.offset_at(time.unix)).unwrap_or(0);
+            timestamp(time.unix, time.nanos, offset)
+        }
         Err(_) => failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"),
     }
 }
@@ -108,7 +111,7 @@ pub(crate) fn read_duration(text: &str) -> Result<i64> {
 
 /// An instant as CEL prints it.
 pub(super) fn timestamp_text(at: Timestamp) -> String {
-    at.time().format("2006-01-02T15:04:05.999999999Z07:00")
+    at.written().format("2006-01-02T15:04:05.999999999Z07:00")
 }
 
 /// A span as CEL prints it: seconds.

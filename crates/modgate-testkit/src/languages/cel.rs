@@ -1,5 +1,5 @@
-//! `cel.json` and `cel-costs.json`: expressions in Kubernetes' environment; their values, errors and
-//! costs.
+//! `cel.json`, `cel-costs.json` and `cel-libraries.json`: expressions in Kubernetes' environment;
+//! their values, errors and costs.
 
 use anyhow::{Context as _, Result, bail};
 use modgate_cel::{
@@ -112,7 +112,7 @@ fn shown(value: Val<'_>) -> Result<Value> {
             format!("<bytes [{}]>", bytes.join(" ")).into()
         }
         Val::Type(name) => format!("<type {name}>").into(),
-        Val::Timestamp(at) => format!("<{} {}>", value.type_name(), at.time()).into(),
+        Val::Timestamp(at) => format!("<{} {}>", value.type_name(), at.written()).into(),
         Val::Duration(nanos) => format!("<{} {}>", value.type_name(), Duration(nanos)).into(),
         Val::Opaque(Opaque::Ip(ip)) => format!("<{} {ip}>", value.type_name()).into(),
         Val::Opaque(Opaque::Cidr(cidr)) => format!("<{} {cidr}>", value.type_name()).into(),
