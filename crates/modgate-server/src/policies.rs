@@ -555,6 +555,59 @@ mod tests {
         assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
     }
 
+    /// A template and its constraint, which denies everything with this message.
+    fn constrained(message: &str) -> (String, &'static str) {
+        let template = format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {{name: \
+             foo}}\nspec:\n  crd: {{spec: {{names: {{kind: Foo}}}}}}\n  targets:\n  - target: \
+             admission.k8s.gatekeeper.sh\n    rego: |\n      package foo\n      \
+             violation[{{\"msg\": \"{message}\"}}] {{ true }}\n"
+        );
+        let constraint =
+            "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Foo, metadata: {name: c}}";
+        (template, constraint)
+    }
+
+    #[test]
+    fn constraints_and_templates_come_in_any_order() {
+        let denial = |folder: &Folder| {
+            let world = folder.store.world();
+            let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
+            let review = Review::of_object(pod, Operation::Create, "default");
+            let mut arena = modgate_engine::constraint::Arena::new();
+            let objects = &world.objects;
+            world.snapshot.admit(&review, &world.inventory, objects, &mut arena).verdict.message
+        };
+        let mut folder = Folder::new();
+        let (template, constraint) = constrained("one");
+        folder.write("a.yaml", constraint);
+        let (findings, policies) = folder.refresh();
+        assert!(policies.is_empty());
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(folder.store.broken(), 1);
+
+        folder.write("b.yaml", &template);
+        assert_eq!(
+            folder.refresh(),
+            (vec![], vec!["ConstraintTemplate foo".to_owned(), "Foo c".to_owned()])
+        );
+        assert_eq!((folder.store.broken(), denial(&folder)), (0, "[c] one".to_owned()));
+
+        let (template, _) = constrained("two");
+        folder.write("b.yaml", &template.replace("violation", "violations"));
+        let (findings, _) = folder.refresh();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!((folder.store.broken(), denial(&folder)), (1, "[c] one".to_owned()));
+        folder.write("b.yaml", &template);
+        folder.refresh();
+        assert_eq!((folder.store.broken(), denial(&folder)), (0, "[c] two".to_owned()));
+
+        fs::remove_file(folder.dir.path().join("b.yaml")).expect("remove");
+        let (findings, policies) = folder.refresh();
+        assert_eq!((findings.len(), policies), (1, vec![]), "that the constraint waits again");
+        assert_eq!((folder.store.broken(), denial(&folder)), (1, String::new()));
+    }
+
     #[test]
     fn the_good_documents_of_a_new_bad_file_load() {
         let mut folder = Folder::new();
