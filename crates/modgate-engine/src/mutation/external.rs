@@ -4,7 +4,7 @@
 //! can hold beforehand, because it contains the random id of the run. Once the object has
 //! converged, each provider is asked once for all its keys, and the placeholders are replaced.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub use modgate_api::externaldata::{Answer, Item};
 use modgate_api::mutations::ExternalData;
@@ -89,9 +89,10 @@ impl External {
 pub(super) struct Placeholders {
     run: String,
     known: Vec<Placeholder>,
+    indices: HashMap<Placeholder, usize>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Placeholder {
     external: External,
     /// What is asked, and what stays under `failurePolicy: Ignore`.
@@ -101,16 +102,15 @@ struct Placeholder {
 
 impl Placeholders {
     pub(super) fn new(run: &str) -> Self {
-        Self { run: run.to_owned(), known: Vec::new() }
+        Self { run: run.to_owned(), ..Self::default() }
     }
 
     /// The text that stands for a placeholder; equal ones have equal texts.
     pub(super) fn place(&mut self, external: &External, key: Str, present: Str) -> Value {
         let placeholder =
             Placeholder { external: external.clone(), key, value_at_location: present };
-        let known = self.known.iter().position(|known| *known == placeholder);
-        let index = known.unwrap_or_else(|| {
-            self.known.push(placeholder);
+        let index = *self.indices.entry(placeholder).or_insert_with_key(|placeholder| {
+            self.known.push(placeholder.clone());
             self.known.len() - 1
         });
         Value::from(format!("\0{}\0{index}", self.run))
@@ -122,8 +122,12 @@ impl Placeholders {
     }
 
     fn find(&self, text: &str) -> Option<&Placeholder> {
+        self.known.get(self.index(text)?)
+    }
+
+    fn index(&self, text: &str) -> Option<usize> {
         let index = text.strip_prefix('\0')?.strip_prefix(&self.run)?.strip_prefix('\0')?;
-        self.known.get(index.parse::<usize>().ok()?)
+        index.parse().ok().filter(|index| *index < self.known.len())
     }
 
     /// The object with every placeholder replaced.
@@ -173,11 +177,6 @@ impl Placeholders {
                 Err(format!("[{}]", all.join(", ")))
             }
         }
-    }
-
-    fn index(&self, text: &str) -> Option<usize> {
-        let found = self.find(text)?;
-        self.known.iter().position(|known| std::ptr::eq(known, found))
     }
 
     fn collect(&self, value: &Value, used: &mut BTreeSet<usize>) {
