@@ -1,5 +1,5 @@
-//! Templates and constraints in a snapshot: any order, updates that do not compile, removal, and
-//! the answer of the webhook.
+//! Templates and constraints in a snapshot: any order, updates that do not compile, removal, the
+//! answer of the webhook, and the index against its oracle.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 
@@ -149,6 +149,54 @@ fn only_constraints_for_the_kind_are_candidates() {
     let candidates = indexed.constraints().candidates(&admission.expect("a review"));
     let names: Vec<&str> = candidates.iter().map(|constraint| constraint.name().as_str()).collect();
     assert_eq!(names, ["all", "apps", "both", "groups", "pods", "stars"]);
+}
+
+/// Index and oracle agree about objects of several kinds, also when both objects of an update are
+/// of different ones.
+#[test]
+fn the_index_finds_what_looking_at_all_finds() {
+    let kinds = ["Pod", "Service", "Deployment", "*", ""];
+    let groups = ["", "apps", "*"];
+    let mut changes = vec![upsert(template("Foo", &says("no")))];
+    for (k, kind) in kinds.iter().enumerate() {
+        for (g, group) in groups.iter().enumerate() {
+            let kinds = if kind.is_empty() { String::new() } else { format!("'{kind}'") };
+            let spec = format!(
+                "{{match: {{kinds: [{{apiGroups: ['{group}'], kinds: [{kinds}]}}, {{apiGroups: \
+                 [x], kinds: [Service]}}]}}}}"
+            );
+            changes.push(upsert(constraint("Foo", &format!("c-{k}-{g}"), &spec)));
+        }
+    }
+    let load = |lookup| {
+        let config = EngineConfig { lookup, ..EngineConfig::default() };
+        let update = Snapshot::new(config).apply(changes.clone(), OnError::Unload);
+        assert!(!update.has_errors(), "{:?}", update.problems);
+        update.snapshot
+    };
+    let (indexed, scanned) = (load(Lookup::Index), load(Lookup::Scan));
+    let object = |(version, kind): (&str, &str)| {
+        format!("{{apiVersion: {version}, kind: {kind}, metadata: {{name: o, namespace: ns}}}}")
+    };
+    let objects = [("v1", "Pod"), ("apps/v1", "Deployment"), ("x/v1", "Service"), ("v1", "Other")];
+    for new in objects {
+        for old in objects {
+            let request = value(&format!(
+                "{{operation: UPDATE, name: o, namespace: ns, object: {}, oldObject: {}}}",
+                object(new),
+                object(old)
+            ));
+            let review = Review::from_request(&request).expect("a request");
+            let found = admit(&indexed, &review);
+            assert_eq!(found, admit(&scanned, &review), "{new:?} {old:?}");
+            assert!(!found.findings.is_empty(), "{new:?} {old:?}");
+        }
+    }
+    let connect = value("{operation: CONNECT, name: o, kind: {group: '', version: v1, kind: Pod}}");
+    let review = Review::from_request(&connect).expect("a request");
+    let found = admit(&indexed, &review);
+    assert_eq!(found, admit(&scanned, &review));
+    assert_eq!(found.findings.len(), 15, "EV-22: each match block is an error");
 }
 
 #[test]
