@@ -214,6 +214,7 @@ fn explanations() {
                 What::Excluded { value } => format!("excluded: {value}"),
                 What::NoElements => "no elements".to_owned(),
                 What::Nothing => "nothing".to_owned(),
+                What::Asked { provider, key } => format!("{provider} answers for {key}"),
                 What::Same => "same".to_owned(),
                 What::Set { before, after } => format!("{before:?} -> {after}"),
                 other => panic!("{other:?}"),
@@ -297,6 +298,15 @@ fn explanations() {
         ),
         MutatorOutcome::Stopped,
         &["metadata.labels.l is there"],
+    );
+    check(
+        assign(
+            "m",
+            "spec.containers[name: a].image",
+            "parameters: {assign: {externalData: {provider: p}}}",
+        ),
+        MutatorOutcome::Changed,
+        &["spec.containers[name: a].image p answers for x"],
     );
     check(
         assign("m", "spec.x", &format!("match: {{namespaces: [other]}}, {always}}}")),

@@ -246,3 +246,23 @@ fn demonstrations() {
         assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(error));
     }
 }
+
+/// What `docs/mutation.md` shows loads, and acts on a Pod that has nothing of it.
+#[test]
+fn examples_of_the_documentation() {
+    let text = fs::read_to_string(corpus::repository().join("docs/mutation.md")).expect("docs");
+    let blocks: Vec<&str> =
+        text.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
+    assert_eq!(blocks.len(), 2);
+    let compiled = blocks.iter().map(|block| {
+        let mutator = yaml::value(block).expect(block);
+        let compiled = CompiledMutator::compile(&mutator, Options::default());
+        Arc::new(compiled.unwrap_or_else(|error| panic!("{error}: {block}")))
+    });
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}, \
+               spec: {securityContext: {runAsUser: 0}, containers: [{name: c}]}}";
+    let mutated = mutate(&MutationSystem::new(compiled), &yaml::value(pod).expect("a Pod"));
+    let mutated = mutated.expect("both apply");
+    assert_eq!(mutated.pointer("/spec/securityContext/runAsUser"), Some(&Value::from(1000)));
+    assert_eq!(mutated.pointer("/spec/containers/1/name"), Some(&Value::from("proxy")));
+}

@@ -319,6 +319,10 @@ fn note_text(note: &Note) -> String {
         What::Excluded { value } => format!("is {}, in assignIf.notIn", json(value)),
         What::NoElements => "has no elements".to_owned(),
         What::Nothing => "has nothing to prune or merge".to_owned(),
+        What::Asked { provider, key } => {
+            let key = shorten(&format!("`{key}`"));
+            format!("becomes what provider {} answers for {key}", printable(provider))
+        }
         What::Same => "is as wanted".to_owned(),
         What::Set { before: Some(before), after } => {
             format!("was {}, becomes {}", json(before), json(after))

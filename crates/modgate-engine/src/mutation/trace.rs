@@ -1,6 +1,6 @@
 //! What mutators did and why, for explanations.
 
-use modgate_value::Value;
+use modgate_value::{Str, Value};
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -142,6 +142,13 @@ pub enum What {
     NoElements,
     /// Nothing is there that could be pruned, or the mutator has no values.
     Nothing,
+    /// A provider is asked for the value once everything has converged.
+    Asked {
+        /// Which provider.
+        provider: Str,
+        /// What it is asked.
+        key: Str,
+    },
     /// The wanted value is there already.
     Same,
     /// The value was set.

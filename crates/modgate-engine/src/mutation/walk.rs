@@ -284,10 +284,7 @@ impl<'w> Walk<'w, '_> {
                         let text = text.and_then(Value::as_str).unwrap_or_default();
                         (present.and_then(Value::as_str) != Some(text)).then(|| text.into())
                     }
-                    AssignFrom::External(external) => {
-                        let placeholder = self.placeholder(external, present)?;
-                        (present != Some(&placeholder)).then_some(placeholder)
-                    }
+                    AssignFrom::External(external) => return self.ask(external, present),
                 };
                 Ok(self.put(present, new))
             }
@@ -363,11 +360,8 @@ impl<'w> Walk<'w, '_> {
         Ok(self.run.budget.spend(u64::try_from(pairs).unwrap_or(u64::MAX))?)
     }
 
-    fn placeholder(
-        &mut self,
-        external: &External,
-        present: Option<&Value>,
-    ) -> Result<Value, ApplyError> {
+    /// Puts a placeholder where a provider's answer will stand.
+    fn ask(&mut self, external: &External, present: Option<&Value>) -> Result<Outcome, ApplyError> {
         let at_location: Str = match present {
             None => Str::default(),
             Some(Value::String(text)) => {
@@ -379,7 +373,10 @@ impl<'w> Walk<'w, '_> {
             DataSource::ValueAtLocation => at_location.clone(),
             DataSource::Username => self.run.username.into(),
         };
-        Ok(self.run.placeholders.place(external, key, at_location))
+        self.note(|| What::Asked { provider: external.provider.clone(), key: key.clone() });
+        let placeholder = self.run.placeholders.place(external, key, at_location);
+        let new = (present != Some(&placeholder)).then_some(placeholder);
+        Ok(Outcome { applied: true, new })
     }
 }
 
