@@ -328,6 +328,13 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{BufRead as _, BufReader, Write as _},
+        net::TcpListener,
+        sync::{Arc, Mutex},
+        thread,
+    };
+
     use super::*;
 
     #[test]
@@ -388,5 +395,113 @@ mod tests {
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(check_digest(b"", empty), Ok(()));
         assert!(check_digest(b"x", empty).is_err());
+    }
+
+    /// Heads of requests, and what to answer them with.
+    type Answer = fn(head: &str, address: &str) -> String;
+
+    /// A server for one repository that writes down what it was asked.
+    fn serve(answer: Answer) -> (String, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let address = listener.local_addr().expect("address").to_string();
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let (log, own) = (Arc::clone(&heads), address.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let head = head.join("\n").to_lowercase();
+                log.lock().expect("not poisoned").push(head.clone());
+                stream.write_all(answer(&head, &own).as_bytes()).expect("answered");
+            }
+        });
+        (address, heads)
+    }
+
+    fn answer(status: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )
+    }
+
+    /// `{}` in SHA-256.
+    const EMPTY: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+
+    fn registry_at(address: &str) -> Registry {
+        let reference = Reference::parse(&format!("{address}/a/b:v1")).expect("reference");
+        let user = Credentials::User { name: "me".to_owned(), password: "secret".to_owned() };
+        Registry::new(&reference, true, user).expect("registry")
+    }
+
+    /// A registry that sends us to a token service, and for layers to another host, which is not
+    /// told the token.
+    #[test]
+    fn tokens_and_redirects() {
+        let (address, heads) = serve(|head, address| {
+            let manifest = format!(r#"{{"layers": [{{"digest": "{EMPTY}", "size": 2}}]}}"#);
+            let port = address.rsplit(':').next().unwrap_or_default();
+            if head.starts_with("get /token?scope=repository%3aa%2fb%3apull&service=reg ") {
+                let is_me = head.contains("authorization: basic bwu6c2vjcmv0");
+                return match is_me {
+                    true => answer("200 OK", "", r#"{"token": "t0k3n"}"#),
+                    false => answer("403 Forbidden", "", ""),
+                };
+            }
+            if head.starts_with("get /elsewhere ") {
+                return answer("200 OK", "", "{}");
+            }
+            if !head.contains("authorization: bearer t0k3n") {
+                let challenge = format!(
+                    "WWW-Authenticate: Bearer realm=\"http://{address}/token\",service=\"reg\"\r\n"
+                );
+                return answer("401 Unauthorized", &challenge, "");
+            }
+            if head.starts_with("get /v2/a/b/manifests/v1 ") {
+                return answer("200 OK", "", &manifest);
+            }
+            let location = format!("Location: http://localhost:{port}/elsewhere\r\n");
+            answer("307 Temporary Redirect", &location, "")
+        });
+        let mut registry = registry_at(&address);
+        let manifest = registry.manifest("v1").expect("a manifest");
+        assert_eq!(registry.blob(&manifest.layers[0]), Ok(b"{}".to_vec()));
+        let heads = heads.lock().expect("not poisoned").clone();
+        let asked: Vec<&str> = heads.iter().filter_map(|head| head.split(' ').nth(1)).collect();
+        assert_eq!(asked[0], "/v2/a/b/manifests/v1");
+        assert_eq!(asked[2], asked[0]);
+        assert_eq!(asked[4..], ["/elsewhere"]);
+        assert!(!heads[4].contains("authorization"), "{}", heads[4]);
+    }
+
+    #[test]
+    fn what_a_registry_may_get_wrong() {
+        let (address, _) = serve(|head, _| {
+            if head.starts_with("get /v2/a/b/blobs/") {
+                return answer("200 OK", "", "{}");
+            }
+            answer("404 Not Found", "", "")
+        });
+        let mut registry = registry_at(&address);
+        let error = registry.manifest("v1").expect_err("missing");
+        assert!(
+            error.ends_with("/v2/a/b/manifests/v1\": response status code 404 Not Found"),
+            "{error}"
+        );
+        let blob = |digest: &str, size| Descriptor {
+            digest: digest.to_owned(),
+            size,
+            annotations: Vec::new(),
+        };
+        let other = format!("sha256:{}", "0".repeat(64));
+        for (descriptor, expected) in [
+            (blob(&other, 2), "the content has sha256:44136fa"),
+            (blob(EMPTY, 3), "2 bytes, the manifest says 3"),
+            (blob(EMPTY, 1 << 40), "bytes, more than"),
+        ] {
+            let error = registry.blob(&descriptor).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }
