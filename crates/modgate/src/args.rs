@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
 
 pub(crate) use self::gatekeeper::GatekeeperArgs;
-use crate::{exit, plan};
+use crate::{exit, plan, render::RenderVerb};
 
 /// Kubernetes admission policies: KubeMod's ModRules, on the command line and as a webhook.
 #[derive(Debug, Parser)]
@@ -35,6 +35,9 @@ pub(crate) enum Verb {
     /// Evaluate a `select` expression.
     #[command(after_help = SELECT_EXAMPLES)]
     Select(SelectArgs),
+    /// Print the cluster objects that templates and constraints stand for.
+    #[command(subcommand)]
+    Render(RenderVerb),
     #[command(flatten)]
     Gator(modgate_gator::Verb),
     /// Print the version.

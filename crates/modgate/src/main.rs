@@ -10,6 +10,7 @@ mod explain;
 mod gator;
 mod inputs;
 mod plan;
+mod render;
 mod review;
 mod select;
 mod serve;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Verb::Explain(args) => explain::run(&args, &terminal),
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
+        Verb::Render(verb) => render::run(&verb, &terminal),
         Verb::Gator(_) => return gator::run(),
         Verb::Version => version(),
         Verb::Completion { shell } => completion(shell),
