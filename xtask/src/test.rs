@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use modgate_testkit::{Roots, Run, corpus};
+use modgate_testkit::{Roots, Run, cluster, corpus};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,9 +20,10 @@ pub(crate) struct Args {
 #[expect(clippy::print_stdout, reason = "results go there")]
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let runs = cargo_run_means_modgate()?;
+    let builds = cluster_builds();
     let tests = cargo_test(&args.cargo)?;
     let report = Run { roots: Roots::discover(), filter: None }.execute()?;
-    let passed = runs && tests.success && report.is_success();
+    let passed = runs && builds && tests.success && report.is_success();
     println!();
     print!("{}", report.table(!report.is_success()));
     println!();
@@ -53,6 +54,22 @@ fn cargo_run_means_modgate() -> Result<bool> {
         );
     }
     Ok(works)
+}
+
+/// Builds the test cluster, if it is to be built: here it can say how far it is, while tests that
+/// build it only seem to hang.
+#[expect(clippy::print_stdout, reason = "results go there")]
+fn cluster_builds() -> bool {
+    if env::var_os(cluster::ASSETS).is_some() || !cluster::build::has_go() {
+        return true;
+    }
+    match cluster::build::with_progress() {
+        Ok(_) => true,
+        Err(error) => {
+            println!("FAILED test cluster\n{error:#}");
+            false
+        }
+    }
 }
 
 /// Cargo, in the repository.

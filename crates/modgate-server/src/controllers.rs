@@ -26,7 +26,6 @@ mod watches;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
     path::PathBuf,
     sync::Arc,
 };
@@ -62,8 +61,8 @@ pub(crate) const LOGGER: &str = "cluster";
 /// Which cluster to take policies from, and as whom.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterConfig {
-    /// The file that names the cluster. Without one it is, in this order, the file `KUBECONFIG`
-    /// names, the cluster this process runs in, or `~/.kube/config`.
+    /// The file that names the cluster; without one it is the cluster this process runs in, and
+    /// never one that merely happens to be in somebody's home.
     pub kubeconfig: Option<PathBuf>,
     /// The context of that file, if not its current one.
     pub context: Option<String>,
@@ -74,56 +73,51 @@ pub struct ClusterConfig {
 #[non_exhaustive]
 pub enum ClusterError {
     /// The kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig{}", path.as_ref().map(|path| format!(" `{}`", path.display())).unwrap_or_default())]
+    #[error("cannot use the kubeconfig `{}`: {reason}", path.display())]
     Kubeconfig {
-        /// The file, if it was named.
-        path: Option<PathBuf>,
+        /// The file.
+        path: PathBuf,
         /// What is wrong with it.
-        source: Box<KubeconfigError>,
+        reason: String,
     },
-    /// This is not a cluster, and no kubeconfig says where one is.
-    #[error("this process does not run in a cluster, and there is no kubeconfig to find one")]
-    Nowhere,
+    /// This process does not run in a cluster.
+    #[error(
+        "no policies to serve: neither `--policies` nor `--kubeconfig` is given, and this process \
+         is not in a cluster: {reason}"
+    )]
+    Nowhere {
+        /// What is missing.
+        reason: String,
+    },
     /// What the configuration says cannot be done, such as an unreadable key.
-    #[error("cannot make a client of the cluster")]
+    #[error("cannot make a client of the cluster: {reason}")]
     Client {
-        /// What kube-rs said.
-        source: Box<kube::Error>,
+        /// What is wrong.
+        reason: String,
     },
 }
 
 /// The client; nothing is sent yet.
 pub(crate) async fn connect(config: &ClusterConfig) -> Result<Client, ClusterError> {
-    let options =
-        KubeConfigOptions { context: config.context.clone(), ..KubeConfigOptions::default() };
-    let unusable = |source: KubeconfigError| ClusterError::Kubeconfig {
-        path: config.kubeconfig.clone(),
-        source: Box::new(source),
-    };
     let found = match &config.kubeconfig {
         Some(path) => {
+            let unusable = |error| ClusterError::Kubeconfig {
+                path: path.clone(),
+                reason: match error {
+                    KubeconfigError::ReadConfig(error, _) => error.to_string(),
+                    error => error.to_string(),
+                },
+            };
+            let context = config.context.clone();
+            let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
             let file = Kubeconfig::read_from(path).map_err(unusable)?;
             Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)?
         }
-        None if env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty()) => {
-            Config::from_kubeconfig(&options).await.map_err(unusable)?
-        }
-        None => match Config::incluster() {
-            Ok(config) => config,
-            Err(error) => {
-                tracing::debug!(target: LOGGER, %error, "not in a cluster");
-                match Config::from_kubeconfig(&options).await {
-                    Ok(config) => config,
-                    Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) => {
-                        return Err(ClusterError::Nowhere);
-                    }
-                    Err(error) => return Err(unusable(error)),
-                }
-            }
-        },
+        None => Config::incluster()
+            .map_err(|error| ClusterError::Nowhere { reason: error.to_string() })?,
     };
     tracing::info!(target: LOGGER, server = %found.cluster_url, "policies come from a cluster");
-    Client::try_from(found).map_err(|source| ClusterError::Client { source: Box::new(source) })
+    Client::try_from(found).map_err(|error| ClusterError::Client { reason: error.to_string() })
 }
 
 /// Follows a cluster and publishes its policies.

@@ -213,6 +213,11 @@ impl Server {
         self.listeners.first().and_then(|listener| listener.local_addr().ok())
     }
 
+    /// Whether policies come from a cluster.
+    pub fn follows_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
     /// The policies of files as loaded; none if policies come from a cluster.
     pub fn store(&self) -> &PolicyStore {
         &self.store

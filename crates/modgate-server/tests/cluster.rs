@@ -4,7 +4,8 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "tests fail by panicking"
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
 )]
 
 use std::{

@@ -36,9 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// A running control plane.
 #[derive(Debug)]
 pub struct Cluster {
-    // Ended in this order: processes, then the folder they write to.
     _running: Running,
-    folder: TempDir,
+    /// Removed by the processes that write to it, at their end: the [shared](Self::shared) cluster
+    /// is never dropped.
+    folder: PathBuf,
     kubeconfig: PathBuf,
     server: String,
     kubernetes: String,
@@ -126,7 +127,7 @@ impl Cluster {
             kubernetes: text("kubernetes")?,
             kubectl: binaries.kubectl.clone(),
             has_controllers: true,
-            folder,
+            folder: folder.keep(),
         })
     }
 
@@ -140,7 +141,7 @@ impl Cluster {
             kubernetes: ready.kubernetes,
             kubectl: binaries.join("kubectl"),
             has_controllers: false,
-            folder,
+            folder: folder.keep(),
         })
     }
 
@@ -167,7 +168,7 @@ impl Cluster {
 
     /// What was logged, for the message of a failed test.
     pub fn log(&self) -> PathBuf {
-        self.folder.path().join(LOG)
+        self.folder.join(LOG)
     }
 
     /// The kubectl that belongs to the cluster.
@@ -181,7 +182,7 @@ impl Cluster {
         command
             .env("KUBECONFIG", &self.kubeconfig)
             // Nothing of the user's own.
-            .env("HOME", self.folder.path())
+            .env("HOME", &self.folder)
             .args(arguments);
         command
     }
@@ -196,7 +197,7 @@ impl Cluster {
         arguments: impl IntoIterator<Item = S>,
         input: &str,
     ) -> Result<Outcome> {
-        let file = self.folder.path().join(format!("input-{:?}", thread::current().id()));
+        let file = self.folder.join(format!("input-{:?}", thread::current().id()));
         fs::write(&file, input)?;
         let output = self
             .kubectl(arguments)
@@ -256,11 +257,17 @@ fn folder() -> Result<TempDir> {
 #[derive(Debug)]
 struct Program(Child);
 
+/// Runs a program and removes the folder `$0` when it has ended, also if that is by Ctrl-C.
+const THEN_REMOVE: &str = "trap : INT TERM; \"$@\"; rm -rf \"$0\"";
+
 impl Program {
     /// Returns the line it prints when it is ready.
     fn start(binary: &Path, folder: &Path, options: &Options) -> Result<(Self, Value)> {
         let log = folder.join(LOG);
-        let mut child = Command::new(binary)
+        let mut child = Command::new("sh")
+            .args(["-c", THEN_REMOVE])
+            .arg(folder)
+            .arg(binary)
             .arg("--data-dir")
             .arg(folder.join("data"))
             .arg("--")

@@ -253,15 +253,17 @@ pub(crate) struct SelectArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     /// File or folder with policies, followed as they change; repeat for more. Namespaces and Nodes
-    /// in it serve synthetic references.
-    #[arg(long, value_name = "PATH", required = true)]
+    /// in it serve synthetic references. Without it, policies come from a cluster.
+    #[arg(long, value_name = "PATH")]
     pub(crate) policies: Vec<PathBuf>,
     /// File or folder with further Namespaces and Nodes; repeat for more.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", requires = "policies")]
     pub(crate) objects: Vec<PathBuf>,
     /// Namespace of policies that name none.
     #[arg(short, long, default_value = "default")]
     pub(crate) namespace: String,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
     #[command(flatten)]
@@ -272,6 +274,18 @@ pub(crate) struct ServeArgs {
     pub(crate) certificate: CertificateArgs,
     #[command(flatten)]
     pub(crate) logs: LogArgs,
+}
+
+/// Which cluster policies come from.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ClusterArgs {
+    /// File that names the cluster, if it is not the one this process runs in.
+    #[arg(long, value_name = "FILE", conflicts_with = "policies")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of that file, if not its current one.
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub(crate) context: Option<String>,
 }
 
 /// Where to listen.

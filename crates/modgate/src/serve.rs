@@ -8,14 +8,14 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_server::{
-    Addresses, CertificateSource, PolicyFiles, ServeConfig, Server, Stopped, manifest, runtime,
-    stop_signals,
+    Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped,
+    manifest, runtime, stop_signals,
     telemetry::{LogConfig, LogFormat, init_logs, log_finding},
 };
 use modgate_value::diag::Diagnostic;
 
 use crate::{
-    args::{CertificateArgs, ServeArgs},
+    args::{CertificateArgs, ClusterArgs, ServeArgs},
     exit::Exit,
     terminal::{Terminal, no_color},
 };
@@ -60,8 +60,11 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
 }
 
 fn config(args: ServeArgs) -> ServeConfig {
+    let ClusterArgs { kubeconfig, context } = args.cluster;
+    let cluster = args.policies.is_empty().then_some(ClusterConfig { kubeconfig, context });
     let files = PolicyFiles { policies: args.policies, objects: args.objects };
     let mut config = ServeConfig::new(files, certificate(args.certificate));
+    config.cluster = cluster;
     config.engine = args.engine.config(&args.namespace);
     args.gatekeeper.apply(&mut config.engine);
     config.gatekeeper = args.gatekeeper.config();
@@ -91,8 +94,13 @@ fn certificate(args: CertificateArgs) -> CertificateSource {
 fn announce(server: &Server) -> Result<()> {
     let Some(address) = server.address() else { return Ok(()) };
     let url = format!("https://{}", reachable(address));
-    let policies = server.store().world().snapshot.policies().count();
     let mut out = io::stdout().lock();
+    if server.follows_cluster() {
+        writeln!(out, "policies of the cluster on {url}, once {url}/readyz says so")?;
+        out.flush()?;
+        return Ok(());
+    }
+    let policies = server.store().world().snapshot.policies().count();
     writeln!(out, "{policies} {} on {url}", if policies == 1 { "policy" } else { "policies" })?;
     if let Some(example) = server.store().example() {
         writeln!(out, "to see a patch, paste:\n  {}", curl(&url, example))?;

@@ -689,6 +689,19 @@ fn serve_until_told_to_stop() {
 fn serve_needs_something_to_serve() {
     let workspace = Workspace::new();
     assert_data_eq!(
+        workspace.run(&["serve", "--kubeconfig", "missing", "--address", "127.0.0.1:0"]),
+        str![[r#"
+exit 2
+--- stderr
+error: cannot use the kubeconfig `missing`: No such file or directory (os error 2)
+
+"#]]
+    );
+    let nowhere = workspace.run(&["serve", "--address", "127.0.0.1:0"]);
+    let expected = "exit 2\n--- stderr\nerror: no policies to serve: neither `--policies` nor \
+                    `--kubeconfig` is given, and this process is not in a cluster: ";
+    assert!(nowhere.starts_with(expected), "{nowhere}");
+    assert_data_eq!(
         workspace.run(&["serve", "--policies", "missing"]),
         str![[r#"
 exit 2

@@ -92,6 +92,21 @@ impl Definition {
     }
 }
 
+/// A CRD without its schemas, which are nearly all of it.
+pub(crate) fn without_schemas(mut definition: Value) -> Value {
+    if let Value::Object(members) = &mut definition
+        && let Some(Value::Object(spec)) = members.get_mut("spec")
+        && let Some(Value::Array(versions)) = spec.get_mut("versions")
+    {
+        for version in versions.make_mut() {
+            if let Value::Object(version) = version {
+                version.remove("schema");
+            }
+        }
+    }
+    definition
+}
+
 fn is_policy(group: &str, kind: &str) -> bool {
     match group {
         modrule::GROUP => kind == modrule::KIND,
@@ -161,5 +176,13 @@ mod tests {
             let definition = definition(group, kind, versions, conditions);
             assert_eq!(Definition::of(&definition), expected, "{definition:?}");
         }
+    }
+
+    #[test]
+    fn schemas_are_not_kept() {
+        let definition = br#"{"spec": {"versions": [{"name": "v1", "schema": {"a": 1}}]}}"#;
+        let definition = Value::from_json(definition).expect("definition");
+        let expected = r#"{"spec":{"versions":[{"name":"v1"}]}}"#;
+        assert_eq!(without_schemas(definition).to_json(), expected);
     }
 }

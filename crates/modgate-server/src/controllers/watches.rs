@@ -16,7 +16,11 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use super::{LOGGER, kinds::Kind, object::Stored};
+use super::{
+    LOGGER,
+    kinds::{self, Kind},
+    object::Stored,
+};
 
 /// What a watch saw.
 #[derive(Debug)]
@@ -39,6 +43,11 @@ pub(crate) enum Seen {
 
 /// Objects that may wait to be taken in; a watch that is ahead by more is held up.
 const BACKLOG: usize = 1024;
+
+/// Objects asked for at once when all are listed.
+const PAGE: u32 = 500;
+/// CRDs can be a megabyte each, and those of other people are read too.
+const DEFINITIONS_PAGE: u32 = 20;
 
 /// The running watches.
 pub(crate) struct Watches {
@@ -110,10 +119,18 @@ impl Watch {
     /// Follows the kind until nobody listens any more. Whatever goes wrong is tried again, less and
     /// less often.
     async fn run(self) {
-        let mut stream =
-            pin!(watcher(self.api.clone(), watcher::Config::default()).default_backoff());
+        let is_definitions = self.resource == kinds::definitions();
+        let page = if is_definitions { DEFINITIONS_PAGE } else { PAGE };
+        let config = watcher::Config::default().page_size(page);
+        let mut stream = pin!(watcher(self.api.clone(), config).default_backoff());
         let mut listed = Vec::new();
-        let known = |stored: Stored| stored.of_kind(&self.resource);
+        let known = |stored: Stored| {
+            let mut stored = stored.of_kind(&self.resource);
+            if is_definitions {
+                stored.object = stored.object.map(kinds::without_schemas);
+            }
+            stored
+        };
         while let Some(event) = stream.next().await {
             let seen = match event {
                 Ok(watcher::Event::Init) => {

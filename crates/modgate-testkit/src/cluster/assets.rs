@@ -15,7 +15,6 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
-use tempfile::TempDir;
 
 use super::{LOG, Options, PATIENCE, tail};
 
@@ -38,7 +37,6 @@ pub(super) struct Ready {
 pub(super) struct Processes {
     api_server: Process,
     etcd: Process,
-    sockets: TempDir,
 }
 
 pub(super) fn start(
@@ -70,6 +68,7 @@ pub(super) fn start(
             "--unsafe-no-fsync".to_owned(),
         ],
         &log,
+        sockets.path(),
     )?;
     // Free until another process takes it; kube-apiserver takes no open socket.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
@@ -91,8 +90,10 @@ pub(super) fn start(
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
     ];
     flags.extend(options.all_flags());
-    let api_server = Process::start(&binaries.join("kube-apiserver"), &flags, &log)?;
-    let processes = Processes { api_server, etcd, sockets };
+    let api_server = Process::start(&binaries.join("kube-apiserver"), &flags, &log, folder)?;
+    let processes = Processes { api_server, etcd };
+    // Removed by the process.
+    let _ = sockets.keep();
 
     let server = format!("https://127.0.0.1:{port}");
     let kubeconfig = folder.join("kubeconfig");
@@ -130,13 +131,18 @@ fn wait(kubectl: &Path, kubeconfig: &Path, log: &Path) -> Result<String> {
 #[derive(Debug)]
 struct Process(Child);
 
+/// Runs a program until the end of our input, which comes even when this process is killed, and then
+/// removes the folder `$0`. Nobody wants what the program would still write.
+const UNTIL_LEFT: &str =
+    "trap : INT TERM; \"$@\" & pid=$!; read -r _; kill -9 $pid; wait $pid; rm -rf \"$0\"";
+
 impl Process {
-    fn start(binary: &Path, flags: &[String], log: &Path) -> Result<Self> {
+    /// Writes `log`; `folder` is removed at the end.
+    fn start(binary: &Path, flags: &[String], log: &Path, folder: &Path) -> Result<Self> {
         let log = File::options().create(true).append(true).open(log)?;
-        // The shell waits for the end of its input, which comes even when this process is killed.
-        let script = "\"$@\" & pid=$!; read -r _; kill $pid; wait $pid";
         let child = Command::new("sh")
-            .args(["-c", script, "sh"])
+            .args(["-c", UNTIL_LEFT])
+            .arg(folder)
             .arg(binary)
             .args(flags)
             .stdin(Stdio::piped())
