@@ -4,6 +4,7 @@
 //! What is done to a cluster goes through [`Cluster`](cluster::Cluster); everything else works
 //! without one.
 
+mod args;
 mod catalog;
 mod cluster;
 mod fetch;
@@ -12,16 +13,18 @@ mod install;
 mod report;
 mod upgrade;
 
-use clap::{ArgAction, Args, Subcommand};
-
+pub(crate) use self::args::PolicyVerb;
 use self::{
+    args::{
+        GenerateArgs, InstallArgs, ListArgs, SearchArgs, UninstallArgs, UpdateArgs, UpgradeArgs,
+    },
     catalog::{Catalog, Home},
     cluster::Cluster,
     fetch::Fetcher,
     install::Installation,
     report::Format,
 };
-use crate::{Failure, Io, cli::go_bool};
+use crate::{Failure, Io};
 
 /// Something failed that has to do with the cluster.
 const CLUSTER: u8 = 2;
@@ -29,225 +32,6 @@ const CLUSTER: u8 = 2;
 const CONFLICT: u8 = 3;
 /// Some was done, some not.
 const PARTIAL: u8 = 4;
-
-/// The verbs of `gator policy`.
-#[derive(Debug, Subcommand)]
-pub enum PolicyVerb {
-    /// Fetch the catalog of policies.
-    #[command(args_override_self = true)]
-    Update(UpdateArgs),
-    /// Find policies in the catalog by name or description.
-    #[command(args_override_self = true)]
-    Search(SearchArgs),
-    /// List the policies that gator installed into the cluster.
-    #[command(args_override_self = true)]
-    List(ListArgs),
-    /// Install policies, or bundles of policies with their constraints.
-    #[command(args_override_self = true)]
-    Install(InstallArgs),
-    /// Remove policies that gator installed.
-    #[command(args_override_self = true)]
-    Uninstall(UninstallArgs),
-    /// Install the catalog's versions of policies that are installed in others.
-    #[command(args_override_self = true)]
-    Upgrade(UpgradeArgs),
-    /// Make a catalog from a folder of policies.
-    #[command(args_override_self = true)]
-    GenerateCatalog(GenerateArgs),
-}
-
-/// Arguments of `policy update`.
-#[derive(Debug, Args)]
-pub struct UpdateArgs {
-    /// Fetch the catalog over plain HTTP where its URL says so.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
-    insecure: bool,
-    /// How to print: `table` or `json`.
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        default_value = "",
-        allow_hyphen_values = true,
-        hide_default_value = true
-    )]
-    output: String,
-    #[arg(hide = true)]
-    rest: Vec<String>,
-}
-
-/// Arguments of `policy search`.
-#[derive(Debug, Args)]
-pub struct SearchArgs {
-    /// Part of a name or description.
-    #[arg(value_name = "QUERY")]
-    query: Vec<String>,
-    /// Only policies of this category.
-    #[arg(long, value_name = "CATEGORY", allow_hyphen_values = true)]
-    category: Option<String>,
-    /// Only policies of this bundle.
-    #[arg(long, value_name = "BUNDLE", allow_hyphen_values = true)]
-    bundle: Option<String>,
-    /// How to print: `table` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
-    output: String,
-}
-
-/// Arguments of `policy list`.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// How to print: `table` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
-    output: String,
-    #[arg(hide = true)]
-    rest: Vec<String>,
-}
-
-/// Which policies, and how to say what was done.
-#[derive(Debug, Args)]
-struct Selection {
-    /// Policies by name.
-    #[arg(value_name = "POLICY")]
-    policies: Vec<String>,
-    /// All policies of a bundle; repeat for more, or separate them by commas.
-    #[arg(
-        long = "bundle",
-        value_name = "BUNDLE",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
-    bundles: Vec<String>,
-    /// Say what would be done, and do nothing.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
-    dry_run: bool,
-    /// How to print: `table` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
-    output: String,
-}
-
-/// Arguments of `policy install`.
-#[derive(Debug, Args)]
-pub struct InstallArgs {
-    #[command(flatten)]
-    selection: Selection,
-    /// What constraints do with violations, instead of what the bundle says: `deny`, `warn` or
-    /// `dryrun`.
-    #[arg(
-        long,
-        value_name = "ACTION",
-        default_value = "",
-        allow_hyphen_values = true,
-        hide_default_value = true
-    )]
-    enforcement_action: String,
-}
-
-/// Arguments of `policy uninstall`.
-#[derive(Debug, Args)]
-pub struct UninstallArgs {
-    #[command(flatten)]
-    selection: Selection,
-}
-
-/// Arguments of `policy upgrade`.
-#[derive(Debug, Args)]
-pub struct UpgradeArgs {
-    #[command(flatten)]
-    selection: Selection,
-    /// All policies that are installed.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
-    all: bool,
-    /// What constraints do with violations: `deny`, `warn` or `dryrun`.
-    #[arg(
-        long,
-        value_name = "ACTION",
-        default_value = "",
-        allow_hyphen_values = true,
-        hide_default_value = true
-    )]
-    enforcement_action: String,
-}
-
-/// Arguments of `policy generate-catalog`.
-#[derive(Debug, Args)]
-pub struct GenerateArgs {
-    /// Folder that has the policies in its folder `library`.
-    #[arg(long, value_name = "PATH", default_value = ".", allow_hyphen_values = true)]
-    library_path: String,
-    /// File to write.
-    #[arg(
-        short,
-        long,
-        value_name = "PATH",
-        default_value = "catalog.yaml",
-        allow_hyphen_values = true
-    )]
-    output: String,
-    /// Name of the catalog.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "gatekeeper-library",
-        allow_hyphen_values = true
-    )]
-    name: String,
-    /// Version of the catalog.
-    #[arg(long, value_name = "VERSION", default_value = "v1.0.0", allow_hyphen_values = true)]
-    version: String,
-    /// File with bundles, instead of those that the templates name.
-    #[arg(
-        long,
-        value_name = "PATH",
-        default_value = "",
-        allow_hyphen_values = true,
-        hide_default_value = true
-    )]
-    bundles: String,
-    /// What to put before the paths of files.
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "",
-        allow_hyphen_values = true,
-        hide_default_value = true
-    )]
-    base_url: String,
-    /// Whether to check the catalog before it is written.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL")]
-    validate: bool,
-    #[arg(hide = true)]
-    rest: Vec<String>,
-}
-
-impl PolicyVerb {
-    /// What is wrong with the number of arguments: the verb, and the text.
-    pub(crate) fn misused(&self) -> Option<(&'static str, String)> {
-        let rest = match self {
-            Self::Update(args) => ("update", &args.rest),
-            Self::List(args) => ("list", &args.rest),
-            Self::Search(args) if args.query.len() != 1 => {
-                let text = format!("accepts 1 arg(s), received {}", args.query.len());
-                return Some(("search", text));
-            }
-            Self::Search(_)
-            | Self::Install(_)
-            | Self::Uninstall(_)
-            | Self::Upgrade(_)
-            | Self::GenerateCatalog(_) => return None,
-        };
-        let (verb, rest) = rest;
-        let word = rest.first()?;
-        Some((verb, format!("unknown command {word:?} for \"gator policy {verb}\"")))
-    }
-}
 
 /// Runs a verb.
 pub(crate) fn run(verb: &PolicyVerb, io: &mut Io<'_>) -> Result<u8, Failure> {
