@@ -34,7 +34,7 @@ pub use self::{
     evaluate::{Evaluation, Finding, review},
     inventory::{Inventory, InventoryError},
     store::{ConstraintKey, Inserted, Store},
-    template::{CompiledTemplate, TemplateError, TemplateOptions, TemplateProblem},
+    template::{CompiledTemplate, SourcePlace, TemplateError, TemplateOptions, TemplateProblem},
     trace::{
         ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace, explain,
         explain_one,

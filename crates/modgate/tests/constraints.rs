@@ -281,14 +281,14 @@ error: RequiredLabels of-namespaces: kind: missing ConstraintTemplate: template 
 34 | kind: RequiredLabels
    |       ^^^^^^^^^^^^^^
    |
-   = help: it takes effect when a template of its kind is loaded
+   = help: its template has errors of its own
 error: RequiredLabels owner: kind: missing ConstraintTemplate: template "requiredlabels" not found
   --> rego.yaml:27:7
    |
 27 | kind: RequiredLabels
    |       ^^^^^^^^^^^^^^
    |
-   = help: it takes effect when a template of its kind is loaded
+   = help: its template has errors of its own
 
 "#]]
     );
@@ -330,6 +330,66 @@ error: Nothing x: kind: missing ConstraintTemplate: template "nothing" not found
   |                                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   |
   = help: it takes effect when a template of its kind is loaded
+
+"#]]
+    );
+}
+
+/// What the language allows and templates may not do.
+#[test]
+fn what_templates_may_not_say() {
+    let with = |line: &str| {
+        LABELS.replace(
+            "      package requiredlabels\n",
+            &format!("      package requiredlabels\n{line}"),
+        )
+    };
+    let workspace = Workspace::new()
+        .with("import.yaml", &with("      import data.foo\n"))
+        .with("data.yaml", &with("      x { data.foo.bar }\n"))
+        .with("builtin.yaml", &with("      x { http.send({}) }\n"));
+    let first = |args: &str| {
+        let shown = workspace.run(args);
+        shown.split("error: RequiredLabels").next().unwrap_or_default().to_owned()
+    };
+    assert_data_eq!(
+        first("review -f import.yaml pod.yaml"),
+        str![[r#"
+exit 2
+--- stderr
+error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid ConstraintTemplate: invalid import: bad import: "data.foo"
+  --> import.yaml:17:7
+   |
+17 |       import data.foo
+   |       ^^^^^^^^^^^^^^^
+
+"#]]
+    );
+    assert_data_eq!(
+        first("review -f data.yaml pod.yaml"),
+        str![[r#"
+exit 2
+--- stderr
+error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid ConstraintTemplate: invalid data references: check refs failed on module {template}: errors (1):
+       disallowed ref data.foo.bar
+       
+  --> data.yaml:17:11
+   |
+17 |       x { data.foo.bar }
+   |           ^^^^^^^^^^^^
+
+"#]]
+    );
+    assert_data_eq!(
+        first("review -f builtin.yaml pod.yaml"),
+        str![[r#"
+exit 2
+--- stderr
+error: ConstraintTemplate requiredlabels: spec.targets[0].rego: unable to compile modules: 1 error occurred: template:2: rego_type_error: undefined function http.send
+  --> builtin.yaml:17:11
+   |
+17 |       x { http.send({}) }
+   |           ^^^^^^^^^
 
 "#]]
     );

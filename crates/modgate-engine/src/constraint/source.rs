@@ -14,7 +14,7 @@ use modgate_value::Str;
 
 use super::{
     driver::RegoDriver,
-    template::{TemplateError, TemplateOptions},
+    template::{SourcePlace, TemplateError, TemplateOptions},
 };
 
 /// The rule every template defines.
@@ -119,8 +119,11 @@ fn name_of(term: Option<&Term>) -> Option<&str> {
 
 /// Only `data.lib` and `future` may be imported (TC-24).
 fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
-    let bad =
-        |path: &str| TemplateError::source(&format!("invalid import: bad import: \"{path}\""));
+    let refused = |message: String, span: Option<Span>| TemplateError::Source {
+        message,
+        place: span.map(|span| place(module, span)),
+    };
+    let bad = |path: &str, span| refused(format!("invalid import: bad import: \"{path}\""), span);
     // The parser acts on `rego.v1` and drops it. Only that import makes a text of version 0 strict.
     let imports_v1 = match module.version {
         RegoVersion::V0 => module.strict,
@@ -129,7 +132,9 @@ fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
         }
     };
     if imports_v1 {
-        return Err(bad("rego.v1"));
+        let written = text.find("rego.v1").and_then(|start| u32::try_from(start).ok());
+        let span = written.map(|start| Span { start, end: start + 7, module: 0 });
+        return Err(bad("rego.v1", span));
     }
     for import in &module.imports {
         let path = import.path.iter().map(Str::as_str).collect::<Vec<_>>();
@@ -137,11 +142,10 @@ fn check_imports(module: &Module, text: &str) -> Result<(), TemplateError> {
         match path.as_slice() {
             ["data", "lib", ..] | ["future", ..] => {}
             ["input", ..] => {
-                return Err(TemplateError::source(&format!(
-                    "invalid import: cannot import input: \"{shown}\""
-                )));
+                let message = format!("invalid import: cannot import input: \"{shown}\"");
+                return Err(refused(message, Some(import.span)));
             }
-            _ => return Err(bad(&shown)),
+            _ => return Err(bad(&shown, Some(import.span))),
         }
     }
     Ok(())
@@ -176,11 +180,14 @@ fn check_references(module: &Module, options: &TemplateOptions) -> Result<(), Te
     });
     let Some(term) = refused else { return Ok(()) };
     let written = slice(module, term.span);
-    Err(TemplateError::source(&format!(
-        "invalid data references: check refs failed on module {{{}}}: errors (1):\ndisallowed ref \
-         {written}\n",
-        module.name
-    )))
+    Err(TemplateError::Source {
+        message: format!(
+            "invalid data references: check refs failed on module {{{}}}: errors (1):\ndisallowed \
+             ref {written}\n",
+            module.name
+        ),
+        place: Some(place(module, term.span)),
+    })
 }
 
 /// What the installation switches off does not exist (TC-28).
@@ -196,11 +203,18 @@ fn check_builtins(module: &Module, options: &TemplateOptions) -> Result<(), Temp
     let Some((name, span)) = refused else { return Ok(()) };
     let before = module.text.get(..span.start as usize).unwrap_or_default();
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    Err(TemplateError::Uncompilable(format!(
-        "unable to compile modules: 1 error occurred: {}:{line}: rego_type_error: undefined \
-         function {name}",
-        module.name
-    )))
+    Err(TemplateError::Uncompilable {
+        message: format!(
+            "unable to compile modules: 1 error occurred: {}:{line}: rego_type_error: undefined \
+             function {name}",
+            module.name
+        ),
+        place: place(module, span),
+    })
+}
+
+fn place(module: &Module, span: Span) -> SourcePlace {
+    SourcePlace { file: module.name.clone(), span: (span.start as usize..span.end as usize).into() }
 }
 
 /// A name such as `http.send`.

@@ -89,8 +89,13 @@ pub enum TemplateError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// Its source does not, whatever its engine.
-    #[error("invalid ConstraintTemplate: {0}")]
-    Source(String),
+    #[error("invalid ConstraintTemplate: {message}")]
+    Source {
+        /// What is wrong with it.
+        message: String,
+        /// Where, if it is at one place.
+        place: Option<SourcePlace>,
+    },
     /// `operations` has `*` and something else (TC-50).
     #[error("if '*' is present, must not specify other operations")]
     Operations,
@@ -113,8 +118,13 @@ pub enum TemplateError {
         message: String,
     },
     /// It calls what the installation has switched off.
-    #[error("{0}")]
-    Uncompilable(String),
+    #[error("{message}")]
+    Uncompilable {
+        /// What is wrong with it.
+        message: String,
+        /// Where.
+        place: SourcePlace,
+    },
     /// The Rego does not parse or compile.
     #[error("{message}")]
     Rego {
@@ -123,6 +133,15 @@ pub enum TemplateError {
         /// Each error with its place.
         errors: Vec<modgate_rego::error::Error>,
     },
+}
+
+/// A place in a Rego module of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcePlace {
+    /// The module, as errors name it: `template` or `libs["lib_0"]`.
+    pub file: Str,
+    /// The bytes of its text.
+    pub span: Span,
 }
 
 /// One thing wrong with a template, and where.
@@ -158,8 +177,17 @@ impl TemplateError {
             Self::Operations => vec![plain("spec.targets[0].operations", self.to_string())],
             Self::NoDriver { .. } => vec![plain("spec.targets[0]", self.to_string())],
             Self::Cel { field, message } => vec![plain(field, message.clone())],
-            Self::Source(_) | Self::Uncompilable(_) => {
+            Self::Source { place: None, .. } => {
                 vec![plain(&rego_fields(resource).0, self.to_string())]
+            }
+            Self::Source { place: Some(place), .. } | Self::Uncompilable { place, .. } => {
+                let field = rego_field(&rego_fields(resource), &place.file);
+                let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
+                vec![TemplateProblem {
+                    text: text.map(Str::from),
+                    span: text.map(|_| place.span),
+                    ..plain(&field, self.to_string())
+                }]
             }
             Self::Invalid(_) => vec![plain("", self.to_string())],
             Self::Schema(error) => {
@@ -190,7 +218,7 @@ impl TemplateError {
     }
 
     pub(super) fn source(message: &str) -> Self {
-        Self::Source(message.to_owned())
+        Self::Source { message: message.to_owned(), place: None }
     }
 
     /// Whether it is about the policy itself, which Gatekeeper looks at only once the template is
@@ -340,7 +368,7 @@ fn rego_source(target: Target) -> Result<Option<RegoSource>, TemplateError> {
     let mut code = target.code.into_iter().flatten();
     let source = code.find(|code| code.engine == "Rego").map(|code| code.source);
     let source = source.map(|source| RegoSource::from_value(&source)).transpose();
-    source.map_err(|error| TemplateError::Source(error.to_string()))
+    source.map_err(|error| TemplateError::source(&error.to_string()))
 }
 
 /// The fields of a template that hold its main module and its libraries.
