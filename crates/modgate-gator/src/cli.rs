@@ -246,6 +246,14 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             );
             return io.line(&line).map(|()| 0);
         }
+        // Without a verb of its own it says which there are.
+        ["policy"] => {
+            let mut all = command(program);
+            // Only a built command knows what it is below.
+            all.build();
+            let policy = all.find_subcommand_mut("policy").map(|it| it.render_help().to_string());
+            return io.print(&policy.unwrap_or_default()).map(|()| 0);
+        }
         // Anything below `sync` but `test` is answered, not refused.
         ["sync", next, ..] if matches!(*next, "test" | "-h" | "--help" | "help") => {}
         ["sync", ..] => return io.line(&format!("Usage: {program} sync test")).map(|()| 0),
@@ -289,8 +297,8 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             none("bench", &args.rest)?;
             bench::run(&args, io)
         }
-        RootVerb::Verb(Verb::Policy { command }) => match command.misused() {
-            Some((verb, text)) => Err(refuse(&format!("policy {verb}"), text)),
+        RootVerb::Verb(Verb::Policy { command }) => match command.misused(program) {
+            Some(policy::Misuse { verb, text }) => Err(refuse(&format!("policy {verb}"), text)),
             None => policy::run(&command, io),
         },
         RootVerb::Verb(Verb::Sync { command: SyncVerb::Test(args) }) => {

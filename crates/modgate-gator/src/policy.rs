@@ -13,7 +13,7 @@ mod install;
 mod report;
 mod upgrade;
 
-pub(crate) use self::args::PolicyVerb;
+pub(crate) use self::args::{Misuse, PolicyVerb};
 use self::{
     args::{
         GenerateArgs, InstallArgs, ListArgs, SearchArgs, UninstallArgs, UpdateArgs, UpgradeArgs,

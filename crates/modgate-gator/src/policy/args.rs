@@ -201,15 +201,21 @@ pub struct GenerateArgs {
     pub(super) rest: Vec<String>,
 }
 
+/// What is wrong with the arguments of a verb.
+pub(crate) struct Misuse {
+    pub(crate) verb: &'static str,
+    pub(crate) text: String,
+}
+
 impl PolicyVerb {
-    /// What is wrong with the number of arguments: the verb, and the text.
-    pub(crate) fn misused(&self) -> Option<(&'static str, String)> {
-        let rest = match self {
+    /// What is wrong with the number of arguments.
+    pub(crate) fn misused(&self, program: &str) -> Option<Misuse> {
+        let (verb, rest) = match self {
             Self::Update(args) => ("update", &args.rest),
             Self::List(args) => ("list", &args.rest),
             Self::Search(args) if args.query.len() != 1 => {
                 let text = format!("accepts 1 arg(s), received {}", args.query.len());
-                return Some(("search", text));
+                return Some(Misuse { verb: "search", text });
             }
             Self::Search(_)
             | Self::Install(_)
@@ -217,8 +223,8 @@ impl PolicyVerb {
             | Self::Upgrade(_)
             | Self::GenerateCatalog(_) => return None,
         };
-        let (verb, rest) = rest;
         let word = rest.first()?;
-        Some((verb, format!("unknown command {word:?} for \"gator policy {verb}\"")))
+        let text = format!("unknown command {word:?} for \"{program} policy {verb}\"");
+        Some(Misuse { verb, text })
     }
 }
