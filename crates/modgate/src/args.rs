@@ -106,7 +106,8 @@ pub(crate) struct PolicyArgs {
     /// File or folder with policies; repeat for more, `-` for standard input.
     #[arg(short = 'f', long = "filename", value_name = "PATH", required = true)]
     pub(crate) policies: Vec<PathBuf>,
-    /// File or folder with Namespaces and Nodes for synthetic references; repeat for more.
+    /// File or folder with Namespaces and Nodes for synthetic references, and with all that
+    /// constraints see as `data.inventory`; repeat for more.
     #[arg(long, value_name = "PATH")]
     pub(crate) objects: Vec<PathBuf>,
     #[command(flatten)]
@@ -256,7 +257,8 @@ pub(crate) struct ServeArgs {
     /// in it serve synthetic references. Without it, policies come from a cluster.
     #[arg(long, value_name = "PATH")]
     pub(crate) policies: Vec<PathBuf>,
-    /// File or folder with further Namespaces and Nodes; repeat for more.
+    /// File or folder with further Namespaces and Nodes, and with all that constraints see as
+    /// `data.inventory`; repeat for more.
     #[arg(long, value_name = "PATH", requires = "policies")]
     pub(crate) objects: Vec<PathBuf>,
     /// Namespace of policies that name none.

@@ -5,6 +5,7 @@
 //! `modgate-gator`'s, which reads their arguments itself; called as `gator`, this is nothing else.
 
 mod args;
+mod constraints;
 mod exit;
 mod explain;
 mod gator;

@@ -205,6 +205,7 @@ exit 0
     "reason": "patched ok",
     "rejections": [],
     "source": "quickstart/review.json:1:1",
+    "violations": [],
     "warnings": []
   }
 ]
@@ -533,8 +534,16 @@ exit 0
   {
     "allowed": true,
     "code": 200,
+    "constraints": [],
+    "expandsWithModrules": false,
     "failures": [],
     "kind": "Pod",
+    "mutators": {
+      "fails": false,
+      "steps": [
+        []
+      ]
+    },
     "name": "p",
     "namespace": "other",
     "object": {
@@ -549,6 +558,10 @@ exit 0
     "patch": [],
     "reason": "non-patched ok",
     "rejections": [],
+    "resultants": {
+      "fails": false,
+      "steps": []
+    },
     "rules": [
       {
         "criteria": [],
@@ -559,6 +572,7 @@ exit 0
           "result": "notCandidate"
         },
         "policy": {
+          "group": "api.kubemod.io",
           "kind": "ModRule",
           "name": "no-latest-images",
           "namespace": "shop"
@@ -572,6 +586,7 @@ exit 0
       }
     ],
     "source": "pod.yaml:1:1",
+    "violations": [],
     "warnings": []
   }
 ]
