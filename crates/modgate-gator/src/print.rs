@@ -3,7 +3,7 @@
 mod json;
 mod yaml;
 
-use std::cmp::Ordering;
+use std::{borrow::Cow, cmp::Ordering};
 
 use modgate_value::{Number, Str, Value};
 
@@ -32,27 +32,29 @@ impl Node {
 
     /// One level of it.
     fn shape(&self) -> Shape<'_> {
+        let of_value = |value: &Value| Cow::Owned(Self::Value(value.clone()));
         match self {
-            Self::Value(Value::Object(members)) => Shape::Map(
-                members.iter().map(|(key, value)| (key, Self::Value(value.clone()))).collect(),
-            ),
-            Self::Value(Value::Array(items)) => {
-                Shape::List(items.iter().map(|item| Self::Value(item.clone())).collect())
+            Self::Value(Value::Object(members)) => {
+                Shape::Map(members.iter().map(|(key, value)| (key, of_value(value))).collect())
             }
+            Self::Value(Value::Array(items)) => Shape::List(items.iter().map(of_value).collect()),
             Self::Value(scalar) => Shape::Scalar(scalar),
             Self::Map(members) => {
-                Shape::Map(members.iter().map(|(key, node)| (key, node.clone())).collect())
+                Shape::Map(members.iter().map(|(key, node)| (key, Cow::Borrowed(node))).collect())
             }
-            Self::List(items) => Shape::List(items.clone()),
+            Self::List(items) => Shape::List(items.iter().map(Cow::Borrowed).collect()),
         }
     }
 }
 
+/// One level of a [`Node`].
 enum Shape<'n> {
     Scalar(&'n Value),
-    Map(Vec<(&'n Str, Node)>),
-    List(Vec<Node>),
+    Map(Vec<Member<'n>>),
+    List(Vec<Cow<'n, Node>>),
 }
+
+type Member<'n> = (&'n Str, Cow<'n, Node>);
 
 /// A number as Go writes it once it is decoded: an integer of 64 bits, or a float.
 fn number(number: &Number) -> String {

@@ -50,7 +50,9 @@ pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
         let reviewed = reviewed.map_err(failed)?;
         results.extend(reviewed.outcomes.into_iter().map(|outcome| TestResult { outcome, object }));
         timings.extend(reviewed.timings);
-        printed.push_str(&reviewed.printed);
+        if printed.len() <= output::MAX_PRINTED {
+            printed.push_str(&reviewed.printed);
+        }
     }
     results.sort_by(|a, b| order(a).cmp(&order(b)));
     let is_denied = results.iter().any(|result| denies(&result.outcome));

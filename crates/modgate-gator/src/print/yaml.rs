@@ -1,11 +1,13 @@
 //! YAML as the two versions of go-yaml lay it out.
 
+use std::borrow::Cow;
+
 use modgate_value::{
-    Str, Value,
+    Value,
     yaml::{ScalarPlace, ScalarStyle, write_double_quoted},
 };
 
-use super::{Node, Shape, natural, number};
+use super::{Member, Node, Shape, natural, number};
 
 /// Which version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +85,7 @@ impl Writer {
         }
     }
 
-    fn list(&mut self, items: &[Node], indent: usize) {
+    fn list(&mut self, items: &[Cow<'_, Node>], indent: usize) {
         let flow = std::mem::replace(&mut self.layout, Layout::Block) == Layout::FirstBlock;
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
@@ -226,7 +228,7 @@ impl Writer {
 }
 
 /// Maps of values are sorted as go-yaml sorts keys.
-fn sort(node: &Node, members: &mut [(&Str, Node)]) {
+fn sort(node: &Node, members: &mut [Member<'_>]) {
     if matches!(node, Node::Value(_)) {
         members.sort_by(|(a, _), (b, _)| natural(a, b));
     }

@@ -68,7 +68,7 @@ pub(super) fn render(
 }
 
 /// How much of what policies print is shown.
-const MAX_PRINTED: usize = 1 << 20;
+pub(super) const MAX_PRINTED: usize = 1 << 20;
 
 /// What policies print, as it follows the results; nothing if they print nothing.
 pub(super) fn printed(text: &str) -> String {
