@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use modgate_value::Budget;
+use modgate_value::{Budget, MAX_DEPTH};
 
 use crate::{
     check::Env,
@@ -181,6 +181,31 @@ impl<'a> Evaluation<'a> {
         value.get_or_init(|| outcome).clone()
     }
 
+    /// Variables may not build deeper values than documents have, or one could deepen another's
+    /// without an end.
+    fn nests(&self, value: Val<'a>, left: usize) -> Result<(), EvalError> {
+        self.budget.spend(1)?;
+        let parts: &[Val<'a>] = match value {
+            Val::List(items) => items,
+            Val::Optional(Some(inner)) => std::slice::from_ref(inner),
+            Val::Map(entries) => {
+                return entries.iter().try_for_each(|(_, value)| self.nested(*value, left));
+            }
+            _ => return Ok(()),
+        };
+        parts.iter().try_for_each(|part| self.nested(*part, left))
+    }
+
+    fn nested(&self, value: Val<'a>, left: usize) -> Result<(), EvalError> {
+        match left.checked_sub(1) {
+            Some(left) => self.nests(value, left),
+            None => {
+                let message = format!("a variable's value nests more than {MAX_DEPTH} levels");
+                Err(EvalError::Failed(message))
+            }
+        }
+    }
+
     fn compute(&self, name: &str, program: &'a Program) -> Outcome<'a> {
         let before = self.depth.get();
         let depth = before.saturating_add(u32::from(program.depth()));
@@ -201,7 +226,10 @@ impl<'a> Evaluation<'a> {
                 let message = format!("composited variable \"{name}\" fails to evaluate: {error}");
                 Err(EvalError::Failed(message))
             }
-            Ok(value) => Ok(value),
+            Ok(value) => {
+                self.nests(value, MAX_DEPTH)?;
+                Ok(value)
+            }
         }
     }
 }

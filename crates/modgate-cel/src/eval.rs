@@ -11,7 +11,7 @@ use crate::{
     compose::Evaluation,
     cost::{self, CallCost},
     heap::Heap,
-    library,
+    library::{self, Message},
     value::Val,
 };
 
@@ -107,84 +107,82 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
+    /// Only dispatches: its frame is on the stack once for every level of an expression.
     pub(crate) fn eval(&mut self, node: &'a Node) -> Result<Val<'a>> {
         self.heap.budget.spend(1)?;
         match node {
             Node::Constant(value) => Ok(value.value()),
-            Node::Attribute(attribute) => {
-                let result = self.attribute(attribute);
-                let free = attribute.test || matches!(attribute.base, Base::Choice(_));
-                self.after(result, u64::from(!free))
-            }
+            Node::Attribute(attribute) => self.charged_attribute(attribute),
             Node::Logic { stop, terms } => self.logic(*stop, terms),
-            Node::Equal { negated, sides } => {
-                let [left, right] = &**sides;
-                let left = self.value(left)?;
-                let right = self.value(right)?;
-                let seen = |side: &Result<Val<'a>>| side.as_ref().map_or(Val::Null, |side| *side);
-                self.charge(cost::equality(*negated, seen(&left), seen(&right)))?;
-                let same = self.heap.equal(left?, right?)?;
-                Ok(Val::Bool(same != *negated))
-            }
+            Node::Equal { negated, sides } => self.equality(*negated, sides),
             Node::Call(call) => self.call(call),
-            Node::InSet { item, set } => {
-                let item = self.eval(item)?;
-                match (set, item) {
-                    (Set::Strings(all), Val::String(text)) => {
-                        Ok(Val::Bool(all.binary_search_by(|other| (**other).cmp(text)).is_ok()))
-                    }
-                    (Set::Strings(_), _) => Ok(Val::Bool(false)),
-                    (Set::Other(all), item) => self.heap.contains(all.value(), item).map(Val::Bool),
-                }
+            Node::InSet { item, set } => self.membership(item, set),
+            Node::OrElse { value, sides } => self.or_else(*value, sides),
+            Node::List(elements) => self.elements(elements),
+            Node::Map(entries) => self.entries(entries),
+            Node::Message { which, fields } => self.message(*which, fields),
+            Node::Fold(fold) => self.scoped(|machine| machine.fold(fold)),
+            Node::OptionalMap(map) => self.scoped(|machine| machine.optional_map(map)),
+            Node::SortBy(sort) => self.scoped(|machine| machine.sort_by(sort)),
+        }
+    }
+
+    /// Forgets the names that `work` brings into scope.
+    fn scoped(&mut self, work: impl FnOnce(&mut Self) -> Result<Val<'a>>) -> Result<Val<'a>> {
+        let depth = self.locals.len();
+        let result = work(self);
+        self.locals.truncate(depth);
+        result
+    }
+
+    fn charged_attribute(&mut self, attribute: &'a Attribute) -> Result<Val<'a>> {
+        let result = self.attribute(attribute);
+        let free = attribute.test || matches!(attribute.base, Base::Choice(_));
+        self.after(result, u64::from(!free))
+    }
+
+    fn equality(&mut self, negated: bool, sides: &'a [Node; 2]) -> Result<Val<'a>> {
+        let [left, right] = sides;
+        let left = self.value(left)?;
+        let right = self.value(right)?;
+        let seen = |side: &Result<Val<'a>>| side.as_ref().map_or(Val::Null, |side| *side);
+        self.charge(cost::equality(negated, seen(&left), seen(&right)))?;
+        let same = self.heap.equal(left?, right?)?;
+        Ok(Val::Bool(same != negated))
+    }
+
+    fn membership(&mut self, item: &'a Node, set: &'a Set) -> Result<Val<'a>> {
+        let item = self.eval(item)?;
+        match (set, item) {
+            (Set::Strings(all), Val::String(text)) => {
+                Ok(Val::Bool(all.binary_search_by(|other| (**other).cmp(text)).is_ok()))
             }
-            Node::OrElse { value, sides } => {
-                let [first, second] = &**sides;
-                match (self.eval(first)?, value) {
-                    (Val::Optional(Some(inner)), true) => Ok(*inner),
-                    (first @ Val::Optional(Some(_)), false) => Ok(first),
-                    (Val::Optional(None), _) => self.eval(second),
-                    (other, _) => Ok(other),
-                }
-            }
-            Node::List(elements) => {
-                let result = self.elements(elements);
-                self.after(result, cost::LIST)
-            }
-            Node::Map(entries) => {
-                let result = self.entries(entries);
-                self.after(result, cost::MAP)
-            }
-            Node::Message { which, fields } => {
-                let mut values = Vec::with_capacity(fields.len());
-                for (name, value, optional) in fields {
-                    match (self.eval(value)?, optional) {
-                        (Val::Optional(None), true) => {}
-                        (Val::Optional(Some(value)), true) => values.push((&**name, *value)),
-                        (value, _) => values.push((&**name, value)),
-                    }
-                }
-                self.charge(cost::MESSAGE)?;
-                library::message(self.heap, *which, &values)
-            }
-            Node::Fold(fold) => {
-                let depth = self.locals.len();
-                let result = self.fold(fold);
-                self.locals.truncate(depth);
-                result
-            }
-            Node::OptionalMap(map) => {
-                let depth = self.locals.len();
-                let result = self.optional_map(map);
-                self.locals.truncate(depth);
-                result
-            }
-            Node::SortBy(sort) => {
-                let depth = self.locals.len();
-                let result = self.sort_by(sort);
-                self.locals.truncate(depth);
-                result
+            (Set::Strings(_), _) => Ok(Val::Bool(false)),
+            (Set::Other(all), item) => self.heap.contains(all.value(), item).map(Val::Bool),
+        }
+    }
+
+    fn or_else(&mut self, value: bool, sides: &'a [Node; 2]) -> Result<Val<'a>> {
+        let [first, second] = sides;
+        match (self.eval(first)?, value) {
+            (Val::Optional(Some(inner)), true) => Ok(*inner),
+            (first @ Val::Optional(Some(_)), false) => Ok(first),
+            (Val::Optional(None), _) => self.eval(second),
+            (other, _) => Ok(other),
+        }
+    }
+
+    fn message(&mut self, which: Message, fields: &'a [(Box<str>, Node, bool)]) -> Result<Val<'a>> {
+        let mut values = Vec::with_capacity(fields.len());
+        for (name, value, optional) in fields {
+            match (self.eval(value)?, optional) {
+                (Val::Optional(None), true) => {}
+                (Val::Optional(Some(value)), true) => values.push((&**name, *value)),
+                (value, _) => values.push((&**name, value)),
             }
         }
+        self.charge(cost::MESSAGE)?;
+        library::message(self.heap, which, &values)
     }
 
     /// The value or an error that is one; other errors end the evaluation.
@@ -382,7 +380,8 @@ impl<'e, 'a> Machine<'e, 'a> {
         // What does not depend on the result is charged before the work is done.
         let after = matches!(call.cost, CallCost::Result | CallCost::Build);
         if !after || error.is_some() {
-            self.charge(call.cost.of(values, Val::Null))?;
+            let cost = call.cost.of(self.heap.budget, values, Val::Null)?;
+            self.charge(cost)?;
         }
         if let Some(error) = error {
             return Err(error);
@@ -398,7 +397,8 @@ impl<'e, 'a> Machine<'e, 'a> {
             result => result,
         };
         if after {
-            let cost = call.cost.of(values, result.as_ref().map_or(Val::Null, |value| *value));
+            let given = result.as_ref().map_or(Val::Null, |value| *value);
+            let cost = call.cost.of(self.heap.budget, values, given)?;
             return self.after(result, cost);
         }
         result
@@ -407,28 +407,41 @@ impl<'e, 'a> Machine<'e, 'a> {
     fn elements(&mut self, elements: &'a [(Node, bool)]) -> Result<Val<'a>> {
         let mut items = Vec::with_capacity(elements.len());
         for (element, optional) in elements {
-            match (self.eval(element)?, optional) {
-                (Val::Optional(inner), true) => items.extend(inner.copied()),
-                (_, true) => return failed("cannot initialize optional list element"),
-                (value, false) => items.push(value),
+            match self.value(element)? {
+                Ok(Val::Optional(inner)) if *optional => items.extend(inner.copied()),
+                Ok(_) if *optional => {
+                    self.charge(cost::LIST)?;
+                    return failed("cannot initialize optional list element");
+                }
+                Ok(value) => items.push(value),
+                Err(error) => return self.charge(cost::LIST).and(Err(error)),
             }
         }
+        self.charge(cost::LIST)?;
         self.heap.list(&items)
     }
 
     fn entries(&mut self, parts: &'a [(Node, Node, bool)]) -> Result<Val<'a>> {
         let mut entries = Vec::with_capacity(parts.len());
         for (key, value, optional) in parts {
-            let key = self.eval(key)?;
-            match (self.eval(value)?, optional) {
-                (Val::Optional(None), true) => {}
-                (Val::Optional(Some(value)), true) => {
+            let pair = match self.value(key)? {
+                Ok(key) => self.value(value)?.map(|value| (key, value)),
+                Err(error) => Err(error),
+            };
+            match pair {
+                Ok((_, Val::Optional(None))) if *optional => {}
+                Ok((key, Val::Optional(Some(value)))) if *optional => {
                     self.heap.put(&mut entries, key, *value, true)?;
                 }
-                (_, true) => return failed("cannot initialize optional entry"),
-                (value, false) => self.heap.put(&mut entries, key, value, true)?,
+                Ok(_) if *optional => {
+                    self.charge(cost::MAP)?;
+                    return failed("cannot initialize optional entry");
+                }
+                Ok((key, value)) => self.heap.put(&mut entries, key, value, true)?,
+                Err(error) => return self.charge(cost::MAP).and(Err(error)),
             }
         }
+        self.charge(cost::MAP)?;
         self.heap.map(&entries)
     }
 
@@ -475,7 +488,8 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
         self.charge(1)?;
         let keys = self.heap.list(&keys)?;
-        self.charge(sort.cost.of(&[list, keys], Val::Null))?;
+        let cost = sort.cost.of(self.heap.budget, &[list, keys], Val::Null)?;
+        self.charge(cost)?;
         library::sorted_by(self.heap, list, keys)
     }
 }

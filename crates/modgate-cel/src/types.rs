@@ -76,15 +76,25 @@ impl Type {
     }
 
     /// The type a variable of this type is declared with: Kubernetes forgets all but the basic ones.
+    ///
+    /// So that variables cannot deepen one another's types without an end, we forget what is
+    /// nested more than a few dozen levels too.
     pub(crate) fn declared(&self) -> Self {
+        self.declared_within(32)
+    }
+
+    fn declared_within(&self, levels: u8) -> Self {
+        let Some(levels) = levels.checked_sub(1) else { return Self::Dyn };
         match self {
             Self::Plain(
                 "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp",
             )
             | Self::Plain("uint")
             | Self::Null => self.clone(),
-            Self::List(element) => Self::list(element.declared()),
-            Self::Map(entry) => Self::map(entry.0.declared(), entry.1.declared()),
+            Self::List(element) => Self::list(element.declared_within(levels)),
+            Self::Map(entry) => {
+                Self::map(entry.0.declared_within(levels), entry.1.declared_within(levels))
+            }
             _ => Self::Dyn,
         }
     }

@@ -12,6 +12,7 @@
 //!
 //! This crate is never shipped.
 
+pub mod cel_library;
 pub mod cluster;
 mod compare;
 pub mod corpus;
