@@ -175,3 +175,22 @@ impl GatekeeperArgs {
         usize::try_from(self.max_serving_threads).ok().filter(|count| *count > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_answers_are_kept() {
+        let invalid = "invalid value for external-data-provider-response-cache-ttl: ";
+        for (text, expected) in [
+            ("3m", Ok(Duration::from_secs(180))),
+            ("1m30s", Ok(Duration::from_secs(90))),
+            ("0", Ok(Duration::ZERO)),
+            ("-1s", Err(format!("{invalid}-1s"))),
+            ("5", Err("time: missing unit in duration \"5\"".to_owned())),
+        ] {
+            assert_eq!(cache_ttl(text), expected, "{text}");
+        }
+    }
+}
