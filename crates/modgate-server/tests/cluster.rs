@@ -9,8 +9,10 @@
 )]
 
 use std::{
+    collections::BTreeSet,
     fs,
-    net::SocketAddr,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -20,7 +22,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_server::{
     Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, runtime,
 };
-use modgate_testkit::cluster::{Cluster, Outcome};
+use modgate_testkit::{
+    Roots,
+    cluster::{Cluster, Options, Outcome},
+};
+use modgate_value::{Value, yaml};
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, sync::mpsc};
 
@@ -30,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A running server, and the folder with its certificate. It ends when dropped.
 struct Running {
     address: SocketAddr,
+    metrics: SocketAddr,
     folder: TempDir,
     stop: mpsc::Sender<()>,
     runtime: Runtime,
@@ -43,7 +50,15 @@ impl Running {
         fs::write(&cert, made.cert.pem()).expect("written");
         fs::write(&key, made.signing_key.serialize_pem()).expect("written");
         let mut config = ServeConfig::new(files, CertificateSource::Files { cert, key });
-        config.addresses = Addresses { webhooks: "127.0.0.1:0".to_owned(), ..Addresses::default() };
+        // Free until another process takes it.
+        let free = TcpListener::bind("127.0.0.1:0").expect("port");
+        let metrics = free.local_addr().expect("address");
+        drop(free);
+        config.addresses = Addresses {
+            webhooks: "127.0.0.1:0".to_owned(),
+            metrics: Some(metrics.to_string()),
+            ..Addresses::default()
+        };
         config.cluster = cluster;
         let runtime = runtime(2).expect("runtime");
         let report = |finding: &modgate_value::diag::Diagnostic| eprintln!("{finding}");
@@ -51,7 +66,7 @@ impl Running {
         let address = server.address().expect("address");
         let (stop, asked) = mpsc::channel(1);
         runtime.spawn(server.run_until(asked));
-        Self { address, folder, stop, runtime }
+        Self { address, metrics, folder, stop, runtime }
     }
 
     fn of_files(policies: &Path) -> Self {
@@ -63,6 +78,21 @@ impl Running {
         let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
         let kubeconfig = Some(cluster.kubeconfig().to_owned());
         Self::start(files, Some(ClusterConfig { kubeconfig, context: None }))
+    }
+
+    /// What the metrics with this name and label add up to; 0 without any.
+    fn metric(&self, name: &str, label: &str) -> u64 {
+        let mut stream = TcpStream::connect(self.metrics).expect("metrics");
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("received");
+        response
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.split_once("} "))
+            .filter(|(labels, _)| labels.contains(label))
+            .map(|(_, value)| value.trim().parse::<u64>().expect("number"))
+            .sum()
     }
 
     /// A webhook configuration for ConfigMaps in Namespaces with label `test: <name>`.
@@ -292,4 +322,71 @@ fn policies_of_a_cluster() {
     becomes(cluster, "rules", "bad", "");
     let webhooks = "delete validatingwebhookconfiguration rules gatekeeper";
     succeeds(cluster, webhooks, "");
+}
+
+/// Every file below a folder whose name begins and ends so, one YAML text.
+fn manifests(folder: &Path, beginning: &str, ending: &str, text: &mut String) {
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).expect("folder").map(|entry| entry.expect("entry").path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().expect("name").to_string_lossy();
+        if path.is_dir() {
+            manifests(&path, beginning, ending, text);
+        } else if name.starts_with(beginning) && name.ends_with(ending) {
+            text.push_str("---\n");
+            text.push_str(&fs::read_to_string(&path).expect("read"));
+            text.push('\n');
+        }
+    }
+}
+
+/// The Gatekeeper library, on a cluster of its own: all templates become kinds that the API server
+/// takes, all constraints are taken, and a server that starts later loads every one of them.
+#[test]
+fn the_whole_library() {
+    let Some(library) = Roots::discover().find_folder("gatekeeper-library/library") else {
+        eprintln!("skipped: no corpus has `gatekeeper-library/library`");
+        return;
+    };
+    let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
+    let (mut templates, mut constraints) = (String::new(), String::new());
+    manifests(&library, "template", ".yaml", &mut templates);
+    manifests(&library, "constraint", ".yaml", &mut constraints);
+    let names = |text: &str| -> BTreeSet<String> {
+        let name = |object: &Value| {
+            let text = |path: &[&str]| object.path(path).and_then(Value::as_str).map(str::to_owned);
+            Some(format!("{} {}", text(&["kind"])?, text(&["metadata", "name"])?))
+        };
+        let documents = yaml::load(text).expect("YAML");
+        documents.iter().filter_map(|document| name(&document.value)).collect()
+    };
+    let kinds = names(&templates).len() as u64;
+    let instances = names(&constraints).len() as u64;
+    assert!(kinds > 40 && instances > 40, "{kinds} {instances}");
+
+    let group = "templates.gatekeeper.sh";
+    let plural = "constrainttemplates";
+    let definition = definition(group, "ConstraintTemplate", plural, "Cluster", "v1");
+    let more = "  - {name: v1beta1, served: true, storage: false, subresources: {status: {}}, schema: \
+                {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n";
+    succeeds(&cluster, "create -f -", &format!("{definition}{more}"));
+    succeeds(&cluster, &format!("wait --for=condition=Established crd/{plural}.{group}"), "");
+    let server = Running::of_cluster(&cluster);
+    succeeds(&cluster, "apply --server-side -f -", &templates);
+    let made = "get crd -l gatekeeper.sh/constraint=yes -o name";
+    eventually("every template has its kind", || {
+        succeeds(&cluster, made, "").lines().count() as u64 == kinds
+    });
+    let wait = "wait --for=condition=Established crd -l gatekeeper.sh/constraint=yes";
+    succeeds(&cluster, wait, "");
+    succeeds(&cluster, "apply --server-side -f -", &constraints);
+    let loaded = |server: &Running| {
+        let templates = server.metric("gatekeeper_constraint_templates", "status=\"active\"");
+        (templates, server.metric("gatekeeper_constraints", "status=\"active\""))
+    };
+    eventually("all are loaded", || loaded(&server) == (kinds, instances));
+    drop(server);
+    let later = Running::of_cluster(&cluster);
+    eventually("all are loaded again", || loaded(&later) == (kinds, instances));
 }
