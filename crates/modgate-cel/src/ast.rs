@@ -104,7 +104,7 @@ pub struct Entry {
 }
 
 /// A field of a message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Field {
     /// Its name.
     pub name: String,
@@ -114,6 +114,13 @@ pub struct Field {
     pub optional: bool,
     /// Where its colon is.
     pub span: Span,
+}
+
+/// Where its colon stands does not matter.
+impl PartialEq for Field {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.value == other.value && self.optional == other.optional
+    }
 }
 
 /// A literal.

@@ -8,6 +8,7 @@
 //! Inputs of two parts (an expression and a document, a rule and an object) have a zero byte
 //! between them.
 
+mod cel;
 mod mutators;
 
 use std::ops::ControlFlow;
@@ -21,6 +22,7 @@ use modgate_rego::{
     parser,
     value::{Arena, Heap},
 };
+pub use cel::cel;
 use modgate_select::{Expr, PatchSelect, Shape, Val};
 use modgate_template::{Data, Env, Isolated, Template};
 use modgate_value::{Budget, Limits, Value, budget::Frozen, regex::GoRegex, yaml};
@@ -52,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rego_parse", run: rego_parse, seeds: seeds_rego },
     Target { name: "rego_compile", run: rego_compile, seeds: seeds_rego },
     Target { name: "rego", run: rego, seeds: seeds_rego },
+    Target { name: "cel", run: cel, seeds: cel::seeds },
     Target { name: "location", run: location, seeds: mutators::seeds_location },
     Target { name: "mutator", run: mutator, seeds: mutators::seeds_mutator },
 ];
