@@ -228,7 +228,7 @@ fn demonstrations() {
     );
     let address = mutators.join("k8sexternalip_assign.yaml");
     let service = mutators.join("mutate_svc.yaml");
-    check(&[address.clone()], &service, &[("/spec/externalIPs", "[]")]);
+    check(std::slice::from_ref(&address), &service, &[("/spec/externalIPs", "[]")]);
     // A ModifySet without an operation merges.
     check(
         &[address, mutators.join("dummy_modifyset.yaml")],

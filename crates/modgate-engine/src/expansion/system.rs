@@ -278,9 +278,12 @@ impl Expansion<'_> {
         }
         for resultant in &mut direct {
             self.mutate(resultant)?;
-            let changed = self.manner.afterwards.and_then(|change| change(&resultant.object));
-            if let Some(object) = changed {
-                resultant.object = object;
+            if let Some(change) = self.manner.afterwards {
+                // It has a budget of its own for each resultant.
+                self.request.budget.check_time()?;
+                if let Some(object) = change(&resultant.object) {
+                    resultant.object = object;
+                }
             }
         }
         let mut all = Vec::new();
