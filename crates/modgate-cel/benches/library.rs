@@ -15,12 +15,10 @@ fn main() {
     divan::main();
 }
 
-const CASES: [(&str, &str); 6] = [
+const CASES: [(&str, &str); 4] = [
     ("general/requiredlabels", "must-have-owner/example-disallowed"),
-    ("general/allowedrepos", "allowed-repos/container-disallowed"),
     ("pod-security-policy/privileged-containers", "example-disallowed"),
     ("pod-security-policy/capabilities", "capabilities-baseline/example-disallowed"),
-    ("pod-security-policy/users", "users-and-groups-together/example-disallowed"),
     ("pod-security-policy/host-filesystem", "host-filesystem/example-disallowed"),
 ];
 
