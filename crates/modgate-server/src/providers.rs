@@ -37,10 +37,10 @@ use modgate_value::Str;
 use rustls::client::ResolvesClientCert;
 use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 
+pub(crate) use self::asking::may_block;
 pub use self::{
     asking::Asking, cache::MAX_CACHE_BYTES, call::MAX_ANSWER_BYTES, host::WithProviders,
 };
-pub(crate) use self::asking::may_block;
 use self::{cache::ResponseCache, call::Endpoint};
 
 /// Logger of everything about providers.

@@ -14,6 +14,7 @@ mod mutators;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
+pub use cel::cel;
 use modgate_engine::EngineConfig;
 use modgate_rego::{
     Capabilities,
@@ -22,7 +23,6 @@ use modgate_rego::{
     parser,
     value::{Arena, Heap},
 };
-pub use cel::cel;
 use modgate_select::{Expr, PatchSelect, Shape, Val};
 use modgate_template::{Data, Env, Isolated, Template};
 use modgate_value::{Budget, Limits, Value, budget::Frozen, regex::GoRegex, yaml};

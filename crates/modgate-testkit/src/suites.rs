@@ -55,10 +55,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "gatekeeper/unit/gator-test.json", run: gatekeeper::tables::run },
     Suite { name: "gatekeeper/unit/sync-test.json", run: gatekeeper::tables::run },
     Suite { name: "gatekeeper/unit/verify-*.json", run: gatekeeper::tables::run },
-    Suite {
-        name: "gatekeeper-library/library/general/*/suite.yaml",
-        run: gatekeeper::suites::run,
-    },
+    Suite { name: "gatekeeper-library/library/general/*/suite.yaml", run: gatekeeper::suites::run },
     Suite {
         name: "gatekeeper-library/library/pod-security-policy/*/suite.yaml",
         run: gatekeeper::suites::run,
@@ -88,9 +85,7 @@ pub struct Pending {
 }
 
 /// The corpora no engine part exists for yet. Moving one to [`SUITES`] is deleting its line here.
-pub const PENDING: &[Pending] = &[
-    Pending { corpus: "gatekeeper/", issue: 5 },
-];
+pub const PENDING: &[Pending] = &[Pending { corpus: "gatekeeper/", issue: 5 }];
 
 /// Groups of OPA's cases that reach outside an evaluation or belong to other products, by name;
 /// issue 3 lists them.

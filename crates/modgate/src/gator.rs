@@ -46,9 +46,7 @@ fn stdin_is_character_device() -> bool {
         os::{fd::AsFd as _, unix::fs::FileTypeExt as _},
     };
     let Ok(descriptor) = io::stdin().as_fd().try_clone_to_owned() else { return true };
-    File::from(descriptor)
-        .metadata()
-        .is_ok_and(|metadata| metadata.file_type().is_char_device())
+    File::from(descriptor).metadata().is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 /// A terminal, which gator does not read.

@@ -11,13 +11,7 @@ use modgate_api::{
 };
 use modgate_select::{Expr, PatchSelect};
 use modgate_template::{Template, preprocess};
-use modgate_value::{
-    Str, Value,
-    diag::Span,
-    gofmt::quote,
-    regex::GoRegex,
-    yaml,
-};
+use modgate_value::{Str, Value, diag::Span, gofmt::quote, regex::GoRegex, yaml};
 
 use super::{lint, path::PathTemplate};
 use crate::{EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, jsonpatch::Op};
