@@ -398,11 +398,11 @@ mod tests {
             let span = block_span(file, Position { line, column }, text, part.into())?;
             file.get(span.start..span.end).map(|slice| (span.start, slice))
         };
-        assert_eq!(slice(2, 9, text, 8..9), Some((26, "p")));
-        assert_eq!(slice(2, 9, text, 23..24), Some((45, "x")));
-        assert_eq!(slice(2, 9, text, 0..1000), Some((18, "package p")));
-        assert_eq!(slice(2, 9, text, 10..10), Some((28, "")), "an empty line");
-        assert_eq!(slice(6, 6, "  c", 2..3), Some((64, "c")));
+        assert_eq!(slice(2, 9, text, 8..9), Some((25, "p")));
+        assert_eq!(slice(2, 9, text, 23..24), Some((44, "x")));
+        assert_eq!(slice(2, 9, text, 0..1000), Some((17, "package p")));
+        assert_eq!(slice(2, 9, text, 10..10), Some((27, "")), "an empty line");
+        assert_eq!(slice(6, 6, "  c", 2..3), Some((63, "c")));
         assert_eq!(slice(2, 9, "something else", 0..1), None);
         assert_eq!(slice(1, 1, text, 0..1), None);
     }

@@ -147,26 +147,11 @@ impl Counts {
     }
 }
 
-/// Files no engine part can run yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingReport {
-    /// The corpus, as it is listed in [`crate::suites::PENDING`].
-    pub corpus: &'static str,
-    /// The issue that will run it.
-    pub issue: u32,
-    /// How many files of it were found.
-    pub files: usize,
-    /// How many cases those hold, as far as they say so.
-    pub cases: usize,
-}
-
 /// What a whole run found.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The files that were run.
     pub files: Vec<FileReport>,
-    /// The corpora that wait for their engine part.
-    pub pending: Vec<PendingReport>,
     /// How many cases stand in files that are exempt as a whole.
     pub exempt: usize,
     /// Files no suite recognises, each of which fails the run.
@@ -219,34 +204,18 @@ impl Report {
                 format_args!("exempt: {} cases in files of other products", self.exempt),
             );
         }
-        for pending in &self.pending {
-            let PendingReport { corpus, issue, files, cases } = pending;
-            line(
-                &mut out,
-                format_args!("pending: {cases} cases in {files} files of {corpus} (issue {issue})"),
-            );
-        }
         for name in &self.unknown {
             line(&mut out, format_args!("unknown file: {name}"));
         }
         out
     }
 
-    /// The same for machines: `files`, `pending`, `unknown`, `success`.
+    /// The same for machines: `files`, `total`, `unknown`, `success`.
     pub fn to_json(&self) -> Value {
         let files = self.files.iter().map(file_json).collect::<Value>();
-        let pending = self.pending.iter().map(|pending| {
-            object([
-                ("corpus", pending.corpus.into()),
-                ("issue", Value::from(i64::from(pending.issue))),
-                ("files", count(pending.files)),
-                ("cases", count(pending.cases)),
-            ])
-        });
         object([
             ("files", files),
             ("total", counts_json(self.counts())),
-            ("pending", pending.collect()),
             ("unknown", self.unknown.iter().map(|name| Value::from(name.as_str())).collect()),
             ("success", self.is_success().into()),
         ])

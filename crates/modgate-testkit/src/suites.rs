@@ -12,12 +12,11 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use modgate_value::yaml;
 
 use crate::{
     corpus::{self, CorpusFile, Roots},
     gatekeeper, kubemod, languages, rego,
-    report::{Case, FileReport, PendingReport, Report},
+    report::{Case, FileReport, Report},
 };
 
 /// Runs one kind of corpus file.
@@ -27,7 +26,7 @@ pub struct Suite {
     run: fn(&CorpusFile, &Roots, &mut Vec<Case>) -> Result<()>,
 }
 
-/// Everything that can be run today.
+/// Everything that is run.
 pub const SUITES: &[Suite] = &[
     Suite { name: "languages/yaml.json", run: languages::yaml::run },
     Suite { name: "languages/regexp.json", run: languages::regexp::run },
@@ -75,18 +74,6 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "gatekeeper/unit/schema-*.json", run: gatekeeper::unit::run },
 ];
 
-/// A corpus that waits for its engine part.
-#[derive(Debug)]
-pub struct Pending {
-    /// The files, as in [`Suite::name`]; a trailing `/` stands for everything below.
-    pub corpus: &'static str,
-    /// The issue whose engine part runs it.
-    pub issue: u32,
-}
-
-/// The corpora no engine part exists for yet. Moving one to [`SUITES`] is deleting its line here.
-pub const PENDING: &[Pending] = &[Pending { corpus: "gatekeeper/", issue: 5 }];
-
 /// Groups of OPA's cases that reach outside an evaluation or belong to other products, by name;
 /// issue 3 lists them.
 const EXEMPT: &[&str] = &[
@@ -100,7 +87,15 @@ const EXEMPT: &[&str] = &[
 ];
 
 /// Files that hold no cases themselves: documentation, and what cases refer to.
-const SUPPORT: &[&str] = &["gatekeeper-library/", "kubemod/testdata/", "kubemod/samples/"];
+const SUPPORT: &[&str] = &[
+    "gatekeeper-library/",
+    "gatekeeper/config/",
+    "gatekeeper/demo/",
+    "gatekeeper/example/",
+    "gatekeeper/test/",
+    "kubemod/samples/",
+    "kubemod/testdata/",
+];
 
 /// A run over all corpora, or a part of them.
 #[derive(Debug, Clone)]
@@ -133,8 +128,6 @@ impl Run {
             } else if let Some(suite) = SUITES.iter().find(|suite| matches(suite.name, &file.name))
             {
                 to_run.push((suite, file));
-            } else if let Some(pending) = PENDING.iter().find(|it| matches(it.corpus, &file.name)) {
-                count_pending(&mut report.pending, pending, &file);
             } else if !is_support(&file.name) {
                 report.unknown.push(file.name);
             }
@@ -208,26 +201,8 @@ fn is_support(name: &str) -> bool {
         || SUPPORT.iter().any(|folder| name.starts_with(folder))
 }
 
-fn count_pending(reports: &mut Vec<PendingReport>, pending: &Pending, file: &CorpusFile) {
-    let report = match reports.iter_mut().position(|report| report.corpus == pending.corpus) {
-        Some(at) => reports.get_mut(at),
-        None => {
-            let Pending { corpus, issue } = *pending;
-            reports.push(PendingReport { corpus, issue, files: 0, cases: 0 });
-            reports.last_mut()
-        }
-    };
-    if let Some(report) = report {
-        report.files += 1;
-        report.cases += cases_in(file);
-    }
-}
-
 /// How many cases a file says it holds; files of other shapes count none.
 fn cases_in(file: &CorpusFile) -> usize {
-    if file.name.ends_with("/suite.yaml") {
-        return cases_in_suite(file).unwrap_or(0);
-    }
     if !file.name.ends_with(".json") {
         return 0;
     }
@@ -240,11 +215,4 @@ fn cases_in(file: &CorpusFile) -> usize {
             (None, None) => 0,
         })
         .sum()
-}
-
-fn cases_in_suite(file: &CorpusFile) -> Option<usize> {
-    let text = String::from_utf8(file.bytes().ok()?).ok()?;
-    let suite = yaml::value(&text).ok()?;
-    let tests = suite.get("tests")?.as_array()?.iter();
-    Some(tests.filter_map(|test| Some(test.get("cases")?.as_array()?.len())).sum())
 }

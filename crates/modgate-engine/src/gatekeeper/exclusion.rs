@@ -101,7 +101,7 @@ mod tests {
         for (request, expected) in [
             ("{kind: {kind: Pod}, namespace: ns}", "ns"),
             ("{kind: {kind: ClusterRole}}", ""),
-            ("{kind: {kind: Namespace}, namespace: n, object: {metadata: {name: n}}}", "n"),
+            ("{kind: {kind: Namespace}, namespace: ns, object: {metadata: {name: ns}}}", "ns"),
             ("{kind: {kind: Namespace}, oldObject: {metadata: {name: old}}}", "old"),
             ("{kind: {kind: Namespace}, name: asked}", "asked"),
             ("{kind: {group: example.com, kind: Namespace}, namespace: in}", "in"),
