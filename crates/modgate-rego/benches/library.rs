@@ -30,19 +30,17 @@ fn case(name: &str) -> Option<Case> {
 #[divan::bench(args = CASES)]
 fn violation(bencher: Bencher<'_, '_>, name: &str) {
     let Some(case) = case(name) else { return };
-    let mut arena = Arena::new();
-    bencher.counter(ItemsCount::new(1_usize)).bench_local(|| {
-        arena.reset();
-        let budget = Budget::unlimited();
-        case.evaluate(&arena, &budget).expect("an evaluation").entry_count()
-    });
+    evaluate(bencher, &case);
 }
 
 /// The same programs, specialised for the constraint's parameters as the engine does.
 #[divan::bench(args = CASES)]
 fn specialized(bencher: Bencher<'_, '_>, name: &str) {
     let Some(case) = case(name) else { return };
-    let case = case.specialized();
+    evaluate(bencher, &case.specialized());
+}
+
+fn evaluate(bencher: Bencher<'_, '_>, case: &Case) {
     let mut arena = Arena::new();
     bencher.counter(ItemsCount::new(1_usize)).bench_local(|| {
         arena.reset();
