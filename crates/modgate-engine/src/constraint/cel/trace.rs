@@ -137,7 +137,7 @@ mod tests {
         }
         for (text, expected) in [
             ("[dyn(1), dyn(2u), dyn(null)]", "[1,2u,null]"),
-            ("{'a': [true], 'b': {}}", r#"{"a":[true],"b":{}}"#),
+            ("{'a': dyn([true]), 'b': dyn({})}", r#"{"a":[true],"b":{}}"#),
             ("'a\"b'", r#""a\"b""#),
             ("duration('1s')", "<google.protobuf.Duration>"),
         ] {
