@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result};
 use modgate_engine::{
     Position,
-    constraint::{Arena, ConstraintOutcome, ConstraintTrace},
+    constraint::{Arena, ConstraintOutcome, ConstraintTrace, Finding},
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
     gatekeeper::Installation,
 };
@@ -77,6 +77,10 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 if args.rule.is_empty() {
                     plan::explain(&mut out, &rest, args.all, terminal)?;
                 }
+                // What constraints say of the objects that come of this one has no trace of its own.
+                let implied: Vec<Finding> =
+                    findings.into_iter().filter(|found| is_implied(found, args)).collect();
+                constraints::findings(&mut out, &implied, &world.snapshot, terminal)?;
                 if hidden > 0 {
                     let rules = if hidden == 1 { "rule" } else { "rules" };
                     let hint = if args.rule.is_empty() { ", `--all` shows them" } else { "" };
@@ -122,6 +126,12 @@ fn is_shown(rule: &RuleTrace, args: &ExplainArgs) -> bool {
         return args.all || !matches!(rule.outcome, Outcome::NotCandidate(_));
     }
     args.rule.iter().any(|name| is_named(name, &rule.policy.namespace, &rule.policy.name))
+}
+
+/// Violations of objects that this one expands to, of constraints asked for by name or of all.
+fn is_implied(finding: &Finding, args: &ExplainArgs) -> bool {
+    let named = args.rule.iter().any(|name| is_named(name, "", &finding.constraint));
+    finding.message.starts_with("[Implied by ") && (args.rule.is_empty() || named)
 }
 
 /// Constraints asked for by name; otherwise those whose match block is about the object, or all.

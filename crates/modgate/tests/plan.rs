@@ -184,6 +184,12 @@ fn explain_tells_of_mutators_and_resultants() {
         let section = section.get(..end.expect("another section").0).expect("text");
         assert!(explained.contains(section), "{section}\n\nis not in\n\n{explained}");
     }
+    let implied = "  warning of NoLatest no-latest: [Implied by pods] latest (policies.yaml:";
+    for args in [&["explain"][..], &["explain", "--rule", "no-latest"]] {
+        let explained = run(args);
+        assert!(explained.contains(implied), "{explained}");
+    }
+    assert!(!run(&["explain", "--rule", "replicas"]).contains(implied));
 }
 
 /// The text shows what the data has.
