@@ -327,7 +327,7 @@ impl<'a> Value<'a> {
         match self.0 {
             Repr::JsonObject(object) => object.get(key).map(Value::json),
             Repr::Object { .. } | Repr::Tree(_) => self.as_object()?.get_str(key),
-            Repr::Set { .. } | Repr::JsonSet(_) => self.as_set()?.find_str(key),
+            Repr::Set { .. } | Repr::JsonSet(_) => self.as_set()?.find(Value::str(key)),
             _ => None,
         }
     }
@@ -649,7 +649,7 @@ impl<'a> Set<'a> {
 
     /// The element equal to `value`, as the set holds it.
     #[inline]
-    pub fn find(self, value: Value<'a>) -> Option<Value<'a>> {
+    pub fn find(self, value: Value<'_>) -> Option<Value<'a>> {
         if self.len() <= SCAN_LIMIT {
             return self.iter().find(|element| *element == value);
         }
@@ -657,20 +657,6 @@ impl<'a> Set<'a> {
             ArrayRepr::Built(items) => items.binary_search_by(|element| element.cmp(&value)),
             ArrayRepr::Json(items) => {
                 items.binary_search_by(|element| Value::json(element).cmp(&value))
-            }
-        };
-        self.get(index.ok()?)
-    }
-
-    /// The element that is this text.
-    fn find_str(self, text: &str) -> Option<Value<'a>> {
-        if self.len() <= SCAN_LIMIT {
-            return self.iter().find(|element| element.as_str() == Some(text));
-        }
-        let index = match self.0 {
-            ArrayRepr::Built(items) => items.binary_search_by(|item| item.cmp(&Value::str(text))),
-            ArrayRepr::Json(items) => {
-                items.binary_search_by(|item| Value::json(item).cmp(&Value::str(text)))
             }
         };
         self.get(index.ok()?)

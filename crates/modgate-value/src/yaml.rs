@@ -9,7 +9,7 @@ mod scalar;
 mod scan;
 mod write;
 
-pub use self::write::{ScalarPlace, ScalarStyle, write, write_double_quoted};
+pub use self::write::{ScalarPlace, ScalarStyle, write, write_double_quoted, write_literal};
 
 use std::{fmt, sync::Arc};
 

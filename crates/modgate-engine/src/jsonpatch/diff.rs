@@ -6,7 +6,10 @@
 
 use modgate_value::{Number, Value};
 
-use super::{Op, PatchOperation, pointer};
+use super::{
+    Op, PatchOperation,
+    pointer::{with_index, with_key},
+};
 
 /// Beyond this many cells of the edit-distance table lists are compared position by position.
 const MAX_CELLS: usize = 1 << 18;
@@ -196,22 +199,6 @@ fn rounded(number: &Number) -> Option<Number> {
     }
     let float = Number::from_f64(number.as_f64())?;
     (float.to_string() != number.to_string()).then_some(float)
-}
-
-fn with_key(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
-    let len = path.len();
-    path.push('/');
-    path.push_str(&pointer::escape(key));
-    then(path);
-    path.truncate(len);
-}
-
-fn with_index(path: &mut String, index: usize, then: impl FnOnce(&mut String)) {
-    use std::fmt::Write as _;
-    let len = path.len();
-    let _ = write!(path, "/{index}");
-    then(path);
-    path.truncate(len);
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use modgate_value::Value;
 
-use super::{Op, PatchOperation, pointer};
+use super::{
+    Op, PatchOperation,
+    pointer::{with_index, with_key},
+};
 
 /// The operations that turn `from` into exactly `to`, in the plain sense of RFC 6902.
 ///
@@ -19,10 +22,10 @@ fn values(from: &Value, to: &Value, path: &mut String, patch: &mut Vec<PatchOper
     match (from, to) {
         (Value::Object(a), Value::Object(b)) if !a.ptr_eq(b) => {
             for key in a.keys().filter(|key| !b.contains_key(key)) {
-                below(path, key, |path| emit(patch, Op::Remove, path, None));
+                with_key(path, key, |path| emit(patch, Op::Remove, path, None));
             }
             for (key, member) in b {
-                below(path, key, |path| match a.get(key) {
+                with_key(path, key, |path| match a.get(key) {
                     None => emit(patch, Op::Add, path, Some(member)),
                     Some(before) => values(before, member, path, patch),
                 });
@@ -43,26 +46,14 @@ fn lists(a: &[Value], b: &[Value], path: &mut String, patch: &mut Vec<PatchOpera
     let middle_b = rest_b.get(..rest_b.len() - end).unwrap_or_default();
     let common = middle_a.len().min(middle_b.len());
     for (index, (before, after)) in middle_a.iter().zip(middle_b).enumerate() {
-        at(path, start + index, |path| values(before, after, path, patch));
+        with_index(path, start + index, |path| values(before, after, path, patch));
     }
     for index in (common..middle_a.len()).rev() {
-        at(path, start + index, |path| emit(patch, Op::Remove, path, None));
+        with_index(path, start + index, |path| emit(patch, Op::Remove, path, None));
     }
     for (index, element) in middle_b.iter().enumerate().skip(common) {
-        at(path, start + index, |path| emit(patch, Op::Add, path, Some(element)));
+        with_index(path, start + index, |path| emit(patch, Op::Add, path, Some(element)));
     }
-}
-
-fn below(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
-    let len = path.len();
-    path.push('/');
-    path.push_str(&pointer::escape(key));
-    then(path);
-    path.truncate(len);
-}
-
-fn at(path: &mut String, index: usize, then: impl FnOnce(&mut String)) {
-    below(path, &index.to_string(), then);
 }
 
 fn emit(patch: &mut Vec<PatchOperation>, op: Op, path: &str, value: Option<&Value>) {

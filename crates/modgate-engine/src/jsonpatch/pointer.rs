@@ -1,6 +1,6 @@
 //! RFC 6901 pointers as KubeMod reads them (spec `kubemod.md`, 4.5 and 4.6).
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// A segment as it must be written in a pointer: `~` as `~0`, `/` as `~1`.
 pub fn escape(key: &str) -> Cow<'_, str> {
@@ -37,6 +37,23 @@ pub(super) fn index(segment: &str) -> Option<i64> {
 pub(super) fn resolve(index: i64, len: usize) -> Option<usize> {
     let from_start = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
     usize::try_from(from_start).ok().filter(|at| *at < len)
+}
+
+/// Runs `then` with the pointer to the member `key` of what `path` points to.
+pub(super) fn with_key(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
+    let len = path.len();
+    path.push('/');
+    path.push_str(&escape(key));
+    then(path);
+    path.truncate(len);
+}
+
+/// Runs `then` with the pointer to the element `index` of what `path` points to.
+pub(super) fn with_index(path: &mut String, index: usize, then: impl FnOnce(&mut String)) {
+    let len = path.len();
+    let _ = write!(path, "/{index}");
+    then(path);
+    path.truncate(len);
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use modgate_value::{
     Value,
-    yaml::{ScalarPlace, ScalarStyle, write_double_quoted},
+    yaml::{ScalarPlace, ScalarStyle, write_double_quoted, write_literal},
 };
 
 use super::{Member, Node, Shape, natural, number};
@@ -153,7 +153,10 @@ impl Writer {
                 self.out.push('\'');
             }
             ScalarStyle::Double => write_double_quoted(text, &mut self.out),
-            ScalarStyle::Literal => self.literal(text, indent),
+            ScalarStyle::Literal => {
+                let step = if self.style == Style::V3 { 4 } else { 2 };
+                write_literal(text, indent, step, &mut self.out);
+            }
         }
     }
 
@@ -187,28 +190,6 @@ impl Writer {
             if single && *character == '\'' {
                 self.out.push('\'');
                 column += 1;
-            }
-        }
-    }
-
-    fn literal(&mut self, text: &str, indent: usize) {
-        self.out.push('|');
-        // Where the first line itself starts with a space its indentation cannot be inferred.
-        if text.starts_with([' ', '\n']) {
-            self.out.push(if self.style == Style::V3 { '4' } else { '2' });
-        }
-        let body = text.strip_suffix('\n');
-        match body {
-            None => self.out.push('-'),
-            Some(body) if body.is_empty() || body.ends_with('\n') => self.out.push('+'),
-            Some(_) => {}
-        }
-        for line in body.unwrap_or(text).split('\n') {
-            if line.is_empty() {
-                self.out.push('\n');
-            } else {
-                self.line(indent);
-                self.out.push_str(line);
             }
         }
     }

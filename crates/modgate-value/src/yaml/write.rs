@@ -96,29 +96,30 @@ impl Writer<'_> {
                 self.out.push('\'');
             }
             Style::Double => write_double_quoted(text, self.out),
-            Style::Literal => self.literal(text, column),
+            Style::Literal => write_literal(text, column, 2, self.out),
         }
     }
+}
 
-    fn literal(&mut self, text: &str, column: usize) {
-        self.out.push('|');
-        // Where the first line itself starts with a space its indentation cannot be inferred.
-        if text.starts_with([' ', '\n']) {
-            self.out.push('2');
-        }
-        let body = text.strip_suffix('\n');
-        match body {
-            None => self.out.push('-'),
-            Some(body) if body.is_empty() || body.ends_with('\n') => self.out.push('+'),
-            Some(_) => {}
-        }
-        for line in body.unwrap_or(text).split('\n') {
-            if line.is_empty() {
-                self.out.push('\n');
-            } else {
-                self.line(column);
-                self.out.push_str(line);
-            }
+/// Appends `text` as a literal block scalar whose lines start at column `indent`. `step` is the
+/// indentation relative to the parent, written where the first line does not show it.
+pub fn write_literal(text: &str, indent: usize, step: u8, out: &mut String) {
+    out.push('|');
+    // Where the first line itself starts with a space its indentation cannot be inferred.
+    if text.starts_with([' ', '\n']) {
+        out.push_str(&step.to_string());
+    }
+    let body = text.strip_suffix('\n');
+    match body {
+        None => out.push('-'),
+        Some(body) if body.is_empty() || body.ends_with('\n') => out.push('+'),
+        Some(_) => {}
+    }
+    for line in body.unwrap_or(text).split('\n') {
+        out.push('\n');
+        if !line.is_empty() {
+            out.extend(std::iter::repeat_n(' ', indent));
+            out.push_str(line);
         }
     }
 }
