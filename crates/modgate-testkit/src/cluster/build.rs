@@ -108,10 +108,12 @@ fn build(folder: &std::path::Path, tell: bool) -> Result<()> {
          -X {package}.gitMinor={minor}"
     );
     let mut command = go();
-    command.args(["build", "-ldflags", &flags, "-o"]).arg(folder.join("")).args(COMMANDS);
+    command.args(["build", "-ldflags", &flags, "-o"]).arg(folder.join(""));
     if tell {
+        command.arg("-v").args(COMMANDS);
         return build_telling(command);
     }
+    command.args(COMMANDS);
     let output = command.output().context("cannot run go")?;
     if !output.status.success() {
         bail!("cannot build tests/cluster: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -125,7 +127,6 @@ fn build_telling(mut command: Command) -> Result<()> {
     let listed = go().args(["list", "-deps"]).args(COMMANDS).output().context("cannot run go")?;
     let all = listed.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
     eprintln!("building the test cluster (kube-apiserver, etcd, kubectl); minutes the first time");
-    command.args(["-v"]);
     let mut child = command.stderr(Stdio::piped()).spawn().context("cannot run go")?;
     let terminal = stderr().is_terminal();
     let mut said = String::new();
