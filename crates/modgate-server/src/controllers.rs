@@ -17,11 +17,13 @@
 //! Nothing is written to the cluster but the CRDs of constraints. Synced inventory, status and
 //! events are not there yet.
 
+mod context;
 mod definitions;
 mod ingest;
 mod kinds;
 mod live;
 mod object;
+mod state;
 mod watches;
 
 use std::{
@@ -32,6 +34,7 @@ use std::{
 
 use kube::{
     Client, Config,
+    api::ApiResource,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use modgate_engine::EngineConfig;
@@ -42,15 +45,19 @@ use tokio::{
     task::JoinSet,
 };
 
+pub(crate) use self::context::Identity;
 use self::{
+    context::Context,
     definitions::Definitions,
     ingest::Ingest,
     kinds::{Definition, Kind},
     live::Live,
     object::{Key, Stored},
+    state::State,
     watches::{Event, Seen, Watches},
 };
 use crate::{
+    operations::{Operation, Operations},
     policies::{self, Current, Objects},
     telemetry::metrics::Metrics,
 };
@@ -128,6 +135,9 @@ pub(crate) struct Controllers {
     ingest: Ingest,
     known: KnownKinds,
     wanted: watch::Sender<Definitions>,
+    state: watch::Sender<Option<Arc<State>>>,
+    operations: Operations,
+    identity: Identity,
     current: Arc<Current>,
     metrics: Arc<Metrics>,
     report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
@@ -158,17 +168,27 @@ impl KnownKinds {
         };
         self.complete
     }
+
+    /// Kinds of policies that the API server serves.
+    fn served(&self) -> BTreeMap<Kind, ApiResource> {
+        let served = self.definitions.values().filter_map(|definition| match definition {
+            Definition::Served(resource) => Some((Kind::of(resource), resource.clone())),
+            Definition::Foreign | Definition::Pending | Definition::Refused => None,
+        });
+        served.collect()
+    }
 }
 
 /// Events taken in together.
 const BATCH: usize = 256;
 
 impl Controllers {
-    /// Nothing is watched yet. `namespace` is the one whose Config counts.
+    /// Nothing is watched yet.
     pub(crate) fn new(
         client: Client,
         engine: EngineConfig,
-        namespace: Str,
+        identity: Identity,
+        operations: Operations,
         current: Arc<Current>,
         metrics: Arc<Metrics>,
         report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
@@ -178,9 +198,13 @@ impl Controllers {
         Self {
             watches,
             events,
-            ingest: Ingest::new(engine, namespace, objects),
+            // The namespace whose Config counts.
+            ingest: Ingest::new(engine, identity.namespace.clone(), objects),
             known: KnownKinds::default(),
             wanted: watch::channel(Definitions::default()).0,
+            state: watch::channel(None).0,
+            operations,
+            identity,
             client,
             current,
             metrics,
@@ -190,8 +214,7 @@ impl Controllers {
 
     /// Follows the cluster until dropped.
     pub(crate) async fn run(mut self) {
-        let mut writing = JoinSet::new();
-        writing.spawn(definitions::write(self.client.clone(), self.wanted.subscribe()));
+        let controllers = self.start_controllers();
         for resource in [kinds::definitions(), kinds::namespaces(), kinds::nodes()] {
             self.watches.start(&resource);
         }
@@ -202,9 +225,28 @@ impl Controllers {
             if !self.known.is_complete() {
                 continue;
             }
-            let Some(next) = self.next_world().await else { return };
+            let Some(next) = self.next_world().await else { break };
             self = next;
         }
+        drop(controllers);
+    }
+
+    /// Everything that writes to the cluster; dropping the set stops it.
+    fn start_controllers(&self) -> JoinSet<()> {
+        // Alone until a Lease says otherwise.
+        let (_, leader) = watch::channel(true);
+        let context = Context {
+            client: self.client.clone(),
+            identity: self.identity.clone(),
+            operations: self.operations.clone(),
+            leader,
+            state: self.state.subscribe(),
+        };
+        let mut controllers = JoinSet::new();
+        if context.operations.has(Operation::Generate) {
+            controllers.spawn(definitions::write(context, self.wanted.subscribe()));
+        }
+        controllers
     }
 
     fn take(&mut self, event: Event) -> Vec<Diagnostic> {
@@ -301,8 +343,13 @@ impl Controllers {
             &self.metrics,
             &findings,
         );
-        let ingest = &self.ingest;
-        self.wanted.send_if_modified(|wanted| wanted.want(ingest));
+        let state = Arc::new(State {
+            world: Arc::clone(world),
+            policies: self.ingest.policies().clone(),
+            served: Arc::new(self.known.served()),
+        });
+        self.wanted.send_if_modified(|wanted| wanted.want(&state));
+        self.state.send_replace(Some(state));
         Some(self)
     }
 }

@@ -35,6 +35,7 @@ mod controllers;
 mod files;
 mod listen;
 pub mod manifest;
+mod operations;
 mod policies;
 mod providers;
 mod serve;
@@ -44,6 +45,7 @@ mod webhook;
 
 pub use controllers::{ClusterConfig, ClusterError};
 pub use files::POLL_INTERVAL;
+pub use operations::{Operation, Operations, UnknownOperation};
 pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
 pub use providers::{
     Asking, DEFAULT_CACHE_TTL, MAX_ANSWER_BYTES, MAX_CACHE_BYTES, MAX_CALLS, Providers,

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use modgate_engine::EngineConfig;
-use modgate_value::diag::Diagnostic;
+use modgate_value::{Str, diag::Diagnostic};
 use rustls::client::ResolvesClientCert;
 use tokio::{
     net::TcpListener,
@@ -15,9 +15,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    controllers::{self, ClusterConfig, ClusterError, Controllers},
+    controllers::{self, ClusterConfig, ClusterError, Controllers, Identity},
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
+    operations::Operations,
     policies::{self, Current, PolicyFiles, PolicyStore},
     providers::{DEFAULT_CACHE_TTL, Providers, ProvidersConfig},
     telemetry::metrics::Metrics,
@@ -32,6 +33,10 @@ pub struct ServeConfig {
     pub files: PolicyFiles,
     /// The cluster policies come from, instead of from files.
     pub cluster: Option<ClusterConfig>,
+    /// The Pod this process is, if it is one.
+    pub pod: Option<Str>,
+    /// What of all there is to do is done here.
+    pub operations: Operations,
     /// Settings of the engine.
     pub engine: EngineConfig,
     /// The serving certificate.
@@ -58,6 +63,8 @@ impl ServeConfig {
         Self {
             files,
             cluster: None,
+            pod: None,
+            operations: Operations::default(),
             certificate,
             engine: EngineConfig::default(),
             addresses: Addresses::default(),
@@ -192,7 +199,11 @@ impl Server {
             Some(cluster) => Some(Controllers::new(
                 controllers::connect(cluster).await?,
                 config.engine.clone(),
-                config.gatekeeper.installation.namespace.clone(),
+                Identity {
+                    namespace: config.gatekeeper.installation.namespace.clone(),
+                    pod: config.pod.clone(),
+                },
+                config.operations.clone(),
                 Arc::clone(&app.current),
                 Arc::clone(&app.metrics),
                 Arc::clone(&report),

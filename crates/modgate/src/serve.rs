@@ -1,6 +1,7 @@
 //! `modgate serve`: the webhooks.
 
 use std::{
+    env,
     io::{self, Write as _},
     net::SocketAddr,
     path::Path,
@@ -65,6 +66,7 @@ fn config(args: ServeArgs) -> ServeConfig {
     let files = PolicyFiles { policies: args.policies, objects: args.objects };
     let mut config = ServeConfig::new(files, certificate(args.certificate));
     config.cluster = cluster;
+    config.pod = env::var("POD_NAME").ok().filter(|pod| !pod.is_empty()).map(Into::into);
     config.engine = args.engine.config(&args.namespace);
     args.gatekeeper.apply(&mut config.engine);
     config.gatekeeper = args.gatekeeper.config();

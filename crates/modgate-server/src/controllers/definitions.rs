@@ -3,22 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use kube::{
-    Api, Client,
+    Api,
     api::{Patch, PatchParams},
 };
-use modgate_engine::{
-    Snapshot,
-    api::{meta::GroupVersionKind, templates},
-};
+use modgate_engine::api::{meta::GroupVersionKind, templates};
 use modgate_value::Value;
 use tokio::{sync::watch, time::sleep};
 
-use super::{
-    LOGGER,
-    ingest::Ingest,
-    kinds::{self, Kind},
-    object::Stored,
-};
+use super::{LOGGER, context::Context, kinds, object::Stored, state::State};
 
 /// What our writes are known by to the API server.
 pub(crate) const FIELD_MANAGER: &str = "modgate";
@@ -38,11 +30,8 @@ pub(crate) struct Definitions {
 impl Definitions {
     /// Wants the CRDs of the templates that are loaded (1.4). A template that does not load any
     /// more keeps the CRD of its last good version, as it stays in force itself (TC-3).
-    pub(crate) fn want(&mut self, ingest: &Ingest) -> bool {
-        let wanted = of_templates(&ingest.world().snapshot, |name| {
-            let kind = Kind { group: templates::GROUP.into(), kind: templates::KIND.into() };
-            ingest.policy(&kind, name).cloned()
-        });
+    pub(crate) fn want(&mut self, state: &State) -> bool {
+        let wanted = of_templates(state);
         if wanted == self.wanted {
             return false;
         }
@@ -61,21 +50,24 @@ impl Definitions {
     }
 }
 
-fn of_templates(
-    snapshot: &Snapshot,
-    resource: impl Fn(&str) -> Option<Value>,
-) -> BTreeMap<String, Value> {
-    snapshot
+fn of_templates(state: &State) -> BTreeMap<String, Value> {
+    let resources: BTreeMap<&str, &Value> = state
+        .of_kind(templates::GROUP, templates::KIND)
+        .map(|(key, loaded)| (key.name.as_str(), &loaded.object))
+        .collect();
+    state
+        .world
+        .snapshot
         .constraints()
         .templates()
         .filter_map(|template| {
-            let resource = resource(template.name())?;
+            let resource = *resources.get(template.name().as_str())?;
             let mut definition = template.schema().crd();
             let name = definition.path(&["metadata", "name"])?.as_str()?.to_owned();
             if let Value::Object(members) = &mut definition
                 && let Some(Value::Object(metadata)) = members.get_mut("metadata")
             {
-                metadata.insert("ownerReferences", [owner(&resource)?].into_iter().collect());
+                metadata.insert("ownerReferences", [owner(resource)?].into_iter().collect());
             }
             Some((name, definition))
         })
@@ -99,8 +91,8 @@ fn owner(template: &Value) -> Option<Value> {
 /// Writes the CRDs that are wanted, for as long as somebody wants any.
 ///
 /// A write that fails is tried again, less and less often, and holds up no other.
-pub(crate) async fn write(client: Client, mut wanted: watch::Receiver<Definitions>) {
-    let api: Api<Stored> = Api::all_with(client, &kinds::definitions());
+pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definitions>) {
+    let api: Api<Stored> = Api::all_with(context.client, &kinds::definitions());
     // Each with how often it had been deleted by then.
     let mut written: BTreeMap<String, (Value, u64)> = BTreeMap::new();
     let [mut pause, longest] = BACKOFF;

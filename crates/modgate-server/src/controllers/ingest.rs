@@ -6,7 +6,7 @@ use std::{
 };
 
 use modgate_engine::{
-    Change, EngineConfig, OnError, PolicyId, PolicySource, Severity, Snapshot, Update,
+    Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity, Snapshot, Update,
     api::{config, modrule},
     constraint::Inventory,
 };
@@ -15,6 +15,7 @@ use modgate_value::{Object, Str, Value, diag::Diagnostic};
 use super::{
     kinds::Kind,
     object::{Key, Stored},
+    state::{Loaded, OfKind},
     watches::Seen,
 };
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
 pub(crate) struct Ingest {
     /// Configs of other namespaces have no effect (ST-30).
     namespace: Str,
-    policies: BTreeMap<Kind, BTreeMap<Key, Value>>,
+    policies: BTreeMap<Kind, Arc<OfKind>>,
     objects: Objects,
     broken: BTreeSet<PolicyId>,
     changes: Vec<Change>,
@@ -64,10 +65,9 @@ impl Ingest {
         &self.broken
     }
 
-    /// A policy as the cluster has it, without its status.
-    pub(crate) fn policy(&self, kind: &Kind, name: &str) -> Option<&Value> {
-        let key = Key { namespace: Str::default(), name: name.into() };
-        self.policies.get(kind)?.get(&key)
+    /// Policies as the cluster has them, and what is wrong with them.
+    pub(crate) fn policies(&self) -> &BTreeMap<Kind, Arc<OfKind>> {
+        &self.policies
     }
 
     /// Takes in what a watch saw; it has an effect with the next [`apply`](Self::apply). Returns
@@ -106,6 +106,10 @@ impl Ingest {
         }
         let Some(known) = self.policies.get_mut(kind) else { return };
         let gone: Vec<Key> = known.keys().filter(|key| !keep(key)).cloned().collect();
+        if gone.is_empty() {
+            return;
+        }
+        let known = Arc::make_mut(known);
         for key in gone {
             known.remove(&key);
             let id = id(kind, &key);
@@ -143,10 +147,11 @@ impl Ingest {
         let object = as_written(object);
         let known = self.policies.entry(kind.clone()).or_default();
         // Statuses are written often, and after a watch has broken off everything comes again.
-        if known.get(&key) == Some(&object) {
+        if known.get(&key).is_some_and(|known| known.object == object) {
             return;
         }
-        known.insert(key, object.clone());
+        let loaded = Loaded { object: object.clone(), problems: Vec::new() };
+        Arc::make_mut(known).insert(key, Arc::new(loaded));
         self.changes.push(Change::Upsert(PolicySource::of_object(object)));
     }
 
@@ -172,6 +177,7 @@ impl Ingest {
             if problem.severity == Severity::Error {
                 self.broken.insert(problem.policy.clone());
             }
+            self.note(problem);
         }
         self.world = Arc::new(World {
             snapshot,
@@ -179,6 +185,16 @@ impl Ingest {
             inventory: self.world.inventory.clone(),
         });
         Some(problems.iter().map(|problem| manifest::diagnose(problem, None)).collect())
+    }
+
+    fn note(&mut self, problem: &Problem) {
+        let PolicyId { group, kind, namespace, name } = &problem.policy;
+        let kind = Kind { group: group.to_string(), kind: kind.to_string() };
+        let key = Key { namespace: namespace.clone(), name: name.clone() };
+        let known = self.policies.get_mut(&kind).map(Arc::make_mut);
+        if let Some(loaded) = known.and_then(|known| known.get_mut(&key)) {
+            Arc::make_mut(loaded).problems.push(problem.clone());
+        }
     }
 }
 

@@ -1,0 +1,129 @@
+//! What a process does of all there is to do.
+
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+/// A part of the work (spec `gatekeeper-validation`, OP-1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Audits existing objects.
+    Audit,
+    /// Writes CRDs of constraints and ValidatingAdmissionPolicies.
+    Generate,
+    /// Loads mutators, for expansion, without serving mutation.
+    MutationController,
+    /// Gathers the statuses of mutators.
+    MutationStatus,
+    /// Serves mutation.
+    MutationWebhook,
+    /// Gathers the statuses of all other kinds.
+    Status,
+    /// Serves validation.
+    Webhook,
+}
+
+impl Operation {
+    /// All of them, in the order of their names.
+    pub const ALL: [Self; 7] = [
+        Self::Audit,
+        Self::Generate,
+        Self::MutationController,
+        Self::MutationStatus,
+        Self::MutationWebhook,
+        Self::Status,
+        Self::Webhook,
+    ];
+
+    /// As on the command line and in statuses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Audit => "audit",
+            Self::Generate => "generate",
+            Self::MutationController => "mutation-controller",
+            Self::MutationStatus => "mutation-status",
+            Self::MutationWebhook => "mutation-webhook",
+            Self::Status => "status",
+            Self::Webhook => "webhook",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No operation has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("operation {0} is not a valid operation: {names}", names = names())]
+pub struct UnknownOperation(String);
+
+fn names() -> String {
+    Operation::ALL.map(Operation::name).join(", ")
+}
+
+impl FromStr for Operation {
+    type Err = UnknownOperation;
+
+    fn from_str(text: &str) -> Result<Self, UnknownOperation> {
+        let found = Self::ALL.into_iter().find(|operation| operation.name() == text);
+        found.ok_or_else(|| UnknownOperation(text.to_owned()))
+    }
+}
+
+/// The operations of one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operations(BTreeSet<Operation>);
+
+impl Operations {
+    /// Whether this is among them.
+    pub fn has(&self, operation: Operation) -> bool {
+        self.0.contains(&operation)
+    }
+
+    /// In the order of their names, as statuses list them.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|operation| operation.name())
+    }
+}
+
+/// All there are, as without the flag.
+impl Default for Operations {
+    fn default() -> Self {
+        Self(Operation::ALL.into())
+    }
+}
+
+/// None given means all.
+impl FromIterator<Operation> for Operations {
+    fn from_iter<I: IntoIterator<Item = Operation>>(given: I) -> Self {
+        let given: BTreeSet<_> = given.into_iter().collect();
+        if given.is_empty() { Self::default() } else { Self(given) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_read_back() {
+        assert!(Operation::ALL.is_sorted_by_key(|operation| operation.name()));
+        for operation in Operation::ALL {
+            assert_eq!(operation.name().parse(), Ok(operation));
+        }
+        let error = "x".parse::<Operation>().expect_err("unknown").to_string();
+        assert_eq!(
+            error,
+            "operation x is not a valid operation: audit, generate, mutation-controller, \
+             mutation-status, mutation-webhook, status, webhook"
+        );
+    }
+
+    #[test]
+    fn none_means_all() {
+        assert_eq!(Operations::from_iter([]), Operations::default());
+        let one = Operations::from_iter([Operation::Audit]);
+        assert!(one.has(Operation::Audit) && !one.has(Operation::Status));
+    }
+}
