@@ -29,12 +29,13 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-cel", 1),
     ("modgate-api", 2),
     ("modgate-engine", 3),
-    ("modgate-server", 4),
-    ("modgate-gator", 5),
-    ("modgate", 6),
+    ("modgate-audit", 4),
+    ("modgate-server", 5),
+    ("modgate-gator", 6),
+    ("modgate", 7),
     // Never shipped: nothing that is may depend on them.
-    ("modgate-testkit", 7),
-    ("xtask", 8),
+    ("modgate-testkit", 8),
+    ("xtask", 9),
 ];
 
 /// The highest layer that must stay pure and synchronous.

@@ -1,0 +1,44 @@
+//! Where violations go beside the report: logs, exports, events.
+
+use std::sync::Arc;
+
+use crate::violation::Violation;
+
+/// Takes the violations of audits as they are found, each once per audit.
+///
+/// An audit calls [`started`](Self::started), then [`violation`](Self::violation) from one thread at
+/// a time in no particular order, then [`finished`](Self::finished); that is left out if the audit is
+/// interrupted. An audit that is resumed has its old name, starts again, and tells again of some
+/// violations: [`Violation::id`] says which are the same.
+///
+/// Nothing is buffered in front of a sink: one that takes its time holds up the audit, which keeps
+/// its memory bounded. Failures are the sink's to report.
+pub trait Sink: Send + Sync {
+    /// The audit of this name (RFC 3339, seconds) begins.
+    fn started(&self, audit: &str) {
+        let _ = audit;
+    }
+
+    /// Something is not as it should be.
+    fn violation(&self, audit: &str, violation: &Violation);
+
+    /// The audit is complete: every violation has been told.
+    fn finished(&self, audit: &str) {
+        let _ = audit;
+    }
+}
+
+/// Several sinks, one after the other.
+impl Sink for Vec<Arc<dyn Sink>> {
+    fn started(&self, audit: &str) {
+        self.iter().for_each(|sink| sink.started(audit));
+    }
+
+    fn violation(&self, audit: &str, violation: &Violation) {
+        self.iter().for_each(|sink| sink.violation(audit, violation));
+    }
+
+    fn finished(&self, audit: &str) {
+        self.iter().for_each(|sink| sink.finished(audit));
+    }
+}

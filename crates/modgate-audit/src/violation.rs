@@ -1,0 +1,183 @@
+//! What an audit reports: violations, of which policy, by which object.
+
+use std::sync::Arc;
+
+use modgate_engine::api::{constraints::EnforcementAction, meta::GroupVersionKind};
+use modgate_value::{Object, Str, Value};
+use sha2::{Digest as _, Sha256};
+
+/// The policy that judged: a constraint or a ModRule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judge {
+    /// Its group, version and kind.
+    pub kind: GroupVersionKind,
+    /// Empty for constraints.
+    pub namespace: Str,
+    /// Its name.
+    pub name: Str,
+    /// Its annotations, an object; without what `kubectl apply` keeps there.
+    pub annotations: Value,
+}
+
+/// The annotation that holds a copy of the object it stands on.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+impl Judge {
+    /// The judge that a policy object is.
+    pub fn of_policy(policy: &Value) -> Self {
+        let annotations = policy.path(&["metadata", "annotations"]).and_then(Value::as_object);
+        let mut annotations = annotations.cloned().unwrap_or_default();
+        annotations.remove(LAST_APPLIED);
+        Self {
+            kind: GroupVersionKind::of_object(policy),
+            namespace: text(policy, "namespace"),
+            name: text(policy, "name"),
+            annotations: annotations.into(),
+        }
+    }
+}
+
+/// The object that was judged. Objects that others generate answer for them (`[Implied by …]`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// Its group, version and kind.
+    pub kind: GroupVersionKind,
+    /// Empty for cluster-scoped objects.
+    pub namespace: Str,
+    /// Its name.
+    pub name: Str,
+    /// `metadata.uid`; empty where no API server gave it one.
+    pub uid: Str,
+    /// `metadata.labels`, an object.
+    pub labels: Value,
+}
+
+impl Subject {
+    /// What identifies an object, and its labels.
+    pub fn of_object(object: &Value) -> Self {
+        let labels = object.path(&["metadata", "labels"]).cloned();
+        Self {
+            kind: GroupVersionKind::of_object(object),
+            namespace: text(object, "namespace"),
+            name: text(object, "name"),
+            uid: text(object, "uid"),
+            labels: labels.unwrap_or_else(|| Object::default().into()),
+        }
+    }
+}
+
+fn text(object: &Value, member: &str) -> Str {
+    let found = object.path(&["metadata", member]).and_then(Value::as_str);
+    found.unwrap_or_default().into()
+}
+
+/// One violation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Whose demand it is.
+    pub judge: Arc<Judge>,
+    /// Who does not meet it.
+    pub subject: Arc<Subject>,
+    /// The `enforcementAction` of the constraint, or of the expansion template instead.
+    pub action: Str,
+    /// What it leads to in audits, sorted; shown for scoped constraints.
+    pub actions: Vec<EnforcementAction>,
+    /// At most 256 bytes: longer ones are cut ([`message::cut`](crate::message::cut)).
+    pub message: Str,
+    /// `details` of the policy; an empty object where it gives none.
+    pub details: Value,
+    /// Counts the violations of one judge by one subject, from 0, in the order of their messages.
+    pub ordinal: u32,
+}
+
+/// The name of what constraints do that distinguish enforcement points.
+pub const SCOPED: &str = "scoped";
+
+impl Violation {
+    /// What it leads to, as reports list it: for scoped constraints only.
+    pub fn scoped_actions(&self) -> &[EnforcementAction] {
+        if self.action == SCOPED { &self.actions } else { &[] }
+    }
+
+    /// Identifies the violation among those of all audits: the same for the same audit, judge,
+    /// object and ordinal, however often it is reported, 32 hexadecimal digits.
+    ///
+    /// An object is known by its uid; without one, by kind, namespace and name.
+    pub fn id(&self, audit: &str) -> String {
+        let (judge, subject) = (&self.judge, &self.subject);
+        let mut hash = Sha256::new();
+        let mut add = |part: &str| {
+            // Lengths keep `ab`, `c` from being `a`, `bc`.
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            hash.update(part);
+        };
+        for part in [audit, &judge.kind.group, &judge.kind.kind, &judge.namespace, &judge.name] {
+            add(part);
+        }
+        // An object may be listed as one of two groups (AU-5).
+        for part in [&subject.kind.group, &subject.kind.kind, &subject.uid] {
+            add(part);
+        }
+        if subject.uid.is_empty() {
+            add(&subject.namespace);
+            add(&subject.name);
+        }
+        add(&self.ordinal.to_string());
+        let digest = hash.finalize();
+        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn violation(judge: &str, object: &str, ordinal: u32) -> Violation {
+        let object = Value::from_json(object.as_bytes()).expect(object);
+        let judge = format!(
+            r#"{{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
+            "metadata": {{"name": "{judge}", "annotations": {{"{LAST_APPLIED}": "x", "a": "b"}}}}}}"#
+        );
+        let judge = Value::from_json(judge.as_bytes()).expect("a constraint");
+        Violation {
+            judge: Judge::of_policy(&judge).into(),
+            subject: Subject::of_object(&object).into(),
+            action: "deny".into(),
+            actions: vec![EnforcementAction::Deny],
+            message: "m".into(),
+            details: Value::Null,
+            ordinal,
+        }
+    }
+
+    #[test]
+    fn identifiers() {
+        let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "1"}}"#;
+        let other = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "2"}}"#;
+        let bare = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}"#;
+        let second = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}"#;
+        let ids: BTreeSet<String> = [
+            violation("c", pod, 0).id("run"),
+            violation("c", pod, 1).id("run"),
+            violation("d", pod, 0).id("run"),
+            violation("c", other, 0).id("run"),
+            violation("c", bare, 0).id("run"),
+            violation("c", second, 0).id("run"),
+            violation("c", pod, 0).id("later"),
+        ]
+        .into();
+        assert_eq!(ids.len(), 7, "{ids:?}");
+        assert!(ids.iter().all(|id| id.len() == 32));
+        let mut again = violation("c", pod, 0);
+        again.message = "other words".into();
+        assert!(ids.contains(&again.id("run")), "what is said does not matter");
+    }
+
+    #[test]
+    fn annotations_of_judges() {
+        let judge = violation("c", "{}", 0).judge;
+        assert_eq!(judge.annotations.to_json(), r#"{"a":"b"}"#);
+    }
+}
