@@ -38,6 +38,7 @@ pub mod manifest;
 mod operations;
 mod policies;
 mod providers;
+pub mod remote;
 mod serve;
 pub mod telemetry;
 mod tls;
