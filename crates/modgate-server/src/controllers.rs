@@ -23,6 +23,7 @@ mod ingest;
 mod kinds;
 mod live;
 mod object;
+mod reports;
 mod state;
 mod watches;
 
@@ -53,6 +54,7 @@ use self::{
     kinds::{Definition, Kind},
     live::Live,
     object::{Key, Stored},
+    reports::Reports,
     state::State,
     watches::{Event, Seen, Watches},
 };
@@ -241,6 +243,7 @@ impl Controllers {
             operations: self.operations.clone(),
             leader,
             state: self.state.subscribe(),
+            reports: Reports::default(),
         };
         let mut controllers = JoinSet::new();
         if context.operations.has(Operation::Generate) {

@@ -7,7 +7,7 @@ use kube::Client;
 use modgate_value::Str;
 use tokio::sync::watch;
 
-use super::state::State;
+use super::{reports::Reports, state::State};
 use crate::operations::Operations;
 
 /// Who this process is in the cluster.
@@ -32,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) leader: watch::Receiver<bool>,
     /// What is loaded; none before everything present at start is.
     pub(crate) state: watch::Receiver<Option<Arc<State>>>,
+    /// What is to be shown in statuses beside what came of loading.
+    pub(crate) reports: Reports,
 }
 
 impl Context {
