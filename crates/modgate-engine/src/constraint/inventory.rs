@@ -1,29 +1,47 @@
 //! `data.inventory`: the synced objects as policies see them (spec 3.3).
 
-use std::sync::Arc;
+mod level;
 
-use modgate_rego::value::{Node, Tree};
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_api::meta::{GroupVersionKind, split_api_version};
+use modgate_rego::value::Tree;
 use modgate_value::{Str, Value};
+
+use self::level::{Child, Level};
 
 /// The synced objects, immutable once shared.
 ///
-/// A clone shares everything. Changing a shared inventory copies the lists of names along one
-/// path, nothing else, so an evaluation keeps the state it began with. Policies look objects up in
-/// sorted lists; what they do not ask for costs nothing.
+/// A clone shares everything. Changing a shared inventory copies a few hundred names along one path,
+/// however many objects there are, so an evaluation keeps the state it began with. Policies look
+/// objects up in sorted lists; what they do not ask for costs nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Inventory {
     /// Holds `inventory`, or nothing while there are no objects (EV-16).
     root: Arc<Level>,
 }
 
-/// Names, sorted by their bytes, and what is below them.
-#[derive(Debug, Clone, Default)]
-struct Level(Vec<(Str, Child)>);
+/// An object of an [`Inventory`], and where it stands there.
+#[derive(Debug, Clone, Copy)]
+pub struct Synced<'i> {
+    /// As in the object: `v1`, `apps/v1`.
+    pub api_version: &'i str,
+    /// The kind.
+    pub kind: &'i str,
+    /// Empty for cluster-scoped objects.
+    pub namespace: &'i str,
+    /// The name.
+    pub name: &'i str,
+    /// The object.
+    pub object: &'i Value,
+}
 
-#[derive(Debug, Clone)]
-enum Child {
-    Level(Arc<Level>),
-    Object(Value),
+impl Synced<'_> {
+    /// Group, version and kind.
+    pub fn gvk(&self) -> GroupVersionKind {
+        let (group, version) = split_api_version(self.api_version);
+        GroupVersionKind { group: group.into(), version: version.into(), kind: self.kind.into() }
+    }
 }
 
 /// Why an object cannot be in the inventory; the texts are the original's.
@@ -70,60 +88,100 @@ impl Inventory {
 
     /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.root.0.is_empty()
+        self.root.is_empty()
+    }
+
+    /// All objects: cluster-scoped ones by kind and name, then the others by namespace, kind and
+    /// name.
+    pub fn objects(&self) -> impl Iterator<Item = Synced<'_>> {
+        self.kinds().flat_map(|OfKind { namespace, api_version, kind, names }| {
+            names.iter().filter_map(move |(name, child)| {
+                let object = child.object()?;
+                Some(Synced { api_version, kind, namespace, name, object })
+            })
+        })
+    }
+
+    /// How many objects there are of each kind, by `apiVersion` and kind.
+    pub fn counts(&self) -> BTreeMap<(Str, Str), usize> {
+        let mut counts = BTreeMap::new();
+        for OfKind { api_version, kind, names, .. } in self.kinds() {
+            *counts.entry((api_version.into(), kind.into())).or_default() += names.len();
+        }
+        counts
+    }
+
+    /// Removes all objects of a kind; says whether there were any.
+    pub fn remove_kind(&mut self, api_version: &str, kind: &str) -> bool {
+        let is_of_kind = |it: &OfKind<'_>| it.api_version == api_version && it.kind == kind;
+        let gone: Vec<Vec<Str>> =
+            self.kinds().filter(is_of_kind).map(|of_kind| of_kind.path()).collect();
+        for path in &gone {
+            remove(&mut self.root, path);
+        }
+        !gone.is_empty()
+    }
+
+    /// Removes the objects that are not to be kept; says whether there were any.
+    pub fn retain(&mut self, keep: impl Fn(&Synced<'_>) -> bool) -> bool {
+        let gone: Vec<Vec<Str>> =
+            self.objects().filter(|synced| !keep(synced)).map(|synced| place(&synced)).collect();
+        for path in &gone {
+            remove(&mut self.root, path);
+        }
+        !gone.is_empty()
     }
 
     /// The Namespace object of that name, if Namespaces are synced.
     pub fn namespace(&self, name: &str) -> Option<&Value> {
-        let mut level = &self.root;
-        for key in ["inventory", "cluster", "v1", "Namespace"] {
-            let Some(Child::Level(inner)) = level.child(key) else { return None };
-            level = inner;
-        }
-        match level.child(name)? {
-            Child::Object(object) => Some(object),
-            Child::Level(_) => None,
-        }
+        self.level(&[INVENTORY, CLUSTER, "v1", "Namespace"])?.child(name)?.object()
     }
 
     /// The whole of `data`.
     pub(super) fn data(&self) -> &dyn Tree {
         &*self.root
     }
-}
 
-impl Level {
-    fn find(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(name, _)| name.as_str().cmp(key))
+    fn level(&self, path: &[&str]) -> Option<&Level> {
+        path.iter().try_fold(&*self.root, |level, key| level.child(key)?.level())
     }
 
-    fn child(&self, key: &str) -> Option<&Child> {
-        let index = self.find(key).ok()?;
-        self.0.get(index).map(|(_, child)| child)
-    }
-}
-
-impl Tree for Level {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn get(&self, key: &str) -> Option<Node<'_>> {
-        self.child(key).map(Child::node)
-    }
-
-    fn entry(&self, index: usize) -> Option<(&str, Node<'_>)> {
-        self.0.get(index).map(|(key, child)| (key.as_str(), child.node()))
+    fn kinds(&self) -> impl Iterator<Item = OfKind<'_>> {
+        let cluster = self.level(&[INVENTORY, CLUSTER]).map(|versions| ("", versions));
+        let namespaces = self.level(&[INVENTORY, NAMESPACE]).into_iter().flat_map(levels);
+        cluster.into_iter().chain(namespaces).flat_map(|(namespace, versions)| {
+            levels(versions).flat_map(move |(api_version, kinds)| {
+                levels(kinds).map(move |(kind, names)| OfKind {
+                    namespace,
+                    api_version,
+                    kind,
+                    names,
+                })
+            })
+        })
     }
 }
 
-impl Child {
-    fn node(&self) -> Node<'_> {
-        match self {
-            Self::Level(level) => Node::Tree(&**level),
-            Self::Object(object) => Node::Json(object),
-        }
+const INVENTORY: &str = "inventory";
+const CLUSTER: &str = "cluster";
+const NAMESPACE: &str = "namespace";
+
+/// The objects of one kind in one namespace.
+struct OfKind<'i> {
+    namespace: &'i str,
+    api_version: &'i str,
+    kind: &'i str,
+    names: &'i Level,
+}
+
+impl OfKind<'_> {
+    fn path(&self) -> Vec<Str> {
+        path_of(self.namespace, self.api_version, self.kind)
     }
+}
+
+fn levels(level: &Level) -> impl Iterator<Item = (&str, &Level)> {
+    level.iter().filter_map(|(key, child)| Some((key.as_str(), child.level()?)))
 }
 
 /// Where an object is, from the root (EV-15).
@@ -138,53 +196,74 @@ fn path(object: &Value) -> Result<Vec<Str>, InventoryError> {
     // `/v1` is the core group, too.
     let version = version.strip_prefix('/').map_or(version.clone(), Str::from);
     let kind = text(&["kind"]).ok_or_else(|| InventoryError::NoKind { name: shown() })?;
-    let mut keys: Vec<Str> = vec!["inventory".into()];
-    match text(&["metadata", "namespace"]) {
-        Some(namespace) => keys.extend(["namespace".into(), namespace]),
-        None => keys.push("cluster".into()),
-    }
-    keys.extend([version, kind, name.ok_or(InventoryError::NoName)?]);
-    Ok(keys)
+    let name = name.ok_or(InventoryError::NoName)?;
+    let namespace = text(&["metadata", "namespace"]).unwrap_or_default();
+    let synced =
+        Synced { api_version: &version, kind: &kind, namespace: &namespace, name: &name, object };
+    Ok(place(&synced))
+}
+
+fn place(synced: &Synced<'_>) -> Vec<Str> {
+    let Synced { api_version, kind, namespace, name, object: _ } = *synced;
+    let mut path = path_of(namespace, api_version, kind);
+    path.push(name.into());
+    path
+}
+
+/// Where the objects of a kind and namespace are.
+fn path_of(namespace: &str, api_version: &str, kind: &str) -> Vec<Str> {
+    let scope = match namespace {
+        "" => &[CLUSTER][..],
+        _ => &[NAMESPACE, namespace],
+    };
+    let keys = [INVENTORY].into_iter().chain(scope.iter().copied()).chain([api_version, kind]);
+    keys.map(Str::from).collect()
 }
 
 fn insert(level: &mut Arc<Level>, path: &[Str], object: Value) {
     let Some((key, rest)) = path.split_first() else { return };
     let level = Arc::make_mut(level);
-    let index = match level.find(key) {
-        Ok(index) => index,
-        Err(index) => {
-            level.0.insert(index, (key.clone(), Child::Level(Arc::default())));
-            index
-        }
-    };
-    let Some((_, child)) = level.0.get_mut(index) else { return };
-    match child {
-        Child::Level(inner) if !rest.is_empty() => insert(inner, rest, object),
-        // Paths below one parent have one length, so objects and levels never mix.
-        Child::Level(_) | Child::Object(_) => *child = Child::Object(object),
+    // Paths below one parent have one length, so objects and levels never mix.
+    if rest.is_empty() {
+        level.insert(key, Child::Object(object));
+        return;
+    }
+    if level.child(key).is_none() {
+        level.insert(key, Child::Level(Arc::default()));
+    }
+    if let Some(Child::Level(inner)) = level.child_mut(key) {
+        insert(inner, rest, object);
     }
 }
 
 /// Levels that become empty go too: what has no objects is undefined.
 fn remove(level: &mut Arc<Level>, path: &[Str]) -> bool {
     let Some((key, rest)) = path.split_first() else { return false };
-    let Ok(index) = level.find(key) else { return false };
+    // Looked for before anything is copied.
+    if !holds(level, path) {
+        return false;
+    }
     let level = Arc::make_mut(level);
-    let Some((_, child)) = level.0.get_mut(index) else { return false };
-    match child {
-        Child::Level(inner) => {
-            if !remove(inner, rest) {
-                return false;
-            }
-            if inner.0.is_empty() {
-                level.0.remove(index);
-            }
+    let is_empty = match level.child_mut(key) {
+        Some(Child::Level(inner)) if !rest.is_empty() => {
+            remove(inner, rest);
+            inner.is_empty()
         }
-        Child::Object(_) => {
-            level.0.remove(index);
-        }
+        _ => true,
+    };
+    if is_empty {
+        level.remove(key);
     }
     true
+}
+
+fn holds(level: &Level, path: &[Str]) -> bool {
+    let Some((key, rest)) = path.split_first() else { return true };
+    match level.child(key) {
+        Some(Child::Level(inner)) => holds(inner, rest),
+        Some(Child::Object(_)) => rest.is_empty(),
+        None => false,
+    }
 }
 
 #[cfg(test)]
@@ -195,14 +274,9 @@ mod tests {
         Value::from_json(text.as_bytes()).expect(text)
     }
 
-    fn keys(tree: &dyn Tree, prefix: &str, out: &mut Vec<String>) {
-        for index in 0..tree.len() {
-            let (key, node) = tree.entry(index).expect("an entry");
-            match node {
-                Node::Json(_) => out.push(format!("{prefix}/{key}")),
-                Node::Tree(inner) => keys(inner, &format!("{prefix}/{key}"), out),
-            }
-        }
+    fn paths(inventory: &Inventory) -> Vec<String> {
+        let path = |synced: Synced<'_>| place(&synced).join("|");
+        inventory.objects().map(path).collect()
     }
 
     #[test]
@@ -218,16 +292,16 @@ mod tests {
         for object in [&pod, &role, &namespace] {
             assert_eq!(inventory.insert(object.clone()), Ok(()));
         }
-        let mut found = Vec::new();
-        keys(inventory.data(), "", &mut found);
         assert_eq!(
-            found,
+            paths(&inventory),
             [
-                "/inventory/cluster/rbac.authorization.k8s.io/v1/ClusterRole/r",
-                "/inventory/cluster/v1/Namespace/n",
-                "/inventory/namespace/n/v1/Pod/p",
+                "inventory|cluster|rbac.authorization.k8s.io/v1|ClusterRole|r",
+                "inventory|cluster|v1|Namespace|n",
+                "inventory|namespace|n|v1|Pod|p",
             ]
         );
+        let gvks: Vec<_> = inventory.objects().map(|synced| synced.gvk().to_string()).collect();
+        assert_eq!(gvks, ["rbac.authorization.k8s.io/v1 ClusterRole", "v1 Namespace", "v1 Pod"]);
         assert_eq!(inventory.namespace("n"), Some(&namespace));
 
         let before = inventory.clone();
@@ -237,6 +311,43 @@ mod tests {
         }
         assert!(inventory.is_empty(), "nothing is left of a path without objects");
         assert!(before.namespace("n").is_some(), "a clone keeps what it had");
+    }
+
+    #[test]
+    fn kinds_and_namespaces_go() {
+        let mut inventory = Inventory::default();
+        for (version, kind, namespace) in [
+            ("v1", "Pod", "a"),
+            ("v1", "Pod", "b"),
+            ("apps/v1", "Pod", "b"),
+            ("v1", "Service", "b"),
+            ("v1", "Pod", ""),
+        ] {
+            let object = object(&format!(
+                r#"{{"apiVersion":"{version}","kind":"{kind}",
+                "metadata":{{"name":"x","namespace":"{namespace}"}}}}"#
+            ));
+            assert_eq!(inventory.insert(object), Ok(()));
+        }
+        let count = |inventory: &Inventory| {
+            let counts = inventory.counts().into_iter();
+            counts.map(|((version, kind), n)| format!("{version} {kind} {n}")).collect::<Vec<_>>()
+        };
+        assert_eq!(count(&inventory), ["apps/v1 Pod 1", "v1 Pod 3", "v1 Service 1"]);
+
+        let mut without_pods = inventory.clone();
+        assert!(without_pods.remove_kind("v1", "Pod"));
+        assert!(!without_pods.remove_kind("v1", "Pod"));
+        assert_eq!(count(&without_pods), ["apps/v1 Pod 1", "v1 Service 1"]);
+
+        assert!(inventory.retain(|synced| synced.namespace != "b"));
+        assert!(!inventory.retain(|synced| synced.namespace != "b"));
+        assert_eq!(
+            paths(&inventory),
+            ["inventory|cluster|v1|Pod|x", "inventory|namespace|a|v1|Pod|x"]
+        );
+        assert!(inventory.retain(|_| false));
+        assert!(inventory.is_empty());
     }
 
     #[test]
