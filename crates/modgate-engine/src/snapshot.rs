@@ -6,7 +6,7 @@ mod plan;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use modgate_api::constraints::EnforcementPoint;
+use modgate_api::{constraints::EnforcementPoint, meta::Operation};
 use modgate_value::{Str, Value};
 
 pub use self::{
@@ -130,6 +130,17 @@ impl Snapshot {
     /// Where external data comes from, by name.
     pub fn providers(&self) -> &BTreeMap<Str, Arc<CompiledProvider>> {
         &self.providers
+    }
+
+    /// The ModRules that react to an operation, in the order in which they are visited.
+    pub fn modrules_for(&self, operation: Operation) -> impl Iterator<Item = &PolicyId> {
+        let rules = self.modrules.entries().iter().map(|entry| &*entry.rule);
+        rules.filter(move |rule| rule.operations.contains(operation)).map(|rule| &rule.id)
+    }
+
+    /// Whether both have the same ModRules: true at most if no change between them was about one.
+    pub fn shares_modrules(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.modrules, &other.modrules)
     }
 
     /// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.

@@ -13,7 +13,10 @@ use modgate_rego::{
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
 
 use super::{
-    admission::Admission, cel::CelDriver, compile::CompiledConstraint, inventory::Inventory,
+    admission::Admission,
+    cel::CelDriver,
+    compile::CompiledConstraint,
+    inventory::{Inventory, InventoryPart},
 };
 
 /// What evaluates a template: exactly one engine (TC-11).
@@ -26,6 +29,14 @@ pub enum Driver {
 }
 
 impl Driver {
+    /// The parts of `data.inventory` it can look at: none for CEL.
+    pub fn reads(&self) -> &[InventoryPart] {
+        match self {
+            Self::Rego(driver) => &driver.reads,
+            Self::Cel(_) => &[],
+        }
+    }
+
     /// The engine's name in `code`.
     pub fn engine(&self) -> &'static str {
         match self {
@@ -63,6 +74,7 @@ const SPECIALIZING: Limits = Limits { steps: 1_000_000, bytes: 16 << 20, time: D
 pub struct RegoDriver {
     program: Program,
     violation: GroupId,
+    reads: Vec<InventoryPart>,
 }
 
 /// The memory of evaluations, for one thread to keep.
@@ -122,8 +134,8 @@ impl Violation {
 }
 
 impl RegoDriver {
-    pub(super) fn new(program: Program, violation: GroupId) -> Self {
-        Self { program, violation }
+    pub(super) fn new(program: Program, violation: GroupId, reads: Vec<InventoryPart>) -> Self {
+        Self { program, violation, reads }
     }
 
     /// The same policy for a constraint with these parameters: what depends on nothing else is
@@ -131,7 +143,7 @@ impl RegoDriver {
     pub(super) fn specialized(&self, parameters: &Value) -> Self {
         let budget = Budget::new(SPECIALIZING, &Frozen);
         let program = specialize(&self.program, "parameters", parameters, &budget);
-        Self { program, violation: self.violation }
+        Self { program, violation: self.violation, reads: self.reads.clone() }
     }
 
     /// The violations of a policy in the order of its set.

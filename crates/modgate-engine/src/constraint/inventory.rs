@@ -1,5 +1,6 @@
 //! `data.inventory`: the synced objects as policies see them (spec 3.3).
 
+mod changed;
 mod level;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -8,6 +9,7 @@ use modgate_api::meta::{GroupVersionKind, split_api_version};
 use modgate_rego::value::Tree;
 use modgate_value::{Str, Value};
 
+pub use self::changed::InventoryPart;
 use self::level::{Child, Level};
 
 /// The synced objects, immutable once shared.

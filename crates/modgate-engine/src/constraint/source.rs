@@ -1,6 +1,6 @@
 //! Rego sources of a template: what they may say, and their compilation (spec 2.3).
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use modgate_api::templates::RegoSource;
 use modgate_rego::{
@@ -14,6 +14,7 @@ use modgate_value::Str;
 
 use super::{
     driver::RegoDriver,
+    inventory::InventoryPart,
     template::{SourcePlace, TemplateError, TemplateOptions},
 };
 
@@ -86,7 +87,30 @@ pub(super) fn compile(
             "invalid rego: invalid module: missing required rules: [violation]",
         ));
     };
-    Ok(RegoDriver::new(program, violation))
+    Ok(RegoDriver::new(program, violation, inventory_reads(&modules)))
+}
+
+/// The parts of the inventory that the text refers to. Nothing else can be reached: `data` is never
+/// mentioned but in references that were checked.
+fn inventory_reads(modules: &[Module]) -> Vec<InventoryPart> {
+    let mut reads = BTreeSet::new();
+    for module in modules {
+        module.visit_terms(&mut |term| {
+            let TermKind::Ref(parts) = &term.kind else { return };
+            if name_of(parts.first()) != Some("data") {
+                return;
+            }
+            let literal = |part: &Term| match &part.kind {
+                TermKind::String(text) => Some(text.clone()),
+                _ => None,
+            };
+            let mut steps = parts.iter().skip(1).map(literal);
+            if steps.next().flatten().is_some_and(|first| first == "inventory") {
+                reads.insert(InventoryPart(steps.collect()));
+            }
+        });
+    }
+    reads.into_iter().collect()
 }
 
 fn parse(name: &str, text: &str, version: RegoVersion) -> Result<Module, TemplateError> {
