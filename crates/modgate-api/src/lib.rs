@@ -11,6 +11,7 @@
 pub mod admission;
 pub mod config;
 pub mod constraints;
+pub mod crds;
 pub mod expansion;
 pub mod externaldata;
 pub mod matching;
