@@ -16,7 +16,7 @@ pub use self::{
     exclusion::{Exclusions, subject_namespace},
     label::{ExemptNamespaces, IGNORE_LABEL, admit_label},
     mutate::{Mutation, MutationStatus, explain_mutation, mutate},
-    resources::check_resource,
+    resources::{check_resource, lacks_template},
 };
 
 use modgate_api::{admission::AdmissionRequest, meta::GroupVersionKind};

@@ -20,6 +20,9 @@ pub struct Installation {
     pub exempt: ExemptNamespaces,
     /// Whether templates whose source does not compile are refused instead of warned about.
     pub deny_invalid_templates: bool,
+    /// Whether constraints may come before their templates: they are taken with a warning, and wait
+    /// (AD-34).
+    pub templates_may_follow: bool,
 }
 
 impl Default for Installation {
@@ -29,6 +32,7 @@ impl Default for Installation {
             account: None,
             exempt: ExemptNamespaces::default(),
             deny_invalid_templates: false,
+            templates_may_follow: false,
         }
     }
 }
@@ -94,7 +98,7 @@ pub fn admit(
         let verdict = allowed("Gatekeeper does not self-manage");
         return Answer::without_review(verdict, Outcome::Uncounted);
     }
-    let warnings = match check_resource(review, snapshot, installation.deny_invalid_templates) {
+    let warnings = match check_resource(review, snapshot, installation) {
         Ok(warnings) => warnings,
         Err(error) => {
             let verdict = refused(error.code, error.message);

@@ -9,12 +9,12 @@ use modgate_api::{
     mutations::{self, MutatorKind},
     templates,
 };
-use modgate_value::{Value, diag::Location, gofmt};
+use modgate_value::{Str, Value, diag::Location, gofmt};
 
-use super::kind_of;
+use super::{Installation, kind_of};
 use crate::{
     Review, Severity, Snapshot,
-    constraint::{CompiledTemplate, TemplateError, TemplateProblem},
+    constraint::{CompiledTemplate, ConstraintError, TemplateError, TemplateProblem},
     expansion,
     mutation::{self, Refusal, check_name},
     provider::CompiledProvider,
@@ -40,12 +40,13 @@ pub(super) const GROUPS: [&str; 7] = [
 ///
 /// # Errors
 ///
-/// What Gatekeeper's webhook refuses, in its words; with `deny_invalid_templates` also a template
-/// whose source does not compile, which is only warned about otherwise (Q-4, Q-10).
+/// What Gatekeeper's webhook refuses, in its words; with
+/// [`deny_invalid_templates`](Installation::deny_invalid_templates) also a template whose source
+/// does not compile, which is only warned about otherwise (Q-4, Q-10).
 pub fn check_resource(
     review: &Review,
     snapshot: &Snapshot,
-    deny_invalid_templates: bool,
+    installation: &Installation,
 ) -> Result<Vec<String>, Refusal> {
     let request = review.request();
     let Some(object) = request.object.as_ref() else { return Ok(Vec::new()) };
@@ -61,13 +62,22 @@ pub fn check_resource(
     match (group, kind.kind.as_str()) {
         (templates::GROUP, templates::KIND) => {
             check_version(object, &templates::VERSIONS)?;
-            check_template(object, snapshot, deny_invalid_templates)
+            check_template(object, snapshot, installation.deny_invalid_templates)
         }
         (constraints::GROUP, _) => {
-            let compiled = snapshot.constraints().compile_constraint(object, &config.constraints);
-            let compiled = compiled
-                .map_err(|error| Refusal { code: error.code(), message: error.to_string() })?;
-            Ok(compiled.warnings().to_vec())
+            match snapshot.constraints().compile_constraint(object, &config.constraints) {
+                Ok(compiled) => Ok(compiled.warnings().to_vec()),
+                Err(ConstraintError::NoTemplate { template })
+                    if installation.templates_may_follow =>
+                {
+                    Ok(vec![format!(
+                        "there is no template {} yet: the constraint is stored, and in force once \
+                         there is",
+                        gofmt::quote(&template)
+                    )])
+                }
+                Err(error) => Err(Refusal { code: error.code(), message: error.to_string() }),
+            }
         }
         (config::GROUP, config::KIND) => {
             let name = object.path(&["metadata", "name"]).and_then(Value::as_str);
@@ -84,6 +94,17 @@ pub fn check_resource(
         (externaldata::GROUP, externaldata::KIND) => check_provider(object),
         _ => Ok(Vec::new()),
     }
+}
+
+/// The kind of the constraint that a request would store, if no template of that kind is known:
+/// who can ask the cluster may know better than to refuse it (AD-34).
+pub fn lacks_template(review: &Review, snapshot: &Snapshot) -> Option<Str> {
+    let request = review.request();
+    let kind = kind_of(request);
+    let stores = request.object.is_some() && request.operation != Operation::Delete;
+    let is_constraint = kind.group == constraints::GROUP && request.sub_resource.is_empty();
+    (stores && is_constraint && snapshot.constraints().template(&kind.kind).is_none())
+        .then_some(kind.kind)
 }
 
 /// What cannot be decoded is refused with the code of a fault of ours (1.13 of the mutation
