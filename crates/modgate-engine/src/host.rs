@@ -6,7 +6,10 @@ use modgate_rego::builtins;
 use modgate_template as template;
 use modgate_value::{Budget, Clock, Limits, Value};
 
-use crate::mutation::{NoProviders, Providers};
+use crate::{
+    cost::{CostObserver, Meter},
+    mutation::{NoProviders, Providers},
+};
 
 /// The world as the engine may see it; implemented by the edge, and by tests.
 pub trait Host {
@@ -39,6 +42,17 @@ pub trait Host {
         &builtins::Isolated
     }
 
+    /// Which counters to use for what policies cost: threads that work at the same time best say
+    /// different numbers.
+    fn lane(&self) -> usize {
+        0
+    }
+
+    /// Who wants to know what each constraint of a review took.
+    fn cost_observer(&self) -> Option<&dyn CostObserver> {
+        None
+    }
+
     /// How long whoever asks will still wait for the answer; `None` when that is not known.
     fn time_left(&self) -> Option<Duration> {
         None
@@ -48,6 +62,11 @@ pub trait Host {
     fn providers(&self) -> &dyn Providers {
         &NoProviders
     }
+}
+
+/// Where the costs of a review are counted.
+pub(crate) fn meter(host: &dyn Host) -> Meter<'_> {
+    Meter { lane: host.lane(), observer: host.cost_observer() }
 }
 
 /// A budget that ends in time for the answer (EV-50).

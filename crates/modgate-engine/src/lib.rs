@@ -24,6 +24,7 @@
 
 mod config;
 pub mod constraint;
+pub mod cost;
 mod decision;
 pub mod expansion;
 pub mod explain;

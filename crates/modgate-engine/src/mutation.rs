@@ -41,7 +41,10 @@ pub use self::{
     trace::{MutationExplanation, MutatorOutcome, MutatorTrace, Note, What},
 };
 use self::{external::External, image::ImageParts, path_test::PathTests};
-use crate::matching::Criteria;
+use crate::{
+    cost::{Cost, Usage},
+    matching::Criteria,
+};
 
 /// Which mutator; ordered as mutators run (4.1).
 ///
@@ -74,6 +77,7 @@ pub struct CompiledMutator {
     tests: PathTests,
     action: Action,
     warnings: Vec<String>,
+    usage: Usage,
 }
 
 /// What a mutator does at the end of its location.
@@ -131,6 +135,12 @@ impl CompiledMutator {
     /// Which mutator this is.
     pub fn id(&self) -> &MutatorId {
         &self.id
+    }
+
+    /// What it has cost since it was compiled; what it takes to see that it does not match is not
+    /// counted.
+    pub fn cost(&self) -> Cost {
+        self.usage.total()
     }
 
     /// Its `metadata.generation`.

@@ -19,9 +19,10 @@ use crate::{
     constraint::{
         self, Admission, Arena, ConstraintTrace, Evaluation, Finding, Inventory, Verdict, World,
     },
+    cost::PolicyCost,
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
-    host::budget,
+    host::{budget, meter},
     modrule,
     mutation::MutationSystem,
     provider::CompiledProvider,
@@ -105,6 +106,24 @@ impl Snapshot {
         let constraints = self.constraints.constraints().map(|constraint| constraint.id());
         let expansions = self.expansions.templates().iter().map(|template| template.id());
         modrules.chain(mutators).chain(expansions).chain(templates).chain(constraints)
+    }
+
+    /// What each ModRule, mutator and constraint has cost since it was compiled.
+    pub fn costs(&self) -> impl Iterator<Item = PolicyCost> {
+        let modrules = self.modrules.entries().iter().map(|entry| PolicyCost {
+            policy: entry.rule.id.clone(),
+            cost: entry.rule.usage.total(),
+        });
+        let mutators = self
+            .mutators
+            .mutators()
+            .iter()
+            .map(|mutator| PolicyCost { policy: mutator.id().into(), cost: mutator.cost() });
+        let constraints = self
+            .constraints
+            .constraints()
+            .map(|constraint| PolicyCost { policy: constraint.id(), cost: constraint.cost() });
+        modrules.chain(mutators).chain(constraints)
     }
 
     /// Templates and constraints.
@@ -225,6 +244,7 @@ impl Snapshot {
             world: World { inventory, host: host.policies() },
             budget: &budget,
             limits: self.config.constraint_limits,
+            meter: meter(host),
         };
         Ok(constraint::explain(&self.constraints, &admission, evaluation, arena))
     }
@@ -245,6 +265,7 @@ impl Snapshot {
             world: World { inventory, host: host.policies() },
             budget: &budget,
             limits: self.config.constraint_limits,
+            meter: meter(host),
         };
         match self.config.lookup {
             crate::Lookup::Index => {

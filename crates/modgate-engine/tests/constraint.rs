@@ -14,6 +14,7 @@ use modgate_engine::constraint::{
     Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation, Finding,
     Inventory, TemplateOptions, Verdict, World, review,
 };
+use modgate_engine::cost::Meter;
 use modgate_engine::matching::Source;
 use modgate_rego::builtins::Isolated;
 use modgate_value::{Budget, Limits, Value, regex::GoRegex, yaml};
@@ -188,6 +189,7 @@ fn ask(
 ) -> Vec<Finding> {
     let budget = Budget::unlimited();
     let evaluation = Evaluation {
+        meter: Meter::default(),
         point,
         world: World { inventory, host: &Isolated },
         budget: &budget,
@@ -654,6 +656,7 @@ fn a_spent_budget_is_a_violation() {
     let budget = Budget::unlimited();
     let inventory = Inventory::default();
     let evaluation = Evaluation {
+        meter: Meter::default(),
         point: EnforcementPoint::Webhook,
         world: World { inventory: &inventory, host: &Isolated },
         budget: &budget,

@@ -12,6 +12,7 @@ use modgate_engine::{
         Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation,
         Inventory, TemplateOptions, World, review,
     },
+    cost::Meter,
 };
 use modgate_rego::builtins::Isolated;
 use modgate_value::{Budget, Limits, Value, yaml};
@@ -51,6 +52,7 @@ fn messages_with(
     let inventory = Inventory::default();
     let budget = Budget::unlimited();
     let evaluation = Evaluation {
+        meter: Meter::default(),
         point: EnforcementPoint::Webhook,
         world: World { inventory: &inventory, host: &Isolated },
         budget: &budget,

@@ -49,6 +49,7 @@ fn system(mutators: &[Value]) -> MutationSystem {
 
 fn request<'a>(object: &'a Value, budget: &'a Budget<'a>) -> MutationRequest<'a> {
     MutationRequest {
+        lane: 0,
         object,
         namespace: None,
         operation: Some(Operation::Create),

@@ -15,6 +15,7 @@ use modgate_engine::{
         Inventory, InventoryError, Store, TemplateError, TemplateOptions, World, explain_one,
         review,
     },
+    cost::Meter,
 };
 use modgate_value::{Budget, Limits, Object, Str, Value};
 
@@ -255,6 +256,7 @@ impl Policies {
         // What is printed meanwhile is printed by the review, too.
         let outside = Outside::default();
         let evaluation = Evaluation {
+            meter: Meter::default(),
             point: EnforcementPoint::Gator,
             world: World { inventory: &self.inventory, host: &outside },
             budget: &budget,
@@ -274,6 +276,7 @@ impl Policies {
     ) -> Vec<Outcome> {
         let budget = Budget::new(Limits::UNLIMITED, &WallClock);
         let evaluation = Evaluation {
+            meter: Meter::default(),
             point: EnforcementPoint::Gator,
             world: World { inventory: &self.inventory, host: &session.outside },
             budget: &budget,

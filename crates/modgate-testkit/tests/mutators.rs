@@ -63,6 +63,7 @@ fn mutate(system: &MutationSystem, object: &Value) -> Option<Value> {
     let run = |object: &Value| {
         let budget = Budget::unlimited();
         let request = MutationRequest {
+            lane: 0,
             object,
             namespace: Some(&namespace),
             operation: Some(Operation::Create),

@@ -102,7 +102,12 @@ impl<'a> Budget<'a> {
     ///
     /// The child can never spend more than its parent has left.
     pub fn child(&'a self, limits: Limits) -> Budget<'a> {
-        let now = self.clock.now();
+        self.child_since(limits, self.clock.now())
+    }
+
+    /// As [`Budget::child`], with a time limit that counts from `now`, a moment of the same clock:
+    /// for those who have looked at it already.
+    pub fn child_since(&'a self, limits: Limits, now: Duration) -> Budget<'a> {
         let granted = Limits {
             steps: limits.steps.min(self.steps_left.get()),
             bytes: limits.bytes.min(self.bytes_left.get()),
@@ -164,6 +169,11 @@ impl<'a> Budget<'a> {
             return Err(Exhausted::Time { limit: self.limits.time });
         }
         Ok(())
+    }
+
+    /// What its clock says.
+    pub fn now(&self) -> Duration {
+        self.clock.now()
     }
 
     /// Steps charged so far.

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     PolicyId,
+    cost::{Cost, Meter, Usage},
     matching::{Criteria, MatchError},
 };
 
@@ -45,6 +46,8 @@ pub struct CompiledConstraint {
     /// The template's Rego as these parameters leave it. Made by the first review that asks: of the
     /// many constraints of a cluster most never meet the objects that change.
     specialized: OnceLock<Arc<RegoDriver>>,
+    /// What it has cost, whatever version of the template it had.
+    usage: Usage,
 }
 
 /// Why a constraint is refused.
@@ -139,6 +142,7 @@ impl CompiledConstraint {
             enforcement,
             warnings,
             specialized: OnceLock::new(),
+            usage: Usage::default(),
         })
     }
 
@@ -160,6 +164,18 @@ impl CompiledConstraint {
     /// The constraint with defaults: what CEL calls `params`.
     pub(super) fn effective(&self) -> &Value {
         &self.effective
+    }
+
+    /// What it has cost since it was compiled.
+    pub fn cost(&self) -> Cost {
+        self.usage.total()
+    }
+
+    pub(super) fn spent(&self, cost: Cost, meter: Meter<'_>) {
+        self.usage.add(meter.lane, cost);
+        if let Some(observer) = meter.observer {
+            observer.evaluated(self, cost);
+        }
     }
 
     /// The constraint as it was given.

@@ -8,6 +8,7 @@ use super::{
     compile::CompiledConstraint,
     driver::{Arena, Violation, World},
 };
+use crate::cost::{Cost, Meter};
 
 /// How a review is done.
 #[derive(Clone, Copy)]
@@ -20,6 +21,8 @@ pub struct Evaluation<'a> {
     pub budget: &'a Budget<'a>,
     /// What one constraint may spend of it.
     pub limits: Limits,
+    /// Where it is counted what each constraint cost.
+    pub meter: Meter<'a>,
 }
 
 /// One violation of one constraint.
@@ -59,6 +62,8 @@ pub fn review<'c>(
     arena: &mut Arena,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
+    // One look at the clock ends one constraint and begins the next.
+    let mut mark = evaluation.budget.now();
     for constraint in constraints {
         // Only requests have an operation that could be excluded.
         if evaluation.point == EnforcementPoint::Webhook
@@ -71,9 +76,14 @@ pub fn review<'c>(
             Ok(false) => continue,
             Ok(true) => {
                 arena.reset();
-                let budget = evaluation.budget.child(evaluation.limits);
+                let budget = evaluation.budget.child_since(evaluation.limits, mark);
                 let driver = constraint.template().driver();
-                driver.violations(constraint, admission, evaluation.world, arena, &budget)
+                let violations =
+                    driver.violations(constraint, admission, evaluation.world, arena, &budget);
+                let now = budget.now();
+                constraint.spent(Cost::of(&budget, now.saturating_sub(mark)), evaluation.meter);
+                mark = now;
+                violations
             }
             Err(message) => vec![Violation::failure(message)],
         };

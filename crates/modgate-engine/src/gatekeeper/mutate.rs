@@ -9,7 +9,7 @@ use crate::{
     host::budget,
     jsonpatch::{self, PatchOperation},
     matching::Source,
-    mutation::{Mutated, MutationExplanation, MutationRequest},
+    mutation::{Mutated, MutationError, MutationExplanation, MutationRequest},
 };
 
 /// What a request to `/v1/mutate` came to.
@@ -57,6 +57,18 @@ impl MutationStatus {
 }
 
 impl Mutation {
+    /// The answer when the mutators did not come to an end.
+    fn broken_off(error: MutationError) -> Self {
+        let message = error.to_string();
+        let mutated = match error {
+            MutationError::NotConverging { run, passes, .. } => {
+                Some(Mutated { object: None, iterations: passes.len(), passes, run: Some(run) })
+            }
+            _ => None,
+        };
+        Self { mutated, ..Self::failed(message) }
+    }
+
     fn unchanged(message: &str, status: MutationStatus) -> Self {
         Self {
             allowed: true,
@@ -92,7 +104,7 @@ pub fn mutate(
     let request = prepared.request(review, snapshot, host, &budget, &run_id);
     match snapshot.mutators().mutate(&request) {
         Ok(mutated) => prepared.answer(mutated),
-        Err(error) => Mutation::failed(error.to_string()),
+        Err(error) => Mutation::broken_off(error),
     }
 }
 
@@ -113,7 +125,7 @@ pub fn explain_mutation(
     let explanation = snapshot.mutators().explain(&request);
     let answer = match explanation.result.clone() {
         Ok(mutated) => prepared.answer(mutated),
-        Err(error) => Mutation::failed(error.to_string()),
+        Err(error) => Mutation::broken_off(error),
     };
     (answer, Some(explanation))
 }
@@ -182,6 +194,7 @@ impl Prepared {
     ) -> MutationRequest<'a> {
         let user = &review.request().user_info;
         MutationRequest {
+            lane: host.lane(),
             object: &self.object,
             namespace: self.namespace.as_ref(),
             operation: Some(review.request().operation),

@@ -14,7 +14,9 @@ use modgate_template::{Template, preprocess};
 use modgate_value::{Str, Value, diag::Span, gofmt::quote, regex::GoRegex, yaml};
 
 use super::{lint, path::PathTemplate};
-use crate::{EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, jsonpatch::Op};
+use crate::{
+    EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, cost::Usage, jsonpatch::Op,
+};
 
 /// A rule that is known to be valid.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct CompiledModRule {
     pub(crate) origin: Str,
     /// Where it starts in its file.
     pub(crate) position: Option<Position>,
+    /// What it has cost.
+    pub(crate) usage: Usage,
 }
 
 /// The operations a rule reacts to.
@@ -305,6 +309,7 @@ pub(crate) fn compile(
         },
         origin: source.origin.clone(),
         position: source.position(""),
+        usage: Usage::default(),
     };
     let warnings = lint::lint(rule, &compiled, source, config);
     Ok((compiled, warnings))

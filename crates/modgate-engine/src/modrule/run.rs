@@ -1,5 +1,7 @@
 //! One review: tier by tier, first Patch rules, then Reject rules (5.3, 5.4).
 
+use std::time::Duration;
+
 use modgate_api::meta::Operation;
 use modgate_template::{Env, RejectContext, RenderError};
 use modgate_value::{Budget, Exhausted, Value};
@@ -14,6 +16,7 @@ use super::{
 };
 use crate::{
     Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, Review, RuleFailure,
+    cost::Cost,
     decision::reason,
     jsonpatch::{self, ApplyError, PatchOperation, Tree},
 };
@@ -139,6 +142,9 @@ struct Run<'a> {
     /// The working document now.
     document: Value,
     memo: Memo,
+    /// When the last rule was done: there the time of the next one begins.
+    mark: Duration,
+    lane: usize,
     rejections: Vec<String>,
     warnings: Vec<String>,
     failures: Vec<RuleFailure>,
@@ -162,6 +168,8 @@ impl<'a> Run<'a> {
             before: document.clone(),
             document,
             memo: Memo::default(),
+            mark: budget.now(),
+            lane: host.lane(),
             rejections: Vec::new(),
             warnings: Vec::new(),
             failures: Vec::new(),
@@ -196,6 +204,7 @@ impl<'a> Run<'a> {
         let document = std::mem::take(&mut self.document);
         self.document = last_applied.finish(document);
         self.memo.clear();
+        self.mark = self.budget.now();
     }
 
     /// Applies one rule as a unit: all of its operations or, when anything fails, none (4.8; Q-01).
@@ -206,11 +215,23 @@ impl<'a> Run<'a> {
         last_applied: &mut LastApplied<'_>,
         observer: &mut O,
     ) {
-        let budget = self.budget.child(self.config.rule_limits);
+        let budget = self.budget.child_since(self.config.rule_limits, self.mark);
+        self.apply_within(rule, steps, last_applied, observer, &budget);
+        self.spent(rule, &budget, 0);
+    }
+
+    fn apply_within<O: Observer>(
+        &mut self,
+        rule: &CompiledModRule,
+        steps: &[PatchStep],
+        last_applied: &mut LastApplied<'_>,
+        observer: &mut O,
+        budget: &Budget<'_>,
+    ) {
         let context = patch::Context {
             document: &self.document,
             namespace: self.review.store_namespace(),
-            budget: &budget,
+            budget,
             host: self.host,
         };
         let calculated = match patch::calculate(steps, &context) {
@@ -227,7 +248,7 @@ impl<'a> Run<'a> {
             }
         };
         let operations = || calculated.iter().map(|calculated| &calculated.operation);
-        match apply_all(&self.document, operations(), &budget) {
+        match apply_all(&self.document, operations(), budget) {
             Ok(document) => {
                 let before = std::mem::replace(&mut self.document, document);
                 self.memo.clear();
@@ -249,7 +270,7 @@ impl<'a> Run<'a> {
                 rule.label, missing.step, missing.operation.path
             ));
         }
-        if let Err(message) = last_applied.apply(operations(), &budget) {
+        if let Err(message) = last_applied.apply(operations(), budget) {
             self.failures.push(RuleFailure {
                 kind: FailureKind::LastApplied,
                 rule: rule.label.to_string(),
@@ -294,11 +315,13 @@ impl<'a> Run<'a> {
     /// (5.6).
     fn rejection(&mut self, rule: &CompiledModRule) -> String {
         let Action::Reject(Some(message)) = &rule.action else { return rule.label.to_string() };
-        let budget = self.budget.child(self.config.rule_limits);
+        let budget = self.budget.child_since(self.config.rule_limits, self.mark);
         let env = Env { budget: &budget, host: self.host.templates() };
         let context =
             RejectContext { target: &self.document, namespace: self.review.store_namespace() };
-        match message.render(context, &env) {
+        let rendered = message.render(context, &env);
+        self.spent(rule, &budget, 0);
+        match rendered {
             Ok(text) => format!("{}: \"{text}\"", rule.label),
             Err(error) => {
                 let kind = match error {
@@ -317,13 +340,23 @@ impl<'a> Run<'a> {
     }
 
     fn matches(&mut self, entry: &Entry) -> Result<bool, Exhausted> {
-        let budget = self.budget.child(self.config.rule_limits);
-        match self.config.lookup {
+        let budget = self.budget.child_since(self.config.rule_limits, self.mark);
+        let matched = match self.config.lookup {
             Lookup::Index => {
                 matching::matches_indexed(entry, &self.document, &budget, &mut self.memo)
             }
             Lookup::Scan => matching::matches(&entry.rule, &self.document, &budget),
-        }
+        };
+        self.spent(&entry.rule, &budget, 1);
+        matched
+    }
+
+    /// Counts what a rule cost since the last one was done.
+    fn spent(&mut self, rule: &CompiledModRule, budget: &Budget<'_>, evaluations: u64) {
+        let now = budget.now();
+        let cost = Cost::of(budget, now.saturating_sub(self.mark));
+        rule.usage.add(self.lane, Cost { evaluations, ..cost });
+        self.mark = now;
     }
 
     fn decide(mut self) -> Decision {

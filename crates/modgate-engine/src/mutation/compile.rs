@@ -14,7 +14,10 @@ use super::{
     location::{Elements, Location, Node},
     path_test::PathTests,
 };
-use crate::matching::{Criteria, SelectorError};
+use crate::{
+    cost::Usage,
+    matching::{Criteria, SelectorError},
+};
 
 /// The longest name a mutator may have.
 const MAX_NAME: usize = 63;
@@ -117,6 +120,7 @@ impl Compiler {
             tests,
             action,
             warnings,
+            usage: Usage::default(),
         })
     }
 

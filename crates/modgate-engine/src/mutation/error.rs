@@ -39,6 +39,8 @@ pub enum MutationError {
         run: String,
         /// The object: group, kind, namespace and name.
         object: String,
+        /// The mutators that were applied, pass by pass.
+        passes: Vec<Vec<MutatorId>>,
     },
     /// A provider did not give what was asked.
     #[error("failed to resolve external data placeholders: {0}")]

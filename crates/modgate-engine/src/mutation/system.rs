@@ -16,7 +16,10 @@ use super::{
     trace::{Mismatch, MutationExplanation, MutatorTrace, Trail},
     walk::{self, Run},
 };
-use crate::matching::{Source, Subject};
+use crate::{
+    cost::Cost,
+    matching::{Source, Subject},
+};
 
 /// Every mutator there is, in the order in which they run. Never changed, only replaced.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +53,8 @@ pub struct MutationRequest<'a> {
     pub providers: &'a dyn Providers,
     /// Pays for the passes.
     pub budget: &'a Budget<'a>,
+    /// Which counters to use for what mutators cost, see [`Host::lane`](crate::Host::lane).
+    pub lane: usize,
 }
 
 /// What [`MutationSystem::mutate`] did.
@@ -61,6 +66,8 @@ pub struct Mutated {
     pub passes: Vec<Vec<MutatorId>>,
     /// The pass that found nothing to change any more, for the metric; 0 when that was the first.
     pub iterations: usize,
+    /// The id of the run, where one was needed.
+    pub run: Option<String>,
 }
 
 impl MutationSystem {
@@ -178,7 +185,16 @@ impl MutationSystem {
                     budget: request.budget,
                     trail: trail.as_mut(),
                 };
+                let (steps, bytes) = (request.budget.steps_spent(), request.budget.bytes_spent());
+                let started = request.budget.now();
                 let outcome = walk::apply(mutator, &mut context);
+                let cost = Cost {
+                    evaluations: 1,
+                    time: request.budget.now().saturating_sub(started),
+                    steps: request.budget.steps_spent().saturating_sub(steps),
+                    bytes: request.budget.bytes_spent().saturating_sub(bytes),
+                };
+                mutator.usage.add(request.lane, cost);
                 if let (Some(trace), Some(trail)) =
                     (trace.as_mut().and_then(|trace| trace.last_mut()), trail)
                 {
@@ -204,7 +220,12 @@ impl MutationSystem {
             }
             if applied.is_empty() || object == before {
                 if pass == 1 {
-                    return Ok(Mutated { object: None, passes: vec![applied], iterations: 0 });
+                    return Ok(Mutated {
+                        object: None,
+                        passes: vec![applied],
+                        iterations: 0,
+                        run: run.made(),
+                    });
                 }
                 passes.push(applied);
                 if let Some(placeholders) = &placeholders {
@@ -215,13 +236,19 @@ impl MutationSystem {
                 if request.annotate {
                     object = self.annotate(object, run.id(), &passes);
                 }
-                return Ok(Mutated { object: Some(object), passes, iterations: pass });
+                return Ok(Mutated {
+                    object: Some(object),
+                    passes,
+                    iterations: pass,
+                    run: run.made(),
+                });
             }
             passes.push(applied);
         }
         Err(MutationError::NotConverging {
             run: run.id().to_owned(),
             object: describe(request.object),
+            passes,
         })
     }
 
@@ -327,6 +354,11 @@ struct LazyRun<'a> {
 impl LazyRun<'_> {
     fn id(&self) -> &str {
         self.id.get_or_init(|| (self.make)())
+    }
+
+    /// The id, if there is one by now.
+    fn made(&self) -> Option<String> {
+        self.id.get().cloned()
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::{
     constraint::{Admission, Evaluation, World, review},
+    cost::Meter,
     matching::Source,
 };
 use modgate_value::{Budget, Limits, Object, Value, gofmt};
@@ -282,6 +283,7 @@ impl<'p> Run<'p> {
     fn one(&self, admission: &Admission, session: &mut Session) -> (usize, u64) {
         let budget = Budget::new(Limits::UNLIMITED, &WallClock);
         let evaluation = Evaluation {
+            meter: Meter::default(),
             point: EnforcementPoint::Gator,
             world: World { inventory: &self.policies.inventory, host: &session.outside },
             budget: &budget,

@@ -43,6 +43,7 @@ pub fn mutator(data: &[u8]) {
     let system = MutationSystem::new([Arc::new(mutator)]);
     let budget = Budget::new(LIMITS, &Frozen);
     let request = MutationRequest {
+        lane: 0,
         object: &object,
         namespace: None,
         operation: Some(Operation::Create),

@@ -1,0 +1,149 @@
+//! What policies cost, counted as they are evaluated.
+//!
+//! Counting must not slow down what it counts, so each policy keeps its own counters and nothing is
+//! looked up; threads that work at the same time use different [lanes](crate::Host::lane) of them;
+//! and one look at the clock ends one policy's time and begins the next one's.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use modgate_value::Budget;
+
+use crate::{PolicyId, constraint::CompiledConstraint};
+
+/// What evaluations took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// How many there were.
+    pub evaluations: u64,
+    /// Wall time, matching included.
+    pub time: Duration,
+    /// Steps, as budgets count them.
+    pub steps: u64,
+    /// Bytes of what was built, as budgets count them.
+    pub bytes: u64,
+}
+
+impl Cost {
+    /// One evaluation, by what it spent.
+    pub(crate) fn of(budget: &Budget<'_>, time: Duration) -> Self {
+        Self { evaluations: 1, time, steps: budget.steps_spent(), bytes: budget.bytes_spent() }
+    }
+
+    /// What came on top of `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            evaluations: self.evaluations.saturating_sub(before.evaluations),
+            time: self.time.saturating_sub(before.time),
+            steps: self.steps.saturating_sub(before.steps),
+            bytes: self.bytes.saturating_sub(before.bytes),
+        }
+    }
+}
+
+/// What a policy has cost since it was compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyCost {
+    /// The policy.
+    pub policy: PolicyId,
+    /// All its evaluations.
+    pub cost: Cost,
+}
+
+/// Is told what each constraint of a review took.
+pub trait CostObserver {
+    /// A constraint was evaluated.
+    fn evaluated(&self, constraint: &CompiledConstraint, cost: Cost);
+}
+
+/// Where the costs of a review are counted.
+#[derive(Clone, Copy, Default)]
+pub struct Meter<'a> {
+    /// Which counters to use, see [`Host::lane`](crate::Host::lane).
+    pub lane: usize,
+    /// Who else wants to know.
+    pub observer: Option<&'a dyn CostObserver>,
+}
+
+impl fmt::Debug for Meter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meter").field("lane", &self.lane).finish_non_exhaustive()
+    }
+}
+
+/// How many threads can count at the same time without getting in each other's way.
+const LANES: usize = 8;
+
+/// The counters of one policy; clones count together.
+#[derive(Clone, Default)]
+pub(crate) struct Usage(Arc<[Lane; LANES]>);
+
+/// On cache lines of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Lane {
+    evaluations: AtomicU64,
+    nanoseconds: AtomicU64,
+    steps: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Usage {
+    pub(crate) fn add(&self, lane: usize, cost: Cost) {
+        let Some(lane) = self.0.get(lane % LANES) else { return };
+        let nanoseconds = u64::try_from(cost.time.as_nanos()).unwrap_or(u64::MAX);
+        for (counter, more) in [
+            (&lane.evaluations, cost.evaluations),
+            (&lane.nanoseconds, nanoseconds),
+            (&lane.steps, cost.steps),
+            (&lane.bytes, cost.bytes),
+        ] {
+            if more > 0 {
+                counter.fetch_add(more, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn total(&self) -> Cost {
+        let sum = |of: fn(&Lane) -> &AtomicU64| {
+            self.0.iter().map(|lane| of(lane).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        };
+        Cost {
+            evaluations: sum(|lane| &lane.evaluations),
+            time: Duration::from_nanos(sum(|lane| &lane.nanoseconds)),
+            steps: sum(|lane| &lane.steps),
+            bytes: sum(|lane| &lane.bytes),
+        }
+    }
+}
+
+impl fmt::Debug for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.total().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_add_up() {
+        let usage = Usage::default();
+        let once = Cost { evaluations: 1, time: Duration::from_micros(3), steps: 10, bytes: 100 };
+        for lane in [0, 1, LANES, usize::MAX] {
+            usage.clone().add(lane, once);
+        }
+        let total = Cost { evaluations: 4, time: Duration::from_micros(12), steps: 40, bytes: 400 };
+        assert_eq!(usage.total(), total);
+        assert_eq!(total.since(once).evaluations, 3);
+        assert_eq!(once.since(total), Cost::default());
+    }
+}
