@@ -14,159 +14,219 @@ use modgate_engine::{
     },
     gatekeeper::{MutationStatus, Outcome},
 };
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
+use prometheus_client::metrics::{
+    counter::Counter as Count, family::Family, gauge::Gauge as Level,
+    histogram::Histogram as Spread,
 };
 
-use super::Fixed;
+use super::{
+    Labels,
+    catalog::{
+        Catalog, Descriptor, Label,
+        MetricType::{self, Counter, Gauge, Histogram},
+        Origin,
+    },
+    reports::{Health, set_by_health},
+    saturated,
+};
 
-/// The names, in one place. The text format appends `_total` to counters.
-mod name {
-    pub(super) const REQUESTS: &str = "gatekeeper_validation_request_count";
-    pub(super) const DURATION: &str = "gatekeeper_validation_request_duration_seconds";
-    pub(super) const CONSTRAINTS: &str = "gatekeeper_constraints";
-    pub(super) const TEMPLATES: &str = "gatekeeper_constraint_templates";
-    pub(super) const MUTATION_REQUESTS: &str = "gatekeeper_mutation_request_count";
-    pub(super) const MUTATION_DURATION: &str = "gatekeeper_mutation_request_duration_seconds";
-    pub(super) const ITERATIONS: &str = "gatekeeper_mutation_system_iterations";
-    pub(super) const MUTATORS: &str = "gatekeeper_mutators";
-    pub(super) const CONFLICTING: &str = "gatekeeper_mutator_conflicting_count";
-    pub(super) const EXPANSION_TEMPLATES: &str = "gatekeeper_expansion_templates";
-    pub(super) const PROVIDERS: &str = "gatekeeper_providers";
-    pub(super) const PROVIDER_ERRORS: &str = "gatekeeper_provider_error_count";
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    admission_status: Fixed,
-    admission_dryrun: Fixed,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DurationLabel {
-    admission_status: Fixed,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ConstraintLabels {
-    enforcement_action: Fixed,
-    status: Fixed,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StatusLabel {
-    status: Fixed,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MutationLabel {
-    mutation_status: Fixed,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SuccessLabel {
-    success: Fixed,
-}
-
-const ACTIVE: &str = "active";
-const ERROR: &str = "error";
 /// What constraints are counted under whose action nobody knows.
-const UNRECOGNIZED: &str = "unrecognized";
+pub(super) const UNRECOGNIZED: &str = "unrecognized";
+
+pub(super) const STATUS: Label = Label { name: "status", values: "`active`, `error`" };
+pub(super) const ACTIONS: Label = Label {
+    name: "enforcement_action",
+    values: "`deny`, `dryrun`, `warn`, `scoped`, `unrecognized`",
+};
+const ADMISSION_STATUS: Label =
+    Label { name: "admission_status", values: "`allow`, `deny`, `error`, `unknown`" };
+const MUTATION_STATUS: Label =
+    Label { name: "mutation_status", values: "`success`, `skip`, `error`" };
+
+const fn metric(
+    name: &'static str,
+    kind: MetricType,
+    labels: &'static [Label],
+    help: &'static str,
+) -> Descriptor {
+    Descriptor { name, kind, labels, help, origin: Origin::Gatekeeper }
+}
+
+const REQUESTS: Descriptor = metric(
+    "gatekeeper_validation_request_count_total",
+    Counter,
+    &[ADMISSION_STATUS, Label { name: "admission_dryrun", values: "`true`, `false`" }],
+    "Requests to the validating webhook by what they came to",
+);
+const DURATION: Descriptor = metric(
+    "gatekeeper_validation_request_duration_seconds",
+    Histogram,
+    &[ADMISSION_STATUS],
+    "Time to answer requests to the validating webhook",
+);
+const CONSTRAINTS: Descriptor = metric(
+    "gatekeeper_constraints",
+    Gauge,
+    &[ACTIONS, STATUS],
+    "Constraints by enforcement action and status",
+);
+const TEMPLATES: Descriptor =
+    metric("gatekeeper_constraint_templates", Gauge, &[STATUS], "ConstraintTemplates by status");
+const TEMPLATES_WITH_CEL: Descriptor = metric(
+    "gatekeeper_constraint_templates_with_cel",
+    Gauge,
+    &[],
+    "ConstraintTemplates in force that are written in CEL",
+);
+const TEMPLATE_INGESTION: Descriptor = metric(
+    "gatekeeper_constraint_template_ingestion_count_total",
+    Counter,
+    &[STATUS],
+    "Versions of ConstraintTemplates that were compiled",
+);
+const TEMPLATE_INGESTION_DURATION: Descriptor = metric(
+    "gatekeeper_constraint_template_ingestion_duration_seconds",
+    Histogram,
+    &[STATUS],
+    "Time to compile a ConstraintTemplate",
+);
+const MUTATION_REQUESTS: Descriptor = metric(
+    "gatekeeper_mutation_request_count_total",
+    Counter,
+    &[MUTATION_STATUS],
+    "Requests to the mutating webhook by what they came to",
+);
+const MUTATION_DURATION: Descriptor = metric(
+    "gatekeeper_mutation_request_duration_seconds",
+    Histogram,
+    &[MUTATION_STATUS],
+    "Time to answer requests to the mutating webhook",
+);
+const ITERATIONS: Descriptor = metric(
+    "gatekeeper_mutation_system_iterations",
+    Histogram,
+    &[Label { name: "success", values: "`true`, `false`" }],
+    "Passes over the mutators until nothing changed any more",
+);
+const MUTATORS: Descriptor = metric("gatekeeper_mutators", Gauge, &[STATUS], "Mutators by status");
+const CONFLICTING: Descriptor = metric(
+    "gatekeeper_mutator_conflicting_count",
+    Gauge,
+    &[],
+    "Mutators that contradict others, and are not applied",
+);
+const MUTATOR_INGESTION: Descriptor = metric(
+    "gatekeeper_mutator_ingestion_count_total",
+    Counter,
+    &[STATUS],
+    "Versions of mutators that were compiled",
+);
+const MUTATOR_INGESTION_DURATION: Descriptor = metric(
+    "gatekeeper_mutator_ingestion_duration_seconds",
+    Histogram,
+    &[STATUS],
+    "Time to compile a mutator",
+);
+const EXPANSION_TEMPLATES: Descriptor =
+    metric("gatekeeper_expansion_templates", Gauge, &[STATUS], "ExpansionTemplates by status");
+const PROVIDERS: Descriptor =
+    metric("gatekeeper_providers", Gauge, &[STATUS], "Providers by status");
+const PROVIDER_ERRORS: Descriptor = metric(
+    "gatekeeper_provider_error_count_total",
+    Counter,
+    &[],
+    "Versions of Providers that could not be loaded",
+);
 
 /// The metrics of `/v1/admit` and `/v1/mutate`, and of the policies they ask.
 #[derive(Debug)]
 pub(super) struct GatekeeperMetrics {
-    requests: Family<RequestLabels, Counter>,
-    durations: Family<DurationLabel, Histogram, fn() -> Histogram>,
-    constraints: Family<ConstraintLabels, Gauge>,
-    templates: Family<StatusLabel, Gauge>,
-    mutation_requests: Family<MutationLabel, Counter>,
-    mutation_durations: Family<MutationLabel, Histogram, fn() -> Histogram>,
-    iterations: Family<SuccessLabel, Histogram, fn() -> Histogram>,
-    mutators: Family<StatusLabel, Gauge>,
-    conflicting: Gauge,
-    expansion_templates: Family<StatusLabel, Gauge>,
-    providers: Family<StatusLabel, Gauge>,
-    provider_errors: Counter,
+    requests: Family<Labels<2>, Count>,
+    durations: Family<Labels<1>, Spread, fn() -> Spread>,
+    constraints: Family<Labels<2>, Level>,
+    templates: Family<Labels<1>, Level>,
+    templates_with_cel: Level,
+    template_ingestion: Ingestion,
+    mutation_requests: Family<Labels<1>, Count>,
+    mutation_durations: Family<Labels<1>, Spread, fn() -> Spread>,
+    iterations: Family<Labels<1>, Spread, fn() -> Spread>,
+    mutators: Family<Labels<1>, Level>,
+    mutator_ingestion: Ingestion,
+    conflicting: Level,
+    expansion_templates: Family<Labels<1>, Level>,
+    providers: Family<Labels<1>, Level>,
+    provider_errors: Count,
     /// As they were last time, to count those that broke since.
     broken_providers: Mutex<BTreeSet<PolicyId>>,
 }
 
+/// How policies of a kind were compiled.
+#[derive(Debug)]
+struct Ingestion {
+    count: Family<Labels<1>, Count>,
+    duration: Family<Labels<1>, Spread, fn() -> Spread>,
+}
+
+impl Ingestion {
+    fn register(
+        catalog: &mut Catalog,
+        count: &'static Descriptor,
+        duration: &'static Descriptor,
+    ) -> Self {
+        Self {
+            count: catalog.with(count, Family::default()),
+            duration: catalog
+                .with(duration, Family::new_with_constructor(|| Spread::new(INGESTION_SECONDS))),
+        }
+    }
+
+    fn add(&self, health: Health, took: Duration) {
+        let label = [(STATUS.name, health.as_str())];
+        self.count.get_or_create(&label).inc();
+        self.duration.get_or_create(&label).observe(took.as_secs_f64());
+    }
+}
+
 /// Passes until nothing changed any more.
-const ITERATIONS: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 50.0, 100.0];
+const PASSES: [f64; 15] =
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0];
+
+const INGESTION_SECONDS: [f64; 19] = [
+    0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 2.0, 3.0,
+    4.0, 5.0,
+];
 
 impl GatekeeperMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(buckets())),
-            constraints: Family::default(),
-            templates: Family::default(),
-            mutation_requests: Family::default(),
-            mutation_durations: Family::new_with_constructor(|| Histogram::new(buckets())),
-            iterations: Family::new_with_constructor(|| Histogram::new(ITERATIONS)),
-            mutators: Family::default(),
-            conflicting: Gauge::default(),
-            expansion_templates: Family::default(),
-            providers: Family::default(),
-            provider_errors: Counter::default(),
+    pub(super) fn register(catalog: &mut Catalog) -> Self {
+        let request_times: fn() -> Spread = || Spread::new(request_seconds());
+        Self {
+            requests: catalog.with(&REQUESTS, Family::default()),
+            durations: catalog.with(&DURATION, Family::new_with_constructor(request_times)),
+            constraints: catalog.with(&CONSTRAINTS, Family::default()),
+            templates: catalog.with(&TEMPLATES, Family::default()),
+            templates_with_cel: catalog.with(&TEMPLATES_WITH_CEL, Level::default()),
+            template_ingestion: Ingestion::register(
+                catalog,
+                &TEMPLATE_INGESTION,
+                &TEMPLATE_INGESTION_DURATION,
+            ),
+            mutation_requests: catalog.with(&MUTATION_REQUESTS, Family::default()),
+            mutation_durations: catalog
+                .with(&MUTATION_DURATION, Family::new_with_constructor(request_times)),
+            iterations: catalog
+                .with(&ITERATIONS, Family::new_with_constructor(|| Spread::new(PASSES))),
+            mutators: catalog.with(&MUTATORS, Family::default()),
+            mutator_ingestion: Ingestion::register(
+                catalog,
+                &MUTATOR_INGESTION,
+                &MUTATOR_INGESTION_DURATION,
+            ),
+            conflicting: catalog.with(&CONFLICTING, Level::default()),
+            expansion_templates: catalog.with(&EXPANSION_TEMPLATES, Family::default()),
+            providers: catalog.with(&PROVIDERS, Family::default()),
+            provider_errors: catalog.with(&PROVIDER_ERRORS, Count::default()),
             broken_providers: Mutex::default(),
-        };
-        registry.register(
-            name::REQUESTS,
-            "Requests to the validating webhook by what they came to",
-            metrics.requests.clone(),
-        );
-        registry.register(
-            name::DURATION,
-            "Time to answer requests to the validating webhook",
-            metrics.durations.clone(),
-        );
-        registry.register(
-            name::CONSTRAINTS,
-            "Constraints by enforcement action and status",
-            metrics.constraints.clone(),
-        );
-        registry.register(
-            name::TEMPLATES,
-            "ConstraintTemplates by status",
-            metrics.templates.clone(),
-        );
-        registry.register(
-            name::MUTATION_REQUESTS,
-            "Requests to the mutating webhook by what they came to",
-            metrics.mutation_requests.clone(),
-        );
-        registry.register(
-            name::MUTATION_DURATION,
-            "Time to answer requests to the mutating webhook",
-            metrics.mutation_durations.clone(),
-        );
-        registry.register(
-            name::ITERATIONS,
-            "Passes over the mutators until nothing changed any more",
-            metrics.iterations.clone(),
-        );
-        registry.register(name::MUTATORS, "Mutators by status", metrics.mutators.clone());
-        registry.register(
-            name::CONFLICTING,
-            "Mutators that contradict others, and are not applied",
-            metrics.conflicting.clone(),
-        );
-        registry.register(
-            name::EXPANSION_TEMPLATES,
-            "ExpansionTemplates by status",
-            metrics.expansion_templates.clone(),
-        );
-        registry.register(name::PROVIDERS, "Providers by status", metrics.providers.clone());
-        registry.register(
-            name::PROVIDER_ERRORS,
-            "Versions of Providers that could not be loaded",
-            metrics.provider_errors.clone(),
-        );
-        metrics
+        }
     }
 
     pub(super) fn validated(&self, outcome: Outcome, dry_run: bool, took: Duration) {
@@ -176,30 +236,42 @@ impl GatekeeperMetrics {
             Outcome::Deny => "deny",
             Outcome::Error => "error",
         };
-        let labels = RequestLabels {
-            admission_status: Fixed(status),
-            admission_dryrun: Fixed(if dry_run { "true" } else { "false" }),
-        };
-        self.requests.get_or_create(&labels).inc();
-        let label = DurationLabel { admission_status: Fixed(status) };
-        self.durations.get_or_create(&label).observe(took.as_secs_f64());
+        self.validated_as(status, dry_run, took);
     }
 
-    /// `iterations` is told where mutators were asked and came to an end.
-    pub(super) fn mutated(
-        &self,
-        status: MutationStatus,
-        iterations: Option<usize>,
-        took: Duration,
-    ) {
+    /// Counts a request that never came to a decision, not even to an error.
+    pub(super) fn not_validated(&self, took: Duration) {
+        self.validated_as("unknown", false, took);
+    }
+
+    fn validated_as(&self, status: &'static str, dry_run: bool, took: Duration) {
+        let status = (ADMISSION_STATUS.name, status);
+        let dry_run = if dry_run { "true" } else { "false" };
+        self.requests.get_or_create(&[status, ("admission_dryrun", dry_run)]).inc();
+        self.durations.get_or_create(&[status]).observe(took.as_secs_f64());
+    }
+
+    /// `passes` is told where mutators were asked and came to an end, or to the last pass there may
+    /// be.
+    pub(super) fn mutated(&self, status: MutationStatus, passes: Option<usize>, took: Duration) {
+        let converged = status != MutationStatus::Error;
         let Some(status) = status.as_str() else { return };
-        let label = MutationLabel { mutation_status: Fixed(status) };
+        let label = [(MUTATION_STATUS.name, status)];
         self.mutation_requests.get_or_create(&label).inc();
         self.mutation_durations.get_or_create(&label).observe(took.as_secs_f64());
-        if let Some(iterations) = iterations {
-            let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
-            let label = SuccessLabel { success: Fixed("true") };
-            self.iterations.get_or_create(&label).observe(f64::from(iterations));
+        if let Some(passes) = passes {
+            let passes = u32::try_from(passes).unwrap_or(u32::MAX);
+            let label = [("success", if converged { "true" } else { "false" })];
+            self.iterations.get_or_create(&label).observe(f64::from(passes));
+        }
+    }
+
+    /// A version of a policy was compiled; what is neither a template nor a mutator is not counted.
+    pub(super) fn compiled(&self, group: &str, health: Health, took: Duration) {
+        match group {
+            templates::GROUP => self.template_ingestion.add(health, took),
+            mutations::GROUP => self.mutator_ingestion.add(health, took),
+            _ => {}
         }
     }
 
@@ -208,72 +280,59 @@ impl GatekeeperMetrics {
     pub(super) fn loaded(&self, snapshot: &Snapshot, broken: &BTreeSet<PolicyId>) {
         let store = snapshot.constraints();
         let broken_in = |group: &str| broken.iter().filter(|id| id.group == group).count();
-        let broken_templates = broken_in(templates::GROUP);
-        let broken_constraints = broken_in(constraints::GROUP);
-        let set = |gauge: &Gauge, count: usize| {
-            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
-        };
         let conflicting = snapshot.mutators().conflicts().len();
         let mutators = snapshot.mutators().mutators().len();
         let cyclic = snapshot.expansions().cyclic().len();
         let expansions = snapshot.expansions().templates().len();
-        set(&self.conflicting, conflicting);
-        for (family, active, failed) in [
-            (&self.templates, store.templates().count(), broken_templates),
-            (
-                &self.mutators,
-                mutators.saturating_sub(conflicting),
-                broken_in(mutations::GROUP) + conflicting,
-            ),
-            (
-                &self.expansion_templates,
-                expansions.saturating_sub(cyclic),
-                broken_in(expansion::GROUP) + cyclic,
-            ),
-            (&self.providers, snapshot.providers().len(), broken_in(externaldata::GROUP)),
-        ] {
-            for (status, count) in [(ACTIVE, active), (ERROR, failed)] {
-                set(&family.get_or_create(&StatusLabel { status: Fixed(status) }), count);
-            }
-        }
+        self.conflicting.set(saturated(conflicting));
+        let with_cel = store
+            .templates()
+            .filter(|template| template.driver().engine() == templates::CEL_ENGINE);
+        self.templates_with_cel.set(saturated(with_cel.count()));
+        set_by_health(&self.templates, store.templates().count(), broken_in(templates::GROUP));
+        set_by_health(
+            &self.mutators,
+            mutators.saturating_sub(conflicting),
+            broken_in(mutations::GROUP) + conflicting,
+        );
+        set_by_health(
+            &self.expansion_templates,
+            expansions.saturating_sub(cyclic),
+            broken_in(expansion::GROUP) + cyclic,
+        );
+        set_by_health(&self.providers, snapshot.providers().len(), broken_in(externaldata::GROUP));
+        self.count_broken_providers(broken);
+        self.count_constraints(snapshot, broken_in(constraints::GROUP));
+    }
+
+    fn count_broken_providers(&self, broken: &BTreeSet<PolicyId>) {
         let is_provider = |id: &&PolicyId| id.group == externaldata::GROUP;
-        let broken_providers: BTreeSet<PolicyId> =
-            broken.iter().filter(is_provider).cloned().collect();
+        let now: BTreeSet<PolicyId> = broken.iter().filter(is_provider).cloned().collect();
         let mut before = self.broken_providers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.provider_errors.inc_by(broken_providers.difference(&before).count() as u64);
-        *before = broken_providers;
+        self.provider_errors.inc_by(now.difference(&before).count() as u64);
+        *before = now;
+    }
+
+    fn count_constraints(&self, snapshot: &Snapshot, broken: usize) {
         let known = EnforcementAction::ALL.map(EnforcementAction::as_str);
         for action in known.into_iter().chain([UNRECOGNIZED]) {
-            let active = store.constraints().filter(|constraint| {
+            let active = snapshot.constraints().constraints().filter(|constraint| {
                 let name = constraint.enforcement().name().as_str();
                 if action == UNRECOGNIZED { !known.contains(&name) } else { name == action }
             });
             // A constraint that does not load has no action yet.
-            let failed = if action == UNRECOGNIZED { broken_constraints } else { 0 };
-            for (status, count) in [(ACTIVE, active.count()), (ERROR, failed)] {
-                let labels =
-                    ConstraintLabels { enforcement_action: Fixed(action), status: Fixed(status) };
-                set(&self.constraints.get_or_create(&labels), count);
+            let failed = if action == UNRECOGNIZED { broken } else { 0 };
+            for (status, count) in [(Health::Active, active.count()), (Health::Error, failed)] {
+                let labels = [(ACTIONS.name, action), (STATUS.name, status.as_str())];
+                self.constraints.get_or_create(&labels).set(saturated(count));
             }
         }
     }
 }
 
 /// Seconds: 1 to 9 ms, 10 to 90 ms, 0.1 to 0.9 s, and 1 to 10 s by halves.
-fn buckets() -> impl Iterator<Item = f64> {
+fn request_seconds() -> impl Iterator<Item = f64> {
     let tenths = |unit: f64| (1..10).map(move |count| f64::from(count) / unit);
     let halves = (2..=20).map(|count| f64::from(count) / 2.0);
     tenths(1000.0).chain(tenths(100.0)).chain(tenths(10.0)).chain(halves)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_buckets_ascend() {
-        let all: Vec<f64> = buckets().collect();
-        assert!(all.is_sorted() && all.len() == 46, "{all:?}");
-        assert_eq!((all[0], all[9], all[18], all[27], all[45]), (0.001, 0.01, 0.1, 1.0, 10.0));
-    }
 }

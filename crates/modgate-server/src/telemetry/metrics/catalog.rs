@@ -1,0 +1,142 @@
+//! What each metric is, in one place: nothing can be registered that is not described here.
+
+use std::fmt::Write as _;
+
+use prometheus_client::registry::{Metric, Registry};
+
+/// What a metric is, as Prometheus has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricType {
+    /// Only grows, until the process ends or what it is about goes.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts of observations up to each bound.
+    Histogram,
+}
+
+impl MetricType {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Whose name a metric goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Gatekeeper's (spec `gatekeeper-validation`, 9.7).
+    Gatekeeper,
+    /// KubeMod's, from controller-runtime and client-go (spec `kubemod.md`, 7.7).
+    KubeMod,
+    /// What Prometheus expects of every process.
+    Process,
+    /// Our own.
+    Modgate,
+}
+
+impl Origin {
+    const ALL: [Self; 4] = [Self::Gatekeeper, Self::KubeMod, Self::Modgate, Self::Process];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Gatekeeper => "Gatekeeper's",
+            Self::KubeMod => "KubeMod's",
+            Self::Process => "Of the process",
+            Self::Modgate => "modgate's own",
+        }
+    }
+}
+
+/// A label of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// The values it can have, or what they are.
+    pub values: &'static str,
+}
+
+/// A metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Descriptor {
+    /// As in the text that is scraped, `_total` of counters included.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: MetricType,
+    /// Its labels.
+    pub labels: &'static [Label],
+    /// What it says, in one sentence without a full stop.
+    pub help: &'static str,
+    /// Whose it is.
+    pub origin: Origin,
+}
+
+impl Descriptor {
+    /// The name that the text format's `# HELP` and `# TYPE` lines use.
+    pub(super) fn family(&self) -> &'static str {
+        match self.kind {
+            MetricType::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
+            MetricType::Gauge | MetricType::Histogram => self.name,
+        }
+    }
+}
+
+/// A [`Registry`] that knows what is in it.
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    pub(super) registry: Registry,
+    pub(super) metrics: Vec<&'static Descriptor>,
+}
+
+impl Catalog {
+    /// Registers `metric`, and returns it.
+    pub(super) fn with<M: Metric + Clone>(
+        &mut self,
+        descriptor: &'static Descriptor,
+        metric: M,
+    ) -> M {
+        self.registry.register(descriptor.family(), descriptor.help, metric.clone());
+        self.metrics.push(descriptor);
+        metric
+    }
+
+    /// Describes metrics that a collector makes.
+    pub(super) fn describe(&mut self, descriptors: &[&'static Descriptor]) {
+        self.metrics.extend(descriptors);
+    }
+
+    /// The page of the documentation.
+    pub(super) fn markdown(&self) -> String {
+        let mut out = String::from(
+            "# Metrics\n\n\
+             Written by `cargo xtask codegen` from what the process registers; do not edit.\n\n\
+             Served as OpenMetrics text on `/metrics` of the HTTPS port, and over plain HTTP on \
+             `--prometheus-port` and `--operator-metrics-addr`. Names, types and labels of \
+             Gatekeeper and KubeMod are as theirs, so that dashboards and alerts go on working; \
+             what differs, and Go's own `go_*`, is in [compatibility.md](compatibility.md).\n",
+        );
+        for origin in Origin::ALL {
+            let _ = write!(
+                out,
+                "\n## {}\n\n| Metric | Type | Labels | What it says |\n| --- | --- | --- | --- |\n",
+                origin.title()
+            );
+            let mut rows: Vec<_> =
+                self.metrics.iter().filter(|metric| metric.origin == origin).collect();
+            rows.sort_by_key(|metric| metric.name);
+            for Descriptor { name, kind, labels, help, .. } in rows {
+                let kind = kind.as_str();
+                let labels: Vec<String> = labels
+                    .iter()
+                    .map(|Label { name, values }| format!("`{name}`: {values}"))
+                    .collect();
+                let _ = writeln!(out, "| `{name}` | {kind} | {} | {help} |", labels.join("; "));
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,313 @@
+//! Holds the metrics to the specification, and to their own description.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::*;
+
+/// Metrics in which every method was called once.
+fn touched() -> Metrics {
+    let metrics = Metrics::new();
+    let took = Duration::from_millis(2);
+    let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    drop(metrics.start(Webhook::Dragnet));
+    metrics.answered(Webhook::Dragnet, 200, took);
+    metrics.answered(Webhook::Dragnet, 500, took);
+    metrics.evaluated(Webhook::Dragnet, took);
+    metrics.decided(
+        Webhook::Dragnet,
+        &Decision {
+            allowed: true,
+            code: 200,
+            reason: String::new(),
+            rejections: Vec::new(),
+            warnings: Vec::new(),
+            patch: Vec::new(),
+            object: modgate_value::Value::Null,
+            failures: vec![modgate_engine::RuleFailure {
+                kind: modgate_engine::FailureKind::Budget,
+                rule: "a".to_owned(),
+                message: String::new(),
+            }],
+        },
+    );
+    metrics.reloaded(&[("ModRule".to_owned(), 1)], 0);
+    for outcome in [Outcome::Allow, Outcome::Deny, Outcome::Error, Outcome::Uncounted] {
+        metrics.validated(outcome, false, took);
+        metrics.validated(outcome, true, took);
+    }
+    metrics.not_validated(took);
+    for status in [MutationStatus::Success, MutationStatus::Skip, MutationStatus::Error] {
+        metrics.mutated(status, Some(1), took);
+    }
+    for health in Health::ALL {
+        metrics.compiled("templates.gatekeeper.sh", health, took);
+        metrics.compiled("mutations.gatekeeper.sh", health, took);
+        metrics.compiled("constraints.gatekeeper.sh", health, took);
+    }
+    metrics.gatekeeper_loaded(&Snapshot::default(), &BTreeSet::new());
+    metrics.audit().started(now);
+    metrics.audit().finished(now, took, [("deny", 2), ("what", 3)]);
+    metrics.sync().objects("Pod", 3, 1);
+    metrics.sync().ran(now, took);
+    metrics.watches().watched(2);
+    metrics.watches().intended(3);
+    metrics.admission_policies().policies(1, 2);
+    metrics.admission_policies().bindings(3, 4);
+    metrics.export().queued();
+    metrics.export().published(1);
+    metrics.export().failed(1);
+    metrics.export().dropped(DropReason::QueueFull, 1);
+    metrics.export().waiting(1, 100);
+    metrics.events().became(EventResult::Merged, 2);
+    metrics.controllers().reconciled("modrule", Reconciled::Error, took);
+    metrics.controllers().requested("10.0.0.1:443", "GET", Some(200));
+    metrics.controllers().requested("10.0.0.1:443", "GET", None);
+    metrics
+}
+
+/// The names and values of the labels of each series, and its bounds, by metric.
+#[derive(Debug, Default)]
+struct Exposed {
+    labels: BTreeMap<String, BTreeSet<String>>,
+    bounds: BTreeSet<String>,
+}
+
+fn exposed(text: &str) -> BTreeMap<String, Exposed> {
+    let mut all: BTreeMap<String, Exposed> = BTreeMap::new();
+    let mut histograms = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect(line);
+            if kind == "histogram" {
+                histograms.insert(name.to_owned());
+            }
+        }
+        if line.starts_with('#') {
+            continue;
+        }
+        let (series, _) = line.rsplit_once(' ').expect(line);
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|suffix| name.strip_suffix(suffix).filter(|base| histograms.contains(*base)));
+        let entry = all.entry(base.unwrap_or(name).to_owned()).or_default();
+        let pairs = labels.trim_end_matches('}').split(',').filter(|pair| !pair.is_empty());
+        for (label, value) in pairs.map(|pair| pair.split_once('=').expect(line)) {
+            let value = value.trim_matches('"').to_owned();
+            if label == "le" {
+                entry.bounds.insert(value);
+            } else {
+                entry.labels.entry(label.to_owned()).or_default().insert(value);
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn every_metric_is_described_as_it_is() {
+    let metrics = touched();
+    let exposed = exposed(&metrics.encode());
+    let described: BTreeMap<&str, &Descriptor> =
+        metrics.descriptors().iter().map(|each| (each.name, *each)).collect();
+    assert_eq!(described.len(), metrics.descriptors().len(), "a metric is described twice");
+    let names: Vec<&str> = exposed.keys().map(String::as_str).collect();
+    let all: Vec<&str> = described.keys().copied().collect();
+    assert_eq!(names, all, "what is exposed, and what is described");
+    for (name, found) in &exposed {
+        let descriptor = described[name.as_str()];
+        let labels: BTreeSet<&str> = descriptor.labels.iter().map(|label| label.name).collect();
+        let found: BTreeSet<&str> = found.labels.keys().map(String::as_str).collect();
+        assert_eq!(found, labels, "labels of {name}");
+        assert!(!descriptor.help.is_empty() && !descriptor.help.ends_with('.'), "{name}");
+        assert!(metrics.documentation().contains(&format!("| `{name}` |")), "{name}");
+    }
+}
+
+/// Spec `gatekeeper-validation`, 9.7, and `gatekeeper-mutation…`, 4.3 and 4.4: name, type, labels,
+/// and the bounds of histograms.
+const GATEKEEPERS: &str = "\
+gatekeeper_validation_request_count_total C admission_status=allow,deny,error,unknown admission_dryrun=false,true
+gatekeeper_validation_request_duration_seconds H admission_status=allow,deny,error,unknown \
+le=0.001..0.009/0.001,0.01..0.09/0.01,0.1..0.9/0.1,1..10/0.5
+gatekeeper_constraints G enforcement_action=deny,dryrun,warn,scoped,unrecognized status=active,error
+gatekeeper_constraint_templates G status=active,error
+gatekeeper_constraint_templates_with_cel G
+gatekeeper_constraint_template_ingestion_count_total C status=active,error
+gatekeeper_constraint_template_ingestion_duration_seconds H status=active,error \
+le=0.01..0.09/0.01,0.1..0.5/0.1,1..5/1
+gatekeeper_validating_admission_policies G status=active,error
+gatekeeper_validating_admission_policy_bindings G status=active,error
+gatekeeper_violations G enforcement_action=deny,dryrun,warn,scoped,unrecognized
+gatekeeper_audit_duration_seconds H le=60,180,300,600,900,1200,2400,4800,9600,19200
+gatekeeper_audit_last_run_time G
+gatekeeper_audit_last_run_end_time G
+gatekeeper_sync G kind=* status=active,error
+gatekeeper_sync_duration_seconds H le=0.0001..0.001/0.0001,0.002..0.005/0.001,0.01..0.05/0.01
+gatekeeper_sync_last_run_time_seconds G
+gatekeeper_watch_manager_watched_gvk G
+gatekeeper_watch_manager_intended_watch_gvk G
+gatekeeper_expansion_templates G status=active,error
+gatekeeper_providers G status=active,error
+gatekeeper_provider_error_count_total C
+gatekeeper_mutation_request_count_total C mutation_status=success,skip,error
+gatekeeper_mutation_request_duration_seconds H mutation_status=success,skip,error le=*
+gatekeeper_mutator_ingestion_count_total C status=active,error
+gatekeeper_mutator_ingestion_duration_seconds H status=active,error le=*
+gatekeeper_mutators G status=active,error
+gatekeeper_mutator_conflicting_count G
+gatekeeper_mutation_system_iterations H success=true,false le=1..10/1,20,50,100,200,500
+gatekeeper_admission_export_queued_count_total C
+gatekeeper_admission_export_queue_full_count_total C
+gatekeeper_admission_export_published_count_total C
+gatekeeper_admission_export_publish_error_count_total C
+gatekeeper_admission_export_dropped_count_total C \
+reason=marshal_error,message_too_large,queue_bytes_full,queue_full,shutdown
+gatekeeper_admission_export_queue_depth G
+gatekeeper_admission_export_queue_bytes G
+target_info G service_name=* service_version=*";
+
+#[test]
+fn gatekeepers_metrics_are_those_of_the_specification() {
+    let metrics = touched();
+    let exposed = exposed(&metrics.encode());
+    let mut names = BTreeSet::new();
+    for line in GATEKEEPERS.lines() {
+        let mut words = line.split_whitespace();
+        let name = words.next().expect(line);
+        names.insert(name);
+        let kind = match words.next() {
+            Some("C") => Counter,
+            Some("G") => Gauge,
+            Some("H") => MetricType::Histogram,
+            other => panic!("{other:?}"),
+        };
+        let descriptor = metrics.descriptors().iter().find(|each| each.name == name);
+        assert_eq!(descriptor.map(|each| each.kind), Some(kind), "{name}");
+        let found = &exposed[name];
+        let mut labels = BTreeSet::new();
+        for (label, values) in words.filter_map(|word| word.split_once('=')) {
+            let found = if label == "le" {
+                &found.bounds
+            } else {
+                labels.insert(label);
+                &found.labels[label]
+            };
+            let expected = if label == "le" { bounds(values) } else { list(values) };
+            assert!(values == "*" || *found == expected, "{name} {label}: {found:?}");
+        }
+        let found: BTreeSet<&str> = found.labels.keys().map(String::as_str).collect();
+        assert_eq!(found, labels, "{name}");
+    }
+    let of_gatekeeper =
+        metrics.descriptors().iter().filter(|each| each.origin == Origin::Gatekeeper);
+    assert_eq!(of_gatekeeper.map(|each| each.name).collect::<BTreeSet<_>>(), names);
+}
+
+fn list(values: &str) -> BTreeSet<String> {
+    values.split(',').map(str::to_owned).collect()
+}
+
+/// `0.1..0.3/0.1,1` is 0.1, 0.2, 0.3, 1.0 and infinity, as the text format writes them.
+fn bounds(ranges: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::from(["+Inf".to_owned()]);
+    for range in ranges.split(',') {
+        let number = |text: &str| text.parse::<f64>().expect(range);
+        let (from, to, step) = match range.split_once("..") {
+            Some((from, rest)) => {
+                let (to, step) = rest.split_once('/').expect(range);
+                (number(from), number(to), number(step))
+            }
+            None => (number(range), number(range), 1.0),
+        };
+        let count = ((to - from) / step).round() as u32;
+        all.extend((0..=count).map(|index| {
+            let digits = 6;
+            let scale = 10_f64.powi(digits);
+            let bound = ((from + f64::from(index) * step) * scale).round() / scale;
+            format!("{bound:?}")
+        }));
+    }
+    all
+}
+
+#[test]
+fn kubemods_names_and_labels() {
+    let metrics = Metrics::new();
+    let guard = metrics.start(Webhook::Dragnet);
+    metrics.answered(Webhook::Dragnet, 200, Duration::from_millis(2));
+    metrics.answered(Webhook::Dragnet, 500, Duration::from_millis(2));
+    metrics.controllers().reconciled("modrule", Reconciled::Success, Duration::from_millis(2));
+    let text = metrics.encode();
+    drop(guard);
+    for line in [
+        r#"controller_runtime_webhook_requests_total{webhook="/dragnet-webhook",code="200"} 1"#,
+        r#"controller_runtime_webhook_requests_total{webhook="/dragnet-webhook",code="500"} 1"#,
+        r#"controller_runtime_webhook_latency_seconds_count{webhook="/dragnet-webhook"} 2"#,
+        r#"controller_runtime_webhook_latency_seconds_bucket{le="0.005",webhook="/dragnet-webhook"} 2"#,
+        r#"controller_runtime_webhook_requests_in_flight{webhook="/dragnet-webhook"} 1"#,
+        r#"controller_runtime_reconcile_total{controller="modrule",result="success"} 1"#,
+        r#"controller_runtime_reconcile_errors_total{controller="modrule"} 0"#,
+        r#"controller_runtime_reconcile_time_seconds_count{controller="modrule"} 1"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(metrics.encode().contains(
+        r#"controller_runtime_webhook_requests_in_flight{webhook="/dragnet-webhook"} 0"#
+    ));
+}
+
+#[test]
+fn what_audits_report() {
+    let metrics = Metrics::new();
+    assert!(!metrics.encode().contains("gatekeeper_violations{"), "before the first audit");
+    assert!(!metrics.encode().contains("gatekeeper_audit_last_run_time "));
+    let at = |seconds: u64| UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 500);
+    metrics.audit().started(at(1_700_000_000));
+    let found = [("deny", 2), ("dryrun", 0), ("deny", 1), ("what", 3)];
+    metrics.audit().finished(at(1_700_000_100), Duration::from_secs(100), found);
+    let text = metrics.encode();
+    for line in [
+        "gatekeeper_audit_last_run_time 1700000000.5",
+        "gatekeeper_audit_last_run_end_time 1700000100.5",
+        r#"gatekeeper_audit_duration_seconds_bucket{le="60.0"} 0"#,
+        r#"gatekeeper_audit_duration_seconds_bucket{le="180.0"} 1"#,
+        r#"gatekeeper_violations{enforcement_action="deny"} 3"#,
+        r#"gatekeeper_violations{enforcement_action="warn"} 0"#,
+        r#"gatekeeper_violations{enforcement_action="unrecognized"} 3"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    // Violations that were fixed are gone.
+    metrics.audit().finished(SystemTime::now(), Duration::from_secs(1), []);
+    assert!(metrics.encode().contains(r#"gatekeeper_violations{enforcement_action="deny"} 0"#));
+}
+
+#[test]
+fn kinds_that_are_not_synced_any_more_are_gone() {
+    let metrics = Metrics::new();
+    metrics.sync().objects("Pod", 3, 0);
+    assert!(metrics.encode().contains(r#"gatekeeper_sync{kind="Pod",status="active"} 3"#));
+    metrics.sync().forget("Pod");
+    assert!(!metrics.encode().contains("gatekeeper_sync{"));
+}
+
+#[test]
+fn what_export_drops_for_want_of_room_is_counted_as_such() {
+    let metrics = Metrics::new();
+    metrics.export().dropped(DropReason::QueueFull, 2);
+    metrics.export().dropped(DropReason::QueueBytesFull, 3);
+    metrics.export().dropped(DropReason::Shutdown, 4);
+    let text = metrics.encode();
+    for line in [
+        "gatekeeper_admission_export_queue_full_count_total 5",
+        r#"gatekeeper_admission_export_dropped_count_total{reason="queue_full"} 2"#,
+        r#"gatekeeper_admission_export_dropped_count_total{reason="shutdown"} 4"#,
+        r#"gatekeeper_admission_export_dropped_count_total{reason="marshal_error"} 0"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
