@@ -19,6 +19,7 @@
 
 mod context;
 mod definitions;
+pub(crate) mod events;
 mod ingest;
 mod kinds;
 mod live;
