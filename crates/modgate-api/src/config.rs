@@ -89,4 +89,16 @@ impl Config {
     pub fn from_value(value: &Value) -> Result<Self, DecodeError> {
         Self::deserialize(value)
     }
+
+    /// The patterns of namespaces that a process leaves alone. Entries add up, and names of
+    /// processes nobody knows have no effect (EX-2).
+    pub fn excluded_from(&self, process: Process) -> impl Iterator<Item = &Str> {
+        let entries = self.spec.matching.iter().flatten();
+        entries
+            .filter(move |entry| {
+                let mut names = entry.processes.iter().flatten();
+                names.any(|name| name == "*" || name == process.as_str())
+            })
+            .flat_map(|entry| entry.excluded_namespaces.iter().flatten())
+    }
 }

@@ -21,6 +21,7 @@ use modgate_engine::{
         CompiledTemplate, ConstraintSchema, TemplateOptions, TemplateProblem,
         vap::{self, VapError, VapOptions, VapScope, VapVersion},
     },
+    gatekeeper::ExemptNamespaces,
 };
 use modgate_server::manifest::{self, Manifest};
 use modgate_value::{Str, Value, diag::Source, yaml};
@@ -319,7 +320,10 @@ impl<'t> Input<'t> {
             match (group, manifest.kind(), manifest.name()) {
                 (config::GROUP, config::KIND, config::NAME) => {
                     match Config::from_value(&manifest.object) {
-                        Ok(config) => scope.excluded_namespaces.extend(excluded(&config)),
+                        Ok(config) => {
+                            let excluded = config.excluded_from(config::Process::Webhook);
+                            scope.excluded_namespaces.extend(excluded.cloned());
+                        }
                         Err(error) => {
                             let (field, message) = (error.path, error.message);
                             self.report(index, Severity::Error, &field, message, None);
@@ -334,10 +338,13 @@ impl<'t> Input<'t> {
                 _ => {}
             }
         }
-        let prefixes = args.exempt_namespace_prefix.iter().map(|prefix| format!("{prefix}*"));
-        let suffixes = args.exempt_namespace_suffix.iter().map(|suffix| format!("*{suffix}"));
-        scope.exempt_namespaces.extend(args.exempt_namespace.iter().cloned());
-        scope.exempt_namespaces.extend(prefixes.chain(suffixes).map(Str::from));
+        let list = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
+        let exempt = ExemptNamespaces {
+            names: args.exempt_namespace.clone(),
+            prefixes: list(&args.exempt_namespace_prefix),
+            suffixes: list(&args.exempt_namespace_suffix),
+        };
+        scope.exempt_namespaces.extend(exempt.patterns());
         scope
     }
 
@@ -443,15 +450,6 @@ impl<'t> Input<'t> {
             }
         }
     }
-}
-
-/// The namespaces a Config keeps from the webhook.
-fn excluded(config: &Config) -> impl Iterator<Item = Str> {
-    let is_webhook = |process: &Str| process == "*" || process == config::Process::Webhook.as_str();
-    let entries = config.spec.matching.iter().flatten();
-    entries
-        .filter(move |entry| entry.processes.iter().flatten().any(is_webhook))
-        .flat_map(|entry| entry.excluded_namespaces.iter().flatten().cloned())
 }
 
 /// Where the CEL of a template stands.

@@ -241,8 +241,9 @@ pub fn webhook_of(configuration: &Value) -> Option<&Value> {
     webhooks.iter().find(|webhook| webhook.get("name").and_then(Value::as_str) == Some(WEBHOOK))
 }
 
-/// The name of a binding, cut and made unique where it would be too long (CE-41).
-fn binding_name(kind: &str, constraint: &str) -> String {
+/// The name of the binding of a constraint, cut and made unique where it would be too long (CE-41).
+/// `kind` is that of the constraint in lower case.
+pub fn binding_name(kind: &str, constraint: &str) -> String {
     let name = format!("gatekeeper-{kind}-{constraint}");
     if name.len() <= MAX_NAME {
         return name;

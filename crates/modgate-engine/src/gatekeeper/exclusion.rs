@@ -20,17 +20,11 @@ impl Exclusions {
     /// What a Config says. Entries add up, and names of processes nobody knows have no effect
     /// (EX-2).
     pub fn of_config(config: &Config) -> Self {
-        let mut patterns: BTreeMap<Process, Vec<Wildcard>> = BTreeMap::new();
-        for entry in config.spec.matching.iter().flatten() {
-            let names = || entry.processes.iter().flatten();
-            for process in Process::ALL {
-                if names().any(|name| name == "*" || name == process.as_str()) {
-                    let excluded = entry.excluded_namespaces.iter().flatten();
-                    let excluded = excluded.map(|pattern| Wildcard::new(pattern));
-                    patterns.entry(process).or_default().extend(excluded);
-                }
-            }
-        }
+        let patterns = Process::ALL.into_iter().map(|process| {
+            let excluded = config.excluded_from(process);
+            (process, excluded.map(|pattern| Wildcard::new(pattern)).collect())
+        });
+        let patterns = patterns.collect();
         Self { patterns }
     }
 

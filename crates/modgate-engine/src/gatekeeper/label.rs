@@ -27,6 +27,13 @@ impl ExemptNamespaces {
             || self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
             || self.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()))
     }
+
+    /// The same as names with wildcards.
+    pub fn patterns(&self) -> impl Iterator<Item = Str> {
+        let prefixes = self.prefixes.iter().map(|prefix| format!("{prefix}*").into());
+        let suffixes = self.suffixes.iter().map(|suffix| format!("*{suffix}").into());
+        self.names.iter().cloned().chain(prefixes).chain(suffixes)
+    }
 }
 
 /// The answer to a request to `/v1/admitlabel` (IL-1).
