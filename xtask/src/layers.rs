@@ -30,6 +30,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-api", 2),
     ("modgate-engine", 3),
     ("modgate-audit", 4),
+    ("modgate-migrate", 4),
     ("modgate-server", 5),
     ("modgate-gator", 6),
     ("modgate", 7),

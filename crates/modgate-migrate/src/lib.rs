@@ -1,0 +1,30 @@
+//! What becomes of an installation of KubeMod or Gatekeeper when modgate takes over.
+//!
+//! [`check`] reads a list of objects, from a cluster or from files, and makes a [`Report`] of it:
+//! which policies run unchanged, which differ by a decision of `docs/compatibility.md` and why it
+//! is known that *they* do, which flags mean something else, and how to switch, command by command.
+//! It is pure: reading objects and printing reports is for others.
+//!
+//! What it deliberately does not do: list every decision for everybody. A decision is named where an
+//! object shows that it is affected ([`Difference`]), and nowhere else.
+//!
+//! # Invariants
+//!
+//! - Policies are judged by the engine that will run them, never by a copy of its rules.
+//! - No command deletes a CRD, or a namespace that holds a policy, or a bundle of objects that
+//!   might contain one.
+
+mod detect;
+mod flags;
+mod installation;
+mod object;
+mod report;
+mod steps;
+
+pub use self::{
+    flags::{Accepts, Fate, Flag},
+    installation::{Original, Part, Workload, parts},
+    object::{Found, Subject},
+    report::{Difference, GROUPS, Installed, Remark, Report, check},
+    steps::Step,
+};

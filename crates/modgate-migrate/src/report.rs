@@ -1,0 +1,175 @@
+//! The report, and how it comes about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modgate_api::{config, constraints, expansion, externaldata, modrule, mutations, templates};
+use modgate_engine::{
+    Change, EngineConfig, OnError, PolicyId, Problem, Severity, Snapshot, Update,
+};
+use serde::Serialize;
+
+use crate::{
+    detect,
+    flags::{self, Accepts, Fate, Flag},
+    installation::{Installation, Original},
+    object::{Found, Subject},
+    steps::{self, Step},
+};
+
+/// What becomes of an installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Which programs are there, and what runs them.
+    pub originals: Vec<Installed>,
+    /// What runs as it is.
+    pub unchanged: Vec<Subject>,
+    /// What runs, and differs in a way that `docs/compatibility.md` decides.
+    pub differs: Vec<Difference>,
+    /// What runs, and probably does not do what its author thinks; so it is with the original.
+    pub warnings: Vec<Remark>,
+    /// What does not run.
+    pub refused: Vec<Remark>,
+    /// Flags of the originals' Deployments.
+    pub flags: Vec<Flag>,
+    /// How to switch, in this order.
+    pub steps: Vec<Step>,
+}
+
+/// An original that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Installed {
+    /// Its name.
+    pub program: Original,
+    /// Its Deployments.
+    pub deployments: Vec<Subject>,
+    /// What they run.
+    pub images: BTreeSet<String>,
+}
+
+/// An object that a decision is known to be about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Difference {
+    /// The object.
+    pub object: Subject,
+    /// The row of `docs/compatibility.md`.
+    pub decision: &'static str,
+    /// The field that shows it, as Kubernetes writes paths; empty for the whole.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+    /// What happens now, and what happened before.
+    pub sentence: String,
+}
+
+/// Something to say of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Remark {
+    /// The object.
+    pub object: Subject,
+    /// The field, as Kubernetes writes paths; empty for the whole.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+    /// What is wrong.
+    pub sentence: String,
+}
+
+impl Report {
+    /// Whether something has to be done before the switch: a policy or a flag is refused.
+    pub fn needs_attention(&self) -> bool {
+        let refused = |flag: &Flag| matches!(flag.fate, Fate::Refused { .. });
+        !self.refused.is_empty() || self.flags.iter().any(refused)
+    }
+}
+
+/// Judges an installation. Objects that have nothing to do with it are passed over.
+pub fn check(objects: &[Found], config: &EngineConfig, accepts: &Accepts<'_>) -> Report {
+    let installation = Installation::of(objects);
+    let policies: Vec<&Found> = objects.iter().filter(|found| is_policy(found)).collect();
+    let loaded: Vec<&Found> =
+        policies.iter().copied().filter(|found| Snapshot::takes(&found.object)).collect();
+    let changes = loaded.iter().map(|found| Change::Upsert(found.source())).collect();
+    let Update { snapshot, problems } =
+        Snapshot::new(config.clone()).apply(changes, OnError::Unload);
+    let mut problems_of: BTreeMap<PolicyId, Vec<Problem>> = BTreeMap::new();
+    for problem in problems {
+        problems_of.entry(problem.policy.clone()).or_default().push(problem);
+    }
+
+    let mut differs = detect::differences(objects, &snapshot);
+    let (mut warnings, mut refused) = (Vec::new(), Vec::new());
+    for found in &policies {
+        let subject = found.subject();
+        let id = PolicyId::of_object(&found.object);
+        for problem in problems_of.remove(&id).into_iter().flatten() {
+            let remark =
+                Remark { object: subject.clone(), field: problem.field, sentence: problem.message };
+            match problem.severity {
+                // What a decision is about is said there, and once.
+                _ if is_said(&differs, &remark) => {}
+                Severity::Error => refused.push(remark),
+                Severity::Warning => warnings.push(remark),
+            }
+        }
+    }
+    // What does not run does not run differently.
+    differs.retain(|difference| refused.iter().all(|remark| remark.object != difference.object));
+    let spoken_of: BTreeSet<&Subject> = differs
+        .iter()
+        .map(|difference| &difference.object)
+        .chain(refused.iter().map(|remark| &remark.object))
+        .collect();
+    let configurations = installation.configurations().map(|(found, _)| found);
+    let unchanged = policies
+        .iter()
+        .copied()
+        .chain(configurations.filter(|found| Installation::is_taken_over(found)))
+        .map(Found::subject)
+        .filter(|subject| !spoken_of.contains(subject))
+        .collect();
+    let flags: Vec<Flag> = installation
+        .workloads
+        .iter()
+        .flat_map(|workload| flags::judge(workload, accepts))
+        .collect();
+    let originals = installation
+        .originals()
+        .into_iter()
+        .map(|program| {
+            let of = || installation.workloads.iter().filter(move |it| it.original == program);
+            Installed {
+                program,
+                deployments: of().map(|workload| workload.found.subject()).collect(),
+                images: of().flat_map(|it| it.images()).map(str::to_owned).collect(),
+            }
+        })
+        .collect();
+    let steps = steps::steps(&installation);
+    Report { originals, unchanged, differs, warnings, refused, flags, steps }
+}
+
+/// Whether a lint names a decision that is reported for the object anyway.
+fn is_said(differs: &[Difference], remark: &Remark) -> bool {
+    differs.iter().any(|difference| {
+        difference.object == remark.object
+            && remark.sentence.contains(&format!("({})", difference.decision))
+    })
+}
+
+/// Groups whose objects are policies, or say what policies see and where what they find goes.
+pub const GROUPS: [&str; 9] = [
+    modrule::GROUP,
+    templates::GROUP,
+    constraints::GROUP,
+    mutations::GROUP,
+    expansion::GROUP,
+    externaldata::GROUP,
+    config::GROUP,
+    "syncset.gatekeeper.sh",
+    "connection.gatekeeper.sh",
+];
+
+/// Whether an object says what is to be enforced.
+pub(crate) fn is_policy(found: &Found) -> bool {
+    GROUPS.contains(&found.group())
+}

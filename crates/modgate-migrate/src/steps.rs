@@ -1,0 +1,341 @@
+//! How to switch, command by command.
+//!
+//! The order is what keeps objects guarded all the time and patched once: modgate's webhook
+//! configurations have the names of the originals', so each moves from one program to the other in
+//! one write. `docs/migration.md` tells the same at length, and a test carries it out under load
+//! (`crates/modgate-server/tests/cluster_switch.rs`).
+
+use std::collections::BTreeSet;
+
+use modgate_api::meta::split_api_version;
+use modgate_value::Value;
+use serde::Serialize;
+
+use crate::{
+    installation::{Installation, Original, PARTS, Workload, release},
+    object::{Found, text},
+    report::is_policy,
+};
+
+/// One step of the switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What is done.
+    pub title: String,
+    /// Why, and what to mind.
+    pub why: String,
+    /// Shell commands, one after the other; none where it depends on how modgate is installed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+}
+
+/// Where the webhook configurations are kept for the way back.
+const BACKUP: &str = "webhooks-before.yaml";
+
+/// All steps; none if nothing of the originals is there.
+pub(crate) fn steps(installation: &Installation<'_>) -> Vec<Step> {
+    if installation.originals().is_empty() {
+        return Vec::new();
+    }
+    let all = [
+        keep(installation),
+        hands_off(installation),
+        beside(),
+        switch(installation),
+        verify(installation),
+        stop(installation),
+        rest(),
+        remove(installation),
+        forget(installation),
+        stays(installation),
+        back(installation),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn step(title: &str, why: impl Into<String>, commands: Vec<String>) -> Option<Step> {
+    Some(Step { title: title.to_owned(), why: why.into(), commands })
+}
+
+/// A word that a shell takes as it is, whatever an object is called.
+fn word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:/=,".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// `kind/name`, as kubectl takes it.
+fn reference(found: &Found) -> String {
+    word(&format!("{}/{}", found.kind().to_lowercase(), found.name()))
+}
+
+/// The configurations that move.
+fn taken_over(installation: &Installation<'_>) -> Vec<String> {
+    let all = installation.configurations().map(|(found, _)| found);
+    all.filter(|found| Installation::is_taken_over(found)).map(reference).collect()
+}
+
+fn keep(installation: &Installation<'_>) -> Option<Step> {
+    let mut commands = Vec::new();
+    let configurations: Vec<String> =
+        installation.configurations().map(|(found, _)| reference(found)).collect();
+    if !configurations.is_empty() {
+        commands.push(format!(
+            "kubectl get {} -o yaml | sed -E '/^ +(resourceVersion|uid|generation|\
+             creationTimestamp): /d' > {BACKUP}",
+            configurations.join(" ")
+        ));
+    }
+    let kinds: BTreeSet<String> =
+        installation.objects.iter().filter(|found| is_policy(found)).map(resource).collect();
+    if !kinds.is_empty() {
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        commands.push(format!("kubectl get {} -A -o yaml > policies-before.yaml", kinds.join(",")));
+    }
+    step(
+        "Keep what is there",
+        "the webhook configurations are the way back, the policies are your own",
+        commands,
+    )
+}
+
+/// `Kind.version.group`, as kubectl takes it.
+fn resource(found: &Found) -> String {
+    let (group, version) = split_api_version(found.text(&["apiVersion"]));
+    word(&format!("{}.{version}.{group}", found.kind()))
+}
+
+fn hands_off(installation: &Installation<'_>) -> Option<Step> {
+    let mut commands = Vec::new();
+    for found in installation.objects {
+        let is_renewal = found.kind() == "CronJob"
+            && found.name() == "kubemod-crt-cron-job"
+            && found.object.path(&["spec", "suspend"]).and_then(Value::as_bool) != Some(true);
+        if is_renewal {
+            commands.push(format!(
+                "kubectl -n {} patch cronjob {} --type merge -p '{{\"spec\":{{\"suspend\":true}}}}'",
+                word(found.namespace()),
+                word(found.name())
+            ));
+        }
+    }
+    for workload in &installation.workloads {
+        if workload.original != Original::Gatekeeper || workload.has_flag("disable-cert-rotation") {
+            continue;
+        }
+        let (namespace, name) = (word(workload.found.namespace()), word(workload.found.name()));
+        commands.push(format!(
+            "kubectl -n {namespace} patch deployment {name} --type json -p '{}'",
+            without_rotation(workload)
+        ));
+        commands.push(format!("kubectl -n {namespace} rollout status deployment {name}"));
+    }
+    if commands.is_empty() {
+        return None;
+    }
+    step(
+        "Keep the originals from renewing certificates",
+        "both write their own CA into the webhook configurations of these names; after the switch \
+         that would make modgate unreachable. They go on serving with the certificates they have",
+        commands,
+    )
+}
+
+/// A JSON patch that adds a flag to the container that is the program.
+fn without_rotation(workload: &Workload<'_>) -> String {
+    const FLAG: &str = "--disable-cert-rotation";
+    let containers = workload.containers();
+    let runs = |container: &Value| text(container, &["image"]).contains("gatekeeper");
+    let index = containers.iter().position(runs).unwrap_or_default();
+    let args = containers.get(index).and_then(|container| container.get("args"));
+    let path = format!("/spec/template/spec/containers/{index}/args");
+    match args {
+        Some(_) => format!(r#"[{{"op":"add","path":"{path}/-","value":"{FLAG}"}}]"#),
+        None => format!(r#"[{{"op":"add","path":"{path}","value":["{FLAG}"]}}]"#),
+    }
+}
+
+fn beside() -> Option<Step> {
+    step(
+        "Install modgate beside them, without webhook configurations",
+        "it loads every policy and serves, but is asked nothing yet. Leave CRDs, audit, statuses \
+         and generated objects to the originals for now: run it with `--operation=webhook` and \
+         `--operation=mutation-webhook` only. Wait until every replica is ready",
+        Vec::new(),
+    )
+}
+
+fn switch(installation: &Installation<'_>) -> Option<Step> {
+    let moved = taken_over(installation);
+    let names = if moved.is_empty() { "none is there".to_owned() } else { moved.join(", ") };
+    step(
+        "Apply modgate's webhook configurations",
+        format!(
+            "they have the names of the originals' ({names}): each is replaced in one write, so that \
+             every request is sent to one of the two and none to both. Apply them; never delete the \
+             old ones first. Carry over what you changed in them: selectors, resources, \
+             `failurePolicy`"
+        ),
+        Vec::new(),
+    )
+}
+
+fn verify(installation: &Installation<'_>) -> Option<Step> {
+    let moved = taken_over(installation);
+    if moved.is_empty() {
+        return None;
+    }
+    step(
+        "See that modgate is asked",
+        "every line must name modgate's Service; then create an object that a policy refuses, with \
+         `--dry-run=server`",
+        vec![format!(
+            "kubectl get {} -o jsonpath='{{range .items[*].webhooks[*]}}{{.name}}{{\" \"}}\
+             {{.clientConfig.service.namespace}}/{{.clientConfig.service.name}}{{\"\\n\"}}{{end}}'",
+            moved.join(" ")
+        )],
+    )
+}
+
+fn stop(installation: &Installation<'_>) -> Option<Step> {
+    let mut commands: Vec<String> = Vec::new();
+    for (found, _) in installation.configurations() {
+        if !Installation::is_taken_over(found) {
+            commands.push(format!("kubectl delete {}", reference(found)));
+        }
+    }
+    commands.extend(installation.workloads.iter().map(|workload| {
+        let found = workload.found;
+        let (namespace, name) = (word(found.namespace()), word(found.name()));
+        format!("kubectl -n {namespace} scale deployment {name} --replicas=0")
+    }));
+    if commands.is_empty() {
+        return None;
+    }
+    step(
+        "Stop the originals, and leave them there",
+        "nothing calls them any more. As long as their Deployments exist, going back is one \
+         command each",
+        commands,
+    )
+}
+
+fn rest() -> Option<Step> {
+    step(
+        "Let modgate do the rest",
+        "now that Gatekeeper's audit is stopped, run modgate without `--operation`: it audits, \
+         writes statuses and looks after the CRDs of constraints",
+        Vec::new(),
+    )
+}
+
+fn remove(installation: &Installation<'_>) -> Option<Step> {
+    let mut commands = Vec::new();
+    for original in installation.originals() {
+        let namespaces = installation.namespaces(original);
+        for workload in installation.workloads.iter().filter(|it| it.original == original) {
+            commands.push(delete("deployment", workload.found.namespace(), workload.found.name()));
+        }
+        for (_, kind, namespaced, name) in PARTS.into_iter().filter(|part| part.0 == original) {
+            // Secrets are not read, so nobody knows which are there.
+            if kind == "Secret" {
+                commands.extend(namespaces.iter().map(|namespace| {
+                    format!("{} --ignore-not-found", delete("secret", namespace, name))
+                }));
+                continue;
+            }
+            let is_part = |found: &&Found| {
+                found.kind() == kind
+                    && found.name() == name
+                    && (!namespaced || namespaces.contains(found.namespace()))
+            };
+            let there = installation.objects.iter().filter(is_part);
+            commands.extend(
+                there.map(|found| delete(&kind.to_lowercase(), found.namespace(), found.name())),
+            );
+        }
+    }
+    step(
+        "Remove what the originals leave behind, object by object",
+        "never `kubectl delete -f` their manifests, and never `helm uninstall`: both take the \
+         webhook configurations that modgate answers now, and CRDs with every policy in them",
+        commands,
+    )
+}
+
+fn delete(kind: &str, namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => format!("kubectl delete {kind} {}", word(name)),
+        namespace => format!("kubectl -n {} delete {kind} {}", word(namespace), word(name)),
+    }
+}
+
+fn forget(installation: &Installation<'_>) -> Option<Step> {
+    let of_workloads = installation.workloads.iter().map(|workload| workload.found);
+    let of_configurations = installation.configurations().map(|(found, _)| found);
+    let releases: BTreeSet<(&str, &str)> =
+        of_workloads.chain(of_configurations).filter_map(release).collect();
+    if releases.is_empty() {
+        return None;
+    }
+    let commands = releases
+        .into_iter()
+        .map(|(namespace, name)| {
+            let selector = word(&format!("owner=helm,name={name}"));
+            format!("kubectl -n {} delete secret -l {selector}", word(namespace))
+        })
+        .collect();
+    step(
+        "Let Helm forget the originals' releases",
+        "this removes Helm's notes and nothing else; an uninstall would remove what is modgate's now",
+        commands,
+    )
+}
+
+fn stays(installation: &Installation<'_>) -> Option<Step> {
+    let mut why = "the CRDs: every policy lives in one, and modgate uses them all".to_owned();
+    for original in installation.originals() {
+        for namespace in installation.namespaces(original) {
+            let inside = installation
+                .objects
+                .iter()
+                .filter(|found| is_policy(found) && found.namespace() == namespace);
+            match inside.count() {
+                0 => why.push_str(&format!(
+                    "; namespace {namespace}, until you have seen that nothing in it is yours"
+                )),
+                1 => why.push_str(&format!("; namespace {namespace}, where a policy lives")),
+                count => {
+                    why.push_str(&format!("; namespace {namespace}, where {count} policies live"));
+                }
+            }
+        }
+    }
+    step("What stays", why, Vec::new())
+}
+
+fn back(installation: &Installation<'_>) -> Option<Step> {
+    if taken_over(installation).is_empty() {
+        return None;
+    }
+    let mut commands = Vec::new();
+    for workload in &installation.workloads {
+        let found = workload.found;
+        let replicas = found.object.path(&["spec", "replicas"]).and_then(Value::as_i64);
+        let (namespace, name) = (word(found.namespace()), word(found.name()));
+        let replicas = replicas.unwrap_or(1);
+        commands
+            .push(format!("kubectl -n {namespace} scale deployment {name} --replicas={replicas}"));
+        commands.push(format!("kubectl -n {namespace} rollout status deployment {name}"));
+    }
+    commands.push(format!("kubectl replace -f {BACKUP}"));
+    step(
+        "The way back, as long as nothing is removed",
+        "start the originals, wait for them, and put their webhook configurations back, again in \
+         one write each. Keep modgate from writing its CA into them first: restart it with \
+         `--disable-cert-rotation`",
+        commands,
+    )
+}

@@ -1,0 +1,459 @@
+//! Reports about installations that are written for these tests, with the names of the originals'.
+
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use modgate_engine::EngineConfig;
+use modgate_migrate::{Fate, Found, Original, Report, check, parts};
+use modgate_value::yaml;
+
+fn crate_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn objects(name: &str, text: &str) -> Vec<Found> {
+    let documents = yaml::load(text).expect("YAML").into_iter();
+    documents
+        .map(|document| Found {
+            origin: name.into(),
+            object: document.value,
+            positions: Some(Arc::new(document.positions)),
+        })
+        .collect()
+}
+
+fn fixture(name: &str) -> Vec<Found> {
+    let path = crate_folder().join("tests/fixtures").join(name);
+    objects(name, &fs::read_to_string(path).expect(name))
+}
+
+/// As if only the flags of the webhook were known.
+fn accepts(flag: &str) -> Result<(), String> {
+    let known = ["--port=", "--operation=", "--logtostderr", "--cluster-modrules-namespace="];
+    match known.iter().any(|known| flag.starts_with(known)) {
+        true => Ok(()),
+        false => Err(format!("unexpected argument '{flag}'")),
+    }
+}
+
+fn report(objects: &[Found]) -> Report {
+    check(objects, &EngineConfig::default(), &accepts)
+}
+
+fn commands(report: &Report, title: &str) -> Vec<String> {
+    let step = report.steps.iter().find(|step| step.title.starts_with(title));
+    step.expect(title).commands.clone()
+}
+
+#[test]
+fn kubemod() {
+    let report = report(&fixture("kubemod.yaml"));
+    assert_eq!(report.originals.len(), 1);
+    assert_eq!(report.originals[0].program, Original::KubeMod);
+    assert_eq!(report.originals[0].images, ["kubemod/kubemod:v0.19.1".to_owned()].into());
+
+    let unchanged: Vec<String> = report.unchanged.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        unchanged,
+        [
+            "ModRule kubemod-system/label-namespaces",
+            "ValidatingWebhookConfiguration kubemod-validating-webhook-configuration"
+        ]
+    );
+    let differs: Vec<_> = report
+        .differs
+        .iter()
+        .map(|it| (it.object.to_string(), it.decision, it.field.as_str()))
+        .collect();
+    assert_eq!(
+        differs,
+        [
+            (
+                "MutatingWebhookConfiguration kubemod-mutating-webhook-configuration".to_owned(),
+                "Q-37",
+                "webhooks[2].failurePolicy"
+            ),
+            ("ModRule shop/no-deletion".to_owned(), "Q-34", "spec.admissionOperations"),
+        ]
+    );
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    let [broken] = &report.refused[..] else { panic!("{:?}", report.refused) };
+    assert_eq!(broken.object.to_string(), "ModRule shop/broken");
+    assert_eq!(broken.field, "spec.match[0].select");
+    assert!(broken.object.place.starts_with("kubemod.yaml:"), "{}", broken.object.place);
+    assert!(report.needs_attention());
+
+    let fates: Vec<_> = report.flags.iter().map(|it| (it.flag.as_str(), &it.fate)).collect();
+    assert!(matches!(fates[0], ("--operator", Fate::Unneeded { .. })), "{fates:?}");
+    assert!(matches!(fates[1], ("--webapp", Fate::Differs { decision: None, .. })), "{fates:?}");
+    assert!(
+        matches!(
+            fates[2],
+            ("--enable-leader-election", Fate::Differs { decision: Some("Q-41"), .. })
+        ),
+        "{fates:?}"
+    );
+    assert_eq!(fates[3], ("--cluster-modrules-namespace=kubemod-system", &Fate::Same));
+
+    assert_eq!(
+        commands(&report, "Keep the originals"),
+        ["kubectl -n kubemod-system patch cronjob kubemod-crt-cron-job --type merge -p \
+          '{\"spec\":{\"suspend\":true}}'"]
+    );
+    assert_eq!(
+        commands(&report, "Stop"),
+        ["kubectl -n kubemod-system scale deployment kubemod-operator --replicas=0"]
+    );
+    assert_eq!(
+        commands(&report, "Remove"),
+        [
+            "kubectl -n kubemod-system delete deployment kubemod-operator",
+            "kubectl -n kubemod-system delete cronjob kubemod-crt-cron-job",
+            "kubectl -n kubemod-system delete service kubemod-webhook-service",
+            "kubectl delete clusterrole kubemod-manager",
+            "kubectl -n kubemod-system delete secret webhook-server-cert --ignore-not-found",
+        ]
+    );
+    let stays = report.steps.iter().find(|step| step.title == "What stays").expect("step");
+    assert!(stays.why.contains("namespace kubemod-system, where a policy lives"), "{}", stays.why);
+}
+
+#[test]
+fn gatekeeper() {
+    let report = report(&fixture("gatekeeper.yaml"));
+    let names: Vec<&str> = report.unchanged.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["config", "k8sneedslabel", "owner", "seen", "gatekeeper-mutating-webhook-configuration"]
+    );
+    let differs: Vec<_> = report.differs.iter().map(|it| (it.decision, &*it.object.name)).collect();
+    assert_eq!(differs, [("GK-Q-22", "gatekeeper-validating-webhook-configuration")]);
+    assert_eq!((report.refused.len(), report.warnings.len()), (0, 0));
+    let refused: Vec<_> = report
+        .flags
+        .iter()
+        .filter(|it| matches!(it.fate, Fate::Refused { .. }))
+        .map(|it| it.flag.as_str())
+        .collect();
+    assert_eq!(refused, ["--audit-interval=60", "--disable-cert-rotation"]);
+
+    // The audit's is off already.
+    assert_eq!(
+        commands(&report, "Keep the originals"),
+        [
+            "kubectl -n gatekeeper-system patch deployment gatekeeper-controller-manager --type \
+             json -p '[{\"op\":\"add\",\"path\":\"/spec/template/spec/containers/0/args/-\",\
+             \"value\":\"--disable-cert-rotation\"}]'",
+            "kubectl -n gatekeeper-system rollout status deployment gatekeeper-controller-manager",
+        ]
+    );
+    // Somebody's own configuration calls the Service that is going to be removed.
+    assert_eq!(
+        commands(&report, "Stop"),
+        [
+            "kubectl delete validatingwebhookconfiguration/our-own-for-deletions",
+            "kubectl -n gatekeeper-system scale deployment gatekeeper-controller-manager \
+             --replicas=0",
+            "kubectl -n gatekeeper-system scale deployment gatekeeper-audit --replicas=0",
+        ]
+    );
+    assert_eq!(
+        commands(&report, "Let Helm forget"),
+        ["kubectl -n gatekeeper-system delete secret -l owner=helm,name=gatekeeper"]
+    );
+    assert_eq!(
+        commands(&report, "The way back").last().map(String::as_str),
+        Some("kubectl replace -f webhooks-before.yaml")
+    );
+}
+
+/// Whatever is installed, no command takes more than what it names.
+#[test]
+fn nothing_in_use_is_removed() {
+    let mut both = fixture("kubemod.yaml");
+    both.extend(fixture("gatekeeper.yaml"));
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+               metadata: {name: modrules.api.kubemod.io}\n";
+    both.extend(objects("crd.yaml", crd));
+    let report = report(&both);
+    let commands: Vec<&String> = report.steps.iter().flat_map(|step| &step.commands).collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let lower = command.to_lowercase();
+        for forbidden in [
+            "crd",
+            "customresourcedefinition",
+            "delete -f",
+            "delete namespace",
+            "delete ns",
+            "--all",
+            "helm uninstall",
+            "modrules",
+        ] {
+            assert!(!lower.contains(forbidden), "{command}");
+        }
+        let configuration = lower.contains("webhookconfiguration");
+        let deletes = lower.contains(" delete ");
+        assert!(
+            !(configuration && deletes) || lower.contains("our-own-for-deletions"),
+            "{command}"
+        );
+        assert!(!lower.contains("somebody-elses"), "{command}");
+    }
+    let titles: Vec<&str> = report.steps.iter().map(|step| step.title.as_str()).collect();
+    assert_eq!(titles.len(), 11, "{titles:?}");
+}
+
+#[test]
+fn nothing_is_installed() {
+    let report = report(&objects("x", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"));
+    assert_eq!(report.originals.len() + report.unchanged.len() + report.steps.len(), 0);
+    assert!(!report.needs_attention());
+}
+
+#[test]
+fn names_do_not_reach_the_shell() {
+    let text = "apiVersion: apps/v1\nkind: Deployment\n\
+                metadata: {name: \"a'; rm -rf ~; '\", namespace: \"$(reboot)\"}\n\
+                spec: {template: {spec: {containers: [{image: openpolicyagent/gatekeeper}]}}}\n";
+    let report = report(&objects("x", text));
+    assert_eq!(
+        commands(&report, "Stop"),
+        [r"kubectl -n '$(reboot)' scale deployment 'a'\''; rm -rf ~; '\''' --replicas=0"]
+    );
+}
+
+#[test]
+fn what_else_is_looked_for() {
+    let parts = parts(&fixture("kubemod.yaml"));
+    assert!(parts.iter().any(|part| {
+        (part.plural, part.namespace.as_str(), part.name)
+            == ("cronjobs", "kubemod-system", "kubemod-crt-cron-job")
+    }));
+    assert!(parts.iter().all(|part| part.plural != "secrets"));
+}
+
+fn rule(spec: &str) -> String {
+    format!(
+        "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+         metadata: {{name: r, namespace: kubemod-system}}\n\
+         spec: {{match: [{{select: $.kind, matchValue: Pod}}], {spec}}}\n"
+    )
+}
+
+fn patch(operation: &str) -> String {
+    rule(&format!("type: Patch, patch: [{operation}]"))
+}
+
+fn mutator(kind: &str, spec: &str) -> String {
+    let apply = "applyTo: [{groups: [''], versions: [v1], kinds: [Pod]}]";
+    let apply = if kind == "AssignMetadata" { "match: {}" } else { apply };
+    format!(
+        "apiVersion: mutations.gatekeeper.sh/v1\nkind: {kind}\nmetadata: {{name: m}}\n\
+         spec: {{{apply}, {spec}}}\n"
+    )
+}
+
+/// One case for each decision that an object can show, and its neighbour that does not show it.
+#[test]
+fn decisions() {
+    let template = |code: &str| {
+        format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\n\
+             metadata: {{name: t}}\nspec:\n  crd: {{spec: {{names: {{kind: T}}}}}}\n  targets:\n  \
+             - target: admission.k8s.gatekeeper.sh\n    {code}"
+        )
+    };
+    let rego = |body: &str| {
+        template(&format!(
+            "rego: |\n      package t\n      violation[{{\"msg\": m}}] {{ {body} }}\n"
+        ))
+    };
+    let cel =
+        "code: [{engine: K8sNativeValidation, source: {validations: [{expression: 'true'}]}}]";
+    let both = template(&format!(
+        "operations: [DELETE]\n    rego: |\n      package t\n      violation[{{\"msg\": \"m\"}}] {{ \
+         true }}\n    {cel}\n"
+    ));
+    let constraint = |spec: &str| {
+        format!(
+            "{}---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: T\nmetadata: {{name: c}}\n\
+             spec: {{{spec}}}\n",
+            rego("m := \"m\"")
+        )
+    };
+    let expansion = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: expansion.gatekeeper.sh/v1alpha1\nkind: ExpansionTemplate\n\
+             metadata: {{name: {name}}}\nspec: {{templateSource: spec.template, generatedGVK: \
+             {{version: v1, kind: Pod}}, {spec}}}\n"
+        )
+    };
+    let apply = "applyTo: [{groups: [apps], versions: [v1], kinds: [Deployment]}]";
+    let scoped = "enforcementAction: scoped, scopedEnforcementActions: [{action: warn, \
+                  enforcementPoints: [{name: audit.gatekeeper.sh}]}";
+    let provider = |spec: &str| {
+        format!(
+            "apiVersion: externaldata.gatekeeper.sh/v1beta1\nkind: Provider\n\
+             metadata: {{name: p}}\nspec: {{url: 'https://a', caBundle: {CA}{spec}}}\n"
+        )
+    };
+    let external = |more: &str| {
+        format!("location: spec.a, parameters: {{assign: {{externalData: {{provider: p{more}}}}}}}")
+    };
+    let rules = |path: &str| {
+        let second = patch("{op: add, path: /spec/a, value: '1'}").replace("name: r,", "name: s,");
+        format!("{}---\n{second}", patch(&format!("{{op: add, path: {path}, value: '1'}}")))
+    };
+    let captured = "select: '$.spec.containers[?(@.name)]'";
+    let mut seen = BTreeSet::new();
+    let mut expect = |text: &str, expected: &[&str]| {
+        let report = report(&objects("case.yaml", text));
+        let found: Vec<&str> = report.differs.iter().map(|it| it.decision).collect();
+        assert_eq!(found, expected, "{text}\nrefused: {:?}", report.refused);
+        seen.extend(report.differs.iter().map(|it| it.decision));
+    };
+    expect(&patch(&format!("{{op: remove, {captured}, path: '/spec/containers/#0'}}")), &["Q-02"]);
+    expect(&patch("{op: remove, path: /spec/containers/0}"), &[]);
+    expect(&rule("type: Reject, targetNamespaceRegex: kubemod"), &["Q-19"]);
+    expect(&rule("type: Reject, targetNamespaceRegex: ^shop$"), &[]);
+    expect(&patch(&format!("{{op: add, {captured}, path: '/m/#0/%d', value: '1'}}")), &["Q-27"]);
+    expect(&patch("{op: add, path: '/m/a\"b', value: '1'}"), &["Q-28"]);
+    expect(&patch("{op: add, path: '/m/a~1b/c', value: '1'}"), &["Q-29"]);
+    expect(&patch("{op: add, path: '/m/a~1b', value: '1'}"), &[]);
+    expect(&patch("{op: remove, path: /metadata/annotations}"), &["Q-33"]);
+    expect(&patch("{op: add, path: /syntheticRefs/a, value: '1'}"), &["Q-35"]);
+    expect(&patch("{op: add, path: /spec/2000, value: '1'}"), &["Q-77"]);
+    expect(&patch("{op: add, path: /spec/80, value: '1'}"), &[]);
+    expect(
+        &patch("{op: add, path: /spec/a, value: '{{ set .Target.metadata \"a\" 1 | toJson }}'}"),
+        &["Q-45"],
+    );
+    expect(&patch("{op: add, path: /spec/a, value: '{{ dict \"set\" 1 | toJson }}'}"), &[]);
+    expect(&rules("/spec/a"), &["5.3", "5.3"]);
+    expect(&rules("/spec/b"), &[]);
+    expect(&rules("/spec/a").replacen("matchValue: Pod", "matchValue: Job", 1), &[]);
+    expect(
+        &rule(
+            "type: Patch, admissionOperations: [DELETE], patch: [{op: add, path: /a, value: '1'}]",
+        ),
+        &["Q-34"],
+    );
+
+    expect(&rego("m := \"http.send is a text\""), &["REGO-8"]);
+    expect(&rego("m := \"https://send\""), &[]);
+    expect(&both, &["GK-Q-12"]);
+    expect(&both.replace("DELETE", "CREATE"), &[]);
+    expect(&constraint("enforcementAction: ''"), &["GK-Q-20"]);
+    expect(&constraint("enforcementAction: deny"), &[]);
+    expect(
+        &constraint(&format!("{scoped}, {{action: deny, enforcementPoints: [{{name: '*'}}]}}]")),
+        &["GK-Q-36"],
+    );
+    expect(&constraint(&format!("{scoped}]")), &[]);
+
+    let value = "location: spec.a, parameters: {assign: {value: 1}}";
+    expect(&mutator("Assign", value), &[]);
+    expect(
+        &mutator(
+            "Assign",
+            "location: spec.a, parameters: {assign: {value: 1}, assignIf: {in: [2]}}",
+        ),
+        &["restored-assignIf"],
+    );
+    let applied = mutator("Assign", value).replace(
+        "{name: m}",
+        "{name: m, annotations: {kubectl.kubernetes.io/last-applied-configuration: \
+         '{\"spec\":{\"parameters\":{\"assignIf\":{}}}}'}}",
+    );
+    expect(&applied, &["restored-assignIf"]);
+    expect(&mutator("Assign", &format!("{value}, source: Generated")), &["source-aliases"]);
+    expect(
+        &mutator("Assign", &format!("{value}, match: {{origin: Generated}}")),
+        &["source-aliases"],
+    );
+    expect(
+        &mutator("Assign", "location: spec.a, parameters: {assign: {value: 9007199254740993}}"),
+        &["fix-numbers"],
+    );
+    let set = "location: spec.a, parameters: ";
+    expect(
+        &mutator("ModifySet", &format!("{set}{{operation: merge, values: {{fromList: [a]}}}}")),
+        &[],
+    );
+    expect(
+        &mutator("ModifySet", &format!("{set}{{values: {{fromList: [a]}}}}")),
+        &["fix-default-merge"],
+    );
+    expect(
+        &mutator("ModifySet", &format!("{set}{{operation: prune, values: {{fromList: [a]}}}}")),
+        &["fix-prune-creates"],
+    );
+    expect(&mutator("ModifySet", &format!("{set}{{operation: merge}}")), &["fix-empty-values"]);
+    expect(&mutator("Assign", &external("")), &["fix-default-fail"]);
+    expect(
+        &mutator("Assign", &external(", failurePolicy: Fail, dataSource: Username")),
+        &["fix-username-key"],
+    );
+    expect(&mutator("Assign", &external(", failurePolicy: Fail")), &[]);
+    expect(
+        &format!("{}---\n{}", expansion("a", apply), expansion("b", apply)),
+        &["fix-expansion-order", "fix-expansion-order"],
+    );
+    expect(
+        &expansion(
+            "a",
+            "applyTo: [{groups: [apps], versions: [v1], kinds: [Deployment, Deployment]}]",
+        ),
+        &["fix-duplicate-edges"],
+    );
+    expect(
+        &format!(
+            "{}---\n{}",
+            constraint(&format!("{scoped}]")),
+            expansion("a", &format!("{apply}, enforcementAction: warn"))
+        ),
+        &["fix-override-scoped"],
+    );
+    expect(&provider(", timeout: 0"), &["fix-timeout-zero"]);
+    expect(&provider(", timeout: 3"), &[]);
+    expect(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\n\
+         metadata: {name: kubemod-mutating-webhook-configuration}\n\
+         webhooks: [{name: podbinding.kubemod.io, failurePolicy: Fail}]\n",
+        &["Q-37"],
+    );
+    expect(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n\
+         metadata: {name: gatekeeper-validating-webhook-configuration}\n\
+         webhooks: [{name: validation.gatekeeper.sh, rules: [{operations: ['*']}]}]\n",
+        &["GK-Q-22"],
+    );
+
+    // Flags name decisions, too.
+    seen.extend(["Q-41", "GK-Q-34"]);
+    let document = crate_folder().join("../../docs/compatibility.md");
+    let document = fs::read_to_string(document).expect("the document");
+    for decision in &seen {
+        let row = format!("| {decision} |");
+        assert!(document.lines().any(|line| line.starts_with(&row)), "{decision} has no row");
+    }
+    let sources = ["kubemod", "gatekeeper", "webhooks"].map(|name| {
+        let path = crate_folder().join(format!("src/detect/{name}.rs"));
+        fs::read_to_string(path).expect(name)
+    });
+    for part in sources.iter().flat_map(|source| source.split('"')) {
+        let is_decision =
+            |text: &str| document.lines().any(|line| line.starts_with(&format!("| {text} |")));
+        assert!(!is_decision(part) || seen.contains(part), "{part} has no case");
+    }
+}
+
+/// A certificate authority made for this test; nobody has its key.
+const CA: &str = include_str!("fixtures/ca.txt");
