@@ -34,6 +34,10 @@ use modgate_value::{
     Str, Value,
     diag::{Diagnostic, Severity, Source},
 };
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 
 use crate::{
     files::{FileWatch, Fingerprint},
@@ -347,13 +351,14 @@ fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
 #[derive(Debug, Default)]
 pub struct Current {
     world: ArcSwapOption<World>,
+    changed: Notify,
     providers: Option<Arc<Providers>>,
 }
 
 impl Current {
     /// No world yet; external data comes from `providers`, which follow it.
     pub fn with_providers(providers: Arc<Providers>) -> Self {
-        Self { world: ArcSwapOption::empty(), providers: Some(providers) }
+        Self { providers: Some(providers), ..Self::default() }
     }
 
     /// The newest world.
@@ -373,6 +378,26 @@ impl Current {
             providers.replace(world.snapshot.providers().values());
         }
         self.world.store(Some(world));
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the newest world is like this; `None` if none is by then.
+    pub(crate) async fn wait_for(
+        &self,
+        deadline: Instant,
+        is_so: impl Fn(&World) -> bool,
+    ) -> Option<Arc<World>> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            let found = self.load().filter(|world| is_so(world));
+            if found.is_some() {
+                return found;
+            }
+            timeout_at(deadline, changed).await.ok()?;
+        }
     }
 }
 

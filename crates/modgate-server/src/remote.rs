@@ -284,6 +284,17 @@ impl Remote {
         found(self.json(Method::GET, &resource.path(namespace, name), None))
     }
 
+    /// Creates an object, and returns it as it is stored.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it, or has one of its name.
+    pub fn create(&self, resource: &Resource, object: &Value) -> Result<Value, RemoteError> {
+        let namespace = object.path(&["metadata", "namespace"]).and_then(Value::as_str);
+        let path = resource.path(namespace.unwrap_or_default(), "");
+        self.json(Method::POST, &path, Some(object))
+    }
+
     /// Creates an object, or replaces the one of its name, whatever it was.
     ///
     /// # Errors
@@ -295,7 +306,7 @@ impl Remote {
         let existing = self.get(resource, namespace, name)?;
         let version = existing.as_ref().and_then(|it| it.path(&["metadata", "resourceVersion"]));
         match version {
-            None => self.json(Method::POST, &resource.path(namespace, ""), Some(object))?,
+            None => self.create(resource, object)?,
             Some(version) => {
                 let object = with_version(object, version.clone());
                 self.json(Method::PUT, &resource.path(namespace, name), Some(&object))?

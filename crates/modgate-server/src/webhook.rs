@@ -7,6 +7,7 @@ mod gatekeeper;
 mod health;
 mod modrule;
 mod record;
+mod templates;
 mod violation;
 
 pub use evaluators::Evaluators;

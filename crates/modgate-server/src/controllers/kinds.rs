@@ -35,6 +35,11 @@ pub(crate) fn definitions() -> ApiResource {
     resource("apiextensions.k8s.io", "v1", kind, plural)
 }
 
+/// Templates, which every installation serves as `v1`.
+pub(crate) fn templates() -> ApiResource {
+    resource(templates::GROUP, "v1", templates::KIND, "constrainttemplates")
+}
+
 fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     let api_version =
         if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };

@@ -3,7 +3,7 @@
 use std::{sync::mpsc, time::Duration};
 
 use kube::{Api, Client, api::ApiResource};
-use modgate_engine::HostError;
+use modgate_engine::{HostError, api::templates};
 use modgate_value::Value;
 use tokio::{runtime::Handle, task::block_in_place};
 
@@ -29,7 +29,7 @@ impl Live {
         Self { client, runtime }
     }
 
-    fn ask(&self, resource: ApiResource, name: &str) -> Result<Value, HostError> {
+    fn ask(&self, resource: ApiResource, name: &str) -> Result<Option<Value>, HostError> {
         let api: Api<Stored> = Api::all_with(self.client.clone(), &resource);
         let (reply, answer) = mpsc::sync_channel(1);
         let asked = name.to_owned();
@@ -45,24 +45,26 @@ impl Live {
         let stored = answer
             .recv_timeout(PATIENCE + GRACE)
             .unwrap_or_else(|_| Err("no answer in time".to_owned()))
-            .map_err(|error| HostError(format!("cannot get {plural} \"{name}\": {error}")))?
-            .ok_or_else(|| HostError(format!("{plural} \"{name}\" not found")))?;
+            .map_err(|error| HostError(format!("cannot get {plural} \"{name}\": {error}")))?;
         stored
-            .of_kind(&resource)
-            .object
+            .map(|stored| stored.of_kind(&resource).object)
+            .transpose()
             .map_err(|error| HostError(format!("{kind} {name} cannot be read: {error}")))
     }
 }
 
 impl Lookup for Live {
-    fn get(&self, kind: &str, name: &str) -> Result<Value, HostError> {
+    fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError> {
         let resource = match kind {
             "Namespace" => kinds::namespaces(),
-            _ => kinds::nodes(),
+            "Node" => kinds::nodes(),
+            "CustomResourceDefinition" => kinds::definitions(),
+            templates::KIND => kinds::templates(),
+            _ => return Ok(None),
         };
         // Also `namespaces/a/../b` would be a path.
         if name.is_empty() || name.contains(['/', '?', '#', '%']) || name.starts_with('.') {
-            return Err(HostError(format!("{} \"{name}\" not found", resource.plural)));
+            return Ok(None);
         }
         if may_block() {
             block_in_place(|| self.ask(resource, name))

@@ -33,8 +33,9 @@ pub struct Objects {
 
 /// The way to objects that a watch has not told of yet, or that do not exist.
 pub(crate) trait Lookup: fmt::Debug + Send + Sync {
-    /// An object of kind `Namespace` or `Node`, as the cluster has it now.
-    fn get(&self, kind: &str, name: &str) -> Result<Value, HostError>;
+    /// An object of kind `Namespace`, `Node`, `ConstraintTemplate` or `CustomResourceDefinition`, as
+    /// the cluster has it now, if it does.
+    fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError>;
 }
 
 impl Objects {
@@ -53,6 +54,11 @@ impl Objects {
         };
         Arc::make_mut(kept).insert(text(&["metadata", "name"]).into(), object.clone());
         true
+    }
+
+    /// Where to ask for what is not among them; `None` where files stand in for a cluster.
+    pub(crate) fn cluster(&self) -> Option<&Arc<dyn Lookup>> {
+        self.cluster.as_ref()
     }
 
     /// Drops the objects of a kind whose names are not to be kept; returns whether there were any.
@@ -86,7 +92,9 @@ impl Host for Objects {
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
         match (self.namespaces.get(name), &self.cluster) {
             (Some(namespace), _) => Ok(namespace.clone()),
-            (None, Some(cluster)) => cluster.get("Namespace", name),
+            (None, Some(cluster)) => {
+                cluster.get("Namespace", name)?.ok_or_else(|| not_found("namespaces", name))
+            }
             (None, None) => Ok(minimal_namespace(name)),
         }
     }
@@ -94,10 +102,16 @@ impl Host for Objects {
     fn node(&self, name: &str) -> Result<Value, HostError> {
         match (self.nodes.get(name), &self.cluster) {
             (Some(node), _) => Ok(node.clone()),
-            (None, Some(cluster)) => cluster.get("Node", name),
-            (None, None) => Err(HostError(format!("nodes \"{name}\" not found"))),
+            (None, Some(cluster)) => {
+                cluster.get("Node", name)?.ok_or_else(|| not_found("nodes", name))
+            }
+            (None, None) => Err(not_found("nodes", name)),
         }
     }
+}
+
+fn not_found(plural: &str, name: &str) -> HostError {
+    HostError(format!("{plural} \"{name}\" not found"))
 }
 
 fn minimal_namespace(name: &str) -> Value {

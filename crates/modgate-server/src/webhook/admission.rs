@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
     Decision, Host, Review,
     api::admission::{AdmissionResponse, AdmissionReview, ReviewVersion},
-    gatekeeper::{MutationStatus, Outcome},
+    gatekeeper::{MutationStatus, Outcome, lacks_template},
     jsonpatch,
 };
 use modgate_value::{Str, Value};
@@ -15,6 +15,7 @@ use modgate_value::{Str, Value};
 use super::{
     App, Failure, RequestLimits, Webhook, content_type, gatekeeper, is_json, modrule, record,
     respond,
+    templates::{self, Template},
 };
 use crate::{policies::World, providers::WithProviders};
 
@@ -123,18 +124,31 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         }
     };
     let mut head = Head::default();
-    let outcome = app
-        .evaluators
-        .run(patience, |turn| {
-            let started = Instant::now();
-            let providers = app.current.providers();
-            let asking = providers.map(|all| all.asking(deadline).pausing(turn));
-            let host = WithProviders::new(&world.objects, asking).until(deadline.into_std());
-            let answer = evaluate(app, webhook, &world, &host, &body, &mut head);
-            app.metrics.evaluated(webhook, started.elapsed());
-            answer
-        })
-        .await;
+    let mut world = world;
+    let mut template = Template::Unasked;
+    let outcome = loop {
+        let outcome = app
+            .evaluators
+            .run(patience, |turn| {
+                let started = Instant::now();
+                let providers = app.current.providers();
+                let asking = providers.map(|all| all.asking(deadline).pausing(turn));
+                let host = WithProviders::new(&world.objects, asking).until(deadline.into_std());
+                let answer = evaluate(app, webhook, &world, &host, &body, &mut head, template);
+                app.metrics.evaluated(webhook, started.elapsed());
+                answer
+            })
+            .await;
+        match outcome {
+            Ok(Evaluated::Answer(answer)) => break Ok(answer),
+            // Once at most, as it is asked then.
+            Ok(Evaluated::Awaits(kind)) => {
+                template = templates::wait(app, &world, &kind, deadline).await;
+                world = app.current.load().unwrap_or(world);
+            }
+            Err(error) => break Err(error),
+        }
+    };
     outcome.unwrap_or_else(|error| {
         // Without its uid the API server does not take an answer for one.
         if head.uid.is_empty()
@@ -174,6 +188,13 @@ fn patience(request: &Request, limits: &RequestLimits) -> Duration {
     seconds.unwrap_or(limits.time).min(limits.time)
 }
 
+/// What became of an evaluation.
+enum Evaluated {
+    Answer(Answer),
+    /// It has to wait until the template of constraints of this kind was asked for.
+    Awaits(Str),
+}
+
 fn evaluate(
     app: &App,
     webhook: Webhook,
@@ -181,40 +202,62 @@ fn evaluate(
     host: &dyn Host,
     body: &[u8],
     head: &mut Head,
-) -> Answer {
-    let bad_request = |head: &Head, message: String| {
-        Answer::malformed(head.clone(), StatusCode::BAD_REQUEST, message)
-    };
-    let document = match Value::from_json(body) {
-        Ok(document) => document,
-        Err(error) => return bad_request(head, format!("request body is not JSON: {error}")),
-    };
-    *head = Head::of(&document);
-    let review = match AdmissionReview::from_value(&document) {
+    template: Template,
+) -> Evaluated {
+    let review = match decode(body, head) {
         Ok(review) => review,
-        Err(error) => return bad_request(head, error.to_string()),
+        Err(message) => {
+            let answer = Answer::malformed(head.clone(), StatusCode::BAD_REQUEST, message);
+            return Evaluated::Answer(answer);
+        }
     };
-    let review = Review::new(review.request);
+    if webhook == Webhook::Admit
+        && template == Template::Unasked
+        && world.objects.cluster().is_some()
+        && let Some(kind) = lacks_template(&review, &world.snapshot)
+    {
+        return Evaluated::Awaits(kind);
+    }
+    Evaluated::Answer(judge(app, webhook, world, host, &review, head, template))
+}
+
+fn decode(body: &[u8], head: &mut Head) -> Result<Review, String> {
+    let document =
+        Value::from_json(body).map_err(|error| format!("request body is not JSON: {error}"))?;
+    *head = Head::of(&document);
+    let review = AdmissionReview::from_value(&document).map_err(|error| error.to_string())?;
+    Ok(Review::new(review.request))
+}
+
+fn judge(
+    app: &App,
+    webhook: Webhook,
+    world: &World,
+    host: &dyn Host,
+    review: &Review,
+    head: &Head,
+    template: Template,
+) -> Answer {
     let response = match webhook {
-        Webhook::DefaultModRule => modrule::default(&review),
-        Webhook::ValidateModRule => modrule::validate(&review, world),
+        Webhook::DefaultModRule => modrule::default(review),
+        Webhook::ValidateModRule => modrule::validate(review, world),
         Webhook::Mutate if app.gatekeeper.unified_mutate => {
-            let decision = gatekeeper::mutate_with_both(app, &review, world, host);
-            decided(app, webhook, &review, decision)
+            let decision = gatekeeper::mutate_with_both(app, review, world, host);
+            decided(app, webhook, review, decision)
         }
         Webhook::Dragnet | Webhook::Mutate => {
-            decided(app, webhook, &review, world.snapshot.mutate(&review, &world.objects))
+            decided(app, webhook, review, world.snapshot.mutate(review, &world.objects))
         }
         Webhook::Validate => {
-            decided(app, webhook, &review, world.snapshot.validate(&review, &world.objects))
+            decided(app, webhook, review, world.snapshot.validate(review, &world.objects))
         }
-        Webhook::PodBinding => decided(app, webhook, &review, modrule::bind_pod(&review)),
-        Webhook::Admit => match gatekeeper::admit(app, &review, world, host) {
+        Webhook::PodBinding => decided(app, webhook, review, modrule::bind_pod(review)),
+        Webhook::Admit => match gatekeeper::admit(app, review, world, host, template) {
             Ok(response) => response,
             Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
         },
-        Webhook::AdmitLabel => gatekeeper::label(app, &review),
-        Webhook::ApplyMutators => match gatekeeper::mutate(app, &review, world, host) {
+        Webhook::AdmitLabel => gatekeeper::label(app, review),
+        Webhook::ApplyMutators => match gatekeeper::mutate(app, review, world, host) {
             Ok(response) => response,
             Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
         },

@@ -1,6 +1,6 @@
 //! Gatekeeper's webhooks: `/v1/admit`, `/v1/admitlabel` and `/v1/mutate`.
 
-use std::{cell::RefCell, time::Instant};
+use std::{borrow::Cow, cell::RefCell, time::Instant};
 
 use modgate_engine::{
     Decision, Host, Review,
@@ -11,7 +11,7 @@ use modgate_engine::{
     pipeline::{self, Piped},
 };
 
-use super::{App, evaluators::EvaluationError, violation};
+use super::{App, evaluators::EvaluationError, templates::Template, violation};
 use crate::policies::World;
 
 /// What the webhooks are told by the operator.
@@ -53,13 +53,18 @@ pub(super) fn admit(
     review: &Review,
     world: &World,
     host: &dyn Host,
+    template: Template,
 ) -> Result<AdmissionResponse, String> {
     let started = Instant::now();
     let config = &app.gatekeeper;
+    let mut installation = Cow::Borrowed(&config.installation);
+    if template == Template::Follows {
+        installation.to_mut().templates_may_follow = true;
+    }
     let Answer { verdict, findings, outcome } = ARENA.with_borrow_mut(|arena| {
         let answer = gatekeeper::admit(
             review,
-            &config.installation,
+            &installation,
             &world.snapshot,
             &world.inventory,
             host,
