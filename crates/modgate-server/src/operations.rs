@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
+use modgate_engine::api::{constraints, modrule, mutations, templates};
+
 /// A part of the work (spec `gatekeeper-validation`, OP-1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
@@ -81,6 +83,26 @@ impl Operations {
         self.0.contains(&operation)
     }
 
+    /// Whether policies of an API group are needed for any of them (OP-2; `gatekeeper-mutation…`,
+    /// 4.5). Configs, Providers and ExpansionTemplates always are.
+    pub fn load(&self, group: &str) -> bool {
+        use Operation::{
+            Audit, Generate, MutationController, MutationStatus, MutationWebhook, Status, Webhook,
+        };
+        let any = |of: &[Operation]| of.iter().any(|operation| self.has(*operation));
+        match group {
+            modrule::GROUP => any(&[Audit, MutationWebhook, Status, Webhook]),
+            templates::GROUP | constraints::GROUP => any(&[Audit, Generate, Status, Webhook]),
+            mutations::GROUP => any(&[MutationController, MutationStatus, MutationWebhook]),
+            _ => true,
+        }
+    }
+
+    /// Whether any of them answers admission requests.
+    pub fn serve(&self) -> bool {
+        self.has(Operation::Webhook) || self.has(Operation::MutationWebhook)
+    }
+
     /// In the order of their names, as statuses list them.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|operation| operation.name())
@@ -118,6 +140,24 @@ mod tests {
             "operation x is not a valid operation: audit, generate, mutation-controller, \
              mutation-status, mutation-webhook, status, webhook"
         );
+    }
+
+    #[test]
+    fn what_is_loaded_for_what() {
+        use Operation::{Audit, MutationController, MutationStatus, MutationWebhook, Webhook};
+        for (operations, expected) in [
+            (&[][..], [true, true, true]),
+            (&[Webhook], [true, true, false]),
+            (&[Audit], [true, true, false]),
+            (&[MutationWebhook], [true, false, true]),
+            (&[MutationStatus], [false, false, true]),
+            (&[Webhook, MutationController], [true, true, true]),
+        ] {
+            let operations = Operations::from_iter(operations.iter().copied());
+            let groups = [modrule::GROUP, templates::GROUP, mutations::GROUP];
+            assert_eq!(groups.map(|group| operations.load(group)), expected, "{operations:?}");
+            assert!(operations.load("expansion.gatekeeper.sh"), "in any case");
+        }
     }
 
     #[test]
