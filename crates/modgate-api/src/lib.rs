@@ -19,4 +19,5 @@ pub mod meta;
 pub mod modrule;
 pub mod mutations;
 pub mod schema;
+pub mod syncset;
 pub mod templates;

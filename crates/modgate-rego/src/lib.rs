@@ -53,6 +53,7 @@ pub mod ir;
 pub mod builtins;
 pub mod eval;
 pub mod number;
+pub mod reads;
 mod specialize;
 pub mod value;
 

@@ -88,6 +88,19 @@ impl Inventory {
         Ok(remove(&mut self.root, &path(object)?))
     }
 
+    /// Removes an object; `namespace` is empty for a cluster-scoped one. Says whether it was there.
+    pub fn remove_object(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> bool {
+        let mut path = path_of(namespace, api_version, kind);
+        path.push(name.into());
+        remove(&mut self.root, &path)
+    }
+
     /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.root.is_empty()
