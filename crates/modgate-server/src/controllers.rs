@@ -11,32 +11,38 @@
 //!   process is not ready, however long it takes.
 //! - A policy that does not load is reported and stops nothing.
 //! - A watch that fails is tried again for ever, with what was last seen in force meanwhile.
+//! - The inventory of a kind is never emptied to be filled again: what is there stays until all of
+//!   what replaces it has been seen.
 //!
 //! # Limits
 //!
 //! Nothing is written to the cluster but the CRDs of constraints. Synced inventory, status and
 //! events are not there yet.
 
+mod announce;
+mod certificates;
 mod context;
 mod definitions;
 pub(crate) mod events;
+mod facts;
 mod ingest;
 mod kinds;
+mod known;
+mod lease;
 mod live;
 mod object;
 mod reports;
 mod state;
+mod status;
+mod storage;
+mod sync;
+mod vap;
 mod watches;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::{
     Client, Config,
-    api::ApiResource,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use modgate_engine::EngineConfig;
@@ -45,24 +51,34 @@ use tokio::{
     runtime::Handle,
     sync::{mpsc, watch},
     task::JoinSet,
+    time::{Instant, timeout_at},
 };
 
-pub(crate) use self::context::Identity;
+pub use self::{
+    certificates::{ClusterCertificates, RotationTimes},
+    lease::LeaseTimes,
+};
+pub use self::vap::VapConfig;
 use self::{
     context::Context,
     definitions::Definitions,
-    ingest::Ingest,
+    ingest::{Ingest, Pending},
     kinds::{Definition, Kind},
+    known::KnownKinds,
+    lease::{Elector, Leadership},
     live::Live,
-    object::{Key, Stored},
+    object::Item,
     reports::Reports,
     state::State,
-    watches::{Event, Seen, Watches},
+    watches::{Event, Seen, Target, Trim, Watches},
 };
+pub(crate) use self::{certificates::Rotation, context::Identity, vap::Settings as VapSettings};
 use crate::{
     operations::{Operation, Operations},
     policies::{self, Current, Objects},
     telemetry::metrics::Metrics,
+    tls::Certificates,
+    webhook::App,
 };
 
 /// Logger of everything between us and the API server.
@@ -141,49 +157,19 @@ pub(crate) struct Controllers {
     state: watch::Sender<Option<Arc<State>>>,
     operations: Operations,
     identity: Identity,
+    leadership: Leadership,
     current: Arc<Current>,
     metrics: Arc<Metrics>,
     report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
-}
-
-/// Which CRDs and objects have been seen.
-#[derive(Debug, Default)]
-struct KnownKinds {
-    definitions: BTreeMap<String, Definition>,
-    /// Kinds whose objects were all seen at least once.
-    listed: BTreeSet<Kind>,
-    /// Whether everything that was there at start has been taken in.
-    complete: bool,
-}
-
-impl KnownKinds {
-    /// Whether everything there is has been listed.
-    fn is_complete(&mut self) -> bool {
-        self.complete = self.complete || {
-            let core = [kinds::definitions(), kinds::namespaces(), kinds::nodes()];
-            let is_listed = |resource| self.listed.contains(&Kind::of(resource));
-            core.iter().all(is_listed)
-                && self.definitions.values().all(|definition| match definition {
-                    Definition::Foreign | Definition::Refused => true,
-                    Definition::Pending => false,
-                    Definition::Served(resource) => is_listed(resource),
-                })
-        };
-        self.complete
-    }
-
-    /// Kinds of policies that the API server serves.
-    fn served(&self) -> BTreeMap<Kind, ApiResource> {
-        let served = self.definitions.values().filter_map(|definition| match definition {
-            Definition::Served(resource) => Some((Kind::of(resource), resource.clone())),
-            Definition::Foreign | Definition::Pending | Definition::Refused => None,
-        });
-        served.collect()
-    }
+    vap: VapSettings,
 }
 
 /// Events taken in together.
 const BATCH: usize = 256;
+
+/// How long the inventory stays as it is at least: a cluster in which a thousand objects change each
+/// second is given twenty worlds a second.
+const LULL: Duration = Duration::from_millis(50);
 
 impl Controllers {
     /// Nothing is watched yet.
@@ -192,6 +178,7 @@ impl Controllers {
         engine: EngineConfig,
         identity: Identity,
         operations: Operations,
+        vap: VapSettings,
         current: Arc<Current>,
         metrics: Arc<Metrics>,
         report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
@@ -208,26 +195,69 @@ impl Controllers {
             state: watch::channel(None).0,
             operations,
             identity,
+            leadership: Leadership::new(),
             client,
             current,
             metrics,
             report,
+            vap,
         }
+    }
+
+    /// Takes part in the election of the one process that writes for all.
+    pub(crate) fn elector(&self, times: LeaseTimes) -> Elector {
+        Elector::new(self.client.clone(), &self.identity, times, self.leadership.clone())
+    }
+
+    /// Keeps the certificate of the webhooks.
+    pub(crate) fn rotation(
+        &self,
+        config: &ClusterCertificates,
+        certificates: Arc<Certificates>,
+        app: Arc<App>,
+    ) -> Rotation {
+        Rotation::new(
+            self.client.clone(),
+            &self.identity,
+            &self.operations,
+            config,
+            self.leadership.clone(),
+            certificates,
+            app,
+        )
     }
 
     /// Follows the cluster until dropped.
     pub(crate) async fn run(mut self) {
         let controllers = self.start_controllers();
-        for resource in [kinds::definitions(), kinds::namespaces(), kinds::nodes()] {
+        for resource in [kinds::definitions(), kinds::namespaces()] {
             self.watches.start(&resource);
         }
         let mut events = Vec::new();
-        while self.events.recv_many(&mut events, BATCH).await > 0 {
+        let mut earliest = Instant::now();
+        let mut due = None;
+        loop {
+            let received = self.events.recv_many(&mut events, BATCH);
+            let received = match due {
+                Some(due) => timeout_at(due, received).await.ok(),
+                None => Some(received.await),
+            };
+            if received == Some(0) {
+                break;
+            }
             let findings: Vec<_> = events.drain(..).flat_map(|event| self.take(event)).collect();
             findings.iter().for_each(|finding| (self.report)(finding));
-            if !self.known.is_complete() {
+            self.watch_what_is_wanted();
+            if !self.known.is_complete(self.ingest.sync()) {
                 continue;
             }
+            due = None;
+            let now = Instant::now();
+            if self.ingest.pending() == Pending::Inventory && now < earliest {
+                due = Some(earliest);
+                continue;
+            }
+            earliest = now + LULL;
             let Some(next) = self.next_world().await else { break };
             self = next;
         }
@@ -236,44 +266,49 @@ impl Controllers {
 
     /// Everything that writes to the cluster; dropping the set stops it.
     fn start_controllers(&self) -> JoinSet<()> {
-        // Alone until a Lease says otherwise.
-        let (_, leader) = watch::channel(true);
         let context = Context {
             client: self.client.clone(),
             identity: self.identity.clone(),
             operations: self.operations.clone(),
-            leader,
+            leader: self.leadership.subscribe(),
+            leadership: self.leadership.clone(),
             state: self.state.subscribe(),
             reports: Reports::default(),
         };
         let mut controllers = JoinSet::new();
+        controllers.spawn(announce::run(context.clone()));
+        controllers.spawn(status::run(context.clone()));
+        if context.operations.has(Operation::Status) {
+            controllers.spawn(storage::migrate(context.clone()));
+        }
         if context.operations.has(Operation::Generate) {
+            let metrics = self.metrics.admission_policies().clone();
+            controllers.spawn(vap::run(context.clone(), self.vap.clone(), metrics));
             controllers.spawn(definitions::write(context, self.wanted.subscribe()));
         }
         controllers
     }
 
     fn take(&mut self, event: Event) -> Vec<Diagnostic> {
-        if !self.watches.is_current(&event) {
+        if !self.watches.admits(&event) {
             return Vec::new();
         }
-        let Event { kind, seen, .. } = event;
-        let is_first = matches!(seen, Seen::All(_)) && self.known.listed.insert(kind.clone());
+        let Event { target, seen, .. } = event;
+        let is_first = matches!(seen, Seen::All(_)) && self.known.listed.insert(target.clone());
         if is_first {
-            let Kind { group, kind } = &kind;
-            tracing::debug!(target: LOGGER, %group, %kind, "all objects seen");
+            tracing::debug!(target: LOGGER, kind = ?target, "all objects seen");
         }
-        if kind == Kind::of(&kinds::definitions()) {
+        if target == Target::Kind(Kind::of(&kinds::definitions())) {
             self.take_definitions(seen);
             return Vec::new();
         }
-        self.ingest.take(&kind, seen)
+        self.ingest.take(&target, seen)
     }
 
     fn take_definitions(&mut self, seen: Seen) {
         match seen {
             Seen::All(all) => {
-                let present: BTreeSet<Str> = all.iter().map(|stored| stored.key().name).collect();
+                let present: BTreeSet<Str> = all.iter().map(|item| item.key.name.clone()).collect();
                 let gone: Vec<String> = self
                     .known
                     .definitions
@@ -282,19 +317,31 @@ impl Controllers {
                     .cloned()
                     .collect();
                 gone.iter().for_each(|name| self.without_definition(name));
-                all.into_iter().for_each(|stored| self.with_definition(stored));
+                let is_present = |name: &str| present.contains(name);
+                self.known.facts_changed |= self.known.facts.retain(is_present);
+                all.into_iter().for_each(|item| self.with_definition(item));
             }
-            Seen::Applied(stored) => self.with_definition(stored),
-            Seen::Deleted(stored) => self.without_definition(&stored.key().name),
+            Seen::Applied(item) => self.with_definition(item),
+            Seen::Deleted(item) => self.without_definition(&item.key.name),
+            Seen::Failed(_) => {}
         }
+        self.watches.definitions_changed();
     }
 
-    fn with_definition(&mut self, stored: Stored) {
-        let Key { name, .. } = stored.key();
-        let definition = match &stored.object {
-            Ok(object) => Definition::of(object),
+    fn with_definition(&mut self, item: Item) {
+        let definition = match &item.object {
+            Ok(object) => {
+                self.known.facts_changed |= self.known.facts.with(object);
+                Definition::of(object)
+            }
             // None of ours is nested that deeply.
             Err(_) => Definition::Foreign,
+        };
+        let definition = match definition {
+            Definition::Served(resource) if !self.operations.load(&resource.group) => {
+                Definition::Foreign
+            }
+            definition => definition,
         };
         if definition == Definition::Foreign {
             return;
@@ -302,23 +349,50 @@ impl Controllers {
         if let Definition::Served(resource) = &definition {
             self.watches.start(resource);
         }
-        self.known.definitions.insert(name.to_string(), definition);
+        self.known.definitions.insert(item.key.name.to_string(), definition);
     }
 
     /// Objects without a CRD do not exist.
     fn without_definition(&mut self, name: &str) {
         if let Some(Definition::Served(resource)) = self.known.definitions.remove(name) {
             let kind = Kind::of(&resource);
-            self.watches.stop(&kind);
-            self.known.listed.remove(&kind);
+            let target = Target::Kind(kind.clone());
+            self.watches.stop(&target);
+            self.known.listed.remove(&target);
             self.ingest.forget(&kind);
         }
+        self.known.facts_changed |= self.known.facts.without(name);
         self.wanted.send_if_modified(|wanted| wanted.gone(name));
+    }
+
+    /// Starts and stops the watches of what policies refer to.
+    fn watch_what_is_wanted(&mut self) {
+        let nodes = kinds::nodes();
+        let kind = Kind::of(&nodes);
+        if self.ingest.wants_nodes() {
+            self.watches.start(&nodes);
+        } else if self.known.listed.remove(&Target::Kind(kind.clone())) {
+            self.watches.stop(&Target::Kind(kind.clone()));
+            self.ingest.forget(&kind);
+        }
+        let refills = self.ingest.take_refills();
+        let sync = self.ingest.sync();
+        self.watches.retain_synced(|kind| sync.wants(kind));
+        // These are watched in any case.
+        let shared = [kinds::namespaces(), nodes].map(|resource| kinds::gvk(&resource));
+        let trim: Trim = Arc::new(|object| object);
+        for kind in sync.kinds().keys().filter(|kind| !shared.contains(*kind)) {
+            self.watches.start_synced(kind, &trim);
+        }
+        for kind in refills {
+            self.watches.refill(&kind, &trim);
+        }
     }
 
     /// Compiles what was taken in, off the threads that answer requests, and publishes it. `None`
     /// if that went wrong, which it does only when the process ends.
     async fn next_world(mut self) -> Option<Self> {
+        let pending = self.ingest.pending();
         let applied = tokio::task::spawn_blocking(move || {
             let findings = self.ingest.apply();
             (self, findings)
@@ -332,26 +406,35 @@ impl Controllers {
             }
         };
         let is_first = self.current.load().is_none();
-        if findings.is_none() && !is_first {
+        let facts_changed = std::mem::take(&mut self.known.facts_changed);
+        if findings.is_none() && !is_first && !facts_changed {
             return Some(self);
         }
+        let is_new = findings.is_some() || is_first;
         let findings = findings.unwrap_or_default();
         findings.iter().for_each(|finding| (self.report)(finding));
         let world = self.ingest.world();
         self.current.store(Arc::clone(world));
-        let broken = self.ingest.broken();
-        policies::announce_snapshot(
-            &world.snapshot,
-            broken,
-            broken.len(),
-            &self.metrics,
-            &findings,
-        );
         let state = Arc::new(State {
             world: Arc::clone(world),
             policies: self.ingest.policies().clone(),
             served: Arc::new(self.known.served()),
+            facts: Arc::new(self.known.facts.clone()),
+            synced: Arc::clone(self.ingest.synced()),
         });
+        if pending == Pending::Inventory && !facts_changed {
+            // Controllers find the newest inventory, and are not woken by each change of it.
+            self.state.send_if_modified(|known| {
+                *known = Some(state);
+                false
+            });
+            return Some(self);
+        }
+        if is_new {
+            let broken = self.ingest.broken();
+            let (snapshot, count) = (&world.snapshot, broken.len());
+            policies::announce_snapshot(snapshot, broken, count, &self.metrics, &findings);
+        }
         self.wanted.send_if_modified(|wanted| wanted.want(&state));
         self.state.send_replace(Some(state));
         Some(self)

@@ -44,7 +44,9 @@ pub mod telemetry;
 mod tls;
 mod webhook;
 
-pub use controllers::{ClusterConfig, ClusterError};
+pub use controllers::{
+    ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, RotationTimes, VapConfig,
+};
 pub use files::POLL_INTERVAL;
 pub use operations::{Operation, Operations, UnknownOperation};
 pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
@@ -53,5 +55,10 @@ pub use providers::{
     ProvidersConfig, WithProviders,
 };
 pub use serve::{Addresses, ServeConfig, ServeError, Server, Stopped, runtime, stop_signals};
-pub use tls::{CertificateError, CertificateSource, Certificates};
-pub use webhook::{App, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router};
+pub use tls::{
+    CertificateError, CertificateSource, Certificates, ClientAuth, MinVersion, TlsConfig, TlsVersion,
+    UnknownVersion,
+};
+pub use webhook::{
+    App, Evaluators, GatekeeperConfig, OnFailure, Readiness, RequestLimits, Routes, router,
+};

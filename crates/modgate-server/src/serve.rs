@@ -11,19 +11,22 @@ use tokio::{
     signal,
     sync::{mpsc, watch},
     task::JoinSet,
+    time::sleep,
 };
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    controllers::{self, ClusterConfig, ClusterError, Controllers, Identity},
+    controllers::{self, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes, Rotation, VapConfig, VapSettings},
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
     operations::Operations,
     policies::{self, Current, PolicyFiles, PolicyStore},
     providers::{DEFAULT_CACHE_TTL, Providers, ProvidersConfig},
     telemetry::metrics::Metrics,
-    tls::{CertificateError, CertificateSource, Certificates},
-    webhook::{App, Evaluators, GatekeeperConfig, RequestLimits, Routes, processors, router},
+    tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
+    webhook::{
+        App, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, processors, router,
+    },
 };
 
 /// What to serve, and where.
@@ -37,10 +40,16 @@ pub struct ServeConfig {
     pub pod: Option<Str>,
     /// What of all there is to do is done here.
     pub operations: Operations,
+    /// What becomes ValidatingAdmissionPolicies.
+    pub vap: VapConfig,
     /// Settings of the engine.
     pub engine: EngineConfig,
     /// The serving certificate.
     pub certificate: CertificateSource,
+    /// What connections to the webhooks must be like.
+    pub tls: TlsConfig,
+    /// Whether `/healthz` looks at what the webhooks' listener shows (HE-1).
+    pub tls_health_check: bool,
     /// Where to listen.
     pub addresses: Addresses,
     /// Bounds on requests.
@@ -53,8 +62,13 @@ pub struct ServeConfig {
     pub external_data: Option<Duration>,
     /// How often files are looked at.
     pub poll: Duration,
-    /// How long requests may go on after a signal to stop.
+    /// How long requests are taken as before after a signal to stop: until everybody who sends
+    /// them knows (SV-6).
+    pub shutdown_delay: Duration,
+    /// How long requests may go on after that.
     pub grace: Duration,
+    /// How long leadership among several processes lasts.
+    pub lease: LeaseTimes,
 }
 
 impl ServeConfig {
@@ -65,7 +79,10 @@ impl ServeConfig {
             cluster: None,
             pod: None,
             operations: Operations::default(),
+            vap: VapConfig::default(),
             certificate,
+            tls: TlsConfig::default(),
+            tls_health_check: false,
             engine: EngineConfig::default(),
             addresses: Addresses::default(),
             limits: RequestLimits::default(),
@@ -73,7 +90,9 @@ impl ServeConfig {
             evaluators: processors(),
             external_data: Some(DEFAULT_CACHE_TTL),
             poll: POLL_INTERVAL,
+            shutdown_delay: Duration::ZERO,
             grace: Duration::from_secs(10),
+            lease: LeaseTimes::default(),
         }
     }
 }
@@ -140,6 +159,7 @@ pub struct Server {
     app: Arc<App>,
     store: PolicyStore,
     cluster: Option<Controllers>,
+    rotation: Option<Rotation>,
     report: Report,
     config: ServeConfig,
 }
@@ -161,7 +181,7 @@ impl Server {
         report: impl Fn(&Diagnostic) + Send + Sync + 'static,
     ) -> Result<Self, ServeError> {
         let certificates = Certificates::load(&config.certificate)?;
-        let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
+        let tls = TlsAcceptor::from(Arc::new(certificates.server_config(&config.tls)?));
         let app = Arc::new(App {
             current: Arc::new(match config.external_data {
                 Some(cache_ttl) => {
@@ -175,6 +195,7 @@ impl Server {
             evaluators: Evaluators::new(config.evaluators),
             limits: config.limits.clone(),
             gatekeeper: config.gatekeeper.clone(),
+            readiness: Readiness::default(),
         });
         let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
         let plain =
@@ -184,6 +205,12 @@ impl Server {
             transport: Transport::Tls(tls),
             routes: router(Arc::clone(&app), Routes::All),
         }];
+        if let (true, Some(Ok(address))) =
+            (config.tls_health_check, listeners.first().map(Listener::local_addr))
+        {
+            let check = LoopbackCheck::new(address, Arc::clone(&certificates));
+            app.readiness.check_loopback(check);
+        }
         for (address, routes) in plain {
             let Some(address) = address else { continue };
             listeners.push(Listener {
@@ -204,6 +231,11 @@ impl Server {
                     pod: config.pod.clone(),
                 },
                 config.operations.clone(),
+                VapSettings {
+                    config: config.vap.clone(),
+                    failure_policy: config.engine.templates.failure_policy,
+                    exempt: config.gatekeeper.installation.exempt.clone(),
+                },
                 Arc::clone(&app.current),
                 Arc::clone(&app.metrics),
                 Arc::clone(&report),
@@ -216,7 +248,13 @@ impl Server {
                 None
             }
         };
-        Ok(Self { listeners, certificates, app, store, cluster, report, config })
+        let rotation = match (&cluster, &config.certificate) {
+            (Some(cluster), CertificateSource::Cluster(secret)) => {
+                Some(cluster.rotation(secret, Arc::clone(&certificates), Arc::clone(&app)))
+            }
+            _ => None,
+        };
+        Ok(Self { listeners, certificates, app, store, cluster, rotation, report, config })
     }
 
     /// The HTTPS address, with the port the system chose if the configured one was 0.
@@ -234,33 +272,57 @@ impl Server {
         &self.store
     }
 
-    /// Serves until something is received, such as one of the [`stop_signals`]; what is received
-    /// after that ends the grace of open requests.
+    /// Serves until something is received, such as one of the [`stop_signals`]. From then on the
+    /// process is not ready and does not lead, answers as before for the delay, then finishes what
+    /// is open. What is received meanwhile ends that at once.
     pub async fn run_until(self, mut asked: mpsc::Receiver<()>) -> Stopped {
-        let (stop, stopping) = watch::channel(false);
-        let mut serving = self.serve(&stopping);
+        let delay = self.config.shutdown_delay;
+        let app = Arc::clone(&self.app);
+        let (announce, stopping) = watch::channel(false);
+        let (close, closing) = watch::channel(false);
+        let mut serving = self.serve(&stopping, &closing);
         asked.recv().await;
-        tracing::info!(target: "serve", "stopping, open requests are finished");
-        stop.send_replace(true);
+        tracing::info!(target: "serve", delay_seconds = delay.as_secs(),
+            "stopping: not ready any more, requests are answered until the delay is over"
+        );
+        app.readiness.stop();
+        announce.send_replace(true);
         let again = async {
             if asked.recv().await.is_none() {
                 // Nobody is left to ask again.
                 std::future::pending::<()>().await;
             }
         };
-        let finished = async { while serving.join_next().await.is_some() {} };
+        let finished = async {
+            sleep(delay).await;
+            tracing::info!(target: "serve", "no new connections, open requests are finished");
+            close.send_replace(true);
+            while serving.join_next().await.is_some() {}
+        };
         tokio::select! {
             () = finished => Stopped::Gracefully,
             () = again => Stopped::AtOnce,
         }
     }
 
-    /// Starts everything; the set is empty once every listener has stopped.
-    fn serve(self, stopping: &watch::Receiver<bool>) -> JoinSet<()> {
-        let Self { listeners, certificates, app, store, cluster, report, config } = self;
+    /// Starts everything; the set is empty once every listener has closed and everything held for
+    /// the time of serving was given back.
+    fn serve(
+        self,
+        stopping: &watch::Receiver<bool>,
+        closing: &watch::Receiver<bool>,
+    ) -> JoinSet<()> {
+        let Self { listeners, certificates, app, store, cluster, rotation, report, config } = self;
+        let mut serving = JoinSet::new();
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
         match cluster {
-            Some(cluster) => tokio::spawn(cluster.run()),
+            Some(cluster) => {
+                serving.spawn(cluster.elector(config.lease).run(stopping.clone()));
+                if let Some(rotation) = rotation {
+                    tokio::spawn(rotation.run());
+                }
+                tokio::spawn(cluster.run())
+            }
             None => tokio::spawn(policies::follow(
                 store,
                 Arc::clone(&app.current),
@@ -269,9 +331,8 @@ impl Server {
                 report,
             )),
         };
-        let mut serving = JoinSet::new();
         for listener in listeners {
-            serving.spawn(listener.run(stopping.clone(), config.grace));
+            serving.spawn(listener.run(closing.clone(), config.grace));
         }
         serving
     }

@@ -1,27 +1,35 @@
-//! The serving certificate: made at start or read from files, replaced without a restart.
+//! The serving certificate: made at start, read from files or from a Secret, replaced without a
+//! restart.
+
+pub(crate) mod authority;
+mod client_auth;
+mod loopback;
 
 use std::{
     fmt, io,
     path::{Path, PathBuf},
+    str::FromStr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use arc_swap::ArcSwap;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
+use arc_swap::ArcSwapOption;
 use rustls::{
-    ServerConfig, SignatureScheme,
+    RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
     client::ResolvesClientCert,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem, pem::PemObject as _},
-    server::{ClientHello, ResolvesServerCert},
+    server::{ClientHello, ResolvesServerCert, VerifierBuilderError, WebPkiClientVerifier},
     sign::CertifiedKey,
+    version,
 };
 
-use crate::files::{FileWatch, Fingerprint};
+pub(crate) use self::loopback::LoopbackCheck;
+use self::{authority::Term, client_auth::Named};
+use crate::{
+    controllers::ClusterCertificates,
+    files::{FileWatch, Fingerprint},
+};
 
 /// Where the serving certificate comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +46,65 @@ pub enum CertificateSource {
         /// The private key: PKCS#8, PKCS#1 or SEC 1.
         key: PathBuf,
     },
+    /// A Secret that all replicas share, made and renewed by them (CR-1).
+    Cluster(ClusterCertificates),
+}
+
+/// The lowest version of TLS (SV-4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsVersion {
+    /// 1.2.
+    #[default]
+    Tls12,
+    /// 1.3.
+    Tls13,
+}
+
+/// A version as `--tls-min-version` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MinVersion {
+    /// What is served.
+    pub version: TlsVersion,
+    /// Whether a lower one was asked for, which nothing here speaks.
+    pub was_raised: bool,
+}
+
+/// No version of TLS.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid TLS version. Must be one of: 1.0, 1.1, 1.2, or 1.3")]
+pub struct UnknownVersion;
+
+impl FromStr for MinVersion {
+    type Err = UnknownVersion;
+
+    fn from_str(text: &str) -> Result<Self, UnknownVersion> {
+        let (version, was_raised) = match text {
+            // As in Go, where nothing given means the lowest.
+            "" | "1.0" | "1.1" => (TlsVersion::Tls12, true),
+            "1.2" => (TlsVersion::Tls12, false),
+            "1.3" => (TlsVersion::Tls13, false),
+            _ => return Err(UnknownVersion),
+        };
+        Ok(Self { version, was_raised })
+    }
+}
+
+/// What connections to the webhooks must be like.
+#[derive(Debug, Clone, Default)]
+pub struct TlsConfig {
+    /// The lowest version of TLS; the default is 1.2.
+    pub min_version: MinVersion,
+    /// Who may connect; without it anybody.
+    pub clients: Option<ClientAuth>,
+}
+
+/// Clients that must show a certificate (SV-5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAuth {
+    /// PEM file with the certificates of those who sign the clients', read at start.
+    pub authorities: PathBuf,
+    /// The common name a client must have; any if empty.
+    pub common_name: String,
 }
 
 /// Why there is no certificate to serve.
@@ -76,6 +143,14 @@ pub enum CertificateError {
         #[from]
         source: rcgen::Error,
     },
+    /// No client could be trusted.
+    #[error("`{}` holds no authority of client certificates that can be used", path.display())]
+    Clients {
+        /// The file.
+        path: PathBuf,
+        /// What rustls said.
+        source: VerifierBuilderError,
+    },
 }
 
 /// The certificate in use; every new connection takes the newest one.
@@ -84,7 +159,8 @@ pub enum CertificateError {
 /// ask who the engine is.
 pub struct Certificates {
     provider: Arc<CryptoProvider>,
-    current: ArcSwap<CertifiedKey>,
+    /// None until there is a Secret to take it from.
+    current: ArcSwapOption<CertifiedKey>,
     files: Option<WatchedFiles>,
 }
 
@@ -95,11 +171,9 @@ struct WatchedFiles {
 
 /// Self-signed certificates live as long as a process reasonably may.
 const SELF_SIGNED_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Clocks of a cluster's machines differ a little.
-const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
-
 impl Certificates {
-    /// Reads or makes the certificate.
+    /// Reads or makes the certificate; that of a Secret comes later, and until then no connection is
+    /// made.
     ///
     /// # Errors
     ///
@@ -107,23 +181,74 @@ impl Certificates {
     pub fn load(source: &CertificateSource) -> Result<Arc<Self>, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let (certified, files) = match source {
-            CertificateSource::SelfSigned { names } => (self_signed(names, &provider)?, None),
+            CertificateSource::SelfSigned { names } => (Some(self_signed(names, &provider)?), None),
             CertificateSource::Files { cert, key } => (
-                read_pair(cert, key, &provider)?,
+                Some(read_pair(cert, key, &provider)?),
                 Some(WatchedFiles { cert: cert.clone(), key: key.clone() }),
             ),
+            CertificateSource::Cluster(_) => (None, None),
         };
-        Ok(Arc::new(Self { provider, current: ArcSwap::from_pointee(certified), files }))
+        Ok(Arc::new(Self { provider, current: ArcSwapOption::from_pointee(certified), files }))
     }
 
-    /// TLS 1.2 and 1.3, HTTP/2 preferred, no client certificates.
-    pub(crate) fn server_config(self: &Arc<Self>) -> Result<ServerConfig, CertificateError> {
-        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
+    /// TLS 1.3, and 1.2 unless that is too low; HTTP/2 preferred.
+    pub(crate) fn server_config(
+        self: &Arc<Self>,
+        tls: &TlsConfig,
+    ) -> Result<ServerConfig, CertificateError> {
+        if tls.min_version.was_raised {
+            tracing::warn!(target: "tls", "the lowest version of TLS is 1.2; lower ones are not spoken");
+        }
+        let versions: &[&SupportedProtocolVersion] = match tls.min_version.version {
+            TlsVersion::Tls12 => &[&version::TLS13, &version::TLS12],
+            TlsVersion::Tls13 => &[&version::TLS13],
+        };
+        let config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(versions)?;
+        let config = match &tls.clients {
+            Some(clients) => {
+                let verifier = self.client_verifier(clients)?;
+                config.with_client_cert_verifier(Arc::new(verifier))
+            }
+            None => config.with_no_client_auth(),
+        };
+        let mut config = config.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
+    }
+
+    fn client_verifier(&self, clients: &ClientAuth) -> Result<Named, CertificateError> {
+        let path = &clients.authorities;
+        let mut roots = RootCertStore::empty();
+        for root in read_chain(path)? {
+            roots.add(root)?;
+        }
+        let provider = Arc::clone(&self.provider);
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|source| CertificateError::Clients { path: path.clone(), source })?;
+        Ok(Named { verifier, name: clients.common_name.clone() })
+    }
+
+    /// From now on, this certificate is served, of PEM texts.
+    ///
+    /// # Errors
+    ///
+    /// When they are no certificate and its key; the one before stays.
+    pub(crate) fn serve(&self, chain: &[u8], key: &[u8]) -> Result<(), CertificateError> {
+        let unusable = |_| rustls::Error::General("no certificate or no key in PEM form".to_owned());
+        let chain = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(unusable)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(unusable)?;
+        let certified = CertifiedKey::from_der(chain, key, &self.provider)?;
+        self.current.store(Some(Arc::new(certified)));
+        Ok(())
+    }
+
+    /// What is served, leaf first; none if there is nothing yet.
+    pub(crate) fn chain(&self) -> Option<Vec<CertificateDer<'static>>> {
+        self.current.load().as_ref().map(|certified| certified.cert.clone())
     }
 
     /// Follows the files until the process ends, looking at them this often; returns at once when
@@ -148,7 +273,7 @@ impl Certificates {
             seen = now;
             match read_pair(&files.cert, &files.key, &self.provider) {
                 Ok(certified) => {
-                    self.current.store(Arc::new(certified));
+                    self.current.store(Some(Arc::new(certified)));
                     tracing::info!(target: "tls", cert = %files.cert.display(), "certificate reloaded");
                 }
                 Err(error) => {
@@ -163,18 +288,18 @@ impl Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.load_full())
+        self.current.load_full()
     }
 }
 
 /// Whatever the server would accept: there is only one certificate to show (6.3).
 impl ResolvesClientCert for Certificates {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.load_full())
+        self.current.load_full()
     }
 
     fn has_certs(&self) -> bool {
-        true
+        self.current.load().is_some()
     }
 }
 
@@ -188,22 +313,28 @@ fn fingerprint(files: &WatchedFiles) -> [Option<Fingerprint>; 2] {
     [Fingerprint::of(&files.cert).ok(), Fingerprint::of(&files.key).ok()]
 }
 
+fn pem_error(path: &Path, what: &'static str) -> impl FnOnce(pem::Error) -> CertificateError {
+    let path = path.to_owned();
+    move |error| match error {
+        pem::Error::Io(source) => CertificateError::Read { path, source },
+        source => CertificateError::Pem { path, what, source },
+    }
+}
+
+/// At least one certificate.
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .and_then(|chain| if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) })
+        .map_err(pem_error(path, "certificate"))
+}
+
 fn read_pair(
     cert: &Path,
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, CertificateError> {
-    let pem_error = |path: &Path, what| {
-        let path = path.to_owned();
-        move |error| match error {
-            pem::Error::Io(source) => CertificateError::Read { path, source },
-            source => CertificateError::Pem { path, what, source },
-        }
-    };
-    let chain = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .and_then(|chain| if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) })
-        .map_err(pem_error(cert, "certificate"))?;
+    let chain = read_chain(cert)?;
     let key = PrivateKeyDer::from_pem_file(key).map_err(pem_error(key, "private key"))?;
     Ok(CertifiedKey::from_der(chain, key, provider)?)
 }
@@ -212,31 +343,34 @@ fn self_signed(
     names: &[String],
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, CertificateError> {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = rcgen::date_time_ymd(1970, 1, 1) + since_epoch;
-    let dated = |mut params: CertificateParams, name: &str| {
-        params.not_before = now - CLOCK_SKEW;
-        params.not_after = now + SELF_SIGNED_LIFETIME;
-        params.distinguished_name.push(DnType::CommonName, name);
-        params
-    };
-
-    let mut authority = dated(CertificateParams::default(), "modgate");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    let authority_key = KeyPair::generate()?;
-    let authority_cert = authority.self_signed(&authority_key)?;
-    let issuer = Issuer::new(authority, authority_key);
-
-    let mut leaf = dated(CertificateParams::new(names)?, "admission");
-    // Providers of external data are shown the certificate too.
-    leaf.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    leaf.use_authority_key_identifier_extension = true;
-    let leaf_key = KeyPair::generate()?;
-    let leaf_cert = leaf.signed_by(&leaf_key, &issuer)?;
-
-    let chain = vec![leaf_cert.der().clone(), authority_cert.der().clone()];
-    let key = PrivatePkcs8KeyDer::from(leaf_key.serialize_der());
+    const NAME: &str = "modgate";
+    let term = Term { now: SystemTime::now(), lasts: SELF_SIGNED_LIFETIME };
+    let authority = authority::make(NAME, NAME, term)?;
+    let chain_end = authority.cert.clone();
+    let issuer = rcgen::Issuer::from_ca_cert_der(&chain_end, authority.key)?;
+    let leaf = authority::issue(&issuer, names, NAME, term)?;
+    let chain = vec![leaf.cert, chain_end.clone()];
+    let key = PrivatePkcs8KeyDer::from(leaf.key.serialize_der());
     Ok(CertifiedKey::from_der(chain, key.into(), provider)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lowest_versions() {
+        let parsed = |text: &str| text.parse::<MinVersion>().map(|min| (min.version, min.was_raised));
+        for (text, expected) in [
+            ("1.3", Ok((TlsVersion::Tls13, false))),
+            ("1.2", Ok((TlsVersion::Tls12, false))),
+            ("1.1", Ok((TlsVersion::Tls12, true))),
+            ("1.0", Ok((TlsVersion::Tls12, true))),
+            ("", Ok((TlsVersion::Tls12, true))),
+            ("1.4", Err(UnknownVersion)),
+            ("TLS1.2", Err(UnknownVersion)),
+        ] {
+            assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
 }

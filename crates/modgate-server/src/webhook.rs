@@ -14,6 +14,7 @@ pub use evaluators::Evaluators;
 pub(crate) use evaluators::Turn;
 pub(crate) use evaluators::processors;
 pub use gatekeeper::{GatekeeperConfig, OnFailure};
+pub use health::Readiness;
 
 use std::{sync::Arc, time::Duration};
 
@@ -152,6 +153,8 @@ pub struct App {
     pub limits: RequestLimits,
     /// What Gatekeeper's webhooks are told.
     pub gatekeeper: GatekeeperConfig,
+    /// What besides policies decides whether requests may come.
+    pub readiness: Readiness,
 }
 
 /// Which routes a listener serves.

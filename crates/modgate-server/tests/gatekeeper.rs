@@ -70,6 +70,7 @@ impl Server {
             evaluators,
             limits,
             gatekeeper,
+            readiness: modgate_server::Readiness::default(),
         });
         let mut server = Self {
             router: router(Arc::clone(&app), Routes::All),

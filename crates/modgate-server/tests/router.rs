@@ -54,6 +54,7 @@ impl Server {
             evaluators,
             limits,
             gatekeeper: GatekeeperConfig::default(),
+            readiness: modgate_server::Readiness::default(),
         });
         Self { router: router(Arc::clone(&app), Routes::All), app }
     }

@@ -7,7 +7,7 @@ use kube::Client;
 use modgate_value::Str;
 use tokio::sync::watch;
 
-use super::{reports::Reports, state::State};
+use super::{lease::Leadership, reports::Reports, state::State};
 use crate::operations::Operations;
 
 /// Who this process is in the cluster.
@@ -28,8 +28,10 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) identity: Identity,
     pub(crate) operations: Operations,
-    /// Whether this process writes what must be written by one process only.
+    /// Tells when this process begins and ceases to write what must be written by one process
+    /// only; [`Context::leads`] says whether it may now.
     pub(crate) leader: watch::Receiver<bool>,
+    pub(crate) leadership: Leadership,
     /// What is loaded; none before everything present at start is.
     pub(crate) state: watch::Receiver<Option<Arc<State>>>,
     /// What is to be shown in statuses beside what came of loading.
@@ -42,8 +44,8 @@ impl Context {
         self.state.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    /// Whether to write what must be written by one process only.
+    /// Whether to write what must be written by one process only. To be asked before each write.
     pub(crate) fn leads(&self) -> bool {
-        *self.leader.borrow()
+        self.leadership.lasts()
     }
 }

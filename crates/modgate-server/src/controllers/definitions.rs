@@ -75,7 +75,7 @@ fn of_templates(state: &State) -> BTreeMap<String, Value> {
 }
 
 /// Deleting the template deletes its CRD, and thereby all its constraints (ST-11).
-fn owner(template: &Value) -> Option<Value> {
+pub(super) fn owner(template: &Value) -> Option<Value> {
     let GroupVersionKind { kind, .. } = GroupVersionKind::of_object(template);
     let members: [(&str, Value); 6] = [
         ("apiVersion", template.get("apiVersion")?.clone()),
@@ -88,15 +88,19 @@ fn owner(template: &Value) -> Option<Value> {
     Some(members.into_iter().collect())
 }
 
-/// Writes the CRDs that are wanted, for as long as somebody wants any.
+/// Writes the CRDs that are wanted, for as long as somebody wants any and this process leads.
 ///
 /// A write that fails is tried again, less and less often, and holds up no other.
-pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definitions>) {
-    let api: Api<Stored> = Api::all_with(context.client, &kinds::definitions());
+pub(crate) async fn write(mut context: Context, mut wanted: watch::Receiver<Definitions>) {
+    let api: Api<Stored> = Api::all_with(context.client.clone(), &kinds::definitions());
     // Each with how often it had been deleted by then.
     let mut written: BTreeMap<String, (Value, u64)> = BTreeMap::new();
-    let [mut pause, longest] = BACKOFF;
+    let [shortest, longest] = BACKOFF;
+    let mut pause = shortest;
     loop {
+        if context.leader.wait_for(|leads| *leads).await.is_err() {
+            return;
+        }
         let Definitions { wanted: now, lost } = wanted.borrow_and_update().clone();
         written.retain(|name, _| now.contains_key(name));
         let mut failed = false;
@@ -104,6 +108,9 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
             let this = (definition, lost.get(&name).copied().unwrap_or_default());
             if written.get(&name) == Some(&this) {
                 continue;
+            }
+            if !context.leads() {
+                break;
             }
             let params = PatchParams::apply(FIELD_MANAGER).force();
             match api.patch(&name, &params, &Patch::Apply(&this.0)).await {
@@ -117,16 +124,16 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
                 }
             }
         }
-        if failed {
-            tokio::select! {
-                () = sleep(pause) => pause = longest.min(pause * 2),
-                changed = wanted.changed() => if changed.is_err() { return },
-            }
-        } else {
-            [pause, _] = BACKOFF;
-            if wanted.changed().await.is_err() {
-                return;
-            }
+        let rest = if failed { pause } else { Duration::MAX };
+        pause = if failed { longest.min(pause * 2) } else { shortest };
+        tokio::select! {
+            () = sleep(rest) => {}
+            changed = wanted.changed() => if changed.is_err() { return },
+            // What another process wrote meanwhile may be less than is wanted now.
+            changed = context.leader.changed() => match changed {
+                Ok(()) => written.clear(),
+                Err(_) => return,
+            },
         }
     }
 }

@@ -1,7 +1,15 @@
-//! `/healthz` and `/readyz`, with KubeMod's check names and `?verbose` (spec `kubemod.md`, 7.7).
+//! `/healthz` and `/readyz`, with the originals' check names and `?verbose` (spec `kubemod.md`, 7.7;
+//! `gatekeeper-validation`, 9.3).
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{
+    fmt::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
+use arc_swap::ArcSwapOption;
 use axum::{
     Router,
     extract::{Request, State},
@@ -11,30 +19,99 @@ use axum::{
 };
 
 use super::{App, respond};
+use crate::tls::LoopbackCheck;
+
+/// What besides policies decides whether requests may come.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    stopping: AtomicBool,
+    /// Whether the API server can reach the webhooks, or why not: no certificate, or nobody trusts
+    /// it. None where nobody looks.
+    reachable: ArcSwapOption<Result<(), String>>,
+    /// Whether what the webhooks' listener shows is looked at, and how.
+    loopback: ArcSwapOption<LoopbackCheck>,
+}
+
+impl Readiness {
+    /// From now on nobody should send requests any more.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// The API server can reach the webhooks, or cannot, for this reason.
+    pub(crate) fn set_reachable(&self, reachable: Result<(), String>) {
+        self.reachable.store(Some(Arc::new(reachable)));
+    }
+
+    /// Adds `tls-check` to `/healthz` (HE-1).
+    pub(crate) fn check_loopback(&self, check: LoopbackCheck) {
+        self.loopback.store(Some(Arc::new(check)));
+    }
+}
+
+/// A check by its name: `Err` says why it fails.
+type Check = (&'static str, Result<(), String>);
 
 /// Adds the probes. KubeMod redirects `/healthz` to `/healthz/`; here both answer.
 pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
         .route("/healthz", get(healthy))
         .route("/healthz/", get(healthy))
-        .route("/healthz/default", get(healthy))
+        .route("/healthz/default", get(alive))
+        .route("/healthz/tls-check", get(healthy))
         .route("/readyz", get(ready))
         .route("/readyz/", get(ready))
-        .route("/readyz/tracker", get(ready))
+        .route("/readyz/tracker", get(tracked))
+        .route("/readyz/tls-check", get(reachable))
 }
 
 /// Whoever can answer is alive.
-async fn healthy(request: Request) -> Response {
-    report(&request, "healthz", "default", true)
+async fn alive(request: Request) -> Response {
+    report(&request, "healthz", &[("default", Ok(()))])
 }
 
-/// Ready as soon as every policy file was read once; from then on the last good policies are
-/// enforced whatever becomes of the files.
+async fn healthy(State(app): State<Arc<App>>, request: Request) -> Response {
+    let mut checks = vec![("default", Ok(()))];
+    let loopback = app.readiness.loopback.load_full();
+    if let Some(loopback) = loopback {
+        checks.push(("tls-check", loopback.run().await));
+    }
+    report(&request, "healthz", &checks)
+}
+
+/// Ready as soon as every policy was read once and the webhooks can be reached; from then on the
+/// last good policies are enforced whatever becomes of where they come from.
 async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
-    report(&request, "readyz", "tracker", app.current.load().is_some())
+    let checks: Vec<_> = [Some(tracker(&app)), tls(&app), shutdown(&app)].into_iter().flatten().collect();
+    report(&request, "readyz", &checks)
 }
 
-fn report(request: &Request, probe: &str, check: &str, good: bool) -> Response {
+async fn tracked(State(app): State<Arc<App>>, request: Request) -> Response {
+    report(&request, "readyz", &[tracker(&app)])
+}
+
+async fn reachable(State(app): State<Arc<App>>, request: Request) -> Response {
+    let checks: Vec<_> = tls(&app).into_iter().collect();
+    report(&request, "readyz", &checks)
+}
+
+fn tracker(app: &App) -> Check {
+    let is_loaded = app.current.load().is_some();
+    ("tracker", if is_loaded { Ok(()) } else { Err("policies not loaded yet".to_owned()) })
+}
+
+fn tls(app: &App) -> Option<Check> {
+    let reachable = app.readiness.reachable.load_full()?;
+    Some(("tls-check", reachable.as_ref().clone()))
+}
+
+fn shutdown(app: &App) -> Option<Check> {
+    let stopping = app.readiness.stopping.load(Ordering::Relaxed);
+    stopping.then(|| ("shutdown", Err("process is stopping".to_owned())))
+}
+
+fn report(request: &Request, probe: &str, checks: &[Check]) -> Response {
+    let good = checks.iter().all(|(_, outcome)| outcome.is_ok());
     let status = if good { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     let query = request.uri().query().unwrap_or_default();
     let verbose = query.split('&').any(|pair| pair.split('=').next() == Some("verbose"));
@@ -42,8 +119,12 @@ fn report(request: &Request, probe: &str, check: &str, good: bool) -> Response {
         return respond(status, "text/plain", "ok");
     }
     let mut body = String::new();
-    let (mark, outcome) = if good { ('+', "ok") } else { ('-', "failed: policies not loaded yet") };
-    let _ = writeln!(body, "[{mark}]{check} {outcome}");
+    for (check, outcome) in checks {
+        let _ = match outcome {
+            Ok(()) => writeln!(body, "[+]{check} ok"),
+            Err(reason) => writeln!(body, "[-]{check} failed: {reason}"),
+        };
+    }
     let _ = writeln!(body, "{probe} check {}", if good { "passed" } else { "failed" });
     respond(status, "text/plain", body)
 }

@@ -1,0 +1,114 @@
+//! Whether the webhooks' listener shows the certificate it should (spec `gatekeeper-validation`,
+//! HE-1).
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
+
+use super::Certificates;
+
+/// A probe waits a second by default.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+/// Connects to this process itself and compares what it is shown with what is to be served.
+#[derive(Debug)]
+pub(crate) struct LoopbackCheck {
+    address: SocketAddr,
+    certificates: Arc<Certificates>,
+}
+
+impl LoopbackCheck {
+    /// Of a listener on this address, which may be every address of the machine.
+    pub(crate) fn new(mut address: SocketAddr, certificates: Arc<Certificates>) -> Self {
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            });
+        }
+        Self { address, certificates }
+    }
+
+    pub(crate) async fn run(&self) -> Result<(), String> {
+        match timeout(PATIENCE, self.compare()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("no TLS connection to {} in time", self.address)),
+        }
+    }
+
+    async fn compare(&self) -> Result<(), String> {
+        let wanted = self.certificates.chain().ok_or("no certificate to serve yet")?;
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("no TLS connection to {}: {error}", self.address)
+        };
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed(&error))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anything(provider)))
+            .with_no_client_auth();
+        let stream = TcpStream::connect(self.address).await.map_err(|error| failed(&error))?;
+        let name = ServerName::from(self.address.ip());
+        let stream = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .map_err(|error| failed(&error))?;
+        let served = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        if served == wanted {
+            Ok(())
+        } else {
+            Err("another certificate is served than should be".to_owned())
+        }
+    }
+}
+
+/// Takes any certificate, to compare it afterwards.
+#[derive(Debug)]
+struct Anything(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anything {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
