@@ -1,0 +1,175 @@
+//! What the tests against a real API server share: a running server, and kubectl in few words.
+
+#![allow(dead_code, unreachable_pub, reason = "no test needs all of it")]
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use modgate_server::{
+    Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, runtime,
+};
+use modgate_testkit::cluster::{Cluster, Outcome};
+use tempfile::TempDir;
+use tokio::{runtime::Runtime, sync::mpsc};
+
+/// Longer than anything here takes, on any machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server, and the folder with its certificate. It ends when dropped.
+pub struct Running {
+    pub address: SocketAddr,
+    pub metrics: SocketAddr,
+    pub folder: TempDir,
+    stop: mpsc::Sender<()>,
+    pub runtime: Runtime,
+}
+
+impl Running {
+    fn start(
+        files: PolicyFiles,
+        cluster: Option<ClusterConfig>,
+        configure: impl FnOnce(&mut ServeConfig),
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("made");
+        let (cert, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+        fs::write(&cert, made.cert.pem()).expect("written");
+        fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+        let mut config = ServeConfig::new(files, CertificateSource::Files { cert, key });
+        // Free until another process takes it.
+        let free = TcpListener::bind("127.0.0.1:0").expect("port");
+        let metrics = free.local_addr().expect("address");
+        drop(free);
+        config.addresses = Addresses {
+            webhooks: "127.0.0.1:0".to_owned(),
+            metrics: Some(metrics.to_string()),
+            ..Addresses::default()
+        };
+        config.cluster = cluster;
+        configure(&mut config);
+        let runtime = runtime(2).expect("runtime");
+        let report = |finding: &modgate_value::diag::Diagnostic| eprintln!("{finding}");
+        let server = runtime.block_on(Server::start(config, report)).expect("server");
+        let address = server.address().expect("address");
+        let (stop, asked) = mpsc::channel(1);
+        runtime.spawn(server.run_until(asked));
+        Self { address, metrics, folder, stop, runtime }
+    }
+
+    pub fn of_files(policies: &Path) -> Self {
+        let files = PolicyFiles { policies: vec![policies.to_owned()], objects: Vec::new() };
+        Self::start(files, None, |_| {})
+    }
+
+    pub fn of_cluster(cluster: &Cluster) -> Self {
+        Self::configured(cluster, |_| {})
+    }
+
+    /// As [`of_cluster`](Self::of_cluster), but for what `configure` changes.
+    pub fn configured(cluster: &Cluster, configure: impl FnOnce(&mut ServeConfig)) -> Self {
+        let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
+        let kubeconfig = Some(cluster.kubeconfig().to_owned());
+        Self::start(files, Some(ClusterConfig { kubeconfig, context: None }), configure)
+    }
+
+    /// What the metrics with this name and label add up to; 0 without any.
+    pub fn metric(&self, name: &str, label: &str) -> u64 {
+        let mut stream = TcpStream::connect(self.metrics).expect("metrics");
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("received");
+        response
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.split_once("} "))
+            .filter(|(labels, _)| labels.contains(label))
+            .map(|(_, value)| value.trim().parse::<u64>().expect("number"))
+            .sum()
+    }
+
+    /// A webhook configuration for ConfigMaps in Namespaces with label `test: <name>`.
+    pub fn webhook(&self, name: &str, path: &str) -> String {
+        let ca = STANDARD.encode(fs::read(self.folder.path().join("tls.crt")).expect("read"));
+        format!(
+            "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n\
+             metadata: {{name: {name}}}\nwebhooks:\n- name: {name}.modgate.test\n  \
+             clientConfig: {{url: 'https://{}{path}', caBundle: {ca}}}\n  \
+             rules: [{{apiGroups: [''], apiVersions: [v1], resources: [configmaps], \
+             operations: [CREATE]}}]\n  \
+             namespaceSelector: {{matchLabels: {{test: {name}}}}}\n  failurePolicy: Fail\n  \
+             sideEffects: None\n  admissionReviewVersions: [v1]\n  timeoutSeconds: 10\n",
+            self.address
+        )
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.stop.try_send(());
+        // What is left ends with the runtime.
+        let runtime = std::mem::replace(&mut self.runtime, runtime(1).expect("runtime"));
+        runtime.shutdown_background();
+    }
+}
+
+pub fn kubectl(cluster: &Cluster, arguments: &str, input: &str) -> Outcome {
+    cluster.run(arguments.split_whitespace(), input).expect("kubectl")
+}
+
+pub fn succeeds(cluster: &Cluster, arguments: &str, input: &str) -> String {
+    let outcome = kubectl(cluster, arguments, input);
+    assert!(outcome.success, "{arguments}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+pub fn namespace(cluster: &Cluster, name: &str, test: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, labels: {{test: {test}}}}}\n"
+    );
+    succeeds(cluster, "create -f -", &text);
+}
+
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "still not so: {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// As little of a CRD as the API server takes.
+pub fn definition(group: &str, kind: &str, plural: &str, scope: &str, version: &str) -> String {
+    let lower = kind.to_lowercase();
+    format!(
+        "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+         metadata: {{name: {plural}.{group}}}\nspec:\n  group: {group}\n  scope: {scope}\n  \
+         names: {{kind: {kind}, plural: {plural}, singular: {lower}}}\n  versions:\n  \
+         - name: {version}\n    served: true\n    storage: true\n    \
+         subresources: {{status: {{}}}}\n    schema:\n      openAPIV3Schema: \
+         {{type: object, x-kubernetes-preserve-unknown-fields: true}}\n"
+    )
+}
+
+/// Every file below a folder whose name begins and ends so, one YAML text.
+pub fn manifests(folder: &Path, beginning: &str, ending: &str, text: &mut String) {
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).expect("folder").map(|entry| entry.expect("entry").path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().expect("name").to_string_lossy();
+        if path.is_dir() {
+            manifests(&path, beginning, ending, text);
+        } else if name.starts_with(beginning) && name.ends_with(ending) {
+            text.push_str("---\n");
+            text.push_str(&fs::read_to_string(&path).expect("read"));
+            text.push('\n');
+        }
+    }
+}
