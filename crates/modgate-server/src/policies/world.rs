@@ -6,6 +6,7 @@ use modgate_engine::{Host, HostError, Snapshot, constraint::Inventory, rego::bui
 use modgate_value::{Clock, Str, Value};
 
 use super::outside::Outside;
+use crate::telemetry::metrics::lane;
 
 /// Policies and the objects they may refer to, as they were at one moment.
 #[derive(Debug, Clone)]
@@ -79,6 +80,10 @@ impl Objects {
 impl Host for Objects {
     fn clock(&self) -> &dyn Clock {
         &Outside
+    }
+
+    fn lane(&self) -> usize {
+        lane()
     }
 
     fn templates(&self) -> &dyn template::Host {

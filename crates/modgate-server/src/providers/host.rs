@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use modgate_engine::{
-    Host, HostError, mutation,
+    Host, HostError,
+    cost::CostObserver,
+    mutation,
     provider::{FUNCTION, external_data},
     rego::builtins,
     template,
@@ -23,18 +25,26 @@ pub struct WithProviders<'h> {
     asking: Option<Asking<'h>>,
     /// When whoever asks stops waiting.
     deadline: Option<Instant>,
+    /// Who wants to know what each constraint took.
+    observer: Option<&'h dyn CostObserver>,
 }
 
 impl<'h> WithProviders<'h> {
     /// A host for one review.
     pub fn new(inner: &'h dyn Host, asking: Option<Asking<'h>>) -> Self {
-        Self { inner, asking, deadline: None }
+        Self { inner, asking, deadline: None, observer: None }
     }
 
     /// Ends evaluation in time for an answer at `deadline`.
     #[must_use]
     pub fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
+    }
+
+    /// Tells `observer` what each constraint takes.
+    #[must_use]
+    pub fn observed_by(self, observer: &'h dyn CostObserver) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 }
 
@@ -44,6 +54,14 @@ impl Host for WithProviders<'_> {
             Some(asking) => asking,
             None => self.inner.clock(),
         }
+    }
+
+    fn lane(&self) -> usize {
+        self.inner.lane()
+    }
+
+    fn cost_observer(&self) -> Option<&dyn CostObserver> {
+        self.observer
     }
 
     fn time_left(&self) -> Option<Duration> {

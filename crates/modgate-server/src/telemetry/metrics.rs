@@ -6,6 +6,7 @@
 //! to clone.
 
 mod catalog;
+mod cost;
 mod gatekeeper;
 mod process;
 mod reports;
@@ -21,12 +22,12 @@ use prometheus_client::metrics::{
     counter::Counter as Count, family::Family, gauge::Gauge as Level, info::Info,
 };
 
-pub(crate) use self::webhooks::InFlight;
 use self::{
     catalog::{
         Catalog,
         MetricType::{Counter, Gauge},
     },
+    cost::CostMetrics,
     gatekeeper::GatekeeperMetrics,
     webhooks::WebhooksMetrics,
 };
@@ -37,6 +38,7 @@ pub use self::{
         EventResult, ExportMetrics, Health, Reconciled, SyncMetrics, WatchMetrics,
     },
 };
+pub(crate) use self::{cost::lane, webhooks::InFlight};
 use crate::webhook::Webhook;
 
 /// The content type of [`Metrics::encode`].
@@ -101,6 +103,7 @@ pub struct Metrics {
     export: ExportMetrics,
     events: EventMetrics,
     controllers: ControllerMetrics,
+    costs: CostMetrics,
 }
 
 impl Default for Metrics {
@@ -135,6 +138,7 @@ impl Metrics {
             export: ExportMetrics::register(&mut catalog),
             events: EventMetrics::register(&mut catalog),
             controllers: ControllerMetrics::register(&mut catalog),
+            costs: CostMetrics::register(&mut catalog),
             catalog,
         }
     }
@@ -240,6 +244,7 @@ impl Metrics {
     /// Counts Gatekeeper's policies, as they are from now on.
     pub(crate) fn gatekeeper_loaded(&self, snapshot: &Snapshot, broken: &BTreeSet<PolicyId>) {
         self.gatekeeper.loaded(snapshot, broken);
+        self.costs.of(snapshot);
     }
 }
 

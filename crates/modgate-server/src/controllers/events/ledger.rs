@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn an_object_gets_a_burst_and_then_few() {
         let mut desk = Desk::new();
-        let mut new = |desk: &mut Desk, count: usize| {
+        let new = |desk: &mut Desk, count: usize| {
             let all = (0..count).map(|index| desk.take("a", &format!("{index} {:?}", desk.now)));
             all.filter(Option::is_none).count()
         };

@@ -5,13 +5,18 @@
 
 use std::{
     borrow::Cow,
+    fmt,
+    sync::{Arc, OnceLock, atomic::AtomicU64},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use modgate_engine::api::constraints::EnforcementAction;
-use prometheus_client::metrics::{
-    counter::Counter as Count, family::Family, gauge::Gauge as Level,
-    histogram::Histogram as Spread,
+use prometheus_client::{
+    encoding::{EncodeMetric, MetricEncoder},
+    metrics::{
+        self, counter::Counter as Count, family::Family, gauge::Gauge as Level,
+        histogram::Histogram as Spread,
+    },
 };
 
 use super::{
@@ -90,8 +95,8 @@ const AUDIT_SECONDS: [f64; 10] =
 pub struct AuditMetrics {
     violations: Family<Labels<1>, Level>,
     duration: Spread,
-    started: Family<Labels<0>, Level<f64, std::sync::atomic::AtomicU64>>,
-    ended: Family<Labels<0>, Level<f64, std::sync::atomic::AtomicU64>>,
+    started: Moment,
+    ended: Moment,
 }
 
 impl AuditMetrics {
@@ -99,14 +104,14 @@ impl AuditMetrics {
         Self {
             violations: catalog.with(&VIOLATIONS, Family::default()),
             duration: catalog.with(&AUDIT_DURATION, Spread::new(AUDIT_SECONDS)),
-            started: catalog.with(&AUDIT_STARTED, Family::default()),
-            ended: catalog.with(&AUDIT_ENDED, Family::default()),
+            started: catalog.with(&AUDIT_STARTED, Moment::default()),
+            ended: catalog.with(&AUDIT_ENDED, Moment::default()),
         }
     }
 
     /// An audit begins.
     pub fn started(&self, at: SystemTime) {
-        self.started.get_or_create(&[]).set(unix_seconds(at));
+        self.started.set(at);
     }
 
     /// An audit came to its end. `violations` are all it found, by the action of their constraint as
@@ -118,7 +123,7 @@ impl AuditMetrics {
         took: Duration,
         violations: impl IntoIterator<Item = (&'a str, u64)>,
     ) {
-        self.ended.get_or_create(&[]).set(unix_seconds(at));
+        self.ended.set(at);
         self.duration.observe(took.as_secs_f64());
         let known = EnforcementAction::ALL.map(EnforcementAction::as_str);
         let mut counts = [0_u64; EnforcementAction::ALL.len()];
@@ -165,7 +170,7 @@ const SYNC_SECONDS: [f64; 19] = [
 pub struct SyncMetrics {
     objects: Family<[(&'static str, Cow<'static, str>); 2], Level>,
     duration: Spread,
-    last_run: Family<Labels<0>, Level<f64, std::sync::atomic::AtomicU64>>,
+    last_run: Moment,
 }
 
 impl SyncMetrics {
@@ -173,7 +178,7 @@ impl SyncMetrics {
         Self {
             objects: catalog.with(&SYNC, Family::default()),
             duration: catalog.with(&SYNC_DURATION, Spread::new(SYNC_SECONDS)),
-            last_run: catalog.with(&SYNC_LAST_RUN, Family::default()),
+            last_run: catalog.with(&SYNC_LAST_RUN, Moment::default()),
         }
     }
 
@@ -195,7 +200,7 @@ impl SyncMetrics {
     /// A change was taken in.
     pub fn ran(&self, at: SystemTime, took: Duration) {
         self.duration.observe(took.as_secs_f64());
-        self.last_run.get_or_create(&[]).set(unix_seconds(at));
+        self.last_run.set(at);
     }
 }
 
@@ -615,6 +620,23 @@ fn labels_of(controller: &'static str, result: Reconciled) -> Labels<2> {
     [(CONTROLLER.name, controller), ("result", result.as_str())]
 }
 
-fn unix_seconds(at: SystemTime) -> f64 {
-    at.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+/// A gauge in Unix seconds that is absent until it is set.
+#[derive(Debug, Clone, Default)]
+struct Moment(Arc<OnceLock<Level<f64, AtomicU64>>>);
+
+impl Moment {
+    fn set(&self, at: SystemTime) {
+        let seconds = at.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        self.0.get_or_init(Level::default).set(seconds);
+    }
+}
+
+impl EncodeMetric for Moment {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.0.get().map_or(Ok(()), |gauge| gauge.encode(encoder))
+    }
+
+    fn metric_type(&self) -> metrics::MetricType {
+        metrics::MetricType::Gauge
+    }
 }

@@ -5,7 +5,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use modgate_engine::{Change, OnError, PolicySource, Review, api::meta::Operation};
+use modgate_value::Value;
+
 use super::*;
+use crate::policies::Objects;
 
 /// Metrics in which every method was called once.
 fn touched() -> Metrics {
@@ -25,7 +29,7 @@ fn touched() -> Metrics {
             rejections: Vec::new(),
             warnings: Vec::new(),
             patch: Vec::new(),
-            object: modgate_value::Value::Null,
+            object: Value::Null,
             failures: vec![modgate_engine::RuleFailure {
                 kind: modgate_engine::FailureKind::Budget,
                 rule: "a".to_owned(),
@@ -47,7 +51,7 @@ fn touched() -> Metrics {
         metrics.compiled("mutations.gatekeeper.sh", health, took);
         metrics.compiled("constraints.gatekeeper.sh", health, took);
     }
-    metrics.gatekeeper_loaded(&Snapshot::default(), &BTreeSet::new());
+    metrics.gatekeeper_loaded(&asked(), &BTreeSet::new());
     metrics.audit().started(now);
     metrics.audit().finished(now, took, [("deny", 2), ("what", 3)]);
     metrics.sync().objects("Pod", 3, 1);
@@ -66,6 +70,37 @@ fn touched() -> Metrics {
     metrics.controllers().requested("10.0.0.1:443", "GET", Some(200));
     metrics.controllers().requested("10.0.0.1:443", "GET", None);
     metrics
+}
+
+/// A snapshot of one rule that was evaluated once.
+fn asked() -> Snapshot {
+    let rule = r#"{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+        "metadata": {"name": "r", "namespace": "default"},
+        "spec": {"type": "Reject", "match": [{"select": "$.kind", "matchValue": "Pod"}]}}"#;
+    let value = |text: &str| Value::from_json(text.as_bytes()).expect(text);
+    let rule = PolicySource::of_object(value(rule));
+    let update = Snapshot::default().apply(vec![Change::Upsert(rule)], OnError::Unload);
+    assert!(!update.has_errors(), "{:?}", update.problems);
+    let pod = value(r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}"#);
+    let review = Review::of_object(pod, Operation::Create, "default");
+    update.snapshot.validate(&review, &Objects::default());
+    update.snapshot
+}
+
+#[test]
+fn what_a_policy_cost_is_shown_by_its_name() {
+    let metrics = Metrics::new();
+    metrics.gatekeeper_loaded(&asked(), &BTreeSet::new());
+    let text = metrics.encode();
+    let labels = r#"{kind="ModRule",name="default/r"}"#;
+    let evaluations = format!("modgate_policy_evaluations_total{labels} 1");
+    assert!(text.lines().any(|line| line == evaluations), "{text}");
+    for name in ["evaluation_seconds", "evaluation_steps"] {
+        let series = format!("modgate_policy_{name}_total{labels} ");
+        let found = text.lines().find_map(|line| line.strip_prefix(&series)).expect(name);
+        assert!(found.parse::<f64>().expect(found) > 0.0, "{name} {found}");
+    }
+    assert!(text.contains("modgate_policies_unlisted 0"), "{text}");
 }
 
 /// The names and values of the labels of each series, and its bounds, by metric.
@@ -196,8 +231,12 @@ fn gatekeepers_metrics_are_those_of_the_specification() {
                 labels.insert(label);
                 &found.labels[label]
             };
-            let expected = if label == "le" { bounds(values) } else { list(values) };
-            assert!(values == "*" || *found == expected, "{name} {label}: {found:?}");
+            let expected = match (label, values) {
+                (_, "*") => continue,
+                ("le", ranges) => bounds(ranges),
+                (_, values) => list(values),
+            };
+            assert_eq!(*found, expected, "{name} {label}");
         }
         let found: BTreeSet<&str> = found.labels.keys().map(String::as_str).collect();
         assert_eq!(found, labels, "{name}");
@@ -264,7 +303,7 @@ fn kubemods_names_and_labels() {
 fn what_audits_report() {
     let metrics = Metrics::new();
     assert!(!metrics.encode().contains("gatekeeper_violations{"), "before the first audit");
-    assert!(!metrics.encode().contains("gatekeeper_audit_last_run_time "));
+    assert!(!metrics.encode().contains("\ngatekeeper_audit_last_run_time "));
     let at = |seconds: u64| UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 500);
     metrics.audit().started(at(1_700_000_000));
     let found = [("deny", 2), ("dryrun", 0), ("deny", 1), ("what", 3)];
