@@ -20,6 +20,7 @@
 //! events are not there yet.
 
 mod announce;
+mod broken;
 mod certificates;
 mod context;
 mod definitions;
@@ -45,7 +46,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-use modgate_engine::EngineConfig;
+use modgate_engine::{EngineConfig, PolicyId};
 use modgate_value::{Str, diag::Diagnostic};
 use tokio::{
     runtime::Handle,
@@ -162,10 +163,15 @@ pub(crate) struct Controllers {
     metrics: Arc<Metrics>,
     report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
     vap: VapSettings,
+    /// Whether policies that were there at start and do not load keep the process from being ready.
+    waits_for_broken: bool,
 }
 
 /// Events taken in together.
 const BATCH: usize = 256;
+
+/// How often it is said what the process waits for at start (RD-6).
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the inventory stays as it is at least: a cluster in which a thousand objects change each
 /// second is given twenty worlds a second.
@@ -201,7 +207,14 @@ impl Controllers {
             metrics,
             report,
             vap,
+            waits_for_broken: false,
         }
+    }
+
+    /// Lets the process not be ready before every policy that was there at start loads, or is gone
+    /// (RD-2).
+    pub(crate) fn waiting_for_broken_policies(self, waits_for_broken: bool) -> Self {
+        Self { waits_for_broken, ..self }
     }
 
     /// Takes part in the election of the one process that writes for all.
@@ -236,12 +249,19 @@ impl Controllers {
         let mut events = Vec::new();
         let mut earliest = Instant::now();
         let mut due = None;
+        let mut note = Instant::now() + PATIENCE;
         loop {
             let received = self.events.recv_many(&mut events, BATCH);
-            let received = match due {
+            let complete = self.known.was_complete();
+            let received = match due.or((!complete).then_some(note)) {
                 Some(due) => timeout_at(due, received).await.ok(),
                 None => Some(received.await),
             };
+            if !complete && Instant::now() >= note {
+                note = Instant::now() + PATIENCE;
+                let missing = self.known.missing(self.ingest.sync()).join(", ");
+                tracing::info!(target: LOGGER, %missing, "not ready, still to be seen");
+            }
             if received == Some(0) {
                 break;
             }
@@ -387,6 +407,8 @@ impl Controllers {
         for kind in refills {
             self.watches.refill(&kind, &trim);
         }
+        self.metrics.watches().intended(self.watches.len());
+        self.metrics.watches().watched(self.known.listed.len());
     }
 
     /// Compiles what was taken in, off the threads that answer requests, and publishes it. `None`
@@ -414,6 +436,12 @@ impl Controllers {
         let findings = findings.unwrap_or_default();
         findings.iter().for_each(|finding| (self.report)(finding));
         let world = self.ingest.world();
+        if self.waits_for_broken {
+            let reason = not_ready(self.ingest.broken());
+            // What comes later does not count (RD-3).
+            self.waits_for_broken = reason.is_some();
+            self.current.hold(reason);
+        }
         self.current.store(Arc::clone(world));
         let state = Arc::new(State {
             world: Arc::clone(world),
@@ -439,6 +467,16 @@ impl Controllers {
         self.state.send_replace(Some(state));
         Some(self)
     }
+}
+
+/// Why policies that do not load keep a process from being ready that is told to wait for them.
+fn not_ready(broken: &BTreeSet<PolicyId>) -> Option<String> {
+    const NAMED: usize = 5;
+    let named: Vec<_> = broken.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = broken.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let text = || format!("policies do not load: {}{more}", named.join(", "));
+    (!broken.is_empty()).then(text)
 }
 
 impl std::fmt::Debug for Controllers {

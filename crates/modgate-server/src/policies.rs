@@ -351,6 +351,8 @@ fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
 #[derive(Debug, Default)]
 pub struct Current {
     world: ArcSwapOption<World>,
+    /// Why requests should not come yet although there is a world.
+    held: ArcSwapOption<String>,
     changed: Notify,
     providers: Option<Arc<Providers>>,
 }
@@ -364,6 +366,19 @@ impl Current {
     /// The newest world.
     pub fn load(&self) -> Option<Arc<World>> {
         self.world.load_full()
+    }
+
+    /// Says why requests should not come yet, or that they may.
+    pub(crate) fn hold(&self, reason: Option<String>) {
+        self.held.store(reason.map(Arc::new));
+    }
+
+    /// Why requests should not come yet.
+    pub(crate) fn not_ready(&self) -> Option<String> {
+        if self.world.load().is_none() {
+            return Some("policies not loaded yet".to_owned());
+        }
+        self.held.load_full().map(|reason| String::clone(&reason))
     }
 
     /// Where external data comes from; `None` when that is off.

@@ -40,6 +40,9 @@ pub struct ServeConfig {
     pub pod: Option<Str>,
     /// What of all there is to do is done here.
     pub operations: Operations,
+    /// Whether the process is not ready for as long as policies that were there at start do not
+    /// load (RD-2).
+    pub waits_for_broken_policies: bool,
     /// What becomes ValidatingAdmissionPolicies.
     pub vap: VapConfig,
     /// Settings of the engine.
@@ -79,6 +82,7 @@ impl ServeConfig {
             cluster: None,
             pod: None,
             operations: Operations::default(),
+            waits_for_broken_policies: false,
             vap: VapConfig::default(),
             certificate,
             tls: TlsConfig::default(),
@@ -100,7 +104,7 @@ impl ServeConfig {
 /// Where to listen: everything over HTTPS, and parts of it over plain HTTP as well where asked.
 #[derive(Debug, Clone, Default)]
 pub struct Addresses {
-    /// HTTPS, all routes.
+    /// HTTPS, all routes; empty for none.
     pub webhooks: String,
     /// Plain HTTP for `/healthz` and `/readyz`.
     pub health: Option<String>,
@@ -154,6 +158,7 @@ pub fn runtime(evaluators: usize) -> io::Result<Runtime> {
 
 /// Bound listeners, with policies loaded.
 pub struct Server {
+    address: Option<SocketAddr>,
     listeners: Vec<Listener>,
     certificates: Arc<Certificates>,
     app: Arc<App>,
@@ -195,19 +200,24 @@ impl Server {
             evaluators: Evaluators::new(config.evaluators),
             limits: config.limits.clone(),
             gatekeeper: config.gatekeeper.clone(),
+            operations: config.operations.clone(),
             readiness: Readiness::default(),
         });
         let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
         let plain =
             [(health, Routes::Health), (metrics, Routes::Metrics), (dry_run, Routes::DryRun)];
-        let mut listeners = vec![Listener {
-            socket: bind(&webhooks).await?,
-            transport: Transport::Tls(tls),
-            routes: router(Arc::clone(&app), Routes::All),
-        }];
-        if let (true, Some(Ok(address))) =
-            (config.tls_health_check, listeners.first().map(Listener::local_addr))
-        {
+        let mut listeners = Vec::new();
+        let mut address = None;
+        if !webhooks.is_empty() {
+            let listener = Listener {
+                socket: bind(&webhooks).await?,
+                transport: Transport::Tls(tls),
+                routes: router(Arc::clone(&app), Routes::All),
+            };
+            address = listener.local_addr().ok();
+            listeners.push(listener);
+        }
+        if let (true, Some(address)) = (config.tls_health_check, address) {
             let check = LoopbackCheck::new(address, Arc::clone(&certificates));
             app.readiness.check_loopback(check);
         }
@@ -223,7 +233,8 @@ impl Server {
         let report: Report = Arc::new(report);
         let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
         let cluster = match &config.cluster {
-            Some(cluster) => Some(Controllers::new(
+            Some(cluster) => {
+            let controllers = Controllers::new(
                 controllers::connect(cluster).await?,
                 config.engine.clone(),
                 Identity {
@@ -239,7 +250,9 @@ impl Server {
                 Arc::clone(&app.current),
                 Arc::clone(&app.metrics),
                 Arc::clone(&report),
-            )),
+            );
+            Some(controllers.waiting_for_broken_policies(config.waits_for_broken_policies))
+            }
             None => {
                 let refresh = store.refresh();
                 refresh.findings.iter().for_each(|finding| report(finding));
@@ -254,12 +267,13 @@ impl Server {
             }
             _ => None,
         };
-        Ok(Self { listeners, certificates, app, store, cluster, rotation, report, config })
+        Ok(Self { address, listeners, certificates, app, store, cluster, rotation, report, config })
     }
 
-    /// The HTTPS address, with the port the system chose if the configured one was 0.
+    /// The HTTPS address, if there is one, with the port the system chose if the configured one was
+    /// 0.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.listeners.first().and_then(|listener| listener.local_addr().ok())
+        self.address
     }
 
     /// Whether policies come from a cluster.
@@ -312,7 +326,7 @@ impl Server {
         stopping: &watch::Receiver<bool>,
         closing: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let Self { listeners, certificates, app, store, cluster, rotation, report, config } = self;
+        let Self { listeners, certificates, app, store, cluster, rotation, report, config, .. } = self;
         let mut serving = JoinSet::new();
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
         match cluster {

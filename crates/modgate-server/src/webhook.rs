@@ -30,6 +30,7 @@ use modgate_engine::Review;
 use modgate_value::Value;
 
 use crate::{
+    operations::{Operation, Operations},
     policies::Current,
     telemetry::metrics::{self, Metrics},
 };
@@ -82,6 +83,20 @@ impl Webhook {
             Self::Admit => "/v1/admit",
             Self::AdmitLabel => "/v1/admitlabel",
             Self::ApplyMutators => "/v1/mutate",
+        }
+    }
+
+    /// Whether it is served for these operations (SV-1). KubeMod's webhooks patch and reject in one,
+    /// so either operation will do.
+    fn is_served(self, operations: &Operations) -> bool {
+        match self {
+            Self::Admit | Self::Validate => operations.has(Operation::Webhook),
+            Self::ApplyMutators | Self::Mutate => operations.has(Operation::MutationWebhook),
+            Self::AdmitLabel
+            | Self::DefaultModRule
+            | Self::Dragnet
+            | Self::PodBinding
+            | Self::ValidateModRule => operations.serve(),
         }
     }
 
@@ -153,6 +168,8 @@ pub struct App {
     pub limits: RequestLimits,
     /// What Gatekeeper's webhooks are told.
     pub gatekeeper: GatekeeperConfig,
+    /// What of all there is to do is done here.
+    pub operations: Operations,
     /// What besides policies decides whether requests may come.
     pub readiness: Readiness,
 }
@@ -174,7 +191,7 @@ pub enum Routes {
 pub fn router(app: Arc<App>, routes: Routes) -> Router {
     let mut router = Router::new();
     if routes == Routes::All {
-        for webhook in Webhook::ALL {
+        for webhook in Webhook::ALL.into_iter().filter(|it| it.is_served(&app.operations)) {
             let handler = move |State(app): State<Arc<App>>, request: Request| async move {
                 admission::answer(&app, webhook, request).await
             };

@@ -70,6 +70,7 @@ impl Server {
             evaluators,
             limits,
             gatekeeper,
+            operations: modgate_server::Operations::default(),
             readiness: modgate_server::Readiness::default(),
         });
         let mut server = Self {

@@ -54,6 +54,7 @@ impl Server {
             evaluators,
             limits,
             gatekeeper: GatekeeperConfig::default(),
+            operations: modgate_server::Operations::default(),
             readiness: modgate_server::Readiness::default(),
         });
         Self { router: router(Arc::clone(&app), Routes::All), app }

@@ -1,14 +1,26 @@
 //! The command line.
 
+mod certificates;
+mod compat;
 mod gatekeeper;
+mod go;
+mod listen;
+mod operations;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
 
-pub(crate) use self::gatekeeper::GatekeeperArgs;
-use crate::{exit, plan, render::RenderVerb};
+pub(crate) use self::{
+    certificates::{CertificateArgs, ReplicaArgs},
+    compat::CompatArgs,
+    gatekeeper::GatekeeperArgs,
+    go::{Program, command_line},
+    listen::ListenArgs,
+    operations::OperationArgs,
+};
+use crate::{exit, migrate, plan, render::RenderVerb};
 
 /// Kubernetes admission policies: KubeMod's ModRules, on the command line and as a webhook.
 #[derive(Debug, Parser)]
@@ -21,7 +33,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Answer admission webhooks with the policies of a folder; no cluster needed.
-    #[command(after_help = SERVE_EXAMPLES)]
+    #[command(after_help = SERVE_EXAMPLES, args_override_self = true)]
     Serve(Box<ServeArgs>),
     /// Say what policies do to objects.
     #[command(after_help = review_examples())]
@@ -38,6 +50,9 @@ pub(crate) enum Verb {
     /// Print the cluster objects that templates and constraints stand for.
     #[command(subcommand)]
     Render(RenderVerb),
+    /// Say what becomes of an installation of KubeMod or Gatekeeper, and how to switch.
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate(migrate::MigrateArgs),
     #[command(flatten)]
     Gator(modgate_gator::Verb),
     /// Print the version.
@@ -269,13 +284,19 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
     #[command(flatten)]
+    pub(crate) operations: OperationArgs,
+    #[command(flatten)]
     pub(crate) gatekeeper: GatekeeperArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
     pub(crate) certificate: CertificateArgs,
     #[command(flatten)]
+    pub(crate) replicas: ReplicaArgs,
+    #[command(flatten)]
     pub(crate) logs: LogArgs,
+    #[command(flatten)]
+    pub(crate) compat: CompatArgs,
 }
 
 /// Which cluster policies come from.
@@ -288,40 +309,6 @@ pub(crate) struct ClusterArgs {
     /// Context of that file, if not its current one.
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     pub(crate) context: Option<String>,
-}
-
-/// Where to listen.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Listening")]
-pub(crate) struct ListenArgs {
-    /// HTTPS address of every route; `:PORT` listens on all addresses of the machine.
-    #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
-    pub(crate) address: String,
-    /// Plain HTTP address of the dry-run API, off unless given. KubeMod's was :8081.
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) webapp_addr: Option<String>,
-    /// Plain HTTP address of `/metrics`, off unless given. KubeMod's was :8082.
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) operator_metrics_addr: Option<String>,
-    /// Plain HTTP address of `/healthz` and `/readyz`, off unless given. KubeMod's was :8083.
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) operator_health_probe_addr: Option<String>,
-}
-
-/// The serving certificate; without files one is made at start.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Certificate")]
-pub(crate) struct CertificateArgs {
-    /// PEM file with the certificate chain, followed as it changes.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// PEM file with the private key.
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
-    /// Name or address the certificate made at start is for, besides localhost and KubeMod's
-    /// service; repeat for more.
-    #[arg(long, value_name = "NAME", conflicts_with = "cert")]
-    pub(crate) tls_name: Vec<String>,
 }
 
 /// What is logged on standard error.

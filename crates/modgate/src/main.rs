@@ -10,6 +10,7 @@ mod exit;
 mod explain;
 mod gator;
 mod inputs;
+mod migrate;
 mod plan;
 mod render;
 mod review;
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     if let Some(code) = gator::answer() {
         return code;
     }
-    let args = Args::parse();
+    let args = Args::parse_from(args::command_line());
     let terminal = Terminal::detect();
     let done = match args.verb {
         Verb::Serve(args) => serve::run(*args, &terminal),
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
         Verb::Render(verb) => render::run(&verb, &terminal),
+        Verb::Migrate(args) => migrate::run(&args, &terminal),
         Verb::Gator(_) => return gator::run(),
         Verb::Version => version(),
         Verb::Completion { shell } => completion(shell),

@@ -9,40 +9,40 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_server::{
-    Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped,
+    CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped,
     manifest, runtime, stop_signals,
     telemetry::{LogConfig, LogFormat, init_logs, log_finding},
 };
 use modgate_value::diag::Diagnostic;
 
 use crate::{
-    args::{CertificateArgs, ClusterArgs, ServeArgs},
+    args::{ClusterArgs, Program, ServeArgs},
     exit::Exit,
     terminal::{Terminal, no_color},
 };
 
-/// Names of the certificate made at start: this machine's own, and the service KubeMod's manifests
-/// point their webhooks to.
-const NAMES: [&str; 5] = [
-    "localhost",
-    "127.0.0.1",
-    "::1",
-    "kubemod-webhook-service.kubemod-system.svc",
-    "modgate-webhook.modgate-system.svc",
-];
+/// Where KubeMod's manifests mount the certificate.
+const KUBEMOD_CERTIFICATE: &str = "/tmp/k8s-webhook-server/serving-certs";
 
 /// Runs the verb until the process is told to stop.
 pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
+    let program = Program::of_this_process();
+    args.compat.check()?;
     for path in args.policies.iter().chain(&args.objects) {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
         ensure!(path.exists(), "`{}` does not exist", path.display());
     }
     let format = init_logs(&LogConfig {
         format: args.logs.log_format,
-        filter: args.logs.log_level.clone(),
+        filter: filter(&args),
         no_color: no_color(),
     })?;
-    let config = config(args);
+    if let Some(lines) = args.compat.idle(program) {
+        lines.iter().for_each(|line| tracing::info!(target: "main-setup", "{line}"));
+        return Ok(Exit::Success);
+    }
+    args.compat.notes().iter().for_each(|note| tracing::warn!(target: "serve", "{note}"));
+    let config = config(args, program);
     let terminal = *terminal;
     // Machines read findings as log lines, people with the line underlined.
     let report = move |finding: &Diagnostic| match format {
@@ -60,11 +60,30 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     })
 }
 
-fn config(args: ServeArgs) -> ServeConfig {
+fn config(args: ServeArgs, program: Program) -> ServeConfig {
     let ClusterArgs { kubeconfig, context } = args.cluster;
-    let cluster = args.policies.is_empty().then_some(ClusterConfig { kubeconfig, context });
+    // The originals' own libraries look there.
+    let of_environment = || env::var_os("KUBECONFIG").filter(|path| !path.is_empty());
+    let kubeconfig = match program {
+        Program::Modgate => kubeconfig,
+        _ => kubeconfig.or_else(|| of_environment().map(Into::into)),
+    };
+    let follows_cluster = args.policies.is_empty() && !args.compat.is_webapp_only(program);
+    let cluster = follows_cluster.then_some(ClusterConfig { kubeconfig, context });
+    let addresses = args.listen.addresses(&args.compat, program);
     let files = PolicyFiles { policies: args.policies, objects: args.objects };
-    let mut config = ServeConfig::new(files, certificate(args.certificate));
+    let mut certificate = args.certificate.source(cluster.is_some());
+    let mounted = |name| Path::new(KUBEMOD_CERTIFICATE).join(name);
+    if program == Program::Kubemod
+        && matches!(certificate, CertificateSource::Cluster(_))
+        && mounted("tls.crt").exists()
+    {
+        certificate =
+            CertificateSource::Files { cert: mounted("tls.crt"), key: mounted("tls.key") };
+    }
+    let mut config = ServeConfig::new(files, certificate);
+    args.certificate.apply(&mut config);
+    args.replicas.apply(&mut config);
     config.cluster = cluster;
     config.pod = env::var("POD_NAME").ok().filter(|pod| !pod.is_empty()).map(Into::into);
     config.engine = args.engine.config(&args.namespace);
@@ -74,22 +93,18 @@ fn config(args: ServeArgs) -> ServeConfig {
     if let Some(evaluators) = args.gatekeeper.evaluators() {
         config.evaluators = evaluators;
     }
-    config.addresses = Addresses {
-        webhooks: args.listen.address,
-        health: args.listen.operator_health_probe_addr,
-        metrics: args.listen.operator_metrics_addr,
-        dry_run: args.listen.webapp_addr,
-    };
+    args.operations.apply(&mut config);
+    config.addresses = addresses;
+    if config.cluster.is_some() && !config.operations.serve() {
+        config.addresses.webhooks.clear();
+    }
     config
 }
 
-fn certificate(args: CertificateArgs) -> CertificateSource {
-    match (args.cert, args.key) {
-        (Some(cert), Some(key)) => CertificateSource::Files { cert, key },
-        _ => CertificateSource::SelfSigned {
-            names: NAMES.into_iter().map(str::to_owned).chain(args.tls_name).collect(),
-        },
-    }
+/// What is logged; KubeMod has a flag of its own for more.
+fn filter(args: &ServeArgs) -> String {
+    let filter = args.logs.log_level.clone();
+    if args.compat.logs_debug() && filter == "info" { "debug".to_owned() } else { filter }
 }
 
 /// Says where the webhooks are, and how to see a patch.

@@ -4,16 +4,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::api::ApiResource;
-use modgate_engine::{Problem, Severity};
+use modgate_engine::{Problem, Severity, api::meta::GroupVersionKind};
 use modgate_value::Value;
 
-use super::{kinds::Kind, object::Key};
+use super::{facts::Facts, kinds::Kind, object::Key, sync::SyncedKind};
 use crate::policies::World;
 
 /// Policies of one kind.
 pub(crate) type OfKind = BTreeMap<Key, Arc<Loaded>>;
 
 /// Policies as the cluster has them, and what came of them.
+///
+/// Those who wait for it to change are woken when anything but the inventory has.
 #[derive(Debug)]
 pub(crate) struct State {
     /// What requests are decided by.
@@ -22,6 +24,10 @@ pub(crate) struct State {
     pub(crate) policies: BTreeMap<Kind, Arc<OfKind>>,
     /// Kinds of policies that the API server serves, as they are watched.
     pub(crate) served: Arc<BTreeMap<Kind, ApiResource>>,
+    /// What else is known of our kinds.
+    pub(crate) facts: Arc<Facts>,
+    /// Kinds that are copied into the inventory, and what has become of them.
+    pub(crate) synced: Arc<BTreeMap<GroupVersionKind, SyncedKind>>,
 }
 
 impl State {

@@ -82,7 +82,8 @@ async fn healthy(State(app): State<Arc<App>>, request: Request) -> Response {
 /// Ready as soon as every policy was read once and the webhooks can be reached; from then on the
 /// last good policies are enforced whatever becomes of where they come from.
 async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
-    let checks: Vec<_> = [Some(tracker(&app)), tls(&app), shutdown(&app)].into_iter().flatten().collect();
+    let checks: Vec<_> =
+        [Some(tracker(&app)), tls(&app), shutdown(&app)].into_iter().flatten().collect();
     report(&request, "readyz", &checks)
 }
 
@@ -96,8 +97,7 @@ async fn reachable(State(app): State<Arc<App>>, request: Request) -> Response {
 }
 
 fn tracker(app: &App) -> Check {
-    let is_loaded = app.current.load().is_some();
-    ("tracker", if is_loaded { Ok(()) } else { Err("policies not loaded yet".to_owned()) })
+    ("tracker", app.current.not_ready().map_or(Ok(()), Err))
 }
 
 fn tls(app: &App) -> Option<Check> {

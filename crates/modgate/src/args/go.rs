@@ -1,0 +1,168 @@
+//! Command lines as Go programs take them: one dash or two, and booleans in every spelling of theirs.
+//!
+//! Manifests of KubeMod and Gatekeeper are written for such programs.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::{Command, CommandFactory as _};
+
+use super::Args;
+
+/// The verb that all of this is about.
+const SERVE: &str = "serve";
+
+/// By which name this program was called: images of the originals run their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Program {
+    /// `modgate`, or any other name.
+    #[default]
+    Modgate,
+    /// `manager`, as Gatekeeper's is called: `serve` with Gatekeeper's addresses.
+    Manager,
+    /// `kubemod`: `serve` with KubeMod's modes.
+    Kubemod,
+}
+
+impl Program {
+    /// What this process was called.
+    pub(crate) fn of_this_process() -> Self {
+        Self::of(&PathBuf::from(env::args_os().next().unwrap_or_default()))
+    }
+
+    fn of(path: &Path) -> Self {
+        match path.file_stem().and_then(|name| name.to_str()) {
+            Some("manager") => Self::Manager,
+            Some("kubemod") => Self::Kubemod,
+            _ => Self::Modgate,
+        }
+    }
+}
+
+/// The command line of this process, as the parser takes it.
+pub(crate) fn command_line() -> Vec<OsString> {
+    rewritten(env::args_os().collect())
+}
+
+fn rewritten(mut args: Vec<OsString>) -> Vec<OsString> {
+    let program = args.first().map(|path| Program::of(Path::new(path))).unwrap_or_default();
+    let is_verb = |arg: &OsString| arg.to_str().is_some_and(|arg| !arg.starts_with('-'));
+    if program != Program::Modgate && !args.get(1).is_some_and(is_verb) {
+        args.insert(1.min(args.len()), SERVE.into());
+    }
+    if args.get(1).is_none_or(|verb| verb != SERVE) {
+        return args;
+    }
+    let command = Args::command();
+    match command.find_subcommand(SERVE) {
+        Some(serve) => go_style(args, serve),
+        None => args,
+    }
+}
+
+fn go_style(args: Vec<OsString>, serve: &Command) -> Vec<OsString> {
+    let mut out = Vec::with_capacity(args.len());
+    let mut args = args.into_iter();
+    out.extend(args.by_ref().take(2));
+    while let Some(arg) = args.next() {
+        let Some(flag) = arg.to_str().and_then(|text| Flag::of(text, serve)) else {
+            let is_end = arg == "--";
+            out.push(arg);
+            if is_end {
+                break;
+            }
+            continue;
+        };
+        out.push(flag.text.into());
+        if flag.takes_next {
+            out.extend(args.next());
+        }
+    }
+    out.extend(args);
+    out
+}
+
+struct Flag {
+    text: String,
+    /// Whether its value is the argument behind it.
+    takes_next: bool,
+}
+
+impl Flag {
+    /// A flag that is known by its long name, whatever its dashes.
+    fn of(text: &str, serve: &Command) -> Option<Self> {
+        let body = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
+        let (name, value) = match body.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (body, None),
+        };
+        let is_it = |arg: &&clap::Arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            arg.get_long() == Some(name) || aliases.contains(&name)
+        };
+        let arg = serve.get_arguments().find(is_it)?;
+        let is_boolean = arg.is_require_equals_set();
+        let text = match value {
+            Some(value) if is_boolean => format!("--{name}={}", boolean(value).unwrap_or(value)),
+            Some(value) => format!("--{name}={value}"),
+            None => format!("--{name}"),
+        };
+        let takes_next = value.is_none() && !is_boolean && arg.get_action().takes_values();
+        Some(Self { text, takes_next })
+    }
+}
+
+fn boolean(value: &str) -> Option<&'static str> {
+    match value {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some("true"),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some("false"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &str) {
+        let args = line.split(' ').map(OsString::from).collect();
+        let got: Vec<_> =
+            rewritten(args).into_iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        assert_eq!(got.join(" "), expected, "{line}");
+    }
+
+    #[test]
+    fn dashes_and_booleans() {
+        for (line, expected) in [
+            ("modgate serve -port 8443", "modgate serve --port 8443"),
+            ("modgate serve -v=4 -logtostderr", "modgate serve --v=4 --logtostderr"),
+            ("modgate serve -n x", "modgate serve -n x"),
+            ("modgate serve -log-denies=T", "modgate serve --log-denies=true"),
+            ("modgate serve --log-denies=0", "modgate serve --log-denies=false"),
+            ("modgate serve --log-denies=maybe", "modgate serve --log-denies=maybe"),
+            ("modgate serve --host -port", "modgate serve --host -port"),
+            ("modgate serve -unknown", "modgate serve -unknown"),
+            ("modgate serve -- -port", "modgate serve -- -port"),
+            ("modgate review -port", "modgate review -port"),
+            ("modgate", "modgate"),
+        ] {
+            check(line, expected);
+        }
+    }
+
+    #[test]
+    fn by_other_names() {
+        for (line, expected) in [
+            ("/kubemod -operator -webapp", "/kubemod serve --operator --webapp"),
+            ("/manager --port=8443", "/manager serve --port=8443"),
+            ("/manager", "/manager serve"),
+            ("/manager serve -port 1", "/manager serve --port 1"),
+            ("/manager version", "/manager version"),
+        ] {
+            check(line, expected);
+        }
+    }
+}

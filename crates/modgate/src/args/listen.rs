@@ -1,0 +1,94 @@
+//! Where to listen, under our names, Gatekeeper's and KubeMod's (spec `gatekeeper-validation`, 9.1,
+//! 9.3 and 9.5; `kubemod`, 7.6).
+
+use modgate_server::Addresses;
+
+use super::{compat::CompatArgs, go::Program};
+
+/// Where to listen.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Listening")]
+pub(crate) struct ListenArgs {
+    /// HTTPS address of every route; `:PORT` listens on all addresses of the machine
+    /// [default: :9443]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["host", "port"])]
+    address: Option<String>,
+    /// Port of the HTTPS address.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Host of the HTTPS address; all addresses of the machine if empty.
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Plain HTTP address of the dry-run API, off unless given. KubeMod's was :8081.
+    #[arg(long, value_name = "ADDRESS")]
+    webapp_addr: Option<String>,
+    /// Plain HTTP address of `/healthz` and `/readyz`, off unless given. Gatekeeper's was :9090.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "operator_health_probe_addr")]
+    health_addr: Option<String>,
+    /// The same, as KubeMod calls it. KubeMod's was :8083.
+    #[arg(long, value_name = "ADDRESS")]
+    operator_health_probe_addr: Option<String>,
+    /// Plain HTTP port of `/metrics`, off unless given. Gatekeeper's was 8888.
+    #[arg(long, value_name = "PORT", conflicts_with = "operator_metrics_addr")]
+    prometheus_port: Option<u16>,
+    /// Plain HTTP address of `/metrics`, as KubeMod calls it. KubeMod's was :8082.
+    #[arg(long, value_name = "ADDRESS")]
+    operator_metrics_addr: Option<String>,
+    /// The same, as controllers of Kubernetes call it; 0 is off.
+    #[arg(long, value_name = "ADDRESS",
+        conflicts_with_all = ["operator_metrics_addr", "prometheus_port"])]
+    metrics_addr: Option<String>,
+}
+
+impl ListenArgs {
+    /// What is listened on. Called by the name of an original, its addresses are the defaults.
+    pub(crate) fn addresses(&self, compat: &CompatArgs, program: Program) -> Addresses {
+        let is_manager = program == Program::Manager;
+        let manager = |address: &str| is_manager.then(|| address.to_owned());
+        let operator = |address: &str| compat.operator.then(|| address.to_owned());
+        let port = |port: u16| format!(":{port}");
+        Addresses {
+            webhooks: self.webhooks(compat, program),
+            health: self
+                .health_addr
+                .clone()
+                .or_else(|| self.operator_health_probe_addr.clone())
+                .or_else(|| manager(":9090"))
+                .or_else(|| operator(":8083"))
+                .filter(is_on),
+            metrics: self
+                .operator_metrics_addr
+                .clone()
+                .or_else(|| self.metrics_addr.clone().filter(|it| !is_manager || is_on(it)))
+                .or_else(|| self.prometheus_port.map(port))
+                .or_else(|| manager(":8888"))
+                .or_else(|| operator(":8082"))
+                .filter(is_on),
+            dry_run: self
+                .webapp_addr
+                .clone()
+                .or_else(|| compat.webapp.then(|| ":8081".to_owned()))
+                .filter(is_on),
+        }
+    }
+
+    fn webhooks(&self, compat: &CompatArgs, program: Program) -> String {
+        if compat.is_webapp_only(program) {
+            return String::new();
+        }
+        if let Some(address) = &self.address {
+            return address.clone();
+        }
+        let host = self.host.as_deref().unwrap_or_default();
+        let port = self.port.unwrap_or(if program == Program::Manager { 443 } else { 9443 });
+        if host.contains(':') && !host.starts_with('[') {
+            return format!("[{host}]:{port}");
+        }
+        format!("{host}:{port}")
+    }
+}
+
+/// How Kubernetes' controllers are told not to listen.
+fn is_on(address: &String) -> bool {
+    !matches!(address.as_str(), "" | "0")
+}
