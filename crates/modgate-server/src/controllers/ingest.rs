@@ -7,16 +7,22 @@ use std::{
 
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity, Snapshot, Update,
-    api::{config, modrule},
-    constraint::Inventory,
+    api::{
+        config::{self, Config},
+        meta::GroupVersionKind,
+        modrule,
+        syncset::{self, SyncSet},
+    },
 };
 use modgate_value::{Object, Str, Value, diag::Diagnostic};
 
 use super::{
-    kinds::Kind,
-    object::{Key, Stored},
+    broken,
+    kinds::{self, Kind},
+    object::{Item, Key},
     state::{Loaded, OfKind},
-    watches::Seen,
+    sync::{Sync, SyncedKind},
+    watches::{Seen, Target},
 };
 use crate::{
     manifest,
@@ -32,8 +38,29 @@ pub(crate) struct Ingest {
     objects: Objects,
     broken: BTreeSet<PolicyId>,
     changes: Vec<Change>,
-    objects_changed: bool,
+    /// Whether there is anything for the next world beside changes of policies and inventory.
+    changed: bool,
+    /// Kinds of the core group whose objects were all seen.
+    listed: BTreeSet<String>,
+    sync: Sync,
+    synced: Arc<BTreeMap<GroupVersionKind, SyncedKind>>,
+    /// What the Config last said.
+    config: Config,
+    /// Whether what is to be synced may have changed.
+    sync_stale: bool,
+    /// ModRules that look at Nodes.
+    node_rules: BTreeSet<Key>,
     world: Arc<World>,
+}
+
+/// How much there is to make a new world of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pending {
+    Nothing,
+    /// Objects in the inventory, of which there may be a thousand a second.
+    Inventory,
+    /// Policies, and objects that decide where they apply.
+    Policies,
 }
 
 impl Ingest {
@@ -44,11 +71,17 @@ impl Ingest {
             policies: BTreeMap::new(),
             broken: BTreeSet::new(),
             changes: Vec::new(),
-            objects_changed: false,
+            changed: false,
+            listed: BTreeSet::new(),
+            sync: Sync::default(),
+            synced: Arc::default(),
+            config: Config::default(),
+            sync_stale: false,
+            node_rules: BTreeSet::new(),
             world: Arc::new(World {
                 snapshot: Snapshot::new(config),
                 objects: objects.clone(),
-                inventory: Inventory::default(),
+                inventory: modgate_engine::constraint::Inventory::default(),
             }),
             objects,
         }
@@ -70,23 +103,68 @@ impl Ingest {
         &self.policies
     }
 
+    /// What has become of the kinds that are synced, as of the last [`apply`](Self::apply).
+    pub(crate) fn synced(&self) -> &Arc<BTreeMap<GroupVersionKind, SyncedKind>> {
+        &self.synced
+    }
+
+    /// What is synced.
+    pub(crate) fn sync(&self) -> &Sync {
+        &self.sync
+    }
+
+    /// The kinds to list anew since this was last asked.
+    pub(crate) fn take_refills(&mut self) -> BTreeSet<GroupVersionKind> {
+        self.sync.take_refills()
+    }
+
+    /// Whether any policy looks at Nodes. Others that come upon one all the same ask the cluster.
+    pub(crate) fn wants_nodes(&self) -> bool {
+        !self.node_rules.is_empty() || self.sync.wants(&kinds::gvk(&kinds::nodes()))
+    }
+
+    /// What the next [`apply`](Self::apply) will make a world of.
+    pub(crate) fn pending(&self) -> Pending {
+        if self.changed || !self.changes.is_empty() || self.sync.has_told() {
+            Pending::Policies
+        } else if self.sync.has_changed() {
+            Pending::Inventory
+        } else {
+            Pending::Nothing
+        }
+    }
+
     /// Takes in what a watch saw; it has an effect with the next [`apply`](Self::apply). Returns
     /// what is wrong with objects that cannot even be read.
-    pub(crate) fn take(&mut self, kind: &Kind, seen: Seen) -> Vec<Diagnostic> {
+    pub(crate) fn take(&mut self, target: &Target, seen: Seen) -> Vec<Diagnostic> {
+        let kind = match target {
+            Target::Kind(kind) => kind,
+            Target::Synced(kind) => {
+                self.sync.take(kind, seen);
+                return Vec::new();
+            }
+        };
         let mut findings = Vec::new();
+        if kind.group.is_empty() {
+            self.share(kind, &seen);
+        }
         match seen {
             Seen::All(all) => {
-                let present: BTreeSet<Key> = all.iter().map(Stored::key).collect();
+                if kind.group.is_empty() {
+                    self.listed.insert(kind.kind.clone());
+                }
+                let present: BTreeSet<Key> = all.iter().map(|item| item.key.clone()).collect();
                 self.retain(kind, |key| present.contains(key));
-                for stored in all {
-                    self.apply_one(kind, stored, &mut findings);
+                for item in all {
+                    self.apply_one(kind, item, &mut findings);
                 }
             }
-            Seen::Applied(stored) => self.apply_one(kind, stored, &mut findings),
-            Seen::Deleted(stored) => {
-                let gone = stored.key();
-                self.retain(kind, |key| *key != gone);
-            }
+            Seen::Applied(item) => self.apply_one(kind, item, &mut findings),
+            Seen::Deleted(Item { key: gone, .. }) => self.retain(kind, |key| *key != gone),
+            Seen::Failed(_) => {}
+        }
+        if std::mem::take(&mut self.sync_stale) {
+            self.sync_as_told(&mut findings);
         }
         findings
     }
@@ -95,11 +173,80 @@ impl Ingest {
     pub(crate) fn forget(&mut self, kind: &Kind) {
         self.retain(kind, |_| false);
         self.policies.remove(kind);
+        if std::mem::take(&mut self.sync_stale) {
+            self.sync_as_told(&mut Vec::new());
+        }
+    }
+
+    /// Namespaces and Nodes are watched once, also if they are synced.
+    fn share(&mut self, kind: &Kind, seen: &Seen) {
+        let synced = core(&kind.kind);
+        if !self.sync.wants(&synced) {
+            return;
+        }
+        let seen = match seen {
+            Seen::All(all) => Seen::All(all.clone()),
+            Seen::Applied(item) => Seen::Applied(item.clone()),
+            Seen::Deleted(item) => Seen::Deleted(item.clone()),
+            Seen::Failed(problem) => Seen::Failed(problem.clone()),
+        };
+        self.sync.take(&synced, seen);
+    }
+
+    /// Brings what is synced in line with the Config and the SyncSets (ST-31).
+    fn sync_as_told(&mut self, findings: &mut Vec<Diagnostic>) {
+        let mut wanted = BTreeSet::new();
+        let key = Key { namespace: self.namespace.clone(), name: config::NAME.into() };
+        let configs = Kind { group: config::GROUP.to_owned(), kind: config::KIND.to_owned() };
+        let object = self.policies.get(&configs).and_then(|known| known.get(&key));
+        match object.map(|loaded| Config::from_value(&loaded.object)) {
+            None => self.config = Config::default(),
+            Some(Ok(config)) => self.config = config,
+            // Reported as of every policy, and what it said before holds, as it does for requests.
+            Some(Err(_)) => {}
+        }
+        wanted.extend(self.config.spec.sync.sync_only.iter().flatten().cloned());
+        let sets = Kind { group: syncset::GROUP.to_owned(), kind: syncset::KIND.to_owned() };
+        for (key, loaded) in self.policies.get(&sets).iter().flat_map(|known| known.iter()) {
+            match SyncSet::from_value(&loaded.object) {
+                Ok(set) => wanted.extend(set.kinds().cloned()),
+                Err(error) => {
+                    findings.push(Diagnostic::error(format!("{}: {error}", id(&sets, key))));
+                }
+            }
+        }
+        let new = self.sync.want(&wanted);
+        self.sync.exclude(&self.config);
+        let refills = self.sync.refills().filter(|kind| kind.group.is_empty());
+        let refills: Vec<_> = refills.cloned().chain(new).collect();
+        for kind in refills.iter().filter(|kind| kind.group.is_empty() && kind.version == "v1") {
+            self.fill(kind);
+        }
+    }
+
+    /// Fills a synced kind from the objects that are kept anyway, if it is one of those.
+    fn fill(&mut self, kind: &GroupVersionKind) {
+        let resource = [kinds::namespaces(), kinds::nodes()].into_iter();
+        if !resource.map(|resource| kinds::gvk(&resource)).any(|shared| shared == *kind) {
+            return;
+        }
+        self.sync.take_refill(kind);
+        // Before they were listed all of them are still to come.
+        if !self.listed.contains(kind.kind.as_str()) {
+            return;
+        }
+        let item = |object: &Value| {
+            let name = object.path(&["metadata", "name"]).and_then(Value::as_str);
+            let name = Str::from(name.unwrap_or_default());
+            Item { key: Key { namespace: Str::default(), name }, object: Ok(object.clone()) }
+        };
+        let all = self.objects.of_kind(&kind.kind).map(item).collect();
+        self.sync.take(kind, Seen::All(all));
     }
 
     fn retain(&mut self, kind: &Kind, keep: impl Fn(&Key) -> bool) {
         if kind.group.is_empty() {
-            self.objects_changed |= self.objects.retain(&kind.kind, |name| {
+            self.changed |= self.objects.retain(&kind.kind, |name| {
                 keep(&Key { namespace: Str::default(), name: name.into() })
             });
             return;
@@ -109,18 +256,23 @@ impl Ingest {
         if gone.is_empty() {
             return;
         }
+        self.changed = true;
+        self.sync_stale |= decides_sync(kind);
         let known = Arc::make_mut(known);
         for key in gone {
             known.remove(&key);
             let id = id(kind, &key);
             self.broken.remove(&id);
+            if kind.group == modrule::GROUP {
+                self.node_rules.remove(&key);
+            }
             self.changes.push(Change::Remove(id));
         }
     }
 
-    fn apply_one(&mut self, kind: &Kind, stored: Stored, findings: &mut Vec<Diagnostic>) {
-        let key = stored.key();
-        let object = match stored.object {
+    fn apply_one(&mut self, kind: &Kind, item: Item, findings: &mut Vec<Diagnostic>) {
+        let Item { key, object } = item;
+        let object = match object {
             Ok(object) => object,
             Err(error) => {
                 // What was in force of it before no longer is what the cluster stores (Q-16).
@@ -134,10 +286,10 @@ impl Ingest {
             }
         };
         if kind.group.is_empty() {
-            self.objects_changed |= self.objects.take(&object);
+            self.changed |= self.objects.take(&object);
             return;
         }
-        if kind.group == config::GROUP && key.namespace != self.namespace {
+        if kinds::is_our_own(kind) && key.namespace != self.namespace {
             return;
         }
         if is_leaving(kind, &object) {
@@ -150,19 +302,35 @@ impl Ingest {
         if known.get(&key).is_some_and(|known| known.object == object) {
             return;
         }
+        self.changed = true;
+        self.sync_stale |= decides_sync(kind);
+        if kind.group == modrule::GROUP {
+            if looks_at_nodes(&object) {
+                self.node_rules.insert(key.clone());
+            } else {
+                self.node_rules.remove(&key);
+            }
+        }
         let loaded = Loaded { object: object.clone(), problems: Vec::new() };
         Arc::make_mut(known).insert(key, Arc::new(loaded));
-        self.changes.push(Change::Upsert(PolicySource::of_object(object)));
+        // SyncSets and Connections are none of the engine's.
+        if Snapshot::takes(&object) {
+            self.changes.push(Change::Upsert(PolicySource::of_object(object)));
+        }
     }
 
     /// Makes the next world of everything taken in; `None` if nothing has changed. Returns what is
     /// wrong with the policies that changed.
     pub(crate) fn apply(&mut self) -> Option<Vec<Diagnostic>> {
-        if self.changes.is_empty() && !self.objects_changed {
+        if self.pending() == Pending::Nothing {
             return None;
         }
         let changes = std::mem::take(&mut self.changes);
-        self.objects_changed = false;
+        self.changed = false;
+        self.sync.take_changed();
+        if self.sync.take_told() {
+            self.synced = Arc::new(self.sync.kinds().clone());
+        }
         for change in &changes {
             if let Change::Upsert(source) = change {
                 self.broken.remove(&source.id());
@@ -179,10 +347,11 @@ impl Ingest {
             }
             self.note(problem);
         }
+        self.broken.retain(|id| broken::is_still(id, &snapshot, &self.policies));
         self.world = Arc::new(World {
             snapshot,
             objects: self.objects.clone(),
-            inventory: self.world.inventory.clone(),
+            inventory: self.sync.inventory().clone(),
         });
         Some(problems.iter().map(|problem| manifest::diagnose(problem, None)).collect())
     }
@@ -193,9 +362,28 @@ impl Ingest {
         let key = Key { namespace: namespace.clone(), name: name.clone() };
         let known = self.policies.get_mut(&kind).map(Arc::make_mut);
         if let Some(loaded) = known.and_then(|known| known.get_mut(&key)) {
-            Arc::make_mut(loaded).problems.push(problem.clone());
+            let loaded = Arc::make_mut(loaded);
+            // A template that comes and goes finds the same each time.
+            if !loaded.problems.contains(problem) {
+                loaded.problems.push(problem.clone());
+            }
         }
     }
+}
+
+fn core(kind: &str) -> GroupVersionKind {
+    GroupVersionKind { group: "".into(), version: "v1".into(), kind: kind.into() }
+}
+
+/// Whether objects of a kind say what is synced.
+fn decides_sync(kind: &Kind) -> bool {
+    kind.group == config::GROUP || kind.group == syncset::GROUP
+}
+
+/// Whether a ModRule mentions the Node of its object. That nothing is missed is not essential: a Node
+/// that is not kept is asked for.
+fn looks_at_nodes(rule: &Value) -> bool {
+    rule.get("spec").is_some_and(|spec| spec.to_json().contains("syntheticRefs"))
 }
 
 fn id(kind: &Kind, key: &Key) -> PolicyId {
@@ -229,6 +417,7 @@ mod tests {
     use modgate_engine::{Host as _, api::modrule};
 
     use super::*;
+    use crate::controllers::object::Stored;
 
     fn kind(group: &str, kind: &str) -> Kind {
         Kind { group: group.to_owned(), kind: kind.to_owned() }
@@ -238,11 +427,11 @@ mod tests {
         kind(modrule::GROUP, modrule::KIND)
     }
 
-    fn stored(json: &str) -> Stored {
-        serde_json::from_str(json).expect("object")
+    fn stored(json: &str) -> Item {
+        serde_json::from_str::<Stored>(json).expect("object").into()
     }
 
-    fn rule(name: &str, select: &str, more: &str) -> Stored {
+    fn rule(name: &str, select: &str, more: &str) -> Item {
         stored(&format!(
             r#"{{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
             "metadata": {{"name": "{name}", "namespace": "n"{more}}},
@@ -260,7 +449,7 @@ mod tests {
 
         /// What is found, and what is in force afterwards.
         fn take(&mut self, kind: &Kind, seen: Seen) -> Option<(Vec<String>, Vec<String>)> {
-            let unread = self.0.take(kind, seen);
+            let unread = self.0.take(&Target::Kind(kind.clone()), seen);
             let found = self.0.apply()?;
             let texts = unread.iter().chain(&found).map(|found| found.to_string());
             let policies = self.0.world().snapshot.policies().map(|id| id.to_string());

@@ -1,8 +1,11 @@
 //! Which kinds are watched: those of policies, as far as the cluster serves them.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use kube::api::ApiResource;
 use modgate_engine::api::{
-    config, constraints, expansion, externaldata, modrule, mutations, templates,
+    config, constraints, expansion, externaldata, meta::GroupVersionKind, modrule, mutations,
+    syncset, templates,
 };
 use modgate_value::Value;
 
@@ -16,6 +19,23 @@ pub(crate) struct Kind {
 impl Kind {
     pub(crate) fn of(resource: &ApiResource) -> Self {
         Self { group: resource.group.clone(), kind: resource.kind.clone() }
+    }
+}
+
+/// Where violations are exported to: group and kind.
+pub(crate) const CONNECTION: (&str, &str) = ("connection.gatekeeper.sh", "Connection");
+
+/// Whether only objects in our own namespace have an effect (ST-30, XP-1).
+pub(crate) fn is_our_own(kind: &Kind) -> bool {
+    kind.group == config::GROUP || kind.group == CONNECTION.0
+}
+
+/// The kind of a resource.
+pub(crate) fn gvk(resource: &ApiResource) -> GroupVersionKind {
+    GroupVersionKind {
+        group: resource.group.as_str().into(),
+        version: resource.version.as_str().into(),
+        kind: resource.kind.as_str().into(),
     }
 }
 
@@ -38,6 +58,12 @@ pub(crate) fn definitions() -> ApiResource {
 /// Templates, which every installation serves as `v1`.
 pub(crate) fn templates() -> ApiResource {
     resource(templates::GROUP, "v1", templates::KIND, "constrainttemplates")
+}
+
+/// Configurations of admission webhooks, of either kind.
+pub(crate) fn webhook_configurations(kind: &str) -> ApiResource {
+    let plural = format!("{}s", kind.to_lowercase());
+    resource("admissionregistration.k8s.io", "v1", kind, &plural)
 }
 
 fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
@@ -76,10 +102,11 @@ impl Definition {
         if !is_policy(group, kind) {
             return Self::Foreign;
         }
-        match (condition(definition, "Established"), condition(definition, "NamesAccepted")) {
-            (Some("True"), _) => {}
-            (_, Some("False")) => return Self::Refused,
-            _ => return Self::Pending,
+        if !Self::is_established(definition) {
+            return match condition(definition, "NamesAccepted") {
+                Some("False") => Self::Refused,
+                _ => Self::Pending,
+            };
         }
         let versions = definition.path(&["spec", "versions"]).and_then(Value::as_array);
         let is_served = |wanted: &str| {
@@ -95,21 +122,35 @@ impl Definition {
             None => Self::Refused,
         }
     }
+
+    /// Whether the API server serves the kind.
+    pub(crate) fn is_established(definition: &Value) -> bool {
+        condition(definition, "Established") == Some("True")
+    }
 }
 
-/// A CRD without its schemas, which are nearly all of it.
+/// A CRD with a hash in place of each schema, which are nearly all of it.
 pub(crate) fn without_schemas(mut definition: Value) -> Value {
     if let Value::Object(members) = &mut definition
         && let Some(Value::Object(spec)) = members.get_mut("spec")
         && let Some(Value::Array(versions)) = spec.get_mut("versions")
     {
         for version in versions.make_mut() {
-            if let Value::Object(version) = version {
-                version.remove("schema");
+            if let Value::Object(version) = version
+                && let Some(schema) = version.get_mut("schema")
+            {
+                *schema = i64::from_ne_bytes(hash(schema).to_ne_bytes()).into();
             }
         }
     }
     definition
+}
+
+/// Tells values of this process apart.
+fn hash(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn is_policy(group: &str, kind: &str) -> bool {
@@ -121,7 +162,8 @@ fn is_policy(group: &str, kind: &str) -> bool {
         expansion::GROUP => kind == expansion::KIND,
         externaldata::GROUP => kind == externaldata::KIND,
         config::GROUP => kind == config::KIND,
-        _ => false,
+        syncset::GROUP => kind == syncset::KIND,
+        group => (group, kind) == CONNECTION,
     }
 }
 
@@ -185,9 +227,15 @@ mod tests {
 
     #[test]
     fn schemas_are_not_kept() {
-        let definition = br#"{"spec": {"versions": [{"name": "v1", "schema": {"a": 1}}]}}"#;
-        let definition = Value::from_json(definition).expect("definition");
-        let expected = r#"{"spec":{"versions":[{"name":"v1"}]}}"#;
-        assert_eq!(without_schemas(definition).to_json(), expected);
+        let with = |schema: &str| {
+            let text =
+                format!(r#"{{"spec": {{"versions": [{{"name": "v1", "schema": {schema}}}]}}}}"#);
+            without_schemas(Value::from_json(text.as_bytes()).expect("definition"))
+        };
+        let hash = with(r#"{"a": 1}"#);
+        let hash = hash.pointer("/spec/versions/0/schema").expect("a hash");
+        assert!(hash.as_i64().is_some(), "{hash}");
+        assert_eq!(with(r#"{"a": 1}"#), with(r#"{"a":1}"#));
+        assert_ne!(with(r#"{"a": 1}"#), with(r#"{"a": 2}"#));
     }
 }

@@ -27,6 +27,20 @@ pub(crate) struct Key {
     pub(crate) name: Str,
 }
 
+/// An object a watch has told of; all that is kept of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) key: Key,
+    /// As [`Stored::object`].
+    pub(crate) object: Result<Value, String>,
+}
+
+impl From<Stored> for Item {
+    fn from(stored: Stored) -> Self {
+        Self { key: stored.key(), object: stored.object }
+    }
+}
+
 impl Stored {
     pub(crate) fn key(&self) -> Key {
         let text = |text: &Option<String>| Str::from(text.as_deref().unwrap_or_default());

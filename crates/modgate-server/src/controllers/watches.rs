@@ -1,31 +1,32 @@
 //! Watches, one per kind.
 
-use std::{collections::BTreeMap, pin::pin};
+mod follow;
 
-use futures_util::StreamExt as _;
-use kube::{
-    Api, Client,
-    api::ApiResource,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, watcher},
-    },
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::{Client, api::ApiResource};
+use modgate_engine::api::meta::GroupVersionKind;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
 };
 
-use super::{
-    LOGGER,
-    kinds::{self, Kind},
-    object::Stored,
-};
+use self::follow::Watch;
+use super::{kinds::Kind, object::Item};
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    /// Policies of a kind, or what all policies may refer to.
+    Kind(Kind),
+    /// What policies see in `data.inventory`.
+    Synced(GroupVersionKind),
+}
 
 /// What a watch saw.
 #[derive(Debug)]
 pub(crate) struct Event {
-    pub(crate) kind: Kind,
+    pub(crate) target: Target,
     /// Which watch it was; what a stopped one still had to say is out of date.
     watch: u64,
     pub(crate) seen: Seen,
@@ -34,34 +35,43 @@ pub(crate) struct Event {
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// All objects there are; what is not among them is gone.
-    All(Vec<Stored>),
+    All(Vec<Item>),
     /// An object is new or has changed.
-    Applied(Stored),
+    Applied(Item),
     /// An object is gone.
-    Deleted(Stored),
+    Deleted(Item),
+    /// Objects cannot be seen, for now; what was seen before stays so. Told of synced kinds only.
+    Failed(String),
 }
+
+/// What is done to each object before it is kept.
+pub(crate) type Trim = Arc<dyn Fn(modgate_value::Value) -> modgate_value::Value + Send + Sync>;
 
 /// Objects that may wait to be taken in; a watch that is ahead by more is held up.
 const BACKLOG: usize = 1024;
-
-/// Objects asked for at once when all are listed.
-const PAGE: u32 = 500;
-/// CRDs can be a megabyte each, and those of other people are read too.
-const DEFINITIONS_PAGE: u32 = 20;
 
 /// The running watches.
 pub(crate) struct Watches {
     client: Client,
     tasks: JoinSet<()>,
-    running: BTreeMap<Kind, Running>,
+    running: BTreeMap<Target, Running>,
     started: u64,
     events: mpsc::Sender<Event>,
+    /// Changes with every CRD: a kind that was not served may be served now.
+    definitions: watch::Sender<()>,
 }
 
 #[derive(Debug)]
 struct Running {
+    resource: Option<ApiResource>,
+    task: Task,
+    /// Takes over when it has seen everything.
+    next: Option<Task>,
+}
+
+#[derive(Debug)]
+struct Task {
     watch: u64,
-    resource: ApiResource,
     task: AbortHandle,
 }
 
@@ -69,91 +79,123 @@ impl Watches {
     /// No watches yet, and where their events will arrive. Dropping it stops them all.
     pub(crate) fn new(client: Client) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(BACKLOG);
-        let (tasks, running) = (JoinSet::new(), BTreeMap::new());
-        (Self { client, tasks, running, started: 0, events }, receiver)
+        let watches = Self {
+            client,
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
+            started: 0,
+            events,
+            definitions: watch::channel(()).0,
+        };
+        (watches, receiver)
     }
 
     /// Watches a kind in all namespaces, in this version only; without effect if it already does.
     pub(crate) fn start(&mut self, resource: &ApiResource) {
-        let kind = Kind::of(resource);
-        if self.running.get(&kind).is_some_and(|running| running.resource == *resource) {
+        let target = Target::Kind(Kind::of(resource));
+        let resource = Some(resource.clone());
+        if self.running.get(&target).is_some_and(|running| running.resource == resource) {
             return;
         }
-        self.stop(&kind);
+        self.stop(&target);
+        let task = self.spawn(&target, resource.clone(), None, false);
+        self.running.insert(target, Running { resource, task, next: None });
+    }
+
+    /// Watches a kind of objects for policies to see, as soon as it is served.
+    pub(crate) fn start_synced(&mut self, kind: &GroupVersionKind, trim: &Trim) {
+        let target = Target::Synced(kind.clone());
+        if self.running.contains_key(&target) {
+            return;
+        }
+        let task = self.spawn(&target, None, Some(trim), false);
+        self.running.insert(target, Running { resource: None, task, next: None });
+    }
+
+    /// Lists a synced kind anew. Until everything was seen the watch there is goes on.
+    pub(crate) fn refill(&mut self, kind: &GroupVersionKind, trim: &Trim) {
+        let target = Target::Synced(kind.clone());
+        if !self.running.contains_key(&target) {
+            return;
+        }
+        let next = self.spawn(&target, None, Some(trim), true);
+        if let Some(running) = self.running.get_mut(&target)
+            && let Some(before) = running.next.replace(next)
+        {
+            before.task.abort();
+        }
+    }
+
+    fn spawn(
+        &mut self,
+        target: &Target,
+        resource: Option<ApiResource>,
+        trim: Option<&Trim>,
+        again: bool,
+    ) -> Task {
+        while self.tasks.try_join_next().is_some() {}
         self.started += 1;
         let watch = Watch {
-            api: Api::all_with(self.client.clone(), resource),
-            resource: resource.clone(),
-            kind: kind.clone(),
+            client: self.client.clone(),
+            resource,
+            target: target.clone(),
+            trim: trim.cloned(),
             watch: self.started,
             events: self.events.clone(),
+            definitions: self.definitions.subscribe(),
+            // What replaces objects must not be older than they are.
+            streams: !again,
         };
-        let task = self.tasks.spawn(watch.run());
-        let running = Running { watch: self.started, resource: resource.clone(), task };
-        self.running.insert(kind, running);
+        Task { watch: self.started, task: self.tasks.spawn(watch.run()) }
     }
 
     /// Stops watching a kind.
-    pub(crate) fn stop(&mut self, kind: &Kind) {
-        if let Some(running) = self.running.remove(kind) {
-            running.task.abort();
+    pub(crate) fn stop(&mut self, target: &Target) {
+        if let Some(running) = self.running.remove(target) {
+            running.task.task.abort();
+            running.next.inspect(|next| next.task.abort());
         }
-        while self.tasks.try_join_next().is_some() {}
     }
 
-    /// Whether an event comes from a watch that still runs.
-    pub(crate) fn is_current(&self, event: &Event) -> bool {
-        self.running.get(&event.kind).is_some_and(|running| running.watch == event.watch)
-    }
-}
-
-struct Watch {
-    api: Api<Stored>,
-    resource: ApiResource,
-    kind: Kind,
-    watch: u64,
-    events: mpsc::Sender<Event>,
-}
-
-impl Watch {
-    /// Follows the kind until nobody listens any more. Whatever goes wrong is tried again, less and
-    /// less often.
-    async fn run(self) {
-        let is_definitions = self.resource == kinds::definitions();
-        let page = if is_definitions { DEFINITIONS_PAGE } else { PAGE };
-        let config = watcher::Config::default().page_size(page);
-        let mut stream = pin!(watcher(self.api.clone(), config).default_backoff());
-        let mut listed = Vec::new();
-        let known = |stored: Stored| {
-            let mut stored = stored.of_kind(&self.resource);
-            if is_definitions {
-                stored.object = stored.object.map(kinds::without_schemas);
-            }
-            stored
+    /// Stops watching the synced kinds that are not wanted.
+    pub(crate) fn retain_synced(&mut self, wanted: impl Fn(&GroupVersionKind) -> bool) {
+        let is_wanted = |target: &Target| match target {
+            Target::Kind(_) => true,
+            Target::Synced(kind) => wanted(kind),
         };
-        while let Some(event) = stream.next().await {
-            let seen = match event {
-                Ok(watcher::Event::Init) => {
-                    listed.clear();
-                    continue;
-                }
-                Ok(watcher::Event::InitApply(stored)) => {
-                    listed.push(known(stored));
-                    continue;
-                }
-                Ok(watcher::Event::InitDone) => Seen::All(std::mem::take(&mut listed)),
-                Ok(watcher::Event::Apply(stored)) => Seen::Applied(known(stored)),
-                Ok(watcher::Event::Delete(stored)) => Seen::Deleted(known(stored)),
-                Err(error) => {
-                    let Kind { group, kind } = &self.kind;
-                    tracing::warn!(target: LOGGER, %group, %kind, %error, "watch failed, trying again");
-                    continue;
-                }
-            };
-            let event = Event { kind: self.kind.clone(), watch: self.watch, seen };
-            if self.events.send(event).await.is_err() {
-                return;
+        let gone: Vec<Target> =
+            self.running.keys().filter(|target| !is_wanted(target)).cloned().collect();
+        gone.iter().for_each(|target| self.stop(target));
+    }
+
+    /// Whether an event is of a watch that counts. The watch of a [`refill`](Self::refill) does from
+    /// when it has seen everything.
+    pub(crate) fn admits(&mut self, event: &Event) -> bool {
+        let Some(running) = self.running.get_mut(&event.target) else { return false };
+        if running.task.watch == event.watch {
+            return true;
+        }
+        let has_all = matches!(event.seen, Seen::All(_));
+        match running.next.take() {
+            Some(next) if next.watch == event.watch && has_all => {
+                running.task.task.abort();
+                running.task = next;
+                true
+            }
+            next => {
+                running.next = next;
+                false
             }
         }
+    }
+
+    /// Looks again for kinds that were not served.
+    pub(crate) fn definitions_changed(&self) {
+        self.definitions.send_replace(());
+    }
+
+    /// How many kinds there is a reason to watch.
+    pub(crate) fn len(&self) -> usize {
+        self.running.len()
     }
 }

@@ -62,6 +62,16 @@ impl Objects {
         self.cluster.as_ref()
     }
 
+    /// The objects of a kind.
+    pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        let kept = match kind {
+            "Namespace" => Some(&self.namespaces),
+            "Node" => Some(&self.nodes),
+            _ => None,
+        };
+        kept.into_iter().flat_map(|kept| kept.values())
+    }
+
     /// Drops the objects of a kind whose names are not to be kept; returns whether there were any.
     pub(crate) fn retain(&mut self, kind: &str, keep: impl Fn(&str) -> bool) -> bool {
         let kept = match kind {
