@@ -1,12 +1,37 @@
 //! Audits: what policies say of the objects that exist (spec `gatekeeper-validation`, section 7).
 //!
-//! A [`Violation`] is what an audit finds, a [`Sink`] takes each as it is found.
+//! [`Policies`] are what objects are judged by. [`audit`] judges every object of a source as it
+//! arrives, on all cores, and keeps nothing of it: what comes out is a [`Report`], and each
+//! [`Violation`] on its way there goes to a [`Sink`]. [`Incremental`] gives the same report again and
+//! again and evaluates only what may have changed.
+//!
+//! What this crate deliberately does not do: list objects, write statuses, read clocks.
+//!
+//! # Limits
+//!
+//! Each constraint may spend on each object what
+//! [`EngineConfig::constraint_limits`](modgate_engine::EngineConfig) allows, whatever the others
+//! spend. A source hands out objects some at a time; in memory are those in the hands of a thread.
 
+mod evaluate;
+mod host;
+mod incremental;
 pub mod message;
+mod object;
+mod pass;
+mod policies;
+mod report;
+mod rules;
 mod sink;
 mod violation;
 
 pub use self::{
+    incremental::{Incremental, Stale},
+    object::Item,
+    pass::{Manner, Source, audit},
+    policies::{Options, Policies},
+    report::{Counts, JudgeReport, MAX_ERRORS, ObjectError, Report, Totals, place},
+    rules::{MUTATE, PATCH, REJECT},
     sink::Sink,
     violation::{Judge, SCOPED, Subject, Violation},
 };

@@ -2,9 +2,20 @@
 
 use std::sync::Arc;
 
-use modgate_engine::api::{constraints::EnforcementAction, meta::GroupVersionKind};
+use modgate_engine::{
+    Position,
+    api::{
+        constraints::{EnforcementAction, EnforcementPoint},
+        meta::GroupVersionKind,
+    },
+};
 use modgate_value::{Object, Str, Value};
 use sha2::{Digest as _, Sha256};
+
+use crate::{
+    evaluate::{Charge, Found},
+    policies::{Policies, UnitId},
+};
 
 /// The policy that judged: a constraint or a ModRule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +61,10 @@ pub struct Subject {
     pub uid: Str,
     /// `metadata.labels`, an object.
     pub labels: Value,
+    /// The file it stands in; empty if it does not come from one.
+    pub origin: Str,
+    /// Where it starts in that file.
+    pub position: Option<Position>,
 }
 
 impl Subject {
@@ -62,6 +77,8 @@ impl Subject {
             name: text(object, "name"),
             uid: text(object, "uid"),
             labels: labels.unwrap_or_else(|| Object::default().into()),
+            origin: Str::default(),
+            position: None,
         }
     }
 }
@@ -86,7 +103,7 @@ pub struct Violation {
     pub message: Str,
     /// `details` of the policy; an empty object where it gives none.
     pub details: Value,
-    /// Counts the violations of one judge by one subject, from 0, in the order of their messages.
+    /// Counts the violations of one judge by one subject, from 0, as the engine orders them.
     pub ordinal: u32,
 }
 
@@ -126,6 +143,55 @@ impl Violation {
         let digest = hash.finalize();
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// The violations of one object, from what its units found.
+pub(crate) fn violations<'a>(
+    policies: &'a Policies,
+    subject: &'a Arc<Subject>,
+    found: &'a [(UnitId, impl AsRef<[Found]> + 'a)],
+) -> impl Iterator<Item = Violation> + 'a {
+    found.iter().flat_map(move |(id, found)| {
+        let constraint = policies.unit(*id).and_then(|unit| unit.constraint.as_ref());
+        let mut rules: Vec<(&Judge, u32)> = Vec::new();
+        (0..).zip(found.as_ref()).filter_map(move |(index, found)| {
+            let Found { message, details, charge } = found;
+            let (judge, action, actions, ordinal) = match (charge, constraint) {
+                (Charge::Rule(judge, action), _) => {
+                    let same = rules.iter_mut().find(|(known, _)| **known == **judge);
+                    let ordinal = match same {
+                        Some((_, count)) => {
+                            *count += 1;
+                            *count
+                        }
+                        None => {
+                            rules.push((judge, 0));
+                            0
+                        }
+                    };
+                    (judge, Str::from(*action), Vec::new(), ordinal)
+                }
+                (_, None) => return None,
+                (Charge::Overridden(action), Some((_, judge))) => {
+                    (judge, action.as_str().into(), vec![*action], index)
+                }
+                (Charge::Constraint, Some((constraint, judge))) => {
+                    let enforcement = constraint.enforcement();
+                    let actions = enforcement.at(EnforcementPoint::Audit).unwrap_or_default();
+                    (judge, enforcement.name().clone(), actions.to_vec(), index)
+                }
+            };
+            Some(Violation {
+                judge: Arc::clone(judge),
+                subject: Arc::clone(subject),
+                action,
+                actions,
+                message: message.clone(),
+                details: details.clone(),
+                ordinal,
+            })
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,154 @@
+//! A host that notices what an evaluation asks of the outside.
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use modgate_engine::{
+    Host, HostError,
+    cost::CostObserver,
+    mutation::{Answers, Providers},
+    rego::builtins,
+    template::{self, Refused},
+};
+use modgate_value::{Budget, Clock, Str, Value};
+
+/// What `inner` knows; an evaluation that asked it for anything that can change by itself must be
+/// done again each time.
+///
+/// Policies are pure functions of what they are given, and all that is not given to them they get
+/// from a host. So nothing needs to be known about built-ins, templates or mutators.
+pub(crate) struct Watched<'h> {
+    inner: &'h dyn Host,
+    lane: usize,
+    asked: Cell<bool>,
+    /// When evaluation is cut short, which depends on the machine.
+    deadline: Cell<Duration>,
+}
+
+impl<'h> Watched<'h> {
+    pub(crate) fn new(inner: &'h dyn Host, lane: usize) -> Self {
+        Self { inner, lane, asked: Cell::new(false), deadline: Cell::new(Duration::MAX) }
+    }
+
+    /// Whether something was asked since the last time.
+    pub(crate) fn take_asked(&self) -> bool {
+        self.asked.replace(false)
+    }
+
+    /// An evaluation may take this long from now.
+    pub(crate) fn allow(&self, time: Duration) {
+        self.deadline.set(self.inner.clock().now().saturating_add(time));
+    }
+
+    fn ask(&self) -> &'h dyn Host {
+        self.asked.set(true);
+        self.inner
+    }
+}
+
+impl Clock for Watched<'_> {
+    fn now(&self) -> Duration {
+        let now = self.inner.clock().now();
+        if now >= self.deadline.get() {
+            self.asked.set(true);
+        }
+        now
+    }
+}
+
+impl Host for Watched<'_> {
+    fn clock(&self) -> &dyn Clock {
+        self
+    }
+
+    /// Whoever keeps results compares Namespaces itself.
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        self.inner.namespace(name)
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        self.ask().node(name)
+    }
+
+    fn templates(&self) -> &dyn template::Host {
+        self
+    }
+
+    fn policies(&self) -> &dyn builtins::Host {
+        self
+    }
+
+    fn lane(&self) -> usize {
+        self.lane
+    }
+
+    fn cost_observer(&self) -> Option<&dyn CostObserver> {
+        self.inner.cost_observer()
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        None
+    }
+
+    fn providers(&self) -> &dyn Providers {
+        self
+    }
+}
+
+impl template::Host for Watched<'_> {
+    fn now(&self) -> Result<Duration, Refused> {
+        self.ask().templates().now()
+    }
+
+    fn random_bytes(&self, out: &mut [u8]) -> Result<(), Refused> {
+        self.ask().templates().random_bytes(out)
+    }
+
+    fn resolve_host(&self, name: &str) -> Result<Option<String>, Refused> {
+        self.ask().templates().resolve_host(name)
+    }
+
+    fn local_zone(&self) -> &str {
+        self.inner.templates().local_zone()
+    }
+}
+
+impl builtins::Host for Watched<'_> {
+    fn now_ns(&self) -> Option<i64> {
+        self.ask().policies().now_ns()
+    }
+
+    fn random(&self) -> Option<u64> {
+        self.ask().policies().random()
+    }
+
+    fn print(&self, text: &str) {
+        self.inner.policies().print(text);
+    }
+
+    fn trace(&self, note: &str) {
+        self.inner.policies().trace(note);
+    }
+
+    fn render_template(
+        &self,
+        template: &str,
+        variables: &Value,
+        budget: &Budget<'_>,
+    ) -> Option<Result<String, String>> {
+        self.inner.policies().render_template(template, variables, budget)
+    }
+
+    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
+        self.ask().policies().call(name, args)
+    }
+}
+
+impl Providers for Watched<'_> {
+    fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
+        Watched::ask(self).providers().ask(keys)
+    }
+}

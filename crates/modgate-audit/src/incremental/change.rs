@@ -1,0 +1,122 @@
+//! Which units may find something else than before.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use modgate_engine::{
+    api::meta::GroupVersionKind,
+    constraint::{CompiledConstraint, InventoryPart},
+};
+
+use crate::policies::{Policies, Unit, UnitId, UnitKey};
+
+/// When each unit last changed.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    units: Vec<u32>,
+    latest: u32,
+}
+
+impl Changes {
+    /// Notes what changed from one set of policies to the next; returns the numbers of units that
+    /// are gone.
+    pub(super) fn between(
+        &mut self,
+        before: &Policies,
+        next: &Policies,
+        epoch: u32,
+    ) -> BTreeSet<UnitId> {
+        self.extend_to(next.units.len(), epoch);
+        let parts = next.inventory().changed_since(before.inventory());
+        let mut gone = BTreeSet::new();
+        for ((id, new), changed) in (0..).zip(&next.units).zip(&mut self.units) {
+            let old = before.unit(id);
+            let is_same_key = |new: &Unit| old.is_some_and(|old| old.key == new.key);
+            if old.is_some() && !new.as_ref().is_some_and(is_same_key) {
+                gone.insert(id);
+            }
+            let Some(new) = new else { continue };
+            let is_other = match old.filter(|old| old.key == new.key) {
+                None => true,
+                Some(old) => is_other(old, new, before, next) || reads(new, &parts),
+            };
+            if is_other {
+                *changed = epoch;
+                self.latest = epoch;
+            }
+        }
+        gone
+    }
+
+    /// Units beyond those known are new.
+    pub(super) fn extend_to(&mut self, count: usize, epoch: u32) {
+        if self.units.len() < count {
+            self.units.resize(count, epoch);
+            self.latest = epoch;
+        }
+    }
+
+    pub(super) fn is_changed(&self, id: UnitId, epoch: u32) -> bool {
+        self.units.get(id as usize) == Some(&epoch)
+    }
+
+    /// The units that changed after an epoch and may have to do with objects of a kind.
+    pub(super) fn since(
+        &self,
+        epoch: u32,
+        policies: &Policies,
+        kind: &GroupVersionKind,
+    ) -> Vec<UnitId> {
+        if self.latest <= epoch {
+            return Vec::new();
+        }
+        let changed = (0..).zip(&self.units).filter(|(_, changed)| **changed > epoch);
+        changed.map(|(id, _)| id).filter(|id| concerns(policies, *id, kind)).collect()
+    }
+}
+
+/// Whether a unit may have to do with objects of a kind.
+pub(super) fn concerns(policies: &Policies, id: UnitId, kind: &GroupVersionKind) -> bool {
+    match policies.unit(id) {
+        None => false,
+        Some(Unit { constraint: None, .. }) => true,
+        Some(Unit { constraint: Some((constraint, _)), .. }) => {
+            let admits = constraint.criteria().is_none_or(|criteria| criteria.admits_kind(kind));
+            // A constraint on Pods is about Deployments that expand to Pods, too.
+            admits || policies.options.expansion && policies.snapshot().expansions().expands(kind)
+        }
+    }
+}
+
+fn is_other(old: &Unit, new: &Unit, before: &Policies, next: &Policies) -> bool {
+    match (&new.key, &old.constraint, &new.constraint) {
+        (UnitKey::Constraint(_), Some((old, _)), Some((new, _))) => !is_same(old, new),
+        (UnitKey::Constraint(_), ..) => true,
+        (UnitKey::ModRules, ..) => !before.snapshot().shares_modrules(next.snapshot()),
+        (UnitKey::Mutators, ..) => !shares_mutators(before, next),
+    }
+}
+
+fn is_same(old: &Arc<CompiledConstraint>, new: &Arc<CompiledConstraint>) -> bool {
+    Arc::ptr_eq(old, new)
+        || Arc::ptr_eq(old.template(), new.template()) && old.resource() == new.resource()
+}
+
+/// Whether a constraint's template looks at a part of the inventory that changed.
+fn reads(unit: &Unit, parts: &[InventoryPart]) -> bool {
+    let Some((constraint, _)) = &unit.constraint else { return false };
+    let reads = constraint.template().driver().reads();
+    reads.iter().any(|read| parts.iter().any(|part| read.overlaps(part)))
+}
+
+/// Snapshots that were not made from each other by changing mutators have the very same.
+fn shares_mutators(before: &Policies, next: &Policies) -> bool {
+    std::ptr::eq(before.snapshot().mutators(), next.snapshot().mutators())
+}
+
+/// Whether generators may expand to something else.
+pub(super) fn expands_otherwise(before: &Policies, next: &Policies) -> bool {
+    let (old, new) = (before.snapshot(), next.snapshot());
+    !std::ptr::eq(old.expansions(), new.expansions())
+        || !shares_mutators(before, next)
+        || new.config().expand_modrules && !old.shares_modrules(new)
+}

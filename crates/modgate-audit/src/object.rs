@@ -1,0 +1,46 @@
+//! Objects on their way into an audit.
+
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use modgate_value::Value;
+
+use crate::violation::Subject;
+
+/// An object to be judged.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// The whole of it.
+    pub object: Value,
+    /// Which one it is.
+    pub subject: Arc<Subject>,
+    /// Differs from that of any other version of the object.
+    pub(crate) version: u64,
+}
+
+impl Item {
+    /// An object as it exists.
+    pub fn new(object: Value) -> Self {
+        let subject = Arc::new(Subject::of_object(&object));
+        Self::of_subject(object, subject)
+    }
+
+    /// An object that stands in a file.
+    pub fn of_subject(object: Value, subject: Arc<Subject>) -> Self {
+        Self { version: version(&object), object, subject }
+    }
+}
+
+/// The API server gives each version of an object another text. Objects of files are what they are.
+fn version(object: &Value) -> u64 {
+    let mut hash = DefaultHasher::new();
+    match object.path(&["metadata", "resourceVersion"]).and_then(Value::as_str) {
+        Some(version) if !version.is_empty() => {
+            (object.path(&["metadata", "uid"]), version).hash(&mut hash);
+        }
+        _ => object.hash(&mut hash),
+    }
+    hash.finish()
+}

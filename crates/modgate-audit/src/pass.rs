@@ -1,0 +1,132 @@
+//! Objects as they arrive, judged on all cores.
+
+use std::{
+    num::NonZero,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use modgate_engine::Host;
+
+use crate::{
+    evaluate::{Asked, Outcome, Session},
+    object::Item,
+    policies::Policies,
+    report::{Counts, Report, Tally},
+    sink::Sink,
+    violation::violations,
+};
+
+/// How an audit is done.
+#[derive(Clone, Copy)]
+pub struct Manner<'a> {
+    /// Threads that evaluate; with one, that is the calling thread.
+    pub threads: usize,
+    /// Violations listed for each policy (`--constraint-violations-limit`).
+    pub limit: usize,
+    /// Set to end an audit early.
+    pub stop: &'a AtomicBool,
+}
+
+impl Manner<'_> {
+    /// As many threads as there are processors.
+    pub fn all_cores() -> usize {
+        thread::available_parallelism().map_or(1, NonZero::get)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Where objects come from, some at a time; nothing once there are no more. It may wait.
+///
+/// Only what was handed out is in memory, once for each thread.
+pub type Source<'a> = dyn FnMut() -> Option<Vec<Item>> + Send + 'a;
+
+/// Judges every object of a source once and keeps nothing but the report: `None` if it was stopped.
+///
+/// This is the reference for audits that keep results ([`Incremental`](crate::Incremental)).
+pub fn audit(
+    name: &str,
+    policies: &Policies,
+    source: &mut Source<'_>,
+    host: &(dyn Host + Sync),
+    sink: &dyn Sink,
+    manner: Manner<'_>,
+) -> Option<Report> {
+    sink.started(name);
+    let mut tally = Tally::new(policies, manner.limit);
+    let work = |item: &Item, session: &mut Session| {
+        policies.evaluate(&item.object, &item.subject, Asked::All, host, session)
+    };
+    let mut take = |item: Item, outcome: Outcome| {
+        tally.count(Counts {
+            objects: 1,
+            excluded: outcome.excluded.into(),
+            evaluated: 1,
+            asked: outcome.asked,
+            errors: 0,
+        });
+        outcome.errors.iter().for_each(|error| tally.error(&item.subject, error));
+        for violation in violations(policies, &item.subject, &outcome.found) {
+            tally.violation(&violation);
+            sink.violation(name, &violation);
+        }
+    };
+    let prepare = |_: &Item| Some(());
+    each(source, manner, &prepare, |item, (), session| work(item, session), &mut take);
+    if manner.is_stopped() {
+        return None;
+    }
+    sink.finished(name);
+    Some(tally.finish(name))
+}
+
+/// Runs `work` on each item of a source that `prepare` gives something for, on several threads, and
+/// hands what comes of it to `take`, one at a time. Items of one batch stay in order.
+pub(crate) fn each<P: Send, T: Send>(
+    source: &mut Source<'_>,
+    manner: Manner<'_>,
+    prepare: &(dyn Fn(&Item) -> Option<P> + Sync),
+    work: impl Fn(&Item, P, &mut Session) -> T + Sync,
+    take: &mut (dyn FnMut(Item, T) + Send),
+) {
+    let source = Mutex::new(source);
+    let take = Mutex::new(take);
+    let run = |lane: usize| {
+        let mut session = Session::new(lane);
+        while !manner.is_stopped() {
+            // A thread that panicked is the caller's to report; the others end.
+            let Ok(mut waiting) = source.lock() else { return };
+            let Some(items) = waiting() else { return };
+            drop(waiting);
+            let mut done = Vec::with_capacity(items.len());
+            for item in items {
+                if manner.is_stopped() {
+                    break;
+                }
+                if let Some(prepared) = prepare(&item) {
+                    let outcome = work(&item, prepared, &mut session);
+                    done.push((item, outcome));
+                }
+            }
+            let mut take = take.lock().unwrap_or_else(PoisonError::into_inner);
+            done.into_iter().for_each(|(item, outcome)| take(item, outcome));
+        }
+    };
+    if manner.threads <= 1 {
+        run(0);
+        return;
+    }
+    thread::scope(|scope| {
+        for lane in 1..manner.threads {
+            let run = &run;
+            scope.spawn(move || run(lane));
+        }
+        run(0);
+    });
+}

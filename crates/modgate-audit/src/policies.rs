@@ -1,0 +1,187 @@
+//! What objects are judged by: the policies of a snapshot, numbered.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_engine::{
+    Snapshot,
+    api::{
+        constraints::{EnforcementAction, EnforcementPoint},
+        modrule,
+    },
+    constraint::{CompiledConstraint, ConstraintKey, Inventory},
+};
+use modgate_value::Str;
+
+use crate::violation::Judge;
+
+/// What an audit looks at beside constraints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Whether workloads are judged by what they expand to, too. An audit of synced objects does
+    /// not.
+    pub expansion: bool,
+    /// Whether ModRules are asked: which objects Reject rules would refuse and Patch rules would
+    /// still change.
+    pub modrules: bool,
+    /// Whether Gatekeeper's mutators are asked what they would still change.
+    pub mutators: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { expansion: true, modrules: true, mutators: false }
+    }
+}
+
+/// Numbers a unit: what is evaluated, and kept, as a whole.
+pub(crate) type UnitId = u32;
+
+/// What is evaluated as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum UnitKey {
+    Constraint(ConstraintKey),
+    /// All of them, since each sees what those before it made of the object.
+    ModRules,
+    /// Likewise.
+    Mutators,
+}
+
+/// A unit.
+#[derive(Debug, Clone)]
+pub(crate) struct Unit {
+    pub(crate) key: UnitKey,
+    /// The constraint and who is told to demand it; none for the other units.
+    pub(crate) constraint: Option<(Arc<CompiledConstraint>, Arc<Judge>)>,
+}
+
+/// The policies of a snapshot and what they may see, ready to judge.
+#[derive(Debug)]
+pub struct Policies {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) inventory: Inventory,
+    pub(crate) options: Options,
+    /// `None` where a constraint is gone.
+    pub(crate) units: Vec<Option<Unit>>,
+    ids: BTreeMap<UnitKey, UnitId>,
+    /// By the address of the constraint.
+    constraints: BTreeMap<usize, UnitId>,
+}
+
+impl Policies {
+    /// The policies of a snapshot; `inventory` is what they see as `data.inventory`.
+    pub fn new(snapshot: Snapshot, inventory: Inventory, options: Options) -> Self {
+        Self::numbered(snapshot, inventory, options, &BTreeMap::new(), Vec::new())
+    }
+
+    /// As [`new`](Self::new); what was there before keeps its number.
+    pub(crate) fn next(&self, snapshot: Snapshot, inventory: Inventory) -> Self {
+        let free = vec![None; self.units.len()];
+        Self::numbered(snapshot, inventory, self.options, &self.ids, free)
+    }
+
+    fn numbered(
+        snapshot: Snapshot,
+        inventory: Inventory,
+        options: Options,
+        known: &BTreeMap<UnitKey, UnitId>,
+        mut units: Vec<Option<Unit>>,
+    ) -> Self {
+        let mut new = Vec::new();
+        let mut place = |unit: Unit| {
+            let slot = known.get(&unit.key).and_then(|id| units.get_mut(*id as usize));
+            match slot {
+                Some(slot) => *slot = Some(unit),
+                None => new.push(unit),
+            }
+        };
+        for constraint in snapshot.constraints().constraints() {
+            let key =
+                ConstraintKey { kind: constraint.kind().clone(), name: constraint.name().clone() };
+            let judge = Arc::new(Judge::of_policy(constraint.resource()));
+            let constraint = Some((Arc::clone(constraint), judge));
+            place(Unit { key: UnitKey::Constraint(key), constraint });
+        }
+        place(Unit { key: UnitKey::ModRules, constraint: None });
+        place(Unit { key: UnitKey::Mutators, constraint: None });
+        let mut free = 0..units.len();
+        for unit in new {
+            let is_free = |id: &usize| units.get(*id).is_some_and(Option::is_none);
+            match free.find(is_free).and_then(|id| units.get_mut(id)) {
+                Some(slot) => *slot = Some(unit),
+                None => units.push(Some(unit)),
+            }
+        }
+        let mut ids = BTreeMap::new();
+        let mut constraints = BTreeMap::new();
+        for (id, unit) in (0..).zip(&units) {
+            let Some(unit) = unit else { continue };
+            ids.insert(unit.key.clone(), id);
+            if let Some((constraint, _)) = &unit.constraint {
+                constraints.insert(Arc::as_ptr(constraint).addr(), id);
+            }
+        }
+        Self { snapshot, inventory, options, units, ids, constraints }
+    }
+
+    /// The number of a constraint of the snapshot.
+    pub(crate) fn id_of(&self, constraint: &CompiledConstraint) -> Option<UnitId> {
+        self.constraints.get(&std::ptr::from_ref(constraint).addr()).copied()
+    }
+
+    pub(crate) fn id(&self, key: &UnitKey) -> Option<UnitId> {
+        self.ids.get(key).copied()
+    }
+
+    pub(crate) fn unit(&self, id: UnitId) -> Option<&Unit> {
+        self.units.get(id as usize)?.as_ref()
+    }
+
+    /// Every constraint in force, by kind, then name: who demands it, its action, and what that
+    /// leads to in audits.
+    pub(crate) fn judges(&self) -> impl Iterator<Item = (&Arc<Judge>, &Str, &[EnforcementAction])> {
+        let constraints = self.ids.values().filter_map(|id| self.unit(*id)?.constraint.as_ref());
+        constraints.map(|(constraint, judge)| {
+            let enforcement = constraint.enforcement();
+            let actions = enforcement.at(EnforcementPoint::Audit).unwrap_or_default();
+            (judge, enforcement.name(), actions)
+        })
+    }
+
+    /// Whether ModRules are asked about objects.
+    pub(crate) fn asks_modrules(&self) -> bool {
+        use modgate_engine::api::meta::Operation;
+        let any = |operation| self.snapshot.modrules_for(operation).next().is_some();
+        self.options.modrules && (any(Operation::Create) || any(Operation::Update))
+    }
+
+    /// Whether mutators are asked about objects.
+    pub(crate) fn asks_mutators(&self) -> bool {
+        self.options.mutators && !self.snapshot.mutators().is_empty()
+    }
+
+    /// The policies.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// What policies see of other objects.
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+}
+
+/// The judge that a ModRule is.
+pub(crate) fn modrule_judge(namespace: &Str, name: &Str) -> Judge {
+    use modgate_engine::api::meta::GroupVersionKind;
+    let (group, version) = modgate_engine::api::meta::split_api_version(modrule::API_VERSION);
+    Judge {
+        kind: GroupVersionKind {
+            group: group.into(),
+            version: version.into(),
+            kind: modrule::KIND.into(),
+        },
+        namespace: namespace.clone(),
+        name: name.clone(),
+        annotations: modgate_value::Object::default().into(),
+    }
+}

@@ -1,0 +1,401 @@
+//! What an audit comes to: totals, and for each policy the first of its violations (AU-20 to AU-33).
+
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+
+use modgate_engine::{
+    Position,
+    api::constraints::{self, EnforcementAction},
+};
+use modgate_value::{Str, Value};
+
+use crate::{
+    policies::Policies,
+    violation::{Judge, SCOPED, Subject, Violation},
+};
+
+/// What an audit found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The audit's name: when it began, RFC 3339 with seconds, UTC (AU-2).
+    pub audit: Str,
+    /// Every constraint in force, and the other policies that have violations, by kind, then
+    /// namespace and name.
+    pub judges: Vec<JudgeReport>,
+    /// How many violations lead to what.
+    pub totals: Totals,
+    /// How much was looked at.
+    pub counts: Counts,
+    /// Why objects, or parts of them, could not be judged: the first of them.
+    pub errors: Vec<ObjectError>,
+}
+
+/// What an audit has to say about one policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JudgeReport {
+    /// Which policy.
+    pub judge: Arc<Judge>,
+    /// Its `enforcementAction`; what it would do for ModRules and mutators.
+    pub action: Str,
+    /// What that leads to in audits.
+    pub actions: Vec<EnforcementAction>,
+    /// How many violations there are.
+    pub total: u64,
+    /// The first of them, as [`Violation::cmp_listed`] orders them; listed in the opposite order
+    /// (Q-27).
+    pub first: Vec<Violation>,
+}
+
+/// Violations of constraints by their `enforcementAction` (AU-22).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// `deny`
+    pub deny: u64,
+    /// `dryrun`
+    pub dryrun: u64,
+    /// `warn`
+    pub warn: u64,
+    /// `scoped`, whatever that leads to.
+    pub scoped: u64,
+    /// Anything else.
+    pub unrecognized: u64,
+    /// Those of ModRules and mutators, which have no such action.
+    pub rules: u64,
+}
+
+/// How much was looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Objects that the report is about.
+    pub objects: u64,
+    /// Of those, the ones in namespaces that the Config excludes.
+    pub excluded: u64,
+    /// Of those, the ones that were evaluated, wholly or in part, for this report; what is known of
+    /// the others from before still holds.
+    pub evaluated: u64,
+    /// Questions asked: a constraint about an object or a resultant.
+    pub asked: u64,
+    /// Errors; [`Report::errors`] has the first of them.
+    pub errors: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.excluded += other.excluded;
+        self.evaluated += other.evaluated;
+        self.asked += other.asked;
+        self.errors += other.errors;
+    }
+}
+
+/// An object that could not be judged completely.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectError {
+    /// Which object.
+    pub subject: Arc<Subject>,
+    /// Why.
+    pub message: String,
+}
+
+/// Errors that a report tells in words.
+pub const MAX_ERRORS: usize = 100;
+
+impl Totals {
+    /// By label, in the order of the labels: what `gatekeeper_violations` shows.
+    pub fn by_action(&self) -> [(&'static str, u64); 5] {
+        [
+            ("deny", self.deny),
+            ("dryrun", self.dryrun),
+            (SCOPED, self.scoped),
+            ("unrecognized", self.unrecognized),
+            ("warn", self.warn),
+        ]
+    }
+
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.by_action().iter().map(|(_, count)| count).sum::<u64>() + self.rules
+    }
+
+    fn count(&mut self, violation: &Violation) {
+        if violation.judge.kind.group != constraints::GROUP {
+            self.rules += 1;
+            return;
+        }
+        let count = match violation.action.as_str() {
+            "deny" => &mut self.deny,
+            "dryrun" => &mut self.dryrun,
+            "warn" => &mut self.warn,
+            SCOPED => &mut self.scoped,
+            _ => &mut self.unrecognized,
+        };
+        *count += 1;
+    }
+}
+
+impl Violation {
+    /// The order that decides which violations of a policy are listed (AU-21).
+    pub fn cmp_listed(&self, other: &Self) -> Ordering {
+        fn key(it: &Violation) -> (&Str, &Str, &Str, &Str, &Str, &Str, &Str) {
+            let Subject { kind, namespace, name, .. } = &*it.subject;
+            (&kind.group, &kind.version, &kind.kind, namespace, name, &it.message, &it.action)
+        }
+        key(self).cmp(&key(other))
+    }
+
+    /// The entry of `status.violations` (AU-30).
+    pub fn to_status(&self) -> Value {
+        let Subject { kind, namespace, name, .. } = &*self.subject;
+        let mut members = vec![
+            ("group", Value::from(kind.group.clone())),
+            ("version", kind.version.clone().into()),
+            ("kind", kind.kind.clone().into()),
+            ("name", name.clone().into()),
+            ("message", self.message.clone().into()),
+            ("enforcementAction", self.action.clone().into()),
+        ];
+        if !namespace.is_empty() {
+            members.push(("namespace", namespace.clone().into()));
+        }
+        if self.action == SCOPED {
+            let actions = self.actions.iter().map(|action| Value::from(action.as_str()));
+            members.push(("enforcementActions", actions.collect()));
+        }
+        members.into_iter().collect()
+    }
+}
+
+impl JudgeReport {
+    /// What the status of the constraint says of the audit: `auditTimestamp`, `totalViolations`, and
+    /// `violations` unless there are none. The last in order stand first (Q-27).
+    pub fn status(&self, audit: &str) -> Value {
+        let total = i64::try_from(self.total).unwrap_or(i64::MAX);
+        let mut members =
+            vec![("auditTimestamp", Value::from(audit)), ("totalViolations", total.into())];
+        if !self.first.is_empty() {
+            let listed = self.first.iter().rev().map(Violation::to_status);
+            members.push(("violations", listed.collect()));
+        }
+        members.into_iter().collect()
+    }
+}
+
+impl Report {
+    /// The report of a constraint.
+    pub fn of_constraint(&self, kind: &str, name: &str) -> Option<&JudgeReport> {
+        self.judges.iter().find(|report| {
+            let Judge { kind: of, name: called, .. } = &*report.judge;
+            of.group == constraints::GROUP && of.kind == kind && called == name
+        })
+    }
+}
+
+/// A report in the making; holds as many violations as the report will list, whatever there are.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    limit: usize,
+    judges: BTreeMap<JudgeKey, JudgeReport>,
+    totals: Totals,
+    counts: Counts,
+    errors: Vec<ObjectError>,
+}
+
+/// Group, kind, namespace and name.
+type JudgeKey = (Str, Str, Str, Str);
+
+fn key_of(judge: &Judge) -> JudgeKey {
+    let Judge { kind, namespace, name, .. } = judge;
+    (kind.group.clone(), kind.kind.clone(), namespace.clone(), name.clone())
+}
+
+impl Tally {
+    /// Nothing found yet; `limit` violations are listed for each policy.
+    pub(crate) fn new(policies: &Policies, limit: usize) -> Self {
+        let judges = policies.judges().map(|(judge, action, actions)| {
+            let report = JudgeReport {
+                judge: Arc::clone(judge),
+                action: action.clone(),
+                actions: actions.to_vec(),
+                total: 0,
+                first: Vec::new(),
+            };
+            (key_of(judge), report)
+        });
+        Self {
+            limit,
+            judges: judges.collect(),
+            totals: Totals::default(),
+            counts: Counts::default(),
+            errors: Vec::new(),
+        }
+    }
+
+    pub(crate) fn count(&mut self, counts: Counts) {
+        self.counts.add(counts);
+    }
+
+    pub(crate) fn violation(&mut self, violation: &Violation) {
+        self.totals.count(violation);
+        let report = self.judges.entry(key_of(&violation.judge)).or_insert_with(|| JudgeReport {
+            judge: Arc::clone(&violation.judge),
+            action: violation.action.clone(),
+            actions: violation.actions.clone(),
+            total: 0,
+            first: Vec::new(),
+        });
+        report.total += 1;
+        let first = &mut report.first;
+        if first.len() >= self.limit {
+            let is_later =
+                first.last().is_none_or(|last| violation.cmp_listed(last) != Ordering::Less);
+            if is_later {
+                return;
+            }
+            first.pop();
+        }
+        let at = first.partition_point(|known| known.cmp_listed(violation) != Ordering::Greater);
+        first.insert(at, violation.clone());
+    }
+
+    /// Counts an error; the smallest are told, so that the same are told whatever came first.
+    pub(crate) fn error(&mut self, subject: &Arc<Subject>, message: &str) {
+        self.counts.errors += 1;
+        fn key(error: &ObjectError) -> (&str, &Str, &Str, &str) {
+            let Subject { kind, namespace, name, .. } = &*error.subject;
+            (&kind.kind, namespace, name, &error.message)
+        }
+        let error = ObjectError { subject: Arc::clone(subject), message: message.to_owned() };
+        let at = self.errors.partition_point(|known| key(known) <= key(&error));
+        if at < MAX_ERRORS {
+            self.errors.insert(at, error);
+            self.errors.truncate(MAX_ERRORS);
+        }
+    }
+
+    pub(crate) fn finish(self, audit: &str) -> Report {
+        Report {
+            audit: audit.into(),
+            judges: self.judges.into_values().collect(),
+            totals: self.totals,
+            counts: self.counts,
+            errors: self.errors,
+        }
+    }
+}
+
+/// Where a subject stands: `file:line:column`, as far as it is known.
+pub fn place(origin: &str, position: Option<Position>) -> String {
+    match position {
+        Some(position) => format!("{origin}:{position}"),
+        None => origin.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_engine::{Snapshot, constraint::Inventory};
+
+    use super::*;
+    use crate::policies::Options;
+
+    fn violation(object: &str, message: &str, action: &str) -> Violation {
+        let (namespace, name) = object.split_once('/').unwrap_or(("", object));
+        let object = format!(
+            r#"{{"apiVersion": "v1", "kind": "Pod",
+            "metadata": {{"name": "{name}", "namespace": "{namespace}"}}}}"#
+        );
+        let judge = br#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
+            "metadata": {"name": "c"}}"#;
+        Violation {
+            judge: Judge::of_policy(&Value::from_json(judge).expect("a constraint")).into(),
+            subject: Subject::of_object(&Value::from_json(object.as_bytes()).expect("a pod"))
+                .into(),
+            action: action.into(),
+            actions: vec![EnforcementAction::Deny],
+            message: message.into(),
+            details: Value::Null,
+            ordinal: 0,
+        }
+    }
+
+    fn report(limit: usize, violations: &[Violation]) -> Report {
+        let policies = Policies::new(Snapshot::default(), Inventory::default(), Options::default());
+        let mut tally = Tally::new(&policies, limit);
+        violations.iter().for_each(|violation| tally.violation(violation));
+        tally.finish("2026-01-02T03:04:05Z")
+    }
+
+    fn listed(limit: usize, violations: &[Violation]) -> (i64, Vec<String>) {
+        let report = report(limit, violations);
+        let status = report.judges[0].status(&report.audit);
+        let text = |entry: &Value, key: &str| {
+            entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let entries = status.get("violations").and_then(Value::as_array).into_iter();
+        let entries = entries.flat_map(|entries| entries.iter()).map(|entry| {
+            format!(
+                "{}/{} {}",
+                text(entry, "namespace"),
+                text(entry, "name"),
+                text(entry, "message")
+            )
+        });
+        let total = status.get("totalViolations").and_then(Value::as_i64).expect("a total");
+        (total, entries.collect())
+    }
+
+    #[test]
+    fn the_first_are_kept_and_the_last_of_them_stand_first() {
+        let many: Vec<_> =
+            (1..=30).rev().map(|n| violation(&format!("n{n:02}"), "m", "deny")).collect();
+        let (total, entries) = listed(20, &many);
+        assert_eq!(total, 30);
+        let expected: Vec<_> = (1..=20).rev().map(|n| format!("/n{n:02} m")).collect();
+        assert_eq!(entries, expected, "scenario 78");
+
+        let check = |objects: &[(&str, &str)], limit: usize, expected: &[&str]| {
+            let violations: Vec<_> = objects
+                .iter()
+                .map(|(object, message)| violation(object, message, "deny"))
+                .collect();
+            assert_eq!(listed(limit, &violations).1, expected);
+        };
+        check(&[("b/x", "m"), ("a/z", "m"), ("y", "m")], 2, &["a/z m", "/y m"]);
+        check(&[("a", "2"), ("a", "1"), ("a", "1")], 3, &["/a 2", "/a 1", "/a 1"]);
+        check(&[("a", "1")], 0, &[]);
+    }
+
+    #[test]
+    fn totals() {
+        let mut all: Vec<_> = ["deny", "deny", "warn", "dryrun", "scoped", "", "other"]
+            .iter()
+            .map(|action| violation("a", "m", action))
+            .collect();
+        let mut rule = violation("a", "m", "reject");
+        Arc::make_mut(&mut rule.judge).kind.group = "api.kubemod.io".into();
+        all.push(rule);
+        let totals = report(1, &all).totals;
+        let expected =
+            [("deny", 2), ("dryrun", 1), ("scoped", 1), ("unrecognized", 2), ("warn", 1)];
+        assert_eq!(totals.by_action(), expected);
+        assert_eq!(totals.rules, 1);
+        assert_eq!(totals.sum(), 8);
+    }
+
+    #[test]
+    fn entries_of_statuses() {
+        let entry = violation("a", "m", "deny").to_status();
+        let expected = r#"{"enforcementAction":"deny","group":"","kind":"Pod","message":"m","name":"a","version":"v1"}"#;
+        assert_eq!(entry.to_json(), expected);
+        let entry = violation("n/a", "m", "scoped").to_status();
+        let expected = r#"{"enforcementAction":"scoped","enforcementActions":["deny"],"group":"","kind":"Pod","message":"m","name":"a","namespace":"n","version":"v1"}"#;
+        assert_eq!(entry.to_json(), expected);
+        let status = report(20, &[violation("a", "m", "deny")]).judges[0].status("t");
+        assert!(status.to_json().starts_with(r#"{"auditTimestamp":"t","totalViolations":1,"vi"#));
+        let none = JudgeReport {
+            first: Vec::new(),
+            ..report(1, &[violation("a", "m", "d")]).judges[0].clone()
+        };
+        assert_eq!(none.status("t").get("violations"), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! Audits that keep results give the same report as audits that do not, whatever changes.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    unreachable_pub,
+    missing_docs,
+    reason = "a test"
+)]
+
+mod world;
+
+use std::sync::atomic::AtomicBool;
+
+use modgate_audit::{
+    Incremental, Item, Manner, Options, Policies, Report, Subject, Violation, audit,
+};
+use modgate_engine::api::meta::GroupVersionKind;
+use modgate_value::Value;
+use proptest::prelude::*;
+
+use self::world::{Edit, Seen, World};
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+const NAME: &str = "2026-01-02T03:04:05Z";
+const OPTIONS: Options = Options { expansion: true, modrules: true, mutators: true };
+
+fn manner(threads: usize) -> Manner<'static> {
+    Manner { threads, limit: 3, stop: &NEVER }
+}
+
+/// Everything a report and its violations say, but how much work it was.
+fn comparable(report: Report, seen: Seen) -> Vec<String> {
+    let mut lines: Vec<String> =
+        seen.0.into_inner().expect("unpoisoned").iter().map(line).collect();
+    lines.sort();
+    for judge in &report.judges {
+        let first: Vec<String> = judge.first.iter().map(line).collect();
+        lines.push(format!(
+            "{} {}: {} {:?} {} {first:?}",
+            judge.judge.kind, judge.judge.name, judge.action, judge.actions, judge.total
+        ));
+    }
+    lines.extend(report.errors.iter().map(|error| format!("{error:?}")));
+    let counts = report.counts;
+    lines.push(format!("{} {} {}", counts.objects, counts.excluded, counts.errors));
+    lines.push(format!("{:?}", report.totals));
+    lines
+}
+
+fn line(it: &Violation) -> String {
+    let (judge, subject) = (&it.judge, &it.subject);
+    format!(
+        "{} {} {}/{} {} of {} {}/{}: {} {} {:?} {} {} {}",
+        judge.kind,
+        judge.kind.group,
+        judge.namespace,
+        judge.name,
+        it.ordinal,
+        subject.kind,
+        subject.namespace,
+        subject.name,
+        it.message,
+        it.action,
+        it.actions,
+        it.details,
+        subject.labels,
+        it.id(NAME),
+    )
+}
+
+fn assert_same(found: &[String], expected: &[String]) {
+    let missing: Vec<_> = expected.iter().filter(|line| !found.contains(line)).collect();
+    let surplus: Vec<_> = found.iter().filter(|line| !expected.contains(line)).collect();
+    assert!(found == expected, "missing {missing:#?}, too much {surplus:#?}");
+}
+
+fn reference(world: &World) -> Vec<String> {
+    let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), OPTIONS);
+    let mut objects = world.objects.values().cloned();
+    let mut source = || {
+        let batch: Vec<_> = objects.by_ref().take(3).map(Item::new).collect();
+        (!batch.is_empty()).then_some(batch)
+    };
+    let seen = Seen::default();
+    let report = audit(NAME, &policies, &mut source, &world.cluster, &seen, manner(2));
+    comparable(report.expect("not stopped"), seen)
+}
+
+fn hand_in(
+    incremental: &mut Incremental,
+    world: &World,
+    objects: impl IntoIterator<Item = Value, IntoIter: Send>,
+) {
+    let mut objects = objects.into_iter();
+    let mut source = || {
+        let batch: Vec<_> = objects.by_ref().take(2).map(Item::new).collect();
+        (!batch.is_empty()).then_some(batch)
+    };
+    incremental.run(&mut source, &world.cluster, manner(2));
+}
+
+fn kind(object: &Value) -> GroupVersionKind {
+    Subject::of_object(object).kind
+}
+
+/// What a cluster that is watched gives: what changed, then what has to be looked at again.
+fn follow(incremental: &mut Incremental, world: &World, edits: Vec<Edit>) {
+    for edit in edits {
+        match edit {
+            Edit::Is(object) => hand_in(incremental, world, [object]),
+            Edit::Gone((kind, namespace, name)) => {
+                let group = if kind == "Deployment" { "apps" } else { "" };
+                let kind = GroupVersionKind {
+                    group: group.into(),
+                    version: "v1".into(),
+                    kind: kind.as_str().into(),
+                };
+                incremental.remove(&kind, &namespace, &name);
+            }
+        }
+    }
+    for stale in incremental.stale() {
+        let wanted = world.objects.values().filter(|object| {
+            let subject = Subject::of_object(object);
+            kind(object) == stale.kind
+                && stale.objects.contains(&(subject.namespace.clone(), subject.name))
+        });
+        let wanted: Vec<Value> = wanted.cloned().collect();
+        assert_eq!(wanted.len(), stale.objects.len(), "what is gone is not stale");
+        hand_in(incremental, world, wanted);
+    }
+    assert_eq!(incremental.stale(), [], "everything is up to date");
+}
+
+/// What listing everything again gives.
+fn list(incremental: &mut Incremental, world: &World) {
+    let kinds: Vec<_> =
+        incremental.kinds().cloned().chain(world.objects.values().map(kind)).collect();
+    kinds.iter().for_each(|kind| incremental.begin(kind));
+    hand_in(incremental, world, world.objects.values().cloned().collect::<Vec<_>>());
+    kinds.iter().for_each(|kind| incremental.end(kind));
+}
+
+fn check(passes: &[(bool, Vec<(u8, u8, u8)>)]) {
+    let mut world = World::new();
+    // Something of everything to begin with.
+    for which in 0..48 {
+        world.edit(0, which, which.wrapping_mul(37) | 1);
+    }
+    for which in 0..16 {
+        world.edit(3, which, which.wrapping_mul(7) | 1);
+        world.edit(5, which, 1 + 2 * which);
+        world.edit(4, which, which.wrapping_mul(19) | 1);
+        world.edit(6, which, which.wrapping_mul(3) | 1);
+    }
+    let mut incremental = Incremental::new(OPTIONS);
+    incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
+    list(&mut incremental, &world);
+    for (is_listed, edits) in passes {
+        let seen = Seen::default();
+        let report = incremental.report(NAME, 3, &seen).expect("policies");
+        assert_same(&comparable(report, seen), &reference(&world));
+
+        let edits: Vec<Edit> =
+            edits.iter().filter_map(|(a, b, c)| world.edit(*a, *b, *c)).collect();
+        world.cluster.tick();
+        incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
+        if *is_listed {
+            list(&mut incremental, &world);
+        } else {
+            follow(&mut incremental, &world, edits);
+        }
+    }
+    let seen = Seen::default();
+    let report = incremental.report(NAME, 3, &seen).expect("policies");
+    assert_same(&comparable(report, seen), &reference(&world));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn incremental_audits_report_what_full_ones_do(
+        passes in prop::collection::vec(
+            (any::<bool>(), prop::collection::vec(any::<(u8, u8, u8)>(), 0..6)), 1..6)
+    ) {
+        check(&passes);
+    }
+}
+
+#[test]
+fn each_kind_of_change() {
+    // Every edit of every kind, one at a time.
+    for what in 0..10 {
+        let passes: Vec<_> =
+            (0..14_u8).map(|n| (n % 5 == 4, vec![(what, n, n.wrapping_mul(11))])).collect();
+        check(&passes);
+    }
+}
+
+#[test]
+fn what_did_not_change_is_not_evaluated() {
+    let mut world = World::new();
+    for which in 0..48 {
+        world.edit(0, which, 1);
+    }
+    for which in 0..3 {
+        world.edit(3, which, 1);
+        world.edit(5, which, 1);
+        world.edit(4, which, 1);
+    }
+    let mut incremental = Incremental::new(OPTIONS);
+    incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
+    list(&mut incremental, &world);
+    let evaluated = |incremental: &mut Incremental| {
+        let report = incremental.report(NAME, 3, &Seen::default()).expect("policies");
+        (report.counts.evaluated, report.counts.asked)
+    };
+    let (first, asked) = evaluated(&mut incremental);
+    assert_eq!(first, world.objects.len() as u64);
+
+    let mut pass = |world: &mut World, change: &dyn Fn(&mut World)| {
+        change(world);
+        incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
+        list(&mut incremental, world);
+        evaluated(&mut incremental)
+    };
+    assert_eq!(pass(&mut world, &|_| {}), (0, 0));
+    let (objects, _) = pass(&mut world, &|world| {
+        world.edit(0, 0, 9);
+    });
+    assert_eq!(objects, 1, "one object changed");
+    let (objects, questions) = pass(&mut world, &|world| {
+        world.edit(4, 0, 1 + 8);
+    });
+    let others = ["Deployment", "Service"];
+    let concerned = world.objects.keys().filter(|(kind, ..)| others.contains(&kind.as_str()));
+    let concerned = concerned.count() as u64;
+    assert_eq!((objects, questions), (concerned, concerned), "one constraint changed");
+    assert!(questions < asked);
+    let (objects, _) = pass(&mut world, &|world| {
+        world.edit(3, 2, 2);
+    });
+    assert!(objects > 0 && objects < first, "one Namespace changed: {objects}");
+    let unread = |world: &mut World| {
+        world.edit(6, 0, 1);
+    };
+    assert_eq!(pass(&mut world, &unread), (0, 0), "nobody looks at Pods of the inventory");
+    let read = |world: &mut World| {
+        world.edit(6, 1, 1);
+    };
+    let (objects, questions) = pass(&mut world, &read);
+    assert_eq!(objects, questions, "one constraint looks at Services of the inventory");
+    assert!(objects > 0);
+}
