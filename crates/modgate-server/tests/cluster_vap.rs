@@ -1,0 +1,391 @@
+//! ValidatingAdmissionPolicies on a real API server: made, kept, taken away, and deciding as the
+//! webhook does.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+mod common;
+mod library;
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use modgate_engine::api::crds;
+use modgate_server::VapConfig;
+use modgate_testkit::cluster::{Cluster, Options};
+use modgate_value::Value;
+
+use self::common::{Running, eventually, kubectl, namespace, succeeds};
+
+/// Long enough to be seen waiting, short enough to wait for.
+const WAIT: Duration = Duration::from_secs(4);
+
+/// Our kinds, and the namespace we are installed in.
+fn install(cluster: &Cluster) {
+    let definitions: Vec<String> =
+        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
+    succeeds(cluster, "create -f -", &definitions.join("\n---\n"));
+    let names = "crd/constrainttemplates.templates.gatekeeper.sh crd/configs.config.gatekeeper.sh";
+    succeeds(cluster, &format!("wait --for=condition=Established {names}"), "");
+    namespace(cluster, "gatekeeper-system", "none");
+}
+
+fn serve(cluster: &Cluster, wait: Duration) -> Running {
+    Running::configured(cluster, |config| {
+        config.vap = VapConfig { wait, ..VapConfig::default() };
+    })
+}
+
+/// An object as JSON; null if there is none.
+fn get(cluster: &Cluster, what: &str) -> Value {
+    let outcome = kubectl(cluster, &format!("get {what} --ignore-not-found -o json"), "");
+    assert!(outcome.success, "{what}: {}", outcome.stderr);
+    Value::from_json(outcome.stdout.as_bytes()).unwrap_or_default()
+}
+
+fn text(object: &Value, path: &[&str]) -> String {
+    match object.path(path) {
+        Some(Value::String(text)) => text.to_string(),
+        Some(value) => value.to_json(),
+        None => String::new(),
+    }
+}
+
+/// The members of this name in a list of objects.
+fn each(object: &Value, path: &[&str], member: &str) -> Vec<String> {
+    let list = object.path(path).and_then(Value::as_array);
+    list.into_iter().flat_map(|list| list.iter()).map(|item| text(item, &[member])).collect()
+}
+
+/// A template that refuses ConfigMaps of the name its constraints tell.
+fn template(kind: &str, more: &str, source: &str) -> String {
+    let name = kind.to_lowercase();
+    format!(
+        r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {{name: {name}}}
+spec:
+  crd:
+    spec:
+      names: {{kind: {kind}}}
+      validation:
+        openAPIV3Schema: {{type: object, properties: {{name: {{type: string}}}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    {more}
+    code:
+    - engine: K8sNativeValidation
+      source:
+        {source}
+        validations:
+        - expression: variables.anyObject.metadata.name != variables.params.name
+          messageExpression: '"no " + variables.params.name + " here"'
+"#
+    )
+}
+
+fn rego(kind: &str) -> String {
+    let name = kind.to_lowercase();
+    format!(
+        r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {{name: {name}}}
+spec:
+  crd: {{spec: {{names: {{kind: {kind}}}}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package p
+      violation[{{"msg": "never"}}] {{ input.review.object.metadata.name == "never" }}
+"#
+    )
+}
+
+fn constraint(kind: &str, name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: {kind}\nmetadata: {{name: {name}}}\n\
+         spec:\n  match:\n    kinds: [{{apiGroups: [''], kinds: [ConfigMap]}}]\n    \
+         namespaceSelector: {{matchLabels: {{test: vap}}}}\n  parameters: {{name: bad}}\n{more}"
+    )
+}
+
+/// The configuration whose rules policies copy. Nobody listens there, and nobody minds.
+fn webhook(groups: &str, resources: &str) -> String {
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n\
+         metadata: {{name: gatekeeper-validating-webhook-configuration}}\nwebhooks:\n\
+         - name: validation.gatekeeper.sh\n  clientConfig: {{url: 'https://127.0.0.1:1/v1/admit'}}\n  \
+         rules: [{{apiGroups: [{groups}], apiVersions: ['*'], resources: [{resources}], \
+         operations: [CREATE, UPDATE]}}]\n  \
+         objectSelector: {{matchExpressions: [{{key: skip, operator: DoesNotExist}}]}}\n  \
+         matchPolicy: Exact\n  failurePolicy: Ignore\n  sideEffects: None\n  \
+         admissionReviewVersions: [v1]\n  timeoutSeconds: 1\n"
+    )
+}
+
+/// What kubectl says when it would create a ConfigMap; empty if it may.
+fn creating(cluster: &Cluster, name: &str) -> String {
+    let arguments = format!("create configmap {name} -n guarded --dry-run=server");
+    let outcome = kubectl(cluster, &arguments, "");
+    if outcome.success { String::new() } else { outcome.stderr }
+}
+
+fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> String {
+    format!(
+        "ownerReferences: [{{apiVersion: {api_version}, kind: {kind}, name: {name}, uid: {uid}, \
+         controller: true, blockOwnerDeletion: true}}]"
+    )
+}
+
+/// A policy and its binding of this name, that somebody else made of a template.
+fn foreign(name: &str, owner: &str) -> String {
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n\
+         metadata: {{name: {name}, labels: {{kept: me}}, {owner}}}\nspec:\n  \
+         matchConstraints:\n    resourceRules: [{{apiGroups: [''], apiVersions: [v1], \
+         operations: [CREATE], resources: [secrets]}}]\n    \
+         namespaceSelector: {{matchLabels: {{old: one}}}}\n  \
+         matchConditions: [{{name: old, expression: 'true'}}]\n  \
+         variables: [{{name: old, expression: 'true'}}]\n  \
+         validations: [{{expression: 'true'}}]\n"
+    )
+}
+
+fn foreign_binding(name: &str, owner: &str) -> String {
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\n\
+         metadata: {{name: {name}, {owner}}}\n\
+         spec: {{policyName: gatekeeper-other, validationActions: [Audit]}}\n"
+    )
+}
+
+const POLICY: &str = "validatingadmissionpolicy";
+const BINDING: &str = "validatingadmissionpolicybinding";
+
+/// Everything about one installation, one after the other, as there is one set of policies in a
+/// cluster (scenarios 85, 87 and 88).
+#[test]
+fn policies_and_bindings_come_change_and_go() {
+    let Some(cluster) = Cluster::shared() else { return };
+    install(cluster);
+    namespace(cluster, "guarded", "vap");
+
+    // What somebody left, that nobody wants: a policy of a template in Rego, and one whose names
+    // are ours and whose owner is not.
+    succeeds(cluster, "create -f -", &rego("InRego"));
+    let uid = text(&get(cluster, "constrainttemplate inrego"), &["metadata", "uid"]);
+    let group = "templates.gatekeeper.sh/v1beta1";
+    let left = foreign("gatekeeper-inrego", &owner(group, "ConstraintTemplate", "inrego", &uid));
+    succeeds(cluster, "create -f -", &left);
+    let namespace_uid = text(&get(cluster, "namespace guarded"), &["metadata", "uid"]);
+    let theirs = owner("v1", "Namespace", "guarded", &namespace_uid);
+    succeeds(cluster, "create -f -", &foreign("gatekeeper-taken", &theirs));
+    // One that is wanted, with more in it than there should be.
+    succeeds(cluster, "create -f -", &template("Forbidden", "", ""));
+    let uid = text(&get(cluster, "constrainttemplate forbidden"), &["metadata", "uid"]);
+    let left = owner(group, "ConstraintTemplate", "forbidden", &uid);
+    succeeds(cluster, "create -f -", &foreign("gatekeeper-forbidden", &left));
+
+    let server = serve(cluster, WAIT);
+    eventually("what is not wanted is gone", || {
+        get(cluster, &format!("{POLICY} gatekeeper-inrego")) == Value::Null
+    });
+    let conditions = |name: &str| {
+        let policy = get(cluster, &format!("{POLICY} gatekeeper-{name}"));
+        each(&policy, &["spec", "matchConditions"], "name")
+    };
+    let internal = |names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("gatekeeper_internal_match_{name}")).collect()
+    };
+    let usual = internal(&["excluded_namespaces", "namespaces", "name", "kinds"]);
+    eventually("the policy is taken over", || conditions("forbidden") == usual);
+    let policy = get(cluster, &format!("{POLICY} gatekeeper-forbidden"));
+    assert_eq!(each(&policy, &["spec", "variables"], "name"), ["anyObject", "params"]);
+    let constraints = &["spec", "matchConstraints"];
+    let expected = r#"{"matchPolicy":"Equivalent","namespaceSelector":{},"objectSelector":{},"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["*"],"scope":"*"}]}"#;
+    assert_eq!(text(&policy, constraints), expected);
+    assert_eq!(text(&policy, &["metadata", "labels", "kept"]), "me");
+    let expected = r#"{"apiVersion":"constraints.gatekeeper.sh/v1beta1","kind":"Forbidden"}"#;
+    assert_eq!(text(&policy, &["spec", "paramKind"]), expected);
+
+    // The binding comes when the CRD is old enough, and a legacy one goes.
+    let definition = "crd/forbidden.constraints.gatekeeper.sh";
+    eventually("the CRD is there", || get(cluster, definition) != Value::Null);
+    succeeds(cluster, &format!("wait --for=condition=Established {definition}"), "");
+    eventually("constraints are taken", || {
+        kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
+    });
+    let uid = text(&get(cluster, "forbidden first"), &["metadata", "uid"]);
+    let of_constraint = owner("constraints.gatekeeper.sh/v1beta1", "Forbidden", "first", &uid);
+    succeeds(cluster, "create -f -", &foreign_binding("gatekeeper-first", &of_constraint));
+    let binding = format!("{BINDING} gatekeeper-forbidden-first");
+    let made = |object: &Value| -> Duration {
+        let time = text(object, &["metadata", "creationTimestamp"]);
+        let time: k8s_openapi::jiff::Timestamp = time.parse().expect("a time");
+        Duration::from_secs(u64::try_from(time.as_second()).expect("after 1970"))
+    };
+    eventually("the binding is there", || get(cluster, &binding) != Value::Null);
+    let waited = made(&get(cluster, &binding)) - made(&get(cluster, definition));
+    assert!(waited >= WAIT, "{waited:?}");
+    let spec = text(&get(cluster, &binding), &["spec"]);
+    let expected = r#"{"matchResources":{"matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"test":"vap"}},"objectSelector":{}},"paramRef":{"name":"first","parameterNotFoundAction":"Allow"},"policyName":"gatekeeper-forbidden","validationActions":["Deny"]}"#;
+    assert_eq!(spec, expected);
+    eventually("the legacy binding is gone", || {
+        get(cluster, &format!("{BINDING} gatekeeper-first")) == Value::Null
+    });
+    let denied = "error: failed to create configmap: configmaps \"bad\" is forbidden: \
+                  ValidatingAdmissionPolicy 'gatekeeper-forbidden' with binding \
+                  'gatekeeper-forbidden-first' denied request: no bad here\n";
+    eventually("the API server enforces it", || creating(cluster, "bad") == denied);
+    assert_eq!(creating(cluster, "good"), "");
+    // The webhook still does, too.
+    succeeds(cluster, "create -f -", &server.webhook("vap", "/v1/admit"));
+    let by_webhook = "error: failed to create configmap: admission webhook \
+                      \"vap.modgate.test\" denied the request: [first] no bad here\n";
+    succeeds(
+        cluster,
+        &format!(
+            "patch {binding} --type=merge -p {{\"spec\":{{\"validationActions\":[\"Audit\"]}}}}"
+        ),
+        "",
+    );
+    let mut said = BTreeSet::new();
+    eventually("both enforce it", || {
+        said.insert(creating(cluster, "bad"));
+        said.contains(by_webhook)
+    });
+    eventually("what somebody changed is changed back", || {
+        text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Deny"]"#
+    });
+
+    // Every other change that matters, and deletions by hand.
+    succeeds(cluster, &format!("delete {POLICY} gatekeeper-forbidden"), "");
+    succeeds(cluster, &format!("delete {binding}"), "");
+    eventually("both are back", || {
+        conditions("forbidden") == usual && get(cluster, &binding) != Value::Null
+    });
+    succeeds(
+        cluster,
+        "apply -f -",
+        &constraint("Forbidden", "first", "  enforcementAction: warn\n"),
+    );
+    eventually("the action is followed", || {
+        text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Warn"]"#
+    });
+    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
+    let copied = r#"{"matchPolicy":"Exact","namespaceSelector":{},"objectSelector":{"matchExpressions":[{"key":"skip","operator":"DoesNotExist"}]},"resourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["configmaps"],"scope":"*"}]}"#;
+    let matched = || text(&get(cluster, &format!("{POLICY} gatekeeper-forbidden")), constraints);
+    eventually("the webhook's rules are copied", || matched() == copied);
+    let name = "validatingwebhookconfiguration gatekeeper-validating-webhook-configuration";
+    succeeds(cluster, &format!("delete {name}"), "");
+    eventually("without a webhook it is everything", || matched().contains(r#""resources":["*"]"#));
+    succeeds(
+        cluster,
+        "create -f -",
+        "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+         metadata: {name: config, namespace: gatekeeper-system}\n\
+         spec: {match: [{processes: ['*'], excludedNamespaces: ['kube-*']}]}\n",
+    );
+    let excluding = [usual.clone(), internal(&["global_excluded_namespaces"])].concat();
+    eventually("Config is followed", || conditions("forbidden") == excluding);
+
+    // A template that says so has none, and its constraints have no bindings.
+    succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
+    eventually("both are gone", || {
+        get(cluster, &format!("{POLICY} gatekeeper-forbidden")) == Value::Null
+            && get(cluster, &binding) == Value::Null
+    });
+    succeeds(cluster, "apply -f -", &template("Forbidden", "", ""));
+    eventually("both are back", || {
+        conditions("forbidden") == excluding && get(cluster, &binding) != Value::Null
+    });
+    // One that does not load keeps what it has.
+    let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
+    succeeds(cluster, "apply -f -", &broken);
+    eventually("it does not load", || {
+        server.metric("gatekeeper_constraint_templates", "status=\"error\"") == 1
+    });
+    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [DELETE]", ""));
+    eventually("it loads again", || matched().contains("DELETE") || !matched().is_empty());
+    assert_ne!(get(cluster, &binding), Value::Null);
+
+    // What belongs to somebody else is left alone.
+    succeeds(cluster, "create -f -", &template("Taken", "", ""));
+    let failing = || server.metric("gatekeeper_validating_admission_policies", "status=\"error\"");
+    eventually("it is reported", || failing() == 1);
+    assert_eq!(conditions("taken"), ["old"]);
+    succeeds(cluster, &format!("delete {POLICY} gatekeeper-taken"), "");
+    eventually("then it is ours", || conditions("taken").len() == 5 && failing() == 0);
+
+    // With a template goes everything.
+    succeeds(cluster, "delete constrainttemplate forbidden taken", "");
+    eventually("all are gone", || {
+        let left = succeeds(cluster, &format!("get {POLICY},{BINDING} -o name"), "");
+        left.is_empty()
+    });
+    drop(server);
+}
+
+/// An API server without the API: reported, and everything else goes on.
+#[test]
+fn without_the_api() {
+    let flags = [
+        "--disable-admission-plugins=ValidatingAdmissionPolicy,ServiceAccount",
+        "--runtime-config=admissionregistration.k8s.io/v1/validatingadmissionpolicies=false,\
+         admissionregistration.k8s.io/v1/validatingadmissionpolicybindings=false",
+    ];
+    let options = Options { flags: flags.map(str::to_owned).into() };
+    let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
+    install(&cluster);
+    let server = serve(&cluster, Duration::ZERO);
+    succeeds(&cluster, "create -f -", &template("Forbidden", "", ""));
+    let count = |name: &str, status: &str| server.metric(name, &format!("status=\"{status}\""));
+    eventually("the template is loaded, the policy reported", || {
+        count("gatekeeper_constraint_templates", "active") == 1
+            && count("gatekeeper_validating_admission_policies", "error") == 1
+    });
+    eventually("constraints are taken", || {
+        kubectl(&cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
+    });
+    eventually("the binding is reported", || {
+        count("gatekeeper_validating_admission_policy_bindings", "error") == 1
+    });
+}
+
+/// The templates of the library that are written in CEL, as policies of the API server: each case of
+/// their suites is decided as the webhook decides it.
+#[test]
+fn the_library() {
+    let Some(root) = library::find() else { return };
+    let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
+    install(&cluster);
+    // As Gatekeeper's manifests have it.
+    succeeds(&cluster, "create -f -", &webhook("'*'", "'*', pods/ephemeralcontainers"));
+    let started = Instant::now();
+    let server = serve(&cluster, Duration::from_secs(1));
+    let outcome = server.runtime.block_on(library::compare(&root, &cluster));
+    eprintln!(
+        "{} templates, {} cases: {} decided alike, {} of them as look-alikes; {:?}",
+        outcome.templates,
+        outcome.cases,
+        outcome.same,
+        outcome.look_alikes.len(),
+        started.elapsed()
+    );
+    for (case, reason) in &outcome.not_compared {
+        eprintln!("not compared: {case}: {reason}");
+    }
+    assert_eq!(outcome.different, [""; 0]);
+    let made = succeeds(&cluster, &format!("get {POLICY} -o name"), "");
+    assert_eq!((outcome.templates, made.lines().count()), (16, 16));
+    assert_eq!(outcome.same + outcome.not_compared.len(), outcome.cases);
+}
