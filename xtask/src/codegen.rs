@@ -3,7 +3,9 @@
 use std::{env, fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_testkit::corpus;
+use modgate_engine::api::crds;
+use modgate_testkit::{cluster::build, corpus};
+use modgate_value::{Value, yaml};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -15,38 +17,66 @@ pub(crate) struct Args {
 /// A file made from code.
 struct Generated {
     /// Below the repository.
-    path: &'static str,
-    text: fn() -> Result<String>,
+    path: String,
+    text: String,
 }
-
-const GENERATED: &[Generated] = &[Generated { path: "docs/cli.md", text: cli_reference }];
 
 /// Whether every generated file was up to date, or has been written.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line")]
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let mut stale = 0;
-    for generated in GENERATED {
-        let path = corpus::repository().join(generated.path);
-        let wanted = (generated.text)().with_context(|| format!("`{}`", generated.path))?;
-        if fs::read_to_string(&path).is_ok_and(|text| text == wanted) {
-            continue;
-        }
-        if args.check {
-            eprintln!("error: `{}` is out of date; run `cargo xtask codegen`", generated.path);
-            stale += 1;
-        } else {
-            fs::write(&path, wanted)?;
-            println!("codegen: wrote {}", generated.path);
+    // The manifest is made of the definitions.
+    let (mut count, mut stale) = (0, 0);
+    for generate in [definitions, manifest, cli_reference] {
+        for Generated { path, text } in generate()? {
+            count += 1;
+            let file = corpus::repository().join(&path);
+            if fs::read_to_string(&file).is_ok_and(|present| present == text) {
+                continue;
+            }
+            if args.check {
+                eprintln!("error: `{path}` is out of date; run `cargo xtask codegen`");
+                stale += 1;
+            } else {
+                if let Some(folder) = file.parent() {
+                    fs::create_dir_all(folder)?;
+                }
+                fs::write(&file, text)?;
+                println!("codegen: wrote {path}");
+            }
         }
     }
     if stale == 0 && args.check {
-        println!("codegen: {} files up to date", GENERATED.len());
+        println!("codegen: {count} files up to date");
     }
     Ok(stale == 0)
 }
 
+const HEADER: &str = "# Written by `cargo xtask codegen`; do not edit.\n";
+
+/// The CRDs of our kinds.
+fn definitions() -> Result<Vec<Generated>> {
+    let file = |definition: &Value| {
+        let name = definition.path(&["metadata", "name"]).and_then(Value::as_str);
+        let path = format!("deploy/crds/{}.yaml", name.context("a CRD without a name")?);
+        Ok(Generated { path, text: format!("{HEADER}{}", yaml::write(definition)) })
+    };
+    crds::all()?.iter().map(file).collect()
+}
+
+/// The chart with its default values; where there is no Go, and hence no Helm, it says so.
+#[expect(clippy::print_stderr, reason = "says what is left out")]
+fn manifest() -> Result<Vec<Generated>> {
+    let path = "deploy/modgate.yaml".to_owned();
+    if !build::has_go() {
+        eprintln!("codegen: no Go to build Helm with, so `{path}` is left as it is");
+        return Ok(Vec::new());
+    }
+    let text = build::helm()?.render(&["--set", "namespace.create=true,crds.keep=false"])?;
+    Ok(vec![Generated { path, text: format!("{HEADER}{text}") }])
+}
+
 /// The help of `modgate` and of each of its commands, as the binary prints it.
-fn cli_reference() -> Result<String> {
+fn cli_reference() -> Result<Vec<Generated>> {
     let mut out = String::from(
         "# Command line\n\n\
          Written by `cargo xtask codegen` from the binary's own help; do not edit.\n",
@@ -61,7 +91,7 @@ fn cli_reference() -> Result<String> {
             open.push(command.iter().copied().chain([name]).collect());
         }
     }
-    Ok(out)
+    Ok(vec![Generated { path: "docs/cli.md".to_owned(), text: out }])
 }
 
 fn help_of(command: &[&str]) -> Result<String> {

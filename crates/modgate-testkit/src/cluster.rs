@@ -10,7 +10,9 @@
 //! however it ends.
 
 mod assets;
+pub mod balancer;
 pub mod build;
+pub mod helm;
 
 use std::{
     env,
@@ -36,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// A running control plane.
 #[derive(Debug)]
 pub struct Cluster {
-    _running: Running,
+    running: Running,
     /// Removed by the processes that write to it, at their end: the [shared](Self::shared) cluster
     /// is never dropped.
     folder: PathBuf,
@@ -66,9 +68,9 @@ impl Options {
 }
 
 #[derive(Debug)]
-#[expect(dead_code, reason = "held for their drops")]
 enum Running {
     Built(Program),
+    #[expect(dead_code, reason = "held for its drop")]
     Assets(assets::Processes),
 }
 
@@ -121,7 +123,7 @@ impl Cluster {
                 .to_owned())
         };
         Ok(Self {
-            _running: Running::Built(program),
+            running: Running::Built(program),
             kubeconfig: text("kubeconfig")?.into(),
             server: text("server")?,
             kubernetes: text("kubernetes")?,
@@ -135,7 +137,7 @@ impl Cluster {
         let folder = folder()?;
         let (processes, ready) = assets::start(binaries, folder.path(), options)?;
         Ok(Self {
-            _running: Running::Assets(processes),
+            running: Running::Assets(processes),
             kubeconfig: ready.kubeconfig,
             server: ready.server,
             kubernetes: ready.kubernetes,
@@ -143,6 +145,24 @@ impl Cluster {
             has_controllers: false,
             folder: folder.keep(),
         })
+    }
+
+    /// Stops the control plane, does something in the meantime, and starts it again with the data
+    /// and the address it had. `None`, with nothing done, where it comes from [`ASSETS`].
+    ///
+    /// # Errors
+    ///
+    /// When it does not start again.
+    pub fn restart<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<Option<T>> {
+        let Running::Built(program) = &mut self.running else { return Ok(None) };
+        let keep = self.folder.join("keep");
+        File::create(&keep)?;
+        program.stop();
+        let done = meanwhile();
+        let binary = build::binaries()?.cluster;
+        (*program, _) = Program::start(&binary, &self.folder, &Options::default())?;
+        fs::remove_file(keep)?;
+        Ok(Some(done))
     }
 
     /// A file with the credentials of an administrator.
@@ -257,8 +277,9 @@ fn folder() -> Result<TempDir> {
 #[derive(Debug)]
 struct Program(Child);
 
-/// Runs a program and removes the folder `$0` when it has ended, also if that is by Ctrl-C.
-const THEN_REMOVE: &str = "trap : INT TERM; \"$@\"; rm -rf \"$0\"";
+/// Runs a program and removes the folder `$0` when it has ended, also if that is by Ctrl-C, unless it
+/// is to be started again.
+const THEN_REMOVE: &str = "trap : INT TERM; \"$@\"; [ -e \"$0/keep\" ] || rm -rf \"$0\"";
 
 impl Program {
     /// Returns the line it prints when it is ready.
@@ -294,10 +315,16 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
+impl Program {
+    fn stop(&mut self) {
         drop(self.0.stdin.take());
         stop(&mut self.0);
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

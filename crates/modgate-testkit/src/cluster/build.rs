@@ -1,4 +1,4 @@
-//! Building the Go module in `tests/cluster`.
+//! Building the Go modules in `tests/cluster` and `tests/helm`.
 
 use std::{
     fs::{self, File},
@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+use super::helm::Helm;
 use crate::corpus::repository;
 
 /// What the module builds.
@@ -23,6 +24,9 @@ pub struct Binaries {
 
 /// The packages of the module that are commands.
 const COMMANDS: [&str; 2] = [".", "./kubectl"];
+
+/// The command of the module in `tests/helm`.
+const HELM: &str = "helm.sh/helm/v4/cmd/helm";
 
 /// The module whose version the API server tells.
 const KUBERNETES: &str = "k8s.io/kubernetes";
@@ -57,32 +61,68 @@ pub fn with_progress() -> Result<Binaries> {
 }
 
 fn locked(tell: bool) -> Result<Binaries> {
-    let folder = repository().join("target/cluster");
-    fs::create_dir_all(&folder)?;
-    let lock = File::create(folder.join("lock"))?;
-    lock.lock().context("cannot wait for another build of the test cluster")?;
+    let folder = target();
     let binaries = Binaries { cluster: folder.join("cluster"), kubectl: folder.join("kubectl") };
-    // The toolchain looks whether all is new, which takes it two seconds; a look at the files of
-    // the module itself is enough for us.
-    let stamp = stamp()?;
-    let stamp_file = folder.join("built");
-    if fs::read_to_string(&stamp_file).is_ok_and(|built| built == stamp)
-        && binaries.cluster.is_file()
-        && binaries.kubectl.is_file()
-    {
-        return Ok(binaries);
-    }
-    build(&folder, tell)?;
-    fs::write(stamp_file, stamp)?;
+    let sources = ["tests/cluster", "tests/cluster/kubectl"];
+    let outputs = [&binaries.cluster, &binaries.kubectl];
+    once("built", &sources, &outputs, || build(&folder, tell))?;
     Ok(binaries)
 }
 
-/// Everything a build depends on: the module's files and the toolchain.
-fn stamp() -> Result<String> {
-    let module = module();
-    let mut files: Vec<_> = ["", "kubectl"]
-        .into_iter()
-        .filter_map(|folder| fs::read_dir(module.join(folder)).ok())
+/// Helm, built from the module in `tests/helm`, or found to be built already.
+///
+/// # Errors
+///
+/// As [`binaries`].
+pub fn helm() -> Result<Helm> {
+    let binary = target().join("helm");
+    once("helm-built", &["tests/helm"], &[&binary], || {
+        let mut command = go_in("tests/helm");
+        command.args(["build", "-ldflags", "-s -w", "-o"]).arg(&binary).arg(HELM);
+        let output = command.output().context("cannot run go")?;
+        if !output.status.success() {
+            bail!("cannot build tests/helm: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    })?;
+    Ok(Helm::new(binary))
+}
+
+/// Where everything is built.
+fn target() -> PathBuf {
+    repository().join("target/cluster")
+}
+
+/// Runs `build` unless `outputs` are there and nothing they depend on has changed since. Only one
+/// process does at a time, others wait for it.
+fn once(
+    name: &str,
+    sources: &[&str],
+    outputs: &[&PathBuf],
+    build: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let folder = target();
+    fs::create_dir_all(&folder)?;
+    let lock = File::create(folder.join(format!("{name}.lock")))?;
+    lock.lock().with_context(|| format!("cannot wait for another build ({name})"))?;
+    // The toolchain looks whether all is new, which takes it two seconds; a look at the files of
+    // the module itself is enough for us.
+    let stamp = stamp(sources)?;
+    let stamp_file = folder.join(name);
+    if fs::read_to_string(&stamp_file).is_ok_and(|built| built == stamp)
+        && outputs.iter().all(|output| output.is_file())
+    {
+        return Ok(());
+    }
+    build()?;
+    Ok(fs::write(stamp_file, stamp)?)
+}
+
+/// Everything a build depends on: the files of a module and the toolchain.
+fn stamp(sources: &[&str]) -> Result<String> {
+    let mut files: Vec<_> = sources
+        .iter()
+        .filter_map(|folder| fs::read_dir(repository().join(folder)).ok())
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_file() && path.extension().is_none_or(|extension| extension != "md"))
@@ -169,13 +209,13 @@ fn version() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn module() -> PathBuf {
-    repository().join("tests/cluster")
+/// Go, in the module of the cluster.
+fn go() -> Command {
+    go_in("tests/cluster")
 }
 
-/// Go, in the module.
-fn go() -> Command {
+fn go_in(module: &str) -> Command {
     let mut go = Command::new("go");
-    go.current_dir(module());
+    go.current_dir(repository().join(module));
     go
 }

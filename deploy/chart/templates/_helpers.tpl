@@ -1,0 +1,183 @@
+{{- define "modgate.labels" -}}
+app.kubernetes.io/name: modgate
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+gatekeeper.sh/system: "yes"
+{{- end }}
+
+{{- /* The labels by which Services and budgets have always known the Pods that serve webhooks. */}}
+{{- define "modgate.servingLabels" -}}
+control-plane: controller-manager
+gatekeeper.sh/operation: webhook
+gatekeeper.sh/system: "yes"
+{{- end }}
+
+{{- define "modgate.auditLabels" -}}
+control-plane: audit-controller
+gatekeeper.sh/operation: audit
+gatekeeper.sh/system: "yes"
+{{- end }}
+
+{{- define "modgate.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What a webhook entry calls: (list root path). */}}
+{{- define "modgate.clientConfig" -}}
+{{- $root := index . 0 -}}
+clientConfig:
+  service:
+    name: gatekeeper-webhook-service
+    namespace: {{ $root.Release.Namespace }}
+    path: {{ index . 1 }}
+    port: 443
+  {{- if and (eq $root.Values.certificates.source "secret") $root.Values.certificates.caBundle }}
+  caBundle: {{ $root.Values.certificates.caBundle }}
+  {{- end }}
+admissionReviewVersions: [v1, v1beta1]
+{{- end }}
+
+{{- /* What a webhook entry is about: (list root values ignored), where `ignored` is the expression of
+its own ignore label. The namespace modgate runs in is never sent to itself. */}}
+{{- define "modgate.selectors" -}}
+{{- $root := index . 0 -}}
+{{- $values := index . 1 -}}
+rules:
+  - apiGroups: {{ toJson $values.apiGroups }}
+    apiVersions: {{ toJson $values.apiVersions }}
+    operations: {{ toJson $values.operations }}
+    scope: "*"
+    resources:
+      {{- toYaml $values.resources | nindent 6 }}
+namespaceSelector:
+  matchExpressions:
+    {{- with index . 2 }}
+    - {{ toJson . }}
+    {{- end }}
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values:
+        {{- concat (list $root.Release.Namespace) $values.exemptNamespaces | toYaml | nindent 8 }}
+    {{- with $values.namespaceExpressions }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- with $values.objectSelector }}
+objectSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.matchConditions }}
+matchConditions:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+failurePolicy: {{ $values.failurePolicy }}
+timeoutSeconds: {{ $values.timeoutSeconds }}
+matchPolicy: {{ $values.matchPolicy }}
+sideEffects: None
+{{- end }}
+
+{{- /* Annotations that make cert-manager fill in the CA. */}}
+{{- define "modgate.caAnnotations" -}}
+{{- if eq .Values.certificates.source "cert-manager" }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/gatekeeper-webhook-server-cert
+{{- end }}
+{{- end }}
+
+{{- /* The webhook that sees to ModRules before they are stored. */}}
+{{- define "modgate.modruleWebhook" -}}
+{{- $root := index . 0 -}}
+- name: {{ index . 1 }}
+  {{- include "modgate.clientConfig" (list $root (index . 2)) | nindent 2 }}
+  rules:
+    - apiGroups: [api.kubemod.io]
+      apiVersions: [v1beta1]
+      operations: [CREATE, UPDATE]
+      resources: [modrules]
+  failurePolicy: {{ $root.Values.kubemod.modrules.failurePolicy }}
+  timeoutSeconds: {{ $root.Values.kubemod.modrules.timeoutSeconds }}
+  sideEffects: None
+{{- end }}
+
+{{- /* The webhook that names the Node of a Pod in the Pod. */}}
+{{- define "modgate.podBindingWebhook" -}}
+{{- with .Values.kubemod.podBinding }}
+{{- if .enabled }}
+- name: podbinding.kubemod.io
+  {{- include "modgate.clientConfig" (list $ "/podbinding-webhook") | nindent 2 }}
+  rules:
+    - apiGroups: [""]
+      apiVersions: [v1]
+      operations: [CREATE, UPDATE]
+      resources: [pods/binding]
+      scope: "*"
+  namespaceSelector:
+    matchExpressions:
+      - key: admission.kubemod.io/ignore
+        operator: NotIn
+        values: ["true"]
+      - key: kubernetes.io/metadata.name
+        operator: NotIn
+        values: [{{ $.Release.Namespace }}]
+  failurePolicy: {{ .failurePolicy }}
+  timeoutSeconds: {{ .timeoutSeconds }}
+  # It writes to the Pod, and leaves that when the request is a dry run.
+  sideEffects: NoneOnDryRun
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Flags of `modgate serve`: (list root operations). */}}
+{{- define "modgate.args" -}}
+{{- $root := index . 0 -}}
+{{- $values := $root.Values -}}
+- serve
+- --port=8443
+- --cert-dir=/certs
+- --health-addr=:9090
+- --prometheus-port=8888
+- --log-level={{ $values.logs.level }}
+{{- if $values.logs.denies }}
+- --log-denies
+{{- end }}
+{{- if $values.logs.mutations }}
+- --log-mutations
+{{- end }}
+{{- range index . 1 }}
+- --operation={{ . }}
+{{- end }}
+- --audit-interval={{ $values.audit.interval }}
+- --constraint-violations-limit={{ $values.audit.constraintViolationsLimit }}
+- --exempt-namespace={{ $root.Release.Namespace }}
+{{- range $values.ignoreLabel.allowedNamespaces }}
+- --exempt-namespace={{ . }}
+{{- end }}
+{{- range $values.ignoreLabel.allowedPrefixes }}
+- --exempt-namespace-prefix={{ . }}
+{{- end }}
+{{- range $values.ignoreLabel.allowedSuffixes }}
+- --exempt-namespace-suffix={{ . }}
+{{- end }}
+- --cluster-modrules-namespace={{ $values.kubemod.namespace }}
+{{- if and $values.kubemod.enabled $values.kubemod.webapp }}
+- --webapp-addr=:8081
+{{- end }}
+{{- if ne $values.certificates.source "self" }}
+- --disable-cert-rotation
+{{- end }}
+{{- if $values.unifiedMutation.enabled }}
+- --unified-mutate
+- --mutating-webhook-configuration-name=modgate-mutating-webhook-configuration
+{{- range $values.kubemod.dragnet.resources }}
+- --modrule-resource={{ . }}
+{{- end }}
+{{- end }}
+{{- with $values.args }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
