@@ -219,7 +219,8 @@ impl Controllers {
 
     /// Takes part in the election of the one process that writes for all.
     pub(crate) fn elector(&self, times: LeaseTimes) -> Elector {
-        Elector::new(self.client.clone(), &self.identity, times, self.leadership.clone())
+        let leadership = self.leadership.clone();
+        Elector::new(self.client.clone(), &self.identity, &self.operations, times, leadership)
     }
 
     /// Keeps the certificate of the webhooks.

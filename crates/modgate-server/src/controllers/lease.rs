@@ -40,9 +40,10 @@ use tokio::{
 };
 
 use super::{LOGGER, context::Identity};
-use crate::telemetry::Chain;
+use crate::{operations::Operations, telemetry::Chain};
 
-/// The Lease, in the namespace of the installation.
+/// The Lease, in the namespace of the installation, of processes that do everything. Others share one
+/// with those that do the same, so that whoever leads can do what is to be done by one of them.
 const NAME: &str = "modgate";
 
 /// How long leadership lasts.
@@ -112,6 +113,7 @@ impl Leadership {
 /// Takes part in the election.
 pub(crate) struct Elector {
     api: Api<Lease>,
+    name: String,
     holder: String,
     namespace: String,
     /// Whether there is a Pod, so that its namespace exists.
@@ -138,12 +140,14 @@ impl Elector {
     pub(crate) fn new(
         client: Client,
         identity: &Identity,
+        operations: &Operations,
         times: LeaseTimes,
         leadership: Leadership,
     ) -> Self {
         let namespace = identity.namespace.to_string();
         Self {
             api: Api::namespaced(client, &namespace),
+            name: lease_name(operations),
             holder: identity.pod.as_ref().map_or_else(name_of_process, ToString::to_string),
             namespace,
             has_pod: identity.pod.is_some(),
@@ -197,13 +201,13 @@ impl Elector {
             }
             Ok(Err(error)) => {
                 self.ours = None;
-                tracing::warn!(target: LOGGER, error = %Chain(&error), lease = NAME,
+                tracing::warn!(target: LOGGER, error = %Chain(&error), lease = %self.name,
                     namespace = %self.namespace, "Lease neither held nor renewed, trying again"
                 );
             }
             Err(_) => {
                 self.ours = None;
-                tracing::warn!(target: LOGGER, lease = NAME, namespace = %self.namespace,
+                tracing::warn!(target: LOGGER, lease = %self.name, namespace = %self.namespace,
                     "no answer about the Lease in time, trying again"
                 );
             }
@@ -237,11 +241,11 @@ impl Elector {
     async fn attempt(&mut self) -> Result<Outcome, Error> {
         let found = match self.ours.take() {
             Some(ours) => Some(ours),
-            None => self.api.get_opt(NAME).await?,
+            None => self.api.get_opt(&self.name).await?,
         };
         let Some(mut lease) = found else {
             let made = Lease {
-                metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
+                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
                 spec: Some(self.spec(None)),
             };
             return match self.api.create(&PostParams::default(), &made).await {
@@ -257,7 +261,11 @@ impl Elector {
         }
         lease.spec = Some(self.spec(lease.spec));
         // With the version that was seen: whoever is second is refused.
-        self.api.replace(NAME, &PostParams::default(), &lease).await.map(Box::new).map(Outcome::Held)
+        self.api
+            .replace(&self.name, &PostParams::default(), &lease)
+            .await
+            .map(Box::new)
+            .map(Outcome::Held)
     }
 
     /// Whoever holds the Lease, if that is somebody else whose time is not up.
@@ -300,14 +308,14 @@ impl Elector {
     async fn release(&self) {
         let releasing = async {
             // As it is now: a renewal may have been under way.
-            let Some(mut lease) = self.api.get_opt(NAME).await? else { return Ok(()) };
+            let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(()) };
             match &mut lease.spec {
                 Some(spec) if spec.holder_identity.as_ref() == Some(&self.holder) => {
                     spec.holder_identity = None;
                 }
                 _ => return Ok(()),
             }
-            self.api.replace(NAME, &PostParams::default(), &lease).await.map(drop)
+            self.api.replace(&self.name, &PostParams::default(), &lease).await.map(drop)
         };
         match timeout(self.times.retry, releasing).await {
             Ok(Ok(())) => {
@@ -333,6 +341,13 @@ fn name_of_process() -> String {
     format!("{}_{:016x}", host.trim(), u64::from_be_bytes(random))
 }
 
+fn lease_name(operations: &Operations) -> String {
+    if *operations == Operations::default() {
+        return NAME.to_owned();
+    }
+    format!("{NAME}-{}", operations.names().collect::<Vec<_>>().join("."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,7 +356,15 @@ mod tests {
         let config = kube::Config::new("http://127.0.0.1:1".parse().expect("URL"));
         let client = Client::try_from(config).expect("client");
         let identity = Identity { namespace: "here".into(), pod: Some("us".into()) };
-        Elector::new(client, &identity, LeaseTimes::default(), Leadership::new())
+        let (operations, times) = (Operations::default(), LeaseTimes::default());
+        Elector::new(client, &identity, &operations, times, Leadership::new())
+    }
+
+    #[test]
+    fn processes_that_do_the_same_share_a_lease() {
+        use crate::operations::Operation::{Audit, Status};
+        assert_eq!(lease_name(&Operations::default()), "modgate");
+        assert_eq!(lease_name(&[Status, Audit].into_iter().collect()), "modgate-audit.status");
     }
 
     fn lease(holder: Option<&str>, version: &str, seconds: i32) -> Lease {
