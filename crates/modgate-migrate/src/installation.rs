@@ -249,12 +249,8 @@ pub fn parts(objects: &[Found]) -> Vec<Part> {
         for (_, kind, namespaced, name) in parts {
             let (group, plural) = place(kind);
             let namespaces = installation.namespaces(original);
-            let part = |namespace: &str| Part {
-                group,
-                plural,
-                namespace: namespace.to_owned(),
-                name,
-            };
+            let part =
+                |namespace: &str| Part { group, plural, namespace: namespace.to_owned(), name };
             match namespaced {
                 true => all.extend(namespaces.into_iter().map(part)),
                 false => all.push(part("")),

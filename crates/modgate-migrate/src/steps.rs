@@ -1,8 +1,9 @@
 //! How to switch, command by command.
 //!
-//! The order is what keeps objects guarded all the time and patched once: modgate's webhook
-//! configurations have the names of the originals', so each moves from one program to the other in
-//! one write. `docs/migration.md` tells the same at length, and a test carries it out under load
+//! The order is what keeps objects guarded all the time and patched once. modgate stands in
+//! Gatekeeper's place behind Gatekeeper's Service, where each request reaches one of the two; and
+//! ModRules' webhook configurations have the names of KubeMod's, so that each moves in one write.
+//! `docs/migration.md` tells the same at length, and a test carries it out under load
 //! (`crates/modgate-server/tests/cluster_switch.rs`).
 
 use std::collections::BTreeSet;
@@ -32,6 +33,9 @@ pub struct Step {
 /// Where the webhook configurations are kept for the way back.
 const BACKUP: &str = "webhooks-before.yaml";
 
+/// The chart, from the root of the repository.
+const CHART: &str = "deploy/chart";
+
 /// All steps; none if nothing of the originals is there.
 pub(crate) fn steps(installation: &Installation<'_>) -> Vec<Step> {
     if installation.originals().is_empty() {
@@ -40,17 +44,30 @@ pub(crate) fn steps(installation: &Installation<'_>) -> Vec<Step> {
     let all = [
         keep(installation),
         hands_off(installation),
-        beside(),
+        beside(installation),
+        stop(installation, Original::Gatekeeper),
         switch(installation),
         verify(installation),
-        stop(installation),
-        rest(),
+        stop(installation, Original::KubeMod),
+        rest(installation),
         remove(installation),
         forget(installation),
         stays(installation),
         back(installation),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// Where modgate goes: into Gatekeeper's place, or one of its own.
+fn home<'f>(installation: &Installation<'f>) -> &'f str {
+    match installation.originals().contains(&Original::Gatekeeper) {
+        true => installation
+            .namespaces(Original::Gatekeeper)
+            .into_iter()
+            .next()
+            .unwrap_or("gatekeeper-system"),
+        false => "modgate-system",
+    }
 }
 
 fn step(title: &str, why: impl Into<String>, commands: Vec<String>) -> Option<Step> {
@@ -137,8 +154,8 @@ fn hands_off(installation: &Installation<'_>) -> Option<Step> {
     }
     step(
         "Keep the originals from renewing certificates",
-        "both write their own CA into the webhook configurations of these names; after the switch \
-         that would make modgate unreachable. They go on serving with the certificates they have",
+        "both write their own CA into the webhook configurations of these names, which would make \
+         modgate unreachable. They go on serving with the certificates they have",
         commands,
     )
 }
@@ -157,28 +174,49 @@ fn without_rotation(workload: &Workload<'_>) -> String {
     }
 }
 
-fn beside() -> Option<Step> {
-    step(
-        "Install modgate beside them, without webhook configurations",
-        "it loads every policy and serves, but is asked nothing yet. Leave CRDs, audit, statuses \
-         and generated objects to the originals for now: run it with `--operation=webhook` and \
-         `--operation=mutation-webhook` only. Wait until every replica is ready",
-        Vec::new(),
-    )
+/// Installs or changes modgate with these settings.
+fn helm(installation: &Installation<'_>, settings: &[&str]) -> [String; 2] {
+    let namespace = word(home(installation));
+    let settings: String =
+        settings.iter().map(|setting| format!(" --set {}", word(setting))).collect();
+    [
+        format!(
+            "helm upgrade --install modgate {CHART} -n {namespace} --create-namespace \
+             --take-ownership{settings}"
+        ),
+        format!("kubectl -n {namespace} rollout status deployment modgate"),
+    ]
+}
+
+const NO_MODRULES: &str = "kubemod.enabled=false";
+const WEBHOOKS_ONLY: &str = "operations={webhook,mutation-webhook}";
+
+fn beside(installation: &Installation<'_>) -> Option<Step> {
+    let originals = installation.originals();
+    let mut why = "it loads every policy and is not ready before. CRDs, audit, statuses and \
+                   generated objects stay with the originals for now, and ModRules with KubeMod"
+        .to_owned();
+    if originals.contains(&Original::Gatekeeper) {
+        why.push_str(
+            ". It goes into Gatekeeper's namespace, where its Config is, and behind its Service: \
+             each request of Gatekeeper's webhooks now reaches one of the two. Give the chart what \
+             you changed in the webhook configurations, selectors, resources and `failurePolicy`",
+        );
+    }
+    let title = "Install modgate beside them";
+    step(title, why, helm(installation, &[NO_MODRULES, WEBHOOKS_ONLY]).into())
 }
 
 fn switch(installation: &Installation<'_>) -> Option<Step> {
-    let moved = taken_over(installation);
-    let names = if moved.is_empty() { "none is there".to_owned() } else { moved.join(", ") };
+    if !installation.originals().contains(&Original::KubeMod) {
+        return None;
+    }
     step(
-        "Apply modgate's webhook configurations",
-        format!(
-            "they have the names of the originals' ({names}): each is replaced in one write, so that \
-             every request is sent to one of the two and none to both. Apply them; never delete the \
-             old ones first. Carry over what you changed in them: selectors, resources, \
-             `failurePolicy`"
-        ),
-        Vec::new(),
+        "Give ModRules to modgate",
+        "the webhook configurations have the names of KubeMod's: each is replaced in one write, so \
+         that a request is sent to one of the two and none to both. Never delete the old ones \
+         first. Give the chart what you changed in them, the list of resources above all",
+        helm(installation, &[WEBHOOKS_ONLY]).into(),
     )
 }
 
@@ -199,14 +237,16 @@ fn verify(installation: &Installation<'_>) -> Option<Step> {
     )
 }
 
-fn stop(installation: &Installation<'_>) -> Option<Step> {
+fn stop(installation: &Installation<'_>, original: Original) -> Option<Step> {
     let mut commands: Vec<String> = Vec::new();
-    for (found, _) in installation.configurations() {
-        if !Installation::is_taken_over(found) {
+    for (found, whose) in installation.configurations() {
+        if whose == original && original == Original::KubeMod && !Installation::is_taken_over(found)
+        {
             commands.push(format!("kubectl delete {}", reference(found)));
         }
     }
-    commands.extend(installation.workloads.iter().map(|workload| {
+    let of = installation.workloads.iter().filter(|it| it.original == original);
+    commands.extend(of.map(|workload| {
         let found = workload.found;
         let (namespace, name) = (word(found.namespace()), word(found.name()));
         format!("kubectl -n {namespace} scale deployment {name} --replicas=0")
@@ -214,20 +254,20 @@ fn stop(installation: &Installation<'_>) -> Option<Step> {
     if commands.is_empty() {
         return None;
     }
-    step(
-        "Stop the originals, and leave them there",
-        "nothing calls them any more. As long as their Deployments exist, going back is one \
-         command each",
-        commands,
-    )
+    let why = match original {
+        Original::Gatekeeper => {
+            "modgate alone answers behind the Service. The Deployments stay, for the way back"
+        }
+        Original::KubeMod => "nothing calls it any more. The Deployment stays, for the way back",
+    };
+    step(&format!("Stop {original}, and leave it there"), why, commands)
 }
 
-fn rest() -> Option<Step> {
+fn rest(installation: &Installation<'_>) -> Option<Step> {
     step(
         "Let modgate do the rest",
-        "now that Gatekeeper's audit is stopped, run modgate without `--operation`: it audits, \
-         writes statuses and looks after the CRDs of constraints",
-        Vec::new(),
+        "nobody else audits, writes statuses and looks after the CRDs of constraints any more",
+        helm(installation, &[]).into(),
     )
 }
 
@@ -238,7 +278,8 @@ fn remove(installation: &Installation<'_>) -> Option<Step> {
         for workload in installation.workloads.iter().filter(|it| it.original == original) {
             commands.push(delete("deployment", workload.found.namespace(), workload.found.name()));
         }
-        for (_, kind, namespaced, name) in PARTS.into_iter().filter(|part| part.0 == original) {
+        let parts = PARTS.into_iter().filter(|part| part.0 == original);
+        for (_, kind, namespaced, name) in parts.filter(|part| !is_kept(part.1, part.3)) {
             // Secrets are not read, so nobody knows which are there.
             if kind == "Secret" {
                 commands.extend(namespaces.iter().map(|namespace| {
@@ -263,6 +304,19 @@ fn remove(installation: &Installation<'_>) -> Option<Step> {
          webhook configurations that modgate answers now, and CRDs with every policy in them",
         commands,
     )
+}
+
+/// Objects that modgate has under the same name, in the same place.
+const KEPT: [(&str, &str); 5] = [
+    ("Service", "gatekeeper-webhook-service"),
+    ("Secret", "gatekeeper-webhook-server-cert"),
+    ("ServiceAccount", "gatekeeper-admin"),
+    ("PodDisruptionBudget", "gatekeeper-controller-manager"),
+    ("ResourceQuota", "gatekeeper-critical-pods"),
+];
+
+fn is_kept(kind: &str, name: &str) -> bool {
+    KEPT.contains(&(kind, name))
 }
 
 fn delete(kind: &str, namespace: &str, name: &str) -> String {
@@ -331,11 +385,12 @@ fn back(installation: &Installation<'_>) -> Option<Step> {
         commands.push(format!("kubectl -n {namespace} rollout status deployment {name}"));
     }
     commands.push(format!("kubectl replace -f {BACKUP}"));
+    let namespace = word(home(installation));
+    commands.push(format!("kubectl -n {namespace} scale deployment modgate --replicas=0"));
     step(
         "The way back, as long as nothing is removed",
-        "start the originals, wait for them, and put their webhook configurations back, again in \
-         one write each. Keep modgate from writing its CA into them first: restart it with \
-         `--disable-cert-rotation`",
+        "start the originals, wait for them, put their webhook configurations back, each in one \
+         write, and stop modgate last",
         commands,
     )
 }

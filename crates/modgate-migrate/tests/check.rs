@@ -107,7 +107,7 @@ fn kubemod() {
           '{\"spec\":{\"suspend\":true}}'"]
     );
     assert_eq!(
-        commands(&report, "Stop"),
+        commands(&report, "Stop KubeMod"),
         ["kubectl -n kubemod-system scale deployment kubemod-operator --replicas=0"]
     );
     assert_eq!(
@@ -153,23 +153,43 @@ fn gatekeeper() {
             "kubectl -n gatekeeper-system rollout status deployment gatekeeper-controller-manager",
         ]
     );
-    // Somebody's own configuration calls the Service that is going to be removed.
     assert_eq!(
-        commands(&report, "Stop"),
+        commands(&report, "Install modgate"),
         [
-            "kubectl delete validatingwebhookconfiguration/our-own-for-deletions",
+            "helm upgrade --install modgate deploy/chart -n gatekeeper-system --create-namespace \
+             --take-ownership --set kubemod.enabled=false --set \
+             'operations={webhook,mutation-webhook}'",
+            "kubectl -n gatekeeper-system rollout status deployment modgate",
+        ]
+    );
+    assert_eq!(
+        commands(&report, "Stop Gatekeeper"),
+        [
             "kubectl -n gatekeeper-system scale deployment gatekeeper-controller-manager \
              --replicas=0",
             "kubectl -n gatekeeper-system scale deployment gatekeeper-audit --replicas=0",
+        ]
+    );
+    // What modgate has under the same name is not in the way.
+    assert_eq!(
+        commands(&report, "Remove"),
+        [
+            "kubectl -n gatekeeper-system delete deployment gatekeeper-controller-manager",
+            "kubectl -n gatekeeper-system delete deployment gatekeeper-audit",
+            "kubectl delete clusterrolebinding gatekeeper-manager-rolebinding",
         ]
     );
     assert_eq!(
         commands(&report, "Let Helm forget"),
         ["kubectl -n gatekeeper-system delete secret -l owner=helm,name=gatekeeper"]
     );
+    let back = commands(&report, "The way back");
     assert_eq!(
-        commands(&report, "The way back").last().map(String::as_str),
-        Some("kubectl replace -f webhooks-before.yaml")
+        back[back.len() - 2..],
+        [
+            "kubectl replace -f webhooks-before.yaml",
+            "kubectl -n gatekeeper-system scale deployment modgate --replicas=0"
+        ]
     );
 }
 
@@ -207,7 +227,45 @@ fn nothing_in_use_is_removed() {
         assert!(!lower.contains("somebody-elses"), "{command}");
     }
     let titles: Vec<&str> = report.steps.iter().map(|step| step.title.as_str()).collect();
-    assert_eq!(titles.len(), 11, "{titles:?}");
+    assert_eq!(titles.len(), 12, "{titles:?}");
+}
+
+/// What the chart makes under a fixed name, as `kubectl delete` would name it.
+const CHART_NAMES: [(&str, &str); 5] = [
+    ("service", "gatekeeper-webhook-service"),
+    ("secret", "gatekeeper-webhook-server-cert"),
+    ("serviceaccount", "gatekeeper-admin"),
+    ("poddisruptionbudget", "gatekeeper-controller-manager"),
+    ("resourcequota", "gatekeeper-critical-pods"),
+];
+
+#[test]
+fn the_chart_has_these_names() {
+    let folder = crate_folder().join("../../deploy/chart/templates");
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).expect("the chart") {
+        text.push_str(&fs::read_to_string(entry.expect("entry").path()).expect("a template"));
+        text.push_str("\n---\n");
+    }
+    let named = |kind: &str, name: &str| {
+        text.split("\n---\n").any(|part| {
+            let kind_line = part.lines().find_map(|line| line.strip_prefix("kind: "));
+            let names = part.lines().filter_map(|line| line.strip_prefix("  name: "));
+            kind_line.is_some_and(|it| it.eq_ignore_ascii_case(kind))
+                && names.into_iter().any(|it| it == name)
+        })
+    };
+    for (kind, name) in CHART_NAMES {
+        assert!(named(kind, name), "{kind} {name}");
+    }
+    for name in [
+        "gatekeeper-manager-role",
+        "gatekeeper-manager-rolebinding",
+        "kubemod-manager",
+        "kubemod-crt",
+    ] {
+        assert!(!text.contains(name), "{name} is the chart's now");
+    }
 }
 
 #[test]
