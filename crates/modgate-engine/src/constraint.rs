@@ -32,7 +32,7 @@ pub use self::{
     crd::{ConstraintSchema, SchemaError},
     driver::{Arena, Driver, RegoDriver, Violation, World},
     evaluate::{Evaluation, Finding, review},
-    inventory::{Inventory, InventoryError, InventoryPart, Synced},
+    inventory::{Fields, Inventory, InventoryError, InventoryPart, Synced},
     store::{ConstraintKey, Inserted, Store},
     template::{CompiledTemplate, SourcePlace, TemplateError, TemplateOptions, TemplateProblem},
     trace::{

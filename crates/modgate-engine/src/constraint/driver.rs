@@ -1,12 +1,13 @@
 //! A template's policy, compiled, and one evaluation of it (spec 3.5 and 4.3).
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use modgate_api::templates::CEL_ENGINE;
 use modgate_rego::{
     builtins::Host,
     eval::{self, EvalError, Tracer},
     ir::{GroupId, Program},
+    reads::{self, Reads},
     specialize,
     value::{self, Heap, Limit, Value as Rego},
 };
@@ -34,6 +35,14 @@ impl Driver {
         match self {
             Self::Rego(driver) => &driver.reads,
             Self::Cel(_) => &[],
+        }
+    }
+
+    /// What of `data.inventory` it can look at, down to the fields of objects; `None` for CEL.
+    pub fn inventory_reads(&self) -> Option<&Reads> {
+        match self {
+            Self::Rego(driver) => Some(&driver.fields),
+            Self::Cel(_) => None,
         }
     }
 
@@ -75,6 +84,7 @@ pub struct RegoDriver {
     program: Program,
     violation: GroupId,
     reads: Vec<InventoryPart>,
+    fields: Arc<Reads>,
 }
 
 /// The memory of evaluations, for one thread to keep.
@@ -135,7 +145,8 @@ impl Violation {
 
 impl RegoDriver {
     pub(super) fn new(program: Program, violation: GroupId, reads: Vec<InventoryPart>) -> Self {
-        Self { program, violation, reads }
+        let fields = Arc::new(reads::reads(&program, "inventory"));
+        Self { program, violation, reads, fields }
     }
 
     /// The same policy for a constraint with these parameters: what depends on nothing else is
@@ -143,7 +154,9 @@ impl RegoDriver {
     pub(super) fn specialized(&self, parameters: &Value) -> Self {
         let budget = Budget::new(SPECIALIZING, &Frozen);
         let program = specialize(&self.program, "parameters", parameters, &budget);
-        Self { program, violation: self.violation, reads: self.reads.clone() }
+        // Nothing else is read, at most less.
+        let (reads, fields) = (self.reads.clone(), Arc::clone(&self.fields));
+        Self { program, violation: self.violation, reads, fields }
     }
 
     /// The violations of a policy in the order of its set.

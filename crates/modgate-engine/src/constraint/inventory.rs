@@ -1,6 +1,7 @@
 //! `data.inventory`: the synced objects as policies see them (spec 3.3).
 
 mod changed;
+mod fields;
 mod level;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -9,8 +10,8 @@ use modgate_api::meta::{GroupVersionKind, split_api_version};
 use modgate_rego::value::Tree;
 use modgate_value::{Str, Value};
 
-pub use self::changed::InventoryPart;
 use self::level::{Child, Level};
+pub use self::{changed::InventoryPart, fields::Fields};
 
 /// The synced objects, immutable once shared.
 ///

@@ -5,11 +5,13 @@ use std::{
     sync::Arc,
 };
 
+use modgate_rego::reads::Reads;
 use modgate_value::{Str, Value};
 
 use super::{
     admission::Admission,
     compile::{CompiledConstraint, ConstraintError, ConstraintOptions},
+    driver::Driver,
     template::CompiledTemplate,
 };
 use crate::PolicySource;
@@ -69,6 +71,14 @@ impl ConstraintKey {
 }
 
 impl Store {
+    /// What all templates together can look at of `data.inventory`.
+    pub fn inventory_reads(&self) -> Reads {
+        let mut all = Reads::default();
+        let drivers = self.templates.values().map(|template| template.driver());
+        drivers.filter_map(Driver::inventory_reads).for_each(|reads| all.merge(reads));
+        all
+    }
+
     /// Adds a template or replaces the one of its name, and gives it its constraints: those that
     /// were waiting or refused are compiled, those in force go on with the new policy (TC-3).
     ///
