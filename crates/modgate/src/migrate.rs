@@ -1,0 +1,333 @@
+//! `modgate migrate`: what becomes of an installation of the originals.
+
+use std::{
+    env,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::{Context as _, Result};
+use clap::{Parser as _, ValueEnum};
+use modgate_migrate::{Difference, Fate, Found, Remark, Report, Subject};
+use modgate_server::remote::{Place, Remote, RemoteError, Resource};
+use modgate_value::{Str, Value, yaml};
+
+use crate::{
+    args::{Args, EngineArgs},
+    exit::Exit,
+    inputs::manifests,
+    review::print_json,
+    terminal::{Terminal, Tone, printable},
+};
+
+/// Arguments of `modgate migrate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MigrateArgs {
+    /// Look and report. Nothing is ever changed, and there is no other mode.
+    #[arg(long, required = true)]
+    check: bool,
+    /// Files and folders with everything that is installed, `-` for standard input; without any, a
+    /// cluster is read.
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// File that names the cluster [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE", conflicts_with = "paths")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of that file, if not its current one.
+    #[arg(long, value_name = "NAME", conflicts_with = "paths")]
+    context: Option<String>,
+    /// How to print it.
+    #[arg(short, long, default_value = "text")]
+    output: MigrateOutput,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MigrateOutput {
+    /// For people.
+    Text,
+    /// A JSON object.
+    Json,
+    /// A YAML document.
+    Yaml,
+}
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  # What becomes of everything that KubeMod and Gatekeeper enforce in this cluster?
+  modgate migrate --check
+
+  # In another one
+  modgate migrate --check --kubeconfig staging.yaml --context admin
+
+  # Of a folder: their manifests and your policies
+  modgate migrate --check manifests/ policies/
+
+  # The commands of the switch, and nothing else
+  modgate migrate --check -o json | jq -r '.steps[] | \"# \" + .title, .commands[]?'
+
+Exit codes:
+  0  everything goes on, as it was or with the differences that are listed
+  1  a policy or a flag is refused
+  2  arguments, files or objects are not valid, or the cluster cannot be read";
+
+/// Namespace of ModRules in files that name none.
+const NAMESPACE: &str = "default";
+
+/// Runs the verb.
+pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
+    let mut incomplete = false;
+    let objects = match args.paths.is_empty() {
+        true => {
+            let env = |name: &str| env::var(name).ok();
+            let (file, context) = (args.kubeconfig.as_deref(), args.context.as_deref());
+            of_cluster(&Place::find(file, context, &env))?
+        }
+        false => of_files(&args.paths, terminal, &mut incomplete),
+    };
+    let config = args.engine.config(NAMESPACE);
+    let report = modgate_migrate::check(&objects, &config, &accepts);
+    let mut out = io::stdout().lock();
+    match args.output {
+        MigrateOutput::Text => Printer { out: &mut out, terminal }.report(&report)?,
+        MigrateOutput::Json => print_json(&mut out, &value(&report)?)?,
+        MigrateOutput::Yaml => write!(out, "{}", yaml::write(&value(&report)?))?,
+    }
+    out.flush()?;
+    Ok(match (incomplete, report.needs_attention()) {
+        (true, _) => Exit::BadInput,
+        (false, true) => Exit::Denied,
+        (false, false) => Exit::Success,
+    })
+}
+
+/// Whether `modgate serve` takes a flag.
+fn accepts(flag: &str) -> Result<(), String> {
+    let refused = |error: clap::Error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    };
+    Args::try_parse_from(["modgate", "serve", flag]).map(|_| ()).map_err(refused)
+}
+
+fn value(report: &Report) -> Result<Value> {
+    Ok(Value::from_json(&serde_json::to_vec(report)?)?)
+}
+
+fn of_files(paths: &[PathBuf], terminal: &Terminal, incomplete: &mut bool) -> Vec<Found> {
+    let found = manifests(paths, terminal, incomplete).into_iter();
+    let mut all: Vec<Found> = found
+        .map(|(manifest, _)| Found {
+            origin: manifest.origin,
+            object: manifest.object,
+            positions: Some(manifest.positions),
+        })
+        .collect();
+    if all.is_empty() && !*incomplete {
+        let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        terminal.error(&format!("there is no object in `{}`", paths.join("`, `")));
+        *incomplete = true;
+    }
+    all.iter_mut().for_each(|found| found.object = in_namespace(&found.object));
+    all
+}
+
+/// ModRules without a namespace live in the default one.
+fn in_namespace(object: &Value) -> Value {
+    let is_rule = object.get("kind").and_then(Value::as_str) == Some("ModRule");
+    if !is_rule || object.path(&["metadata", "namespace"]).is_some() {
+        return object.clone();
+    }
+    let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let mut metadata = members(object.get("metadata")).unwrap_or_default();
+    metadata.insert("namespace", NAMESPACE.into());
+    let mut object = members(Some(object)).unwrap_or_default();
+    object.insert("metadata", metadata.into());
+    object.into()
+}
+
+fn of_cluster(place: &Place) -> Result<Vec<Found>> {
+    let remote = Remote::connect(place)?;
+    let origin = Str::from(remote.server());
+    let found = |object: Value| Found { origin: origin.clone(), object, positions: None };
+    let mut all = Vec::new();
+    for group in modgate_migrate::GROUPS {
+        let resources = remote.resources(group).with_context(|| format!("`{group}`"))?;
+        for resource in resources {
+            all.extend(list(&remote, &resource)?.into_iter().map(found));
+        }
+    }
+    for (group, plural) in [
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("apps", "deployments"),
+    ] {
+        let resource = Resource::of_cluster(group, "v1", plural);
+        all.extend(list(&remote, &resource)?.into_iter().map(found));
+    }
+    for part in modgate_migrate::parts(&all) {
+        let resource = Resource::of_cluster(part.group, "v1", part.plural);
+        let asked = remote.get(&resource, &part.namespace, part.name);
+        let there = asked.with_context(|| format!("{} `{}`", part.plural, part.name))?;
+        all.extend(there.map(found));
+    }
+    Ok(all)
+}
+
+fn list(remote: &Remote, resource: &Resource) -> Result<Vec<Value>> {
+    let what = || format!("cannot list {}", resource.plural);
+    remote.list(resource).or_else(gone).with_context(what)
+}
+
+/// A kind that was removed since it was seen has no objects.
+fn gone(error: RemoteError) -> Result<Vec<Value>, RemoteError> {
+    if error.is_not_found() { Ok(Vec::new()) } else { Err(error) }
+}
+
+struct Printer<'a, W> {
+    out: &'a mut W,
+    terminal: &'a Terminal,
+}
+
+impl<W: Write> Printer<'_, W> {
+    fn report(&mut self, report: &Report) -> Result<()> {
+        if report.originals.is_empty() {
+            writeln!(self.out, "neither KubeMod nor Gatekeeper is installed here")?;
+        }
+        for installed in &report.originals {
+            let images: Vec<&str> = installed.images.iter().map(String::as_str).collect();
+            let images = match images.is_empty() {
+                true => "no Deployment is there".to_owned(),
+                false => images.join(", "),
+            };
+            let name = self.terminal.paint(Tone::Heading, installed.program);
+            writeln!(self.out, "{name}: {}", printable(&images))?;
+        }
+        self.unchanged(&report.unchanged)?;
+        self.differences(&report.differs)?;
+        self.remarks("does not run", Tone::Bad, &report.refused)?;
+        self.remarks("runs, but look at it", Tone::Notice, &report.warnings)?;
+        self.flags(report)?;
+        self.steps(report)
+    }
+
+    fn heading(&mut self, text: &str) -> Result<()> {
+        Ok(writeln!(self.out, "\n{}", self.terminal.paint(Tone::Heading, text))?)
+    }
+
+    /// Counted by kind: these are most, and there is nothing to say of each.
+    fn unchanged(&mut self, subjects: &[Subject]) -> Result<()> {
+        self.heading(&format!("runs unchanged: {}", subjects.len()))?;
+        let mut kinds: Vec<(&str, usize)> = Vec::new();
+        for subject in subjects {
+            match kinds.iter_mut().find(|(kind, _)| *kind == subject.kind) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((&subject.kind, 1)),
+            }
+        }
+        kinds.sort_unstable();
+        for (kind, count) in kinds {
+            writeln!(self.out, "  {count:>5} {}", printable(kind))?;
+        }
+        Ok(())
+    }
+
+    fn differences(&mut self, differences: &[Difference]) -> Result<()> {
+        if differences.is_empty() {
+            return Ok(());
+        }
+        self.heading("runs, and differs (see docs/compatibility.md)")?;
+        for Difference { object, decision, field, sentence } in differences {
+            self.object(object, field)?;
+            let decision = self.terminal.paint(Tone::Notice, decision);
+            writeln!(self.out, "    {decision}: {}", printable(sentence))?;
+        }
+        Ok(())
+    }
+
+    fn remarks(&mut self, heading: &str, tone: Tone, remarks: &[Remark]) -> Result<()> {
+        if remarks.is_empty() {
+            return Ok(());
+        }
+        self.heading(heading)?;
+        for Remark { object, field, sentence } in remarks {
+            self.object(object, field)?;
+            let sentence = printable(sentence).replace('\n', "\n    ");
+            writeln!(self.out, "    {}", self.terminal.paint(tone, sentence))?;
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, object: &Subject, field: &str) -> Result<()> {
+        let field = if field.is_empty() { String::new() } else { format!(" {field}") };
+        let place = self.terminal.paint(Tone::Faint, format!("({})", printable(&object.place)));
+        Ok(writeln!(self.out, "  {}{} {place}", printable(&object.to_string()), printable(&field))?)
+    }
+
+    fn flags(&mut self, report: &Report) -> Result<()> {
+        if report.flags.is_empty() {
+            return Ok(());
+        }
+        self.heading("flags of the Deployments, for `modgate serve`")?;
+        for flag in &report.flags {
+            let (tone, fate) = match &flag.fate {
+                Fate::Same => (Tone::Good, "means the same".to_owned()),
+                Fate::Differs { decision: Some(decision), sentence } => {
+                    (Tone::Notice, format!("{decision}: {sentence}"))
+                }
+                Fate::Differs { decision: None, sentence } => {
+                    (Tone::Notice, (*sentence).to_owned())
+                }
+                Fate::Unneeded { sentence } => (Tone::Faint, format!("leave it out: {sentence}")),
+                Fate::Refused { sentence } => (Tone::Bad, format!("refused: {sentence}")),
+            };
+            writeln!(
+                self.out,
+                "  {} {}: {}",
+                printable(&flag.object.name),
+                printable(&flag.flag),
+                self.terminal.paint(tone, printable(&fate))
+            )?;
+        }
+        Ok(())
+    }
+
+    fn steps(&mut self, report: &Report) -> Result<()> {
+        if report.steps.is_empty() {
+            return Ok(());
+        }
+        self.heading("how to switch (see docs/migration.md)")?;
+        for (index, step) in report.steps.iter().enumerate() {
+            writeln!(self.out, "  {}. {}", index + 1, step.title)?;
+            let why = self.terminal.paint(Tone::Faint, printable(&step.why));
+            writeln!(self.out, "     {why}")?;
+            for command in &step.commands {
+                writeln!(self.out, "       {}", printable(command))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_asked_of_the_parser() {
+        assert_eq!(accepts("--log-denies"), Ok(()));
+        assert_eq!(
+            accepts("--no-such-flag").map_err(|it| it.contains("--no-such-flag")),
+            Err(true)
+        );
+    }
+
+    #[test]
+    fn rules_without_a_namespace() {
+        let object = yaml::value("{kind: ModRule, metadata: {name: a}}").expect("YAML");
+        let expected = r#"{"kind":"ModRule","metadata":{"name":"a","namespace":"default"}}"#;
+        assert_eq!(in_namespace(&object).to_json(), expected);
+    }
+}
