@@ -236,7 +236,8 @@ impl Certificates {
     ///
     /// When they are no certificate and its key; the one before stays.
     pub(crate) fn serve(&self, chain: &[u8], key: &[u8]) -> Result<(), CertificateError> {
-        let unusable = |_| rustls::Error::General("no certificate or no key in PEM form".to_owned());
+        let unusable =
+            |_| rustls::Error::General("no certificate or no key in PEM form".to_owned());
         let chain = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<Vec<_>, _>>()
             .map_err(unusable)?;
@@ -360,7 +361,8 @@ mod tests {
 
     #[test]
     fn lowest_versions() {
-        let parsed = |text: &str| text.parse::<MinVersion>().map(|min| (min.version, min.was_raised));
+        let parsed =
+            |text: &str| text.parse::<MinVersion>().map(|min| (min.version, min.was_raised));
         for (text, expected) in [
             ("1.3", Ok((TlsVersion::Tls13, false))),
             ("1.2", Ok((TlsVersion::Tls12, false))),

@@ -53,7 +53,9 @@ use tokio::{
 };
 
 use self::contents::{Contents, Reading, Rules};
-use super::{LOGGER, context::Identity, definitions::FIELD_MANAGER, kinds, lease::Leadership, object::Stored};
+use super::{
+    LOGGER, context::Identity, definitions::FIELD_MANAGER, kinds, lease::Leadership, object::Stored,
+};
 use crate::{
     operations::{Operation, Operations},
     telemetry::Chain,
@@ -366,10 +368,7 @@ impl Rotation {
         let written = match secret {
             None => {
                 let made = Secret {
-                    metadata: ObjectMeta {
-                        name: Some(SECRET.to_owned()),
-                        ..ObjectMeta::default()
-                    },
+                    metadata: ObjectMeta { name: Some(SECRET.to_owned()), ..ObjectMeta::default() },
                     data: Some(wanted.into_data()),
                     ..Secret::default()
                 };
@@ -434,10 +433,8 @@ impl Rotation {
         if !leads && since < LEADERS_CHANCE {
             return LEADERS_CHANCE - since;
         }
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let body = bundles::patch(stored, &missing);
         let kind = &resource.kind;
         match api.patch(name, &params, &Patch::Strategic(body)).await {
@@ -482,7 +479,10 @@ impl Rotation {
             return Err(format!("no certificate in Secret `{}/{SECRET}` yet", self.namespace));
         };
         let Some(leaf) = Reading::of(served, SystemTime::now()).leaf else {
-            return Err(format!("the certificate of Secret `{}/{SECRET}` has expired", self.namespace));
+            return Err(format!(
+                "the certificate of Secret `{}/{SECRET}` has expired",
+                self.namespace
+            ));
         };
         for Configuration { resource, name, seen, .. } in &self.configurations {
             let kind = &resource.kind;
@@ -565,7 +565,10 @@ mod tests {
     #[test]
     fn which_configurations_are_written() {
         let config = ClusterCertificates {
-            additional_validating: vec!["extra".to_owned(), "gatekeeper-validating-webhook-configuration".to_owned()],
+            additional_validating: vec![
+                "extra".to_owned(),
+                "gatekeeper-validating-webhook-configuration".to_owned(),
+            ],
             ..ClusterCertificates::default()
         };
         let names = |operations: &[Operation]| -> Vec<String> {

@@ -7,11 +7,9 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use rustls::pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, PrivatePkcs1KeyDer, pem::PemObject as _,
+    CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, pem::PemObject as _,
 };
-use x509_parser::{
-    certificate::X509Certificate, extensions::GeneralName, parse_x509_certificate,
-};
+use x509_parser::{certificate::X509Certificate, extensions::GeneralName, parse_x509_certificate};
 
 /// Clocks of a cluster's machines differ a little.
 pub(crate) const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);

@@ -110,7 +110,8 @@ mod tests {
             missing(configuration, wanted, false, now).into_iter().map(|(name, _)| name).collect()
         };
         let other_form = pem.replace("\n-----END", "\n\n-----END");
-        let mixed = configuration(&[&pem, "", "\n", &old_pem, &format!("{pem}{old_pem}"), &other_form]);
+        let mixed =
+            configuration(&[&pem, "", "\n", &old_pem, &format!("{pem}{old_pem}"), &other_form]);
         assert_eq!(names(&mixed), ["w1", "w2", "w3", "w4"]);
         assert!(!all_trust(&mixed, &ours));
         assert!(all_trust(&configuration(&[&pem, &format!("{old_pem}{pem}")]), &ours));

@@ -164,9 +164,10 @@ impl Rules {
             }
         }
         let Reading { authorities, leaf } = reading;
-        let signer = authorities.first().filter(|first| self.is_fresh(first, now)).and_then(|first| {
-            Some((first, authority::issuer(&first.der, &contents.ca_key)?))
-        });
+        let signer = authorities
+            .first()
+            .filter(|first| self.is_fresh(first, now))
+            .and_then(|first| Some((first, authority::issuer(&first.der, &contents.ca_key)?)));
         let Some((first, issuer)) = signer else {
             return self.with_new_authority(served, leaf, now).map(Next::write);
         };
@@ -177,7 +178,12 @@ impl Rules {
             tls_key: served.tls_key.clone(),
         };
         let Some(Leaf { certificate, authority }) = leaf else {
-            return self.issued(&issuer, bundle(std::slice::from_ref(first)), &contents.ca_key, now);
+            return self.issued(
+                &issuer,
+                bundle(std::slice::from_ref(first)),
+                &contents.ca_key,
+                now,
+            );
         };
         let is_firsts = authority == *first;
         if is_firsts && self.is_fresh(&certificate, now) && self.is_for_all_names(&certificate) {
@@ -186,7 +192,10 @@ impl Rules {
                 let rest = retired - seconds(now);
                 return Ok(match u64::try_from(rest) {
                     Ok(rest @ 1..) => Next::again(Duration::from_secs(rest)),
-                    _ => Next::write(Contents { ca_crt: bundle(std::slice::from_ref(first)), ..keep() }),
+                    _ => Next::write(Contents {
+                        ca_crt: bundle(std::slice::from_ref(first)),
+                        ..keep()
+                    }),
                 });
             }
             return Ok(if served == contents { Next::default() } else { Next::write(keep()) });
