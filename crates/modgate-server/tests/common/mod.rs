@@ -13,11 +13,11 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_server::{
-    Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, runtime,
+    Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped, runtime,
 };
 use modgate_testkit::cluster::{Cluster, Outcome};
 use tempfile::TempDir;
-use tokio::{runtime::Runtime, sync::mpsc};
+use tokio::{runtime::Runtime, sync::mpsc, task::JoinHandle};
 
 /// Longer than anything here takes, on any machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +28,7 @@ pub struct Running {
     pub metrics: SocketAddr,
     pub folder: TempDir,
     stop: mpsc::Sender<()>,
+    served: Option<JoinHandle<Stopped>>,
     pub runtime: Runtime,
 }
 
@@ -59,8 +60,8 @@ impl Running {
         let server = runtime.block_on(Server::start(config, report)).expect("server");
         let address = server.address().expect("address");
         let (stop, asked) = mpsc::channel(1);
-        runtime.spawn(server.run_until(asked));
-        Self { address, metrics, folder, stop, runtime }
+        let served = Some(runtime.spawn(server.run_until(asked)));
+        Self { address, metrics, folder, stop, served, runtime }
     }
 
     pub fn of_files(policies: &Path) -> Self {
@@ -77,6 +78,14 @@ impl Running {
         let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
         let kubeconfig = Some(cluster.kubeconfig().to_owned());
         Self::start(files, Some(ClusterConfig { kubeconfig, context: None }), configure)
+    }
+
+    /// Stops as a process that is told to: every request it was sent is answered.
+    pub fn stop(mut self) {
+        let _ = self.stop.try_send(());
+        if let Some(served) = self.served.take() {
+            let _ = self.runtime.block_on(served);
+        }
     }
 
     /// What the metrics with this name and label add up to; 0 without any.
