@@ -1,11 +1,17 @@
 //! The command line.
 
+mod audit;
+mod audit_command;
 mod certificates;
 mod compat;
 mod gatekeeper;
 mod go;
 mod listen;
+mod logging;
 mod operations;
+mod telemetry;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
@@ -13,12 +19,16 @@ use clap::{Parser, Subcommand, ValueEnum};
 use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
 
 pub(crate) use self::{
+    audit::AuditArgs,
+    audit_command::{AuditCommandArgs, AuditOutput, FailOn, Grouping},
     certificates::{CertificateArgs, ReplicaArgs},
     compat::CompatArgs,
     gatekeeper::GatekeeperArgs,
     go::{Program, command_line},
     listen::ListenArgs,
+    logging::LogArgs,
     operations::OperationArgs,
+    telemetry::{Otlp, TelemetryArgs},
 };
 use crate::{exit, migrate, plan, render::RenderVerb};
 
@@ -44,6 +54,9 @@ pub(crate) enum Verb {
     /// Say what would run for objects, in which order, from mutators to constraints.
     #[command(after_help = plan::examples())]
     Plan(plan::PlanArgs),
+    /// Say what policies find in the objects of files or of a cluster.
+    #[command(after_help = audit_command::EXAMPLES)]
+    Audit(AuditCommandArgs),
     /// Evaluate a `select` expression.
     #[command(after_help = SELECT_EXAMPLES)]
     Select(SelectArgs),
@@ -288,6 +301,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) gatekeeper: GatekeeperArgs,
     #[command(flatten)]
+    pub(crate) audit: AuditArgs,
+    #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]
     pub(crate) certificate: CertificateArgs,
@@ -295,6 +310,8 @@ pub(crate) struct ServeArgs {
     pub(crate) replicas: ReplicaArgs,
     #[command(flatten)]
     pub(crate) logs: LogArgs,
+    #[command(flatten)]
+    pub(crate) telemetry: TelemetryArgs,
     #[command(flatten)]
     pub(crate) compat: CompatArgs,
 }
@@ -311,24 +328,3 @@ pub(crate) struct ClusterArgs {
     pub(crate) context: Option<String>,
 }
 
-/// What is logged on standard error.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Logs")]
-pub(crate) struct LogArgs {
-    /// Level, or levels by logger, such as `info` or `warn,dragnet-webhook=debug`.
-    #[arg(long, value_name = "FILTER", default_value = "info")]
-    pub(crate) log_level: String,
-    /// `text`, `json`, or `auto`: text on a terminal and JSON elsewhere.
-    #[arg(long, value_name = "FORMAT", default_value = "auto")]
-    pub(crate) log_format: modgate_server::telemetry::LogFormat,
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn arguments_are_consistent() {
-        super::Args::command().debug_assert();
-    }
-}

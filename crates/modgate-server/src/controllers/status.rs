@@ -23,6 +23,8 @@ mod ledger;
 mod modrule;
 mod pod;
 mod subject;
+#[cfg(test)]
+mod tests;
 
 use std::{
     future::Future,

@@ -14,12 +14,7 @@ use modgate_value::Value;
 use tokio::time::sleep;
 
 use super::{
-    LOGGER,
-    context::Context,
-    definitions::FIELD_MANAGER,
-    facts::Fact,
-    kinds,
-    object::Stored,
+    LOGGER, context::Context, definitions::FIELD_MANAGER, facts::Fact, kinds, object::Stored,
 };
 
 /// Attempts for one kind.
@@ -119,8 +114,9 @@ async fn rewrite(context: &Context, fact: &Fact) -> Result<usize, kube::Error> {
         }
     }
     let version = Value::from(resource.version.as_str());
-    let metadata: Value =
-        [("resourceVersion", of_definition(&["metadata", "resourceVersion"]))].into_iter().collect();
+    let metadata: Value = [("resourceVersion", of_definition(&["metadata", "resourceVersion"]))]
+        .into_iter()
+        .collect();
     let status: Value = [("storedVersions", Value::from(vec![version]))].into_iter().collect();
     let patch: Value = [("metadata", metadata), ("status", status)].into_iter().collect();
     definitions.patch_status(name, &params, &Patch::Merge(patch)).await?;

@@ -85,7 +85,8 @@ impl CompatArgs {
             notes.push("--enable-mutation does nothing: mutation is --operation=mutation-webhook");
         }
         if self.debug_use_fake_pod {
-            notes.push("--debug-use-fake-pod does nothing: without POD_NAME no Pod is reported for");
+            notes
+                .push("--debug-use-fake-pod does nothing: without POD_NAME no Pod is reported for");
         }
         let glog = [
             ("--alsologtostderr", self.alsologtostderr.is_some()),

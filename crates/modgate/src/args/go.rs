@@ -33,7 +33,7 @@ impl Program {
         Self::of(&PathBuf::from(env::args_os().next().unwrap_or_default()))
     }
 
-    fn of(path: &Path) -> Self {
+    pub(super) fn of(path: &Path) -> Self {
         match path.file_stem().and_then(|name| name.to_str()) {
             Some("manager") => Self::Manager,
             Some("kubemod") => Self::Kubemod,
@@ -47,7 +47,7 @@ pub(crate) fn command_line() -> Vec<OsString> {
     rewritten(env::args_os().collect())
 }
 
-fn rewritten(mut args: Vec<OsString>) -> Vec<OsString> {
+pub(super) fn rewritten(mut args: Vec<OsString>) -> Vec<OsString> {
     let program = args.first().map(|path| Program::of(Path::new(path))).unwrap_or_default();
     let is_verb = |arg: &OsString| arg.to_str().is_some_and(|arg| !arg.starts_with('-'));
     if program != Program::Modgate && !args.get(1).is_some_and(is_verb) {

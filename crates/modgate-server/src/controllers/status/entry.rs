@@ -96,12 +96,7 @@ impl Entries {
     }
 
     /// Why the newest version of a template is not in force (TC-40), or can only fail.
-    fn template(
-        &self,
-        snapshot: &Snapshot,
-        key: &Key,
-        loaded: &Arc<Loaded>,
-    ) -> Vec<ReportedError> {
+    fn template(&self, snapshot: &Snapshot, key: &Key, loaded: &Arc<Loaded>) -> Vec<ReportedError> {
         let store = snapshot.constraints();
         let in_force = store.template_source(&key.name);
         if in_force.is_some_and(|source| source.object == loaded.object) {
@@ -163,8 +158,7 @@ fn constraint(
             members.push(("enforcedGeneration", compiled.generation().into()));
         }
     }
-    let refused =
-        store.compile_constraint(&loaded.object, &snapshot.config().constraints).err();
+    let refused = store.compile_constraint(&loaded.object, &snapshot.config().constraints).err();
     let error = refused.map(|error| {
         let what = match error {
             ConstraintError::Action(_) => "could not validate enforcement actions",

@@ -62,7 +62,8 @@ pub(crate) async fn run(context: Context, mut own: watch::Receiver<bool>) {
         if leader.wait_for(|leads| *leads).await.is_err() {
             return;
         }
-        let _ = timeout(OWN_REPORTS, async { own.wait_for(|reported| *reported).await.is_ok() }).await;
+        let _ =
+            timeout(OWN_REPORTS, async { own.wait_for(|reported| *reported).await.is_ok() }).await;
         let stopped = async {
             let _ = leader.wait_for(|leads| !*leads).await;
         };
@@ -368,8 +369,10 @@ impl Gatherer {
                 namespace => Api::namespaced_with(client, namespace, resource),
             };
             writes.push(async move {
-                let params =
-                    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+                let params = PatchParams {
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    ..Default::default()
+                };
                 let patch: Value = [("status", timed)].into_iter().collect();
                 let written = api.patch_status(&target.1.name, &params, &Patch::Merge(patch)).await;
                 let written = match written {
@@ -400,8 +403,7 @@ impl Gatherer {
         let namespace = &self.context.identity.namespace;
         let client = &self.context.client;
         let pods: Api<Stored> = Api::namespaced_with(client.clone(), namespace, &pods());
-        let names: BTreeSet<Str> =
-            self.reports.values().map(|report| report.pod.clone()).collect();
+        let names: BTreeSet<Str> = self.reports.values().map(|report| report.pod.clone()).collect();
         let mut present = BTreeMap::new();
         for name in names {
             match pods.get_opt(&name).await {

@@ -76,10 +76,8 @@ pub(crate) fn stored(object: &Value) -> (Value, Option<(Value, Value)>) {
     let since = known.remove("lastTransitionTime");
     let generation = object.path(&["status", "observedGeneration"]).cloned().unwrap_or_default();
     let since = condition.get("status").cloned().zip(since);
-    let status = [
-        ("observedGeneration", generation),
-        ("conditions", Value::from(vec![Value::from(known)])),
-    ];
+    let status =
+        [("observedGeneration", generation), ("conditions", Value::from(vec![Value::from(known)]))];
     (status.into_iter().collect(), since)
 }
 

@@ -21,11 +21,7 @@ use super::{
     write_all,
 };
 use crate::controllers::{
-    LOGGER,
-    context::Context,
-    definitions::FIELD_MANAGER,
-    object::Stored,
-    state::State,
+    LOGGER, context::Context, definitions::FIELD_MANAGER, object::Stored, state::State,
 };
 
 /// How long to wait for the Pod to be found, at first and at most.
@@ -267,7 +263,7 @@ impl Reporter {
 }
 
 /// A report as it is to be compared: of a Provider, without times; and since when it is what it is.
-fn without_times(object: Value) -> (Value, Option<(Value, Value)>) {
+pub(super) fn without_times(object: Value) -> (Value, Option<(Value, Value)>) {
     let member = |path: &[&str]| object.path(path).cloned().unwrap_or_default();
     let mut status = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
     let since = status.remove("lastTransitionTime");
@@ -296,7 +292,7 @@ fn without_times(object: Value) -> (Value, Option<(Value, Value)>) {
 }
 
 /// The report on a Provider with the times of its last changes.
-fn with_times(
+pub(super) fn with_times(
     mut object: Value,
     before: Option<&(Value, Value)>,
     now: &str,
@@ -323,7 +319,7 @@ fn with_times(
 }
 
 /// How a write ended, where waiting for another value is all that helps against a refusal.
-pub(crate) fn is_refusal(error: &kube::Error) -> bool {
+fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 413 | 422))
 }
 

@@ -1,0 +1,377 @@
+//! Statuses: what the Pods of an installation say of policies, in a real cluster.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+mod common;
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use common::{Running, eventually, kubectl, succeeds};
+use modgate_engine::api::crds;
+use modgate_server::{Operation, ServeConfig};
+use modgate_testkit::cluster::{Cluster, Options};
+use modgate_value::Value;
+
+const NAMESPACE: &str = "gatekeeper-system";
+
+/// All CRDs of an installation, and its namespace.
+fn install(cluster: &Cluster) {
+    let definitions: Vec<String> =
+        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
+    succeeds(cluster, "apply --server-side -f -", &definitions.join("\n---\n"));
+    succeeds(cluster, "wait --for=condition=Established crd --all", "");
+    succeeds(cluster, &format!("create namespace {NAMESPACE}"), "");
+}
+
+fn pod(cluster: &Cluster, name: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: {NAMESPACE}}}\nspec:\n  \
+         automountServiceAccountToken: false\n  containers: [{{name: manager, image: none}}]\n"
+    );
+    succeeds(cluster, "create -f -", &text);
+}
+
+/// A process that says it is this Pod.
+fn process(cluster: &Cluster, name: &str, operations: &[Operation]) -> Running {
+    Running::configured(cluster, |config: &mut ServeConfig| {
+        config.pod = (!name.is_empty()).then(|| name.into());
+        config.operations = operations.iter().copied().collect();
+    })
+}
+
+fn get(cluster: &Cluster, what: &str) -> Value {
+    let outcome = kubectl(cluster, &format!("get {what} -o json"), "");
+    if !outcome.success {
+        return Value::Null;
+    }
+    Value::from_json(outcome.stdout.as_bytes()).expect("JSON")
+}
+
+/// What the Pods say of an object.
+fn by_pod(cluster: &Cluster, what: &str) -> Vec<Value> {
+    let object = get(cluster, what);
+    let entries = object.path(&["status", "byPod"]).and_then(Value::as_array);
+    entries.map(|entries| entries.iter().cloned().collect()).unwrap_or_default()
+}
+
+fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
+    value.path(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn error<'v>(entry: &'v Value, member: &str) -> &'v str {
+    let error = entry.get("errors").and_then(|errors| errors.at(0));
+    error.and_then(|error| error.get(member)?.as_str()).unwrap_or_default()
+}
+
+/// Waits until every one of these Pods has said something that is so.
+fn everybody_says(
+    cluster: &Cluster,
+    what: &str,
+    pods: &[&str],
+    is_so: impl Fn(&Value) -> bool,
+) -> Vec<Value> {
+    let deadline = Instant::now() + common::PATIENCE;
+    loop {
+        let entries = by_pod(cluster, what);
+        let ids: Vec<&str> = entries.iter().map(|entry| text(entry, &["id"])).collect();
+        if ids == pods && entries.iter().all(&is_so) {
+            return entries;
+        }
+        let all: Vec<String> = entries.iter().map(Value::to_json).collect();
+        assert!(Instant::now() < deadline, "{what}: still {all:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn template(kind: &str, rego: &str) -> String {
+    format!(
+        "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\n\
+         metadata: {{name: {name}}}\nspec:\n  crd: {{spec: {{names: {{kind: {kind}}}, validation: \
+         {{openAPIV3Schema: {{type: object, properties: {{labels: {{type: array, \
+         items: {{type: string}}}}}}}}}}}}}}\n  \
+         targets:\n  - target: admission.k8s.gatekeeper.sh\n    rego: |\n      {rego}\n",
+        name = kind.to_lowercase(),
+        rego = rego.replace('\n', "\n      ")
+    )
+}
+
+const DENY: &str = "package deny\nviolation[{\"msg\": \"no\"}] { input.parameters.labels }";
+
+fn constraint(kind: &str, name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: {kind}\nmetadata: {{name: {name}}}\n\
+         spec: {{match: {{kinds: [{{apiGroups: [''], kinds: [Namespace]}}]}}{more}}}\n"
+    )
+}
+
+fn assign(name: &str, location: &str, value: &str) -> String {
+    format!(
+        "apiVersion: mutations.gatekeeper.sh/v1\nkind: Assign\nmetadata: {{name: {name}}}\nspec:\n  \
+         applyTo: [{{groups: [''], versions: [v1], kinds: [Pod]}}]\n  location: '{location}'\n  \
+         parameters: {{assign: {{value: {value}}}}}\n"
+    )
+}
+
+fn expansion(name: &str, from: &str, to: &str) -> String {
+    format!(
+        "apiVersion: expansion.gatekeeper.sh/v1beta1\nkind: ExpansionTemplate\n\
+         metadata: {{name: {name}}}\nspec:\n  applyTo: [{{groups: [x], versions: [v1], \
+         kinds: [{from}]}}]\n  templateSource: spec.template\n  \
+         generatedGVK: {{group: x, version: v1, kind: {to}}}\n"
+    )
+}
+
+fn rule(name: &str, select: &str) -> String {
+    format!(
+        "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+         metadata: {{name: {name}, namespace: default}}\nspec:\n  type: Reject\n  \
+         match: [{{select: '{select}', matchValue: bad}}]\n"
+    )
+}
+
+/// One test, as CRDs are the cluster's and not a namespace's.
+#[test]
+fn statuses_of_three_pods() {
+    use Operation::{Audit, Generate, MutationStatus, MutationWebhook, Status, Webhook};
+    let Some(cluster) = Cluster::shared() else { return };
+    install(cluster);
+    let pods = ["audit-0", "webhook-a", "webhook-b"];
+    pods.iter().for_each(|name| pod(cluster, name));
+    let audit =
+        process(cluster, "audit-0", &[Audit, Generate, MutationStatus, Status, Webhook]);
+    let _a = process(cluster, "webhook-a", &[Webhook, MutationWebhook]);
+    let b = process(cluster, "webhook-b", &[Webhook, MutationWebhook]);
+
+    // Scenario 2: a template, what is made of it, and what everybody says of it.
+    succeeds(cluster, "create -f -", &template("K8sDeny", DENY));
+    let what = "constrainttemplate k8sdeny";
+    let entries = everybody_says(cluster, what, &pods, |entry| entry.get("errors").is_none());
+    let object = get(cluster, what);
+    assert_eq!(object.path(&["status", "created"]), Some(&true.into()));
+    for entry in &entries {
+        assert_eq!(text(entry, &["templateUID"]), text(&object, &["metadata", "uid"]));
+        assert_eq!(entry.get("observedGeneration"), Some(&1.into()));
+    }
+    let operations = |entry: &Value| entry.get("operations").map(Value::to_json).expect("list");
+    assert_eq!(
+        operations(&entries[0]),
+        r#"["audit","generate","mutation-status","status","webhook"]"#
+    );
+    assert_eq!(operations(&entries[1]), r#"["mutation-webhook","webhook"]"#);
+    let crd = "crd/k8sdeny.constraints.gatekeeper.sh";
+    succeeds(cluster, &format!("wait --for=condition=Established {crd}"), "");
+
+    // The report of one Pod.
+    let report = format!("constrainttemplatepodstatus audit--0-k8sdeny -n {NAMESPACE}");
+    let report = get(cluster, &report);
+    let labels = report.path(&["metadata", "labels"]).expect("labels").to_json();
+    assert_eq!(
+        labels,
+        r#"{"internal.gatekeeper.sh/constrainttemplate-name":"k8sdeny","internal.gatekeeper.sh/pod":"audit-0"}"#
+    );
+    let owner = report.path(&["metadata", "ownerReferences"]).and_then(|it| it.at(0));
+    let owner = owner.expect("owner");
+    assert_eq!(text(owner, &["name"]), "audit-0");
+    assert_eq!(owner.get("controller"), None);
+
+    // A constraint is enforced, and what others write into its status stays.
+    eventually("the constraint is taken", || {
+        kubectl(cluster, "apply -f -", &constraint("K8sDeny", "no-labels", "")).success
+    });
+    let what = "k8sdeny no-labels";
+    let is_enforced = |entry: &Value| {
+        entry.get("enforced") == Some(&true.into()) && entry.get("errors").is_none()
+    };
+    everybody_says(cluster, what, &pods, is_enforced);
+    let audited = r#"{"status":{"auditTimestamp":"2026-01-01T00:00:00Z","totalViolations":3,"violations":[{"message":"no"}]}}"#;
+    let patch = |of: &str, subresource: &str, patch: &str| {
+        let arguments = ["patch", of, "no-labels", "--type=merge", "-p", patch, subresource];
+        let arguments = arguments.iter().filter(|argument| !argument.is_empty());
+        assert!(cluster.run(arguments, "").expect("kubectl").success, "{patch}");
+    };
+    patch("k8sdeny", "--subresource=status", audited);
+    patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"dryrun"}}"#);
+    let is_second = |entry: &Value| {
+        is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into())
+    };
+    everybody_says(cluster, what, &pods, is_second);
+    let status = get(cluster, what);
+    assert_eq!(status.path(&["status", "totalViolations"]), Some(&3.into()));
+    assert!(status.path(&["status", "violations"]).is_some());
+
+    // One that is refused leaves the version before in force, and both generations are told.
+    patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"obey"}}"#);
+    let entries = everybody_says(cluster, what, &pods, |entry| {
+        entry.get("observedGeneration") == Some(&3.into())
+    });
+    for entry in &entries {
+        let message = error(entry, "message");
+        assert!(message.starts_with("could not validate enforcement actions: "), "{message}");
+        assert_eq!(error(entry, "code"), "");
+        assert_eq!(entry.get("enforced"), Some(&true.into()));
+        assert_eq!(entry.get("enforcedGeneration"), Some(&2.into()));
+    }
+
+    // Scenarios 26 to 34: Rego that is not.
+    let broken = template("K8sBroken", "package broken\nviolation[{\"msg\": msg}] {");
+    succeeds(cluster, "create -f -", &broken);
+    let entries =
+        everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| !error(it, "code").is_empty());
+    for entry in &entries {
+        assert_eq!(error(entry, "code"), "ingest_error");
+        let message = error(entry, "message");
+        assert!(message.starts_with("Could not ingest Rego: "), "{message}");
+        assert!(error(entry, "location").starts_with("spec.targets[0].rego:"), "{entry}");
+    }
+    let status = get(cluster, "constrainttemplate k8sbroken");
+    assert_eq!(status.path(&["status", "created"]), None);
+    succeeds(cluster, "apply -f -", &template("K8sBroken", DENY));
+    everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| it.get("errors").is_none());
+
+    // Mutators contradict each other, and then they do not; the audit loads none.
+    let mutating = ["audit-0", "webhook-a", "webhook-b"];
+    succeeds(cluster, "create -f -", &assign("one", "spec.a.b", "1"));
+    everybody_says(cluster, "assign one", &mutating, is_enforced);
+    succeeds(cluster, "create -f -", &assign("two", "spec.a[name: x].b", "1"));
+    let conflicts = |entry: &Value| {
+        error(entry, "type") == "ErrConflictingSchema"
+            && entry.get("enforced") == Some(&false.into())
+    };
+    everybody_says(cluster, "assign one", &mutating, conflicts);
+    everybody_says(cluster, "assign two", &mutating, conflicts);
+    succeeds(cluster, "delete assign two", "");
+    everybody_says(cluster, "assign one", &mutating, is_enforced);
+
+    // A cycle of expansion templates.
+    succeeds(cluster, "create -f -", &expansion("there", "A", "B"));
+    let is_good = |entry: &Value| entry.get("errors").is_none();
+    everybody_says(cluster, "expansiontemplate there", &pods, is_good);
+    succeeds(cluster, "create -f -", &expansion("back", "B", "A"));
+    let is_cyclic = |entry: &Value| error(entry, "message") == "template forms expansion cycle";
+    everybody_says(cluster, "expansiontemplate there", &pods, is_cyclic);
+    everybody_says(cluster, "expansiontemplate back", &pods, is_cyclic);
+
+    // A Provider.
+    let provider = "apiVersion: externaldata.gatekeeper.sh/v1beta1\nkind: Provider\n\
+        metadata: {name: images}\nspec: {url: 'http://example.com', timeout: 1, caBundle: ''}\n";
+    succeeds(cluster, "create -f -", provider);
+    let entries = everybody_says(cluster, "provider images", &pods, |entry| {
+        entry.get("active") == Some(&false.into())
+    });
+    for entry in &entries {
+        assert_eq!(error(entry, "message"), "only HTTPS scheme is supported for Providers");
+        assert_eq!(error(entry, "type"), "UpsertCache");
+        assert!(error(entry, "errorTimestamp").ends_with('Z'));
+        assert!(text(entry, &["lastTransitionTime"]).ends_with('Z'));
+    }
+
+    // The Config.
+    let config = format!(
+        "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+         metadata: {{name: config, namespace: {NAMESPACE}}}\nspec: {{}}\n"
+    );
+    succeeds(cluster, "create -f -", &config);
+    let what = format!("config.config.gatekeeper.sh config -n {NAMESPACE}");
+    everybody_says(cluster, &what, &pods, is_good);
+
+    // Scenario 86: a Pod goes, and with it everything it said.
+    drop(b);
+    succeeds(cluster, &format!("delete pod webhook-b -n {NAMESPACE} --force --grace-period=0"), "");
+    if cluster.has_controllers() {
+        everybody_says(cluster, "constrainttemplate k8sdeny", &pods[..2], is_good);
+        everybody_says(cluster, "k8sdeny no-labels", &pods[..2], |_| true);
+        everybody_says(cluster, "assign one", &pods[..2], is_enforced);
+    }
+
+    // Scenario 85: a template goes.
+    succeeds(cluster, "delete constrainttemplate k8sdeny", "");
+    let reports = format!("constraintpodstatuses -n {NAMESPACE}");
+    eventually("the reports on its constraint are gone", || {
+        let all = get(cluster, &reports);
+        let items = all.get("items").and_then(Value::as_array).expect("items");
+        !items.iter().any(|item| {
+            let pod = text(item, &["metadata", "labels", "internal.gatekeeper.sh/pod"]);
+            pod != "webhook-b"
+        })
+    });
+    if cluster.has_controllers() {
+        eventually("its CRD is gone", || !kubectl(cluster, &format!("get {crd}"), "").success);
+    }
+    drop(audit);
+}
+
+/// What statuses of many ModRules cost, and that people can see and wait for them.
+#[test]
+fn statuses_of_a_thousand_rules() {
+    const RULES: usize = 1000;
+    let audit = tempfile::tempdir().expect("folder");
+    let (policy, log) = (audit.path().join("policy.yaml"), audit.path().join("audit.log"));
+    let text_of_policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
+        rules: [{level: Metadata, verbs: [create, update, patch, delete], resources: \
+        [{group: api.kubemod.io}]}]\n";
+    fs::write(&policy, text_of_policy).expect("written");
+    let options = Options {
+        flags: vec![
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-log-path={}", log.display()),
+        ],
+        ..Options::default()
+    };
+    let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
+    install(&cluster);
+    let server = process(&cluster, "", &[]);
+    let text_of_rules: Vec<String> =
+        (0..RULES).map(|index| rule(&format!("rule-{index}"), "$.metadata.name")).collect();
+    succeeds(&cluster, "create -f -", &text_of_rules.join("---\n"));
+    succeeds(&cluster, "create -f -", &rule("broken", "$.metadata[").replace("default", "kube-public"));
+
+    // kubectl wait, and what the condition says.
+    let loaded = "get modrules -n default -o jsonpath={.items[*].status.conditions[?(@.type=='Loaded')].status}";
+    eventually("all rules say that they are loaded", || {
+        let said = succeeds(&cluster, loaded, "");
+        said.split_whitespace().filter(|status| *status == "True").count() == RULES
+    });
+    let wait = "wait --for=condition=Loaded --timeout=60s modrule/rule-7 -n default";
+    succeeds(&cluster, wait, "");
+    let wait = "wait --for=condition=Loaded=False --timeout=60s modrule/broken -n kube-public";
+    succeeds(&cluster, wait, "");
+    let broken = get(&cluster, "modrule broken -n kube-public");
+    let condition = broken.path(&["status", "conditions"]).and_then(|it| it.at(0)).expect("one");
+    assert_eq!(text(condition, &["reason"]), "Invalid");
+    let message = text(condition, &["message"]);
+    assert!(message.starts_with("spec.match[0].select (character "), "{message}");
+    assert_eq!(broken.path(&["status", "observedGeneration"]), Some(&1.into()));
+    let shown = succeeds(&cluster, "get modrules -n kube-public", "");
+    let line = shown.lines().nth(1).expect("a line");
+    assert!(line.starts_with("broken") && line.contains("False"), "{shown}");
+
+    // Repaired.
+    succeeds(&cluster, "apply -f -", &rule("broken", "$.metadata.name").replace("default", "kube-public"));
+    succeeds(&cluster, "wait --for=condition=Loaded --timeout=60s modrule/broken -n kube-public", "");
+
+    // One write each, and none for a process that comes later and finds them as they should be.
+    let writes = || {
+        let text = fs::read_to_string(&log).expect("audit log");
+        let is_write = |line: &&str| line.contains(r#""subresource":"status""#);
+        text.lines().filter(is_write).count()
+    };
+    let first = writes();
+    assert!((RULES..RULES + 50).contains(&first), "{first} writes for {RULES} rules");
+    drop(server);
+    let later = process(&cluster, "", &[]);
+    succeeds(&cluster, "create -f -", &rule("last", "$.kind"));
+    succeeds(&cluster, "wait --for=condition=Loaded --timeout=60s modrule/last -n default", "");
+    let second = writes() - first;
+    assert!(second < 10, "{second} writes for one rule more");
+    eprintln!("{first} writes for {RULES} rules, {second} after a restart for one more");
+    drop(later);
+}
