@@ -47,7 +47,11 @@ pub(crate) struct CertificateArgs {
     #[arg(long, value_name = "NAME", default_value = "gatekeeper-webhook-service")]
     cert_service_name: String,
     /// ValidatingWebhookConfiguration that is told whom to trust.
-    #[arg(long, value_name = "NAME", default_value = "gatekeeper-validating-webhook-configuration")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "gatekeeper-validating-webhook-configuration"
+    )]
     validating_webhook_configuration_name: String,
     /// MutatingWebhookConfiguration that is told whom to trust.
     #[arg(long, value_name = "NAME", default_value = "gatekeeper-mutating-webhook-configuration")]
