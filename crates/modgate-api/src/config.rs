@@ -29,9 +29,31 @@ pub struct Config {
 pub struct Spec {
     /// Which kinds policies see in `data.inventory`.
     pub sync: Sync,
+    /// What is said of the validation of requests.
+    pub validation: Validation,
     /// Which namespaces which process leaves alone.
     #[serde(rename = "match")]
     pub matching: Option<Vec<MatchEntry>>,
+}
+
+/// `spec.validation`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Validation {
+    /// Which requests are logged with how they were decided.
+    pub traces: Option<Vec<Trace>>,
+}
+
+/// One entry of `spec.validation.traces`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// Requests of this user.
+    pub user: Str,
+    /// Requests about this kind.
+    pub kind: GroupVersionKind,
+    /// `All`, in any case, logs the policies as well.
+    pub dump: Str,
 }
 
 /// `spec.sync`.

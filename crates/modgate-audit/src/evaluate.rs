@@ -209,7 +209,7 @@ impl Judging<'_> {
             world: World { inventory: &self.policies.inventory, host: self.host },
             budget: &budget,
             limits: Limits::UNLIMITED,
-            meter: Meter { lane: self.session.lane, observer: self.host.cost_observer() },
+            meter: Meter { lane: self.session.lane, statistics: self.host.statistics() },
         };
         let findings =
             constraint::review([constraint], admission, evaluation, &mut self.session.arena);

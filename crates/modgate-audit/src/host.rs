@@ -8,7 +8,7 @@ use std::{
 
 use modgate_engine::{
     Host, HostError,
-    cost::CostObserver,
+    cost::Statistics,
     mutation::{Answers, Providers},
     rego::builtins,
     template::{self, Refused},
@@ -85,8 +85,8 @@ impl Host for Watched<'_> {
         self.lane
     }
 
-    fn cost_observer(&self) -> Option<&dyn CostObserver> {
-        self.inner.cost_observer()
+    fn statistics(&self) -> Option<&Statistics> {
+        self.inner.statistics()
     }
 
     fn time_left(&self) -> Option<Duration> {

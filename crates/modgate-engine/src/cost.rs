@@ -4,6 +4,8 @@
 //! looked up; threads that work at the same time use different [lanes](crate::Host::lane) of them;
 //! and one look at the clock ends one policy's time and begins the next one's.
 
+mod statistics;
+
 use std::{
     fmt,
     sync::{
@@ -15,7 +17,8 @@ use std::{
 
 use modgate_value::Budget;
 
-use crate::{PolicyId, constraint::CompiledConstraint};
+pub use self::statistics::Statistics;
+use crate::PolicyId;
 
 /// What evaluations took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,25 +60,13 @@ pub struct PolicyCost {
     pub cost: Cost,
 }
 
-/// Is told what each constraint of a review took.
-pub trait CostObserver {
-    /// A constraint was evaluated.
-    fn evaluated(&self, constraint: &CompiledConstraint, cost: Cost);
-}
-
 /// Where the costs of a review are counted.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Meter<'a> {
     /// Which counters to use, see [`Host::lane`](crate::Host::lane).
     pub lane: usize,
-    /// Who else wants to know.
-    pub observer: Option<&'a dyn CostObserver>,
-}
-
-impl fmt::Debug for Meter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Meter").field("lane", &self.lane).finish_non_exhaustive()
-    }
+    /// Where the costs of this review alone are kept, if anybody wants to know them.
+    pub statistics: Option<&'a Statistics>,
 }
 
 /// How many threads can count at the same time without getting in each other's way.

@@ -7,7 +7,7 @@ use modgate_template as template;
 use modgate_value::{Budget, Clock, Limits, Value};
 
 use crate::{
-    cost::{CostObserver, Meter},
+    cost::{Meter, Statistics},
     mutation::{NoProviders, Providers},
 };
 
@@ -48,8 +48,8 @@ pub trait Host {
         0
     }
 
-    /// Who wants to know what each constraint of a review took.
-    fn cost_observer(&self) -> Option<&dyn CostObserver> {
+    /// Where to keep what each constraint of this review took, if anybody wants to know.
+    fn statistics(&self) -> Option<&Statistics> {
         None
     }
 
@@ -66,7 +66,7 @@ pub trait Host {
 
 /// Where the costs of a review are counted.
 pub(crate) fn meter(host: &dyn Host) -> Meter<'_> {
-    Meter { lane: host.lane(), observer: host.cost_observer() }
+    Meter { lane: host.lane(), statistics: host.statistics() }
 }
 
 /// A budget that ends in time for the answer (EV-50).

@@ -6,7 +6,7 @@ mod plan;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use modgate_api::{constraints::EnforcementPoint, meta::Operation};
+use modgate_api::{config, constraints::EnforcementPoint, meta::Operation};
 use modgate_value::{Str, Value};
 
 pub use self::{
@@ -37,6 +37,7 @@ pub struct Snapshot {
     mutators: Arc<MutationSystem>,
     expansions: Arc<ExpansionSystem>,
     exclusions: Arc<Exclusions>,
+    traces: Arc<[config::Trace]>,
     providers: Arc<BTreeMap<Str, Arc<CompiledProvider>>>,
 }
 
@@ -144,6 +145,11 @@ impl Snapshot {
     /// Which namespaces the Config leaves alone.
     pub fn exclusions(&self) -> &Exclusions {
         &self.exclusions
+    }
+
+    /// Which requests the Config wants logged with how they were decided (TR-1).
+    pub fn traces(&self) -> &[config::Trace] {
+        &self.traces
     }
 
     /// Where external data comes from, by name.

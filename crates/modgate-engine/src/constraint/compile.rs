@@ -173,8 +173,8 @@ impl CompiledConstraint {
 
     pub(super) fn spent(&self, cost: Cost, meter: Meter<'_>) {
         self.usage.add(meter.lane, cost);
-        if let Some(observer) = meter.observer {
-            observer.evaluated(self, cost);
+        if let Some(statistics) = meter.statistics {
+            statistics.add(self, cost);
         }
     }
 

@@ -65,6 +65,7 @@ pub(super) struct Loader<'s> {
     mutators: Option<BTreeMap<MutatorId, Arc<CompiledMutator>>>,
     expansions: Option<BTreeMap<Str, Arc<expansion::CompiledTemplate>>>,
     exclusions: Option<Exclusions>,
+    traces: Option<Vec<config::Trace>>,
     providers: Option<BTreeMap<Str, Arc<CompiledProvider>>>,
 }
 
@@ -80,6 +81,7 @@ impl<'s> Loader<'s> {
             expansions: None,
             providers: None,
             exclusions: None,
+            traces: None,
         }
     }
 
@@ -115,6 +117,9 @@ impl<'s> Loader<'s> {
         }
         if let Some(exclusions) = self.exclusions {
             next.exclusions = exclusions.into();
+        }
+        if let Some(traces) = self.traces {
+            next.traces = traces.into();
         }
         if let Some(providers) = self.providers {
             next.providers = providers.into();
@@ -167,6 +172,7 @@ impl<'s> Loader<'s> {
             }
             Some(Kind::Config) if id.name == config::NAME => {
                 self.exclusions = Some(Exclusions::default());
+                self.traces = Some(Vec::new());
             }
             Some(Kind::Config) => {}
             Some(Kind::Provider) => {
@@ -211,7 +217,10 @@ impl<'s> Loader<'s> {
             return;
         }
         match Config::from_value(&source.object) {
-            Ok(config) => self.exclusions = Some(Exclusions::of_config(&config)),
+            Ok(config) => {
+                self.exclusions = Some(Exclusions::of_config(&config));
+                self.traces = Some(config.spec.validation.traces.unwrap_or_default());
+            }
             Err(DecodeError { path, message }) => {
                 self.problems.push(problem(id, source, &path, message));
             }

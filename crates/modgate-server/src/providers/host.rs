@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use modgate_engine::{
     Host, HostError,
-    cost::CostObserver,
+    cost::Statistics,
     mutation,
     provider::{FUNCTION, external_data},
     rego::builtins,
@@ -25,14 +25,14 @@ pub struct WithProviders<'h> {
     asking: Option<Asking<'h>>,
     /// When whoever asks stops waiting.
     deadline: Option<Instant>,
-    /// Who wants to know what each constraint took.
-    observer: Option<&'h dyn CostObserver>,
+    /// What each constraint took, if that is asked for.
+    statistics: Option<Statistics>,
 }
 
 impl<'h> WithProviders<'h> {
     /// A host for one review.
     pub fn new(inner: &'h dyn Host, asking: Option<Asking<'h>>) -> Self {
-        Self { inner, asking, deadline: None, observer: None }
+        Self { inner, asking, deadline: None, statistics: None }
     }
 
     /// Ends evaluation in time for an answer at `deadline`.
@@ -41,10 +41,10 @@ impl<'h> WithProviders<'h> {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Tells `observer` what each constraint takes.
+    /// Keeps what each constraint takes, if `asked`.
     #[must_use]
-    pub fn observed_by(self, observer: &'h dyn CostObserver) -> Self {
-        Self { observer: Some(observer), ..self }
+    pub fn counting(self, asked: bool) -> Self {
+        Self { statistics: asked.then(Statistics::default), ..self }
     }
 }
 
@@ -60,8 +60,8 @@ impl Host for WithProviders<'_> {
         self.inner.lane()
     }
 
-    fn cost_observer(&self) -> Option<&dyn CostObserver> {
-        self.observer
+    fn statistics(&self) -> Option<&Statistics> {
+        self.statistics.as_ref()
     }
 
     fn time_left(&self) -> Option<Duration> {

@@ -1,0 +1,149 @@
+//! What the constraints of one review or audit took, as Gatekeeper reports it (SS-1).
+
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+
+use modgate_api::templates::{CEL_ENGINE, TARGET};
+use modgate_value::{Str, Value};
+
+use super::Cost;
+use crate::constraint::CompiledConstraint;
+
+/// Costs by template for Rego, and by constraint for CEL.
+#[derive(Debug, Clone, Default)]
+pub struct Statistics(RefCell<BTreeMap<Subject, Figures>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Template { kind: Str },
+    Constraint { kind: Str, name: Str },
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Figures {
+    time: Duration,
+    constraints: u64,
+}
+
+impl Statistics {
+    /// A constraint was evaluated.
+    pub fn add(&self, constraint: &CompiledConstraint, cost: Cost) {
+        let kind = constraint.kind().clone();
+        let is_cel = constraint.template().driver().engine() == CEL_ENGINE;
+        let subject = if is_cel {
+            Subject::Constraint { kind, name: constraint.name().clone() }
+        } else {
+            Subject::Template { kind }
+        };
+        self.put(subject, Figures { time: cost.time, constraints: cost.evaluations });
+    }
+
+    /// Adds what another thread counted.
+    pub fn merge(&self, other: Self) {
+        for (subject, figures) in other.0.into_inner() {
+            self.put(subject, figures);
+        }
+    }
+
+    fn put(&self, subject: Subject, more: Figures) {
+        let mut all = self.0.borrow_mut();
+        let figures = all.entry(subject).or_default();
+        figures.time += more.time;
+        figures.constraints += more.constraints;
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// The list that is logged as `execution_stats`.
+    pub fn to_value(&self) -> Value {
+        self.0.borrow().iter().map(|(subject, figures)| entry(subject, *figures)).collect()
+    }
+}
+
+fn entry(subject: &Subject, figures: Figures) -> Value {
+    let nanoseconds = i64::try_from(figures.time.as_nanos()).unwrap_or(i64::MAX);
+    let constraints = i64::try_from(figures.constraints).unwrap_or(i64::MAX);
+    let label = |name: &str, value: Value| object([("name", name.into()), ("value", value)]);
+    let target = label("target", TARGET.into());
+    let (scope, of, stats, labels) = match subject {
+        Subject::Template { kind } => {
+            let stat = |name, value, description| stat("Rego", name, value, description);
+            let stats = vec![
+                stat(
+                    "templateRunTimeNS",
+                    nanoseconds,
+                    "nanoseconds for all constraints of the kind",
+                ),
+                stat("constraintCount", constraints, "constraints of the kind that were evaluated"),
+            ];
+            let off = |name| label(name, false.into());
+            let labels = vec![off("TracingEnabled"), off("PrintEnabled"), target];
+            ("template", kind.to_string(), stats, labels)
+        }
+        Subject::Constraint { kind, name } => {
+            let description = "nanoseconds for the constraint";
+            let stats = vec![stat(CEL_ENGINE, "runTimeNS", nanoseconds, description)];
+            ("constraint", format!("{kind}/{name}"), stats, vec![target])
+        }
+    };
+    object([
+        ("scope", scope.into()),
+        ("statsFor", of.into()),
+        ("stats", stats.into()),
+        ("labels", labels.into()),
+    ])
+}
+
+fn stat(engine: &str, name: &str, value: i64, description: &str) -> Value {
+    let source = object([("type", "engine".into()), ("value", engine.into())]);
+    object([
+        ("name", name.into()),
+        ("value", value.into()),
+        ("source", source),
+        ("description", description.into()),
+    ])
+}
+
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    members.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_gatekeeper_reports_them() {
+        let statistics = Statistics::default();
+        assert!(statistics.is_empty());
+        let template = Subject::Template { kind: "K8sA".into() };
+        let figures = Figures { time: Duration::from_nanos(30), constraints: 1 };
+        statistics.put(template.clone(), figures);
+        let other = Statistics::default();
+        other.put(template, figures);
+        other.put(Subject::Constraint { kind: "K8sB".into(), name: "b".into() }, figures);
+        statistics.merge(other);
+        let list = statistics.to_value();
+        let text = |path: &[&str], index: usize| {
+            let entry = list.as_array().and_then(|list| list.get(index)).expect("an entry");
+            entry.path(path).map(Value::to_json).unwrap_or_default()
+        };
+        for (index, key, expected) in [
+            (0, "scope", r#""template""#),
+            (0, "statsFor", r#""K8sA""#),
+            (1, "scope", r#""constraint""#),
+            (1, "statsFor", r#""K8sB/b""#),
+        ] {
+            assert_eq!(text(&[key], index), expected, "{index} {key}");
+        }
+        let stats = text(&["stats"], 0);
+        assert!(stats.contains(r#""name":"templateRunTimeNS""#), "{stats}");
+        assert!(stats.contains(r#""value":60"#) && stats.contains(r#""value":2"#), "{stats}");
+        let source = r#""source":{"type":"engine","value":"K8sNativeValidation"}"#;
+        assert!(text(&["stats"], 1).contains(source), "{}", text(&["stats"], 1));
+        let target = r#"[{"name":"target","value":"admission.k8s.gatekeeper.sh"}]"#;
+        assert_eq!(text(&["labels"], 1), target);
+    }
+}
