@@ -36,6 +36,7 @@ mod reports;
 mod state;
 mod status;
 mod storage;
+mod unloaded;
 mod sync;
 mod vap;
 mod watches;
@@ -63,6 +64,7 @@ pub use self::vap::VapConfig;
 use self::{
     context::Context,
     definitions::Definitions,
+    events::{EventQueue, Events},
     ingest::{Ingest, Pending},
     kinds::{Definition, Kind},
     known::KnownKinds,
@@ -163,6 +165,9 @@ pub(crate) struct Controllers {
     metrics: Arc<Metrics>,
     report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
     vap: VapSettings,
+    /// Kubernetes Events, and those that wait to be written.
+    told: Events,
+    to_tell: Option<EventQueue>,
     /// Whether policies that were there at start and do not load keep the process from being ready.
     waits_for_broken: bool,
 }
@@ -190,6 +195,8 @@ impl Controllers {
         report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
     ) -> Self {
         let (watches, events) = Watches::new(client.clone());
+        // Nothing becomes of them.
+        let (told, _) = Events::channel(metrics.events().clone());
         let objects = Objects::of_cluster(Arc::new(Live::new(client.clone(), Handle::current())));
         Self {
             watches,
@@ -207,8 +214,15 @@ impl Controllers {
             metrics,
             report,
             vap,
+            told,
+            to_tell: None,
             waits_for_broken: false,
         }
+    }
+
+    /// Writes Kubernetes Events: what others leave in the queue, and its own.
+    pub(crate) fn telling(self, events: Events, queue: EventQueue) -> Self {
+        Self { told: events, to_tell: Some(queue), ..self }
     }
 
     /// Lets the process not be ready before every policy that was there at start loads, or is gone
@@ -243,7 +257,11 @@ impl Controllers {
 
     /// Follows the cluster until dropped.
     pub(crate) async fn run(mut self) {
-        let controllers = self.start_controllers();
+        let mut controllers = self.start_controllers();
+        if let Some(queue) = self.to_tell.take() {
+            let metrics = self.metrics.events().clone();
+            controllers.spawn(events::Writer::new(self.client.clone(), queue, metrics).run());
+        }
         for resource in [kinds::definitions(), kinds::namespaces()] {
             self.watches.start(&resource);
         }
@@ -295,8 +313,10 @@ impl Controllers {
             leadership: self.leadership.clone(),
             state: self.state.subscribe(),
             reports: Reports::default(),
+            events: self.told.clone(),
         };
         let mut controllers = JoinSet::new();
+        controllers.spawn(unloaded::run(context.clone()));
         controllers.spawn(announce::run(context.clone()));
         controllers.spawn(status::run(context.clone()));
         if context.operations.has(Operation::Status) {

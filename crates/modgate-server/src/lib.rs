@@ -47,6 +47,7 @@ mod webhook;
 pub use controllers::{
     ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, RotationTimes, VapConfig,
 };
+pub use controllers::events::Events;
 pub use files::POLL_INTERVAL;
 pub use operations::{Operation, Operations, UnknownOperation};
 pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
@@ -60,5 +61,5 @@ pub use tls::{
     UnknownVersion,
 };
 pub use webhook::{
-    App, Evaluators, GatekeeperConfig, OnFailure, Readiness, RequestLimits, Routes, router,
+    AdmissionEvents, App, Evaluators, GatekeeperConfig, OnFailure, Readiness, RequestLimits, Routes, router,
 };

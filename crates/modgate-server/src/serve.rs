@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    controllers::{self, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes, Rotation, VapConfig, VapSettings},
+    controllers::{self, events::Events, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes, Rotation, VapConfig, VapSettings},
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
     operations::Operations,
@@ -25,7 +25,7 @@ use crate::{
     telemetry::metrics::Metrics,
     tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
     webhook::{
-        App, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, processors, router,
+        AdmissionEvents, App, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, processors, router,
     },
 };
 
@@ -187,6 +187,8 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let certificates = Certificates::load(&config.certificate)?;
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config(&config.tls)?));
+        let recorded = Arc::new(Metrics::new());
+        let (told, to_tell) = Events::channel(recorded.events().clone());
         let app = Arc::new(App {
             current: Arc::new(match config.external_data {
                 Some(cache_ttl) => {
@@ -196,10 +198,16 @@ impl Server {
                 }
                 None => Current::default(),
             }),
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::clone(&recorded),
             evaluators: Evaluators::new(config.evaluators),
             limits: config.limits.clone(),
-            gatekeeper: config.gatekeeper.clone(),
+            gatekeeper: GatekeeperConfig {
+                events: AdmissionEvents {
+                    to: Some(told.clone()),
+                    ..config.gatekeeper.events.clone()
+                },
+                ..config.gatekeeper.clone()
+            },
             operations: config.operations.clone(),
             readiness: Readiness::default(),
         });
@@ -251,6 +259,7 @@ impl Server {
                 Arc::clone(&app.metrics),
                 Arc::clone(&report),
             );
+            let controllers = controllers.telling(told, to_tell);
             Some(controllers.waiting_for_broken_policies(config.waits_for_broken_policies))
             }
             None => {

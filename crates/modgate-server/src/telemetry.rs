@@ -5,7 +5,9 @@ pub mod metrics;
 
 #[cfg(test)]
 pub(crate) use log::capture;
-pub use log::{LogConfig, LogError, LogFormat, init_logs, log_finding};
+pub use log::{
+    LevelEncoder, LogConfig, LogError, LogFormat, TimeEncoding, init_logs, log_finding,
+};
 
 use std::{error::Error, fmt};
 

@@ -3,16 +3,19 @@
 mod admission;
 mod dry_run;
 mod evaluators;
+mod events;
 mod gatekeeper;
 mod health;
 mod modrule;
 mod record;
 mod templates;
+mod trace;
 mod violation;
 
 pub use evaluators::Evaluators;
 pub(crate) use evaluators::Turn;
 pub(crate) use evaluators::processors;
+pub use events::AdmissionEvents;
 pub use gatekeeper::{GatekeeperConfig, OnFailure};
 pub use health::Readiness;
 

@@ -11,14 +11,14 @@ use anyhow::{Result, ensure};
 use modgate_server::{
     CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped,
     manifest, runtime, stop_signals,
-    telemetry::{LogConfig, LogFormat, init_logs, log_finding},
+    telemetry::{LogFormat, init_logs, log_finding},
 };
 use modgate_value::diag::Diagnostic;
 
 use crate::{
     args::{ClusterArgs, Program, ServeArgs},
     exit::Exit,
-    terminal::{Terminal, no_color},
+    terminal::Terminal,
 };
 
 /// Where KubeMod's manifests mount the certificate.
@@ -32,16 +32,14 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
         ensure!(path.exists(), "`{}` does not exist", path.display());
     }
-    let format = init_logs(&LogConfig {
-        format: args.logs.log_format,
-        filter: filter(&args),
-        no_color: no_color(),
-    })?;
+    let otlp = args.telemetry.otlp()?;
+    let format = init_logs(&args.logs.config(&args.compat))?;
     if let Some(lines) = args.compat.idle(program) {
         lines.iter().for_each(|line| tracing::info!(target: "main-setup", "{line}"));
         return Ok(Exit::Success);
     }
-    args.compat.notes().iter().for_each(|note| tracing::warn!(target: "serve", "{note}"));
+    let notes = args.compat.notes().into_iter().chain(args.telemetry.notes());
+    notes.for_each(|note| tracing::warn!(target: "serve", "{note}"));
     let config = config(args, program);
     let terminal = *terminal;
     // Machines read findings as log lines, people with the line underlined.
@@ -89,6 +87,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     config.engine = args.engine.config(&args.namespace);
     args.gatekeeper.apply(&mut config.engine);
     config.gatekeeper = args.gatekeeper.config();
+    args.logs.apply(&mut config.gatekeeper);
     config.external_data = args.gatekeeper.external_data();
     if let Some(evaluators) = args.gatekeeper.evaluators() {
         config.evaluators = evaluators;
@@ -99,12 +98,6 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
         config.addresses.webhooks.clear();
     }
     config
-}
-
-/// What is logged; KubeMod has a flag of its own for more.
-fn filter(args: &ServeArgs) -> String {
-    let filter = args.logs.log_level.clone();
-    if args.compat.logs_debug() && filter == "info" { "debug".to_owned() } else { filter }
 }
 
 /// Says where the webhooks are, and how to see a patch.

@@ -7,7 +7,7 @@ use kube::Client;
 use modgate_value::Str;
 use tokio::sync::watch;
 
-use super::{lease::Leadership, reports::Reports, state::State};
+use super::{events::Events, lease::Leadership, reports::Reports, state::State};
 use crate::operations::Operations;
 
 /// Who this process is in the cluster.
@@ -36,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) state: watch::Receiver<Option<Arc<State>>>,
     /// What is to be shown in statuses beside what came of loading.
     pub(crate) reports: Reports,
+    /// What users are told of objects.
+    pub(crate) events: Events,
 }
 
 impl Context {

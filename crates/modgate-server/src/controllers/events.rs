@@ -7,7 +7,7 @@
 
 mod ledger;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use k8s_openapi::{
     api::core::v1::{Event as Wire, EventSource, ObjectReference},
@@ -20,7 +20,7 @@ use kube::{
 };
 use serde_json::json;
 use tokio::{
-    sync::mpsc,
+    sync::mpsc::{self, error::TrySendError},
     time::{Instant, sleep_until, timeout},
 };
 
@@ -89,37 +89,35 @@ impl EventSeverity {
     }
 }
 
-/// Where Events are left to be written; cheap to clone.
+/// Where Events are left to be written; cheap to clone. Nothing becomes of them until the queue is
+/// given to a [`Writer`], and where there is no cluster, nothing ever.
 #[derive(Debug, Clone)]
-pub(crate) struct Events {
-    queue: Option<mpsc::Sender<Event>>,
+pub struct Events {
+    queue: mpsc::Sender<Event>,
     metrics: EventMetrics,
 }
+
+/// Events that wait to be written.
+#[derive(Debug)]
+pub(crate) struct EventQueue(mpsc::Receiver<Event>);
 
 impl Events {
     /// Leaves an Event to be written. It is dropped if too many wait, or if there is no cluster.
     pub(crate) fn emit(&self, event: Event) {
-        let Some(queue) = &self.queue else { return };
-        if queue.try_send(event).is_err() {
+        if let Err(TrySendError::Full(_)) = self.queue.try_send(event) {
             self.metrics.became(EventResult::Dropped, 1);
         }
     }
 
     /// Whether anything becomes of Events; if not, none need be made.
     pub(crate) fn are_written(&self) -> bool {
-        self.queue.is_some()
+        !self.queue.is_closed()
     }
 
-    /// For where there is no cluster: nothing becomes of Events.
-    pub(crate) fn nowhere(metrics: EventMetrics) -> Self {
-        Self { queue: None, metrics }
-    }
-
-    /// A queue, and what writes from it once it [runs](Writer::run).
-    pub(crate) fn to(client: Client, metrics: EventMetrics) -> (Self, Writer) {
-        let (sender, queue) = mpsc::channel(QUEUE);
-        let writer = Writer { client, queue, metrics: metrics.clone(), ledger: Ledger::default() };
-        (Self { queue: Some(sender), metrics }, writer)
+    /// Both ends of a queue.
+    pub(crate) fn channel(metrics: EventMetrics) -> (Self, EventQueue) {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        (Self { queue, metrics }, EventQueue(waiting))
     }
 }
 
@@ -132,6 +130,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// Will write what `events` leaves in the queue.
+    pub(crate) fn new(client: Client, queue: EventQueue, metrics: EventMetrics) -> Self {
+        Self { client, queue: queue.0, metrics, ledger: Ledger::default() }
+    }
+
     /// Writes until nobody is left to tell anything.
     pub(crate) async fn run(mut self) {
         loop {
@@ -261,11 +264,6 @@ fn cut(message: &mut String) {
     }
 }
 
-/// A moment as the API server has it.
-pub(crate) fn timestamp(at: SystemTime) -> String {
-    Timestamp::try_from(at).unwrap_or_default().to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,12 +305,14 @@ mod tests {
             message: String::new(),
             annotations: Vec::new(),
         };
-        let nowhere = Events::nowhere(metrics.events().clone());
+        let (nowhere, queue) = Events::channel(metrics.events().clone());
+        drop(queue);
         nowhere.emit(event.clone());
         assert!(!nowhere.are_written());
         assert_eq!(metrics.events().count(EventResult::Dropped), 0);
-        let (sender, _queue) = mpsc::channel(2);
-        let full = Events { queue: Some(sender), metrics: metrics.events().clone() };
+        let (queue, _waiting) = mpsc::channel(2);
+        let full = Events { queue, metrics: metrics.events().clone() };
+        assert!(full.are_written());
         for _ in 0..5 {
             full.emit(event.clone());
         }

@@ -2,9 +2,12 @@
 
 use std::{
     fmt::{self, Write as _},
+    fs::OpenOptions,
     io::IsTerminal as _,
     panic::{self, PanicHookInfo},
+    path::PathBuf,
     str::FromStr,
+    sync::Arc,
 };
 
 use modgate_value::{
@@ -16,11 +19,12 @@ use tracing::{
     field::{Field, Visit},
 };
 use tracing_subscriber::{
-    filter::Targets,
+    filter::{LevelFilter, Targets},
     fmt::{
         FmtContext, FormatEvent, FormatFields,
         format::Writer,
         time::{FormatTime as _, SystemTime},
+        writer::BoxMakeWriter,
     },
     layer::SubscriberExt as _,
     registry::LookupSpan,
@@ -71,10 +75,79 @@ impl FromStr for LogFormat {
 pub struct LogConfig {
     /// How lines look.
     pub format: LogFormat,
-    /// Level, or levels by logger: `info`, `warn,dragnet-webhook=debug`.
+    /// Level, or levels by logger: `info`, `warn,dragnet-webhook=debug`. Gatekeeper's `DEBUG`,
+    /// which is text, `INFO`, and `WARNING` and `ERROR`, which are the same.
     pub filter: String,
+    /// The key of the level in JSON lines.
+    pub level_key: String,
+    /// How levels are written in JSON lines.
+    pub level_encoder: LevelEncoder,
+    /// How times are written in JSON lines.
+    pub time_encoding: TimeEncoding,
+    /// Lines are added to this file rather than to standard error.
+    pub file: Option<PathBuf>,
     /// Whether `NO_COLOR` asks for plain text.
     pub no_color: bool,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Auto,
+            filter: "info".to_owned(),
+            level_key: "level".to_owned(),
+            level_encoder: LevelEncoder::Lower,
+            time_encoding: TimeEncoding::Rfc3339,
+            file: None,
+            no_color: false,
+        }
+    }
+}
+
+/// How levels are written (`--log-level-encoder`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LevelEncoder {
+    /// `info`
+    #[default]
+    Lower,
+    /// `INFO`
+    Capital,
+    /// `info` in the colour of a terminal.
+    Color,
+    /// `INFO` in the colour of a terminal.
+    CapitalColor,
+}
+
+impl LevelEncoder {
+    fn write(self, level: Level, out: &mut String) {
+        let (lower, capital, color) = match level {
+            Level::ERROR => ("error", "ERROR", 31),
+            Level::WARN => ("warn", "WARN", 33),
+            Level::INFO => ("info", "INFO", 34),
+            Level::DEBUG => ("debug", "DEBUG", 35),
+            Level::TRACE => ("trace", "TRACE", 35),
+        };
+        let text = match self {
+            Self::Lower | Self::Color => lower,
+            Self::Capital | Self::CapitalColor => capital,
+        };
+        if matches!(self, Self::Color | Self::CapitalColor) {
+            let colored = format!("\u{1b}[{color}m{text}\u{1b}[0m");
+            write_string(&colored, out, Escape::Minimal);
+        } else {
+            write_string(text, out, Escape::Minimal);
+        }
+    }
+}
+
+/// How times are written in JSON lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeEncoding {
+    /// As text, in UTC, with microseconds.
+    #[default]
+    Rfc3339,
+    /// As a number of seconds since 1970, with a fraction: Gatekeeper's way.
+    Epoch,
 }
 
 /// Why logging could not be set up.
@@ -95,38 +168,86 @@ pub enum LogError {
         /// What is wrong with it.
         cause: String,
     },
+    /// The log file cannot be written to.
+    #[error("cannot write logs to `{path}`: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system says.
+        reason: String,
+    },
     /// The process logs already.
     #[error("logging is already set up")]
     Twice,
 }
 
-/// Sends this process's logs to standard error, and returns the format in use, never
+/// Sends this process's logs to standard error or a file, and returns the format in use, never
 /// [`LogFormat::Auto`].
 ///
 /// # Errors
 ///
-/// When the filter is malformed or logging was set up before.
+/// When the filter is malformed, the file cannot be opened, or logging was set up before.
 pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
-    let filter: Targets = config.filter.parse().map_err(|cause| LogError::Filter {
-        filter: config.filter.clone(),
-        cause: format!("{cause}"),
-    })?;
-    let terminal = std::io::stderr().is_terminal();
+    let wanted = Wanted::of(&config.filter)?;
+    let terminal = config.file.is_none() && std::io::stderr().is_terminal();
     let format = match config.format {
-        LogFormat::Auto if terminal => LogFormat::Text,
+        LogFormat::Auto if terminal || wanted.console => LogFormat::Text,
         LogFormat::Auto => LogFormat::Json,
         chosen => chosen,
     };
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let registry = tracing_subscriber::registry().with(filter);
+    let to = match &config.file {
+        None => BoxMakeWriter::new(std::io::stderr),
+        Some(path) => {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            let file = file.map_err(|error| LogError::File {
+                path: path.display().to_string(),
+                reason: error.to_string(),
+            })?;
+            BoxMakeWriter::new(Arc::new(file))
+        }
+    };
+    let layer = tracing_subscriber::fmt::layer().with_writer(to);
+    let registry = tracing_subscriber::registry().with(wanted.levels);
     let done = if format == LogFormat::Json {
-        registry.with(layer.event_format(JsonLine)).try_init()
+        registry.with(layer.event_format(JsonLine::of(config))).try_init()
     } else {
         registry.with(layer.with_ansi(terminal && !config.no_color)).try_init()
     };
     done.map_err(|_| LogError::Twice)?;
     panic::set_hook(Box::new(log_panic));
+    if let Some(unknown) = wanted.unknown {
+        tracing::warn!(target: "serve", "`{unknown}` is no log level, `info` is used");
+    }
     Ok(format)
+}
+
+/// What `--log-level` asks for.
+#[derive(Debug)]
+struct Wanted {
+    levels: Targets,
+    /// Whether lines are for people, where nothing else is said.
+    console: bool,
+    /// A word that is no level.
+    unknown: Option<String>,
+}
+
+impl Wanted {
+    fn of(filter: &str) -> Result<Self, LogError> {
+        let at = |level: Level| Targets::new().with_default(level);
+        let plain = |levels| Self { levels, console: false, unknown: None };
+        Ok(match filter {
+            "DEBUG" => Self { console: true, ..plain(at(Level::DEBUG)) },
+            "WARNING" | "ERROR" => plain(at(Level::WARN)),
+            // A logger alone would mean everything of it and nothing of any other.
+            word if !word.contains(['=', ',']) && word.parse::<LevelFilter>().is_err() => {
+                Self { unknown: Some(word.to_owned()), ..plain(at(Level::INFO)) }
+            }
+            levels => plain(levels.parse().map_err(|cause| LogError::Filter {
+                filter: filter.to_owned(),
+                cause: format!("{cause}"),
+            })?),
+        })
+    }
 }
 
 /// A panic is a fault of modgate, and its message may quote the object under review: where it
@@ -158,11 +279,43 @@ pub fn log_finding(finding: &Diagnostic) {
     }
 }
 
-/// Members that hold JSON already.
-const JSON_MEMBERS: [&str; 2] = ["details", "constraint_enforcement_actions"];
+/// Fields that hold JSON already.
+const JSON_FIELDS: [&str; 4] =
+    ["details", "constraint_enforcement_actions", "execution_stats", "resource_labels"];
+
+/// A field whose members become fields of the line, for those whose names are not known before.
+const MEMBERS: &str = "members";
 
 /// One event as one JSON object.
-struct JsonLine;
+#[derive(Default)]
+struct JsonLine {
+    level_key: Option<String>,
+    level_encoder: LevelEncoder,
+    time_encoding: TimeEncoding,
+}
+
+impl JsonLine {
+    fn of(config: &LogConfig) -> Self {
+        let LogConfig { level_key, level_encoder, time_encoding, .. } = config.clone();
+        Self { level_key: Some(level_key), level_encoder, time_encoding }
+    }
+
+    fn write_time(&self, line: &mut String) -> fmt::Result {
+        match self.time_encoding {
+            TimeEncoding::Rfc3339 => {
+                line.push('"');
+                SystemTime.format_time(&mut Writer::new(line))?;
+                line.push('"');
+                Ok(())
+            }
+            TimeEncoding::Epoch => {
+                let now = std::time::SystemTime::now();
+                let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+                write!(line, "{}.{:06}", since.as_secs(), since.subsec_micros())
+            }
+        }
+    }
+}
 
 impl<S, N> FormatEvent<S, N> for JsonLine
 where
@@ -177,16 +330,13 @@ where
     ) -> fmt::Result {
         let metadata = event.metadata();
         let mut line = String::with_capacity(256);
-        let level = match *metadata.level() {
-            Level::ERROR => "error",
-            Level::WARN => "warn",
-            Level::INFO => "info",
-            Level::DEBUG => "debug",
-            Level::TRACE => "trace",
-        };
-        write!(line, "{{\"level\":\"{level}\",\"ts\":\"")?;
-        SystemTime.format_time(&mut Writer::new(&mut line))?;
-        line.push_str("\",\"logger\":");
+        line.push('{');
+        write_string(self.level_key.as_deref().unwrap_or("level"), &mut line, Escape::Minimal);
+        line.push(':');
+        self.level_encoder.write(*metadata.level(), &mut line);
+        line.push_str(",\"ts\":");
+        self.write_time(&mut line)?;
+        line.push_str(",\"logger\":");
         write_string(metadata.target(), &mut line, Escape::Minimal);
         let mut fields = JsonFields { line: &mut line };
         event.record(&mut fields);
@@ -219,8 +369,16 @@ impl Visit for JsonFields<'_> {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if JSON_MEMBERS.contains(&field.name()) {
+        if JSON_FIELDS.contains(&field.name()) {
             return self.literal(field, value);
+        }
+        if field.name() == MEMBERS {
+            let members = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            if let Some(members) = members.filter(|members| !members.is_empty()) {
+                self.line.push(',');
+                self.line.push_str(members);
+            }
+            return;
         }
         self.key(field);
         write_string(value, self.line, Escape::Minimal);
@@ -251,6 +409,11 @@ impl Visit for JsonFields<'_> {
 /// The JSON lines logged by `run`, all levels.
 #[cfg(test)]
 pub(crate) fn capture(run: impl FnOnce()) -> String {
+    capture_as(JsonLine::default(), run)
+}
+
+#[cfg(test)]
+fn capture_as(lines_are: JsonLine, run: impl FnOnce()) -> String {
     use std::{
         io,
         sync::{Arc, Mutex},
@@ -271,8 +434,9 @@ pub(crate) fn capture(run: impl FnOnce()) -> String {
 
     let lines = Lines::default();
     let writer = lines.clone();
-    let layer =
-        tracing_subscriber::fmt::layer().with_writer(move || writer.clone()).event_format(JsonLine);
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(move || writer.clone())
+        .event_format(lines_are);
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), run);
     let bytes = lines.0.lock().expect("lines").clone();
     String::from_utf8(bytes).expect("text")
@@ -290,6 +454,67 @@ mod tests {
             assert_eq!(format.to_string().parse(), Ok(format));
         }
         assert!("xml".parse::<LogFormat>().is_err());
+    }
+
+    #[test]
+    fn levels_that_are_asked_for() {
+        for (filter, expected, console, unknown) in [
+            ("info", Level::INFO, false, None),
+            ("INFO", Level::INFO, false, None),
+            ("DEBUG", Level::DEBUG, true, None),
+            ("debug", Level::DEBUG, false, None),
+            ("WARNING", Level::WARN, false, None),
+            ("ERROR", Level::WARN, false, None),
+            ("error", Level::ERROR, false, None),
+            ("nonsense", Level::INFO, false, Some("nonsense")),
+            ("warn,dragnet-webhook=debug", Level::WARN, false, None),
+        ] {
+            let wanted = Wanted::of(filter).expect(filter);
+            assert!(wanted.levels.would_enable("webhook", &expected), "{filter}");
+            let above = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+            let next = above.into_iter().find(|level| *level > expected).expect("more verbose");
+            assert!(!wanted.levels.would_enable("webhook", &next), "{filter}");
+            assert_eq!((wanted.console, wanted.unknown.as_deref()), (console, unknown), "{filter}");
+        }
+        assert!(matches!(Wanted::of("a=b"), Err(LogError::Filter { .. })));
+    }
+
+    #[test]
+    fn gatekeepers_ways_to_write_levels_and_times() {
+        let event = || tracing::warn!(target: "webhook", "careful");
+        for (level_encoder, expected) in [
+            (LevelEncoder::Lower, "warn"),
+            (LevelEncoder::Capital, "WARN"),
+            (LevelEncoder::Color, "\u{1b}[33mwarn\u{1b}[0m"),
+            (LevelEncoder::CapitalColor, "\u{1b}[33mWARN\u{1b}[0m"),
+        ] {
+            let config = LogConfig {
+                level_key: "severity".to_owned(),
+                level_encoder,
+                time_encoding: TimeEncoding::Epoch,
+                ..LogConfig::default()
+            };
+            let text = capture_as(JsonLine::of(&config), event);
+            let line = Value::from_json(text.as_bytes()).expect("one JSON object");
+            assert_eq!(line.get("severity").and_then(Value::as_str), Some(expected), "{text}");
+            assert_eq!(line.get("level"), None, "{text}");
+            let seconds = line.get("ts").and_then(Value::as_number).map(|number| number.as_f64());
+            assert!(seconds.is_some_and(|seconds| seconds > 1.6e9), "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_that_are_json_already() {
+        let text = capture(|| {
+            tracing::info!(details = r#"{"a":1}"#, members = r#"{"iteration_0":"x"}"#, "m");
+            tracing::info!(members = "{}", "n");
+        });
+        let mut lines = text.lines().map(|line| Value::from_json(line.as_bytes()).expect(line));
+        let line = lines.next().expect("a line");
+        assert_eq!(line.path(&["details", "a"]), Some(&Value::from(1)));
+        assert_eq!(line.get("iteration_0"), Some(&Value::from("x")));
+        assert_eq!(line.get("members"), None);
+        assert!(lines.next().is_some());
     }
 
     #[test]

@@ -13,8 +13,9 @@ use modgate_engine::{
 use modgate_value::{Str, Value};
 
 use super::{
-    App, Failure, RequestLimits, Webhook, content_type, gatekeeper, is_json, modrule, record,
-    respond,
+    App, Failure, RequestLimits, Webhook, content_type,
+    evaluators::EvaluationError,
+    gatekeeper, is_json, modrule, record, respond,
     templates::{self, Template},
 };
 use crate::{policies::World, providers::WithProviders};
@@ -133,7 +134,9 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let started = Instant::now();
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).pausing(turn));
-                let host = WithProviders::new(&world.objects, asking).until(deadline.into_std());
+                let host = WithProviders::new(&world.objects, asking)
+                    .until(deadline.into_std())
+                    .counting(app.gatekeeper.log_stats && webhook == Webhook::Admit);
                 let answer = evaluate(app, webhook, &world, &host, &body, &mut head, template);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
@@ -166,6 +169,9 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         let message = if webhook.is_gatekeepers() {
             let took = started.elapsed();
             match webhook {
+                Webhook::Admit if error == EvaluationError::Panicked => {
+                    app.metrics.not_validated(took);
+                }
                 Webhook::Admit => app.metrics.validated(Outcome::Error, false, took),
                 Webhook::ApplyMutators => app.metrics.mutated(MutationStatus::Error, None, took),
                 _ => {}

@@ -11,7 +11,9 @@ use modgate_engine::{
     pipeline::{self, Piped},
 };
 
-use super::{App, evaluators::EvaluationError, templates::Template, violation};
+use super::{
+    AdmissionEvents, App, evaluators::EvaluationError, templates::Template, trace, violation,
+};
 use crate::policies::World;
 
 /// What the webhooks are told by the operator.
@@ -21,6 +23,10 @@ pub struct GatekeeperConfig {
     pub installation: Installation,
     /// Whether every violation is logged (`--log-denies`).
     pub log_denies: bool,
+    /// Whether it is logged what each constraint of a request took (`--log-stats-admission`).
+    pub log_stats: bool,
+    /// Which violations become Events.
+    pub events: AdmissionEvents,
     /// Whether every mutation is logged (`--log-mutations`).
     pub log_mutations: bool,
     /// Whether `/mutate` asks Gatekeeper's mutators before ModRules (`--unified-mutate`).
@@ -70,6 +76,9 @@ pub(super) fn admit(
             host,
             arena,
         );
+        if !world.snapshot.traces().is_empty() {
+            trace::record(review, &world.snapshot, &world.inventory, host, arena);
+        }
         if arena.allocated_bytes() > KEPT_ARENA_BYTES {
             *arena = Arena::new();
         }
@@ -77,6 +86,10 @@ pub(super) fn admit(
     });
     app.metrics.validated(outcome, review.request().dry_run, started.elapsed());
     violation::record(review, &verdict, &findings, config.log_denies);
+    config.events.emit(review, &findings, &config.installation.namespace);
+    if let Some(statistics) = host.statistics().filter(|statistics| !statistics.is_empty()) {
+        violation::statistics(review, statistics);
+    }
     if outcome == Outcome::Error && config.on_failure == OnFailure::FailurePolicy {
         return Err(verdict.message);
     }

@@ -5,18 +5,22 @@
 
 use modgate_engine::{
     Review,
-    api::{constraints, meta::GroupVersionKind},
+    api::constraints,
     constraint::{Finding, Verdict},
+    cost::Statistics,
     gatekeeper::{Mutation, MutationStatus},
+    mutation::MutatorId,
 };
-use modgate_value::Value;
+use modgate_value::{Object, Value};
+
+use super::events::Subject;
 
 /// Gatekeeper's logger name.
 const LOGGER: &str = "webhook";
 const MUTATION_LOGGER: &str = "mutation";
 
 /// The version constraints are stored in.
-const VERSION: &str = "v1beta1";
+pub(super) const VERSION: &str = "v1beta1";
 
 /// Logs what went wrong, and with `all` every violation that leads to something.
 pub(super) fn record(review: &Review, verdict: &Verdict, findings: &[Finding], all: bool) {
@@ -33,17 +37,23 @@ pub(super) fn record(review: &Review, verdict: &Verdict, findings: &[Finding], a
             "error executing query"
         );
     }
+    tracing::debug!(
+        target: LOGGER,
+        process = "admission",
+        "request uid" = %request.uid,
+        resource_kind = %request.kind.kind,
+        resource_namespace = %request.namespace,
+        resource_name = %request.name,
+        code = verdict.code,
+        violations = findings.len(),
+        "{}",
+        if verdict.allowed { "Allowed" } else { "Denied" }
+    );
     if !all {
         return;
     }
-    let kind = match (request.kind.kind.is_empty(), review.object()) {
-        (true, Some(object)) => GroupVersionKind::of_object(object),
-        _ => request.kind.clone(),
-    };
-    let named = review.object().and_then(|object| object.path(&["metadata", "name"])?.as_str());
-    let name = if request.name.is_empty() { named.unwrap_or_default() } else { &request.name };
-    let username = request.user_info.get("username").and_then(Value::as_str).unwrap_or_default();
-    let secret = super::is_secret(review);
+    let Subject { kind, name, username, secret, .. } =
+        Subject::of(review, super::is_secret(review));
     for finding in findings.iter().filter(|finding| !finding.actions.is_empty()) {
         let actions: Value =
             finding.actions.iter().map(|action| Value::from(action.as_str())).collect();
@@ -76,6 +86,24 @@ pub(super) fn record(review: &Review, verdict: &Verdict, findings: &[Finding], a
     }
 }
 
+/// Logs what each constraint of a request took (`--log-stats-admission`; SS-1).
+pub(super) fn statistics(review: &Review, statistics: &Statistics) {
+    let Subject { kind, namespace, name, username, .. } = Subject::of(review, false);
+    tracing::info!(
+        target: LOGGER,
+        process = "admission",
+        event_type = "review_response_stats",
+        resource_group = %kind.group,
+        resource_api_version = %kind.version,
+        resource_kind = %kind.kind,
+        resource_namespace = namespace,
+        resource_name = name,
+        request_username = username,
+        execution_stats = statistics.to_value().to_json(),
+        "admission review request stats"
+    );
+}
+
 /// Logs a mutation that failed, and with `all` each that changed something. Mutators are named, what
 /// they wrote is not.
 pub(super) fn mutation(review: &Review, answer: &Mutation, all: bool) {
@@ -94,33 +122,43 @@ pub(super) fn mutation(review: &Review, answer: &Mutation, all: bool) {
             "failed to mutate object"
         );
     }
-    let Some(mutated) = answer.mutated.as_ref().filter(|_| all && answer.object.is_some()) else {
-        return;
+    let Some(mutated) = answer.mutated.as_ref().filter(|_| all) else { return };
+    let message = match (answer.status, &answer.object) {
+        (MutationStatus::Error, _) => "Mutation not converging",
+        (_, Some(_)) => "Mutation applied",
+        (_, None) => return,
     };
-    // Fields have fixed names; nearly all mutations converge in the third pass.
-    let pass = |index: usize| {
-        let pass: Vec<String> =
-            mutated.passes.get(index)?.iter().map(ToString::to_string).collect();
-        Some(pass.join(", "))
-    };
+    let Subject { kind, namespace, name, .. } = Subject::of(review, false);
+    let labels = review.object().and_then(|object| object.path(&["metadata", "labels"]));
+    let labels = labels.map_or_else(|| "{}".to_owned(), Value::to_json);
     tracing::info!(
         target: MUTATION_LOGGER,
         process = "mutation",
         event_type = "mutation_applied",
-        resource_group = %request.kind.group,
-        resource_kind = %request.kind.kind,
-        resource_api_version = %request.kind.version,
-        resource_namespace = %request.namespace,
-        resource_name = %request.name,
+        "Mutation Id" = mutated.run.as_deref().unwrap_or_default(),
+        resource_group = %kind.group,
+        resource_kind = %kind.kind,
+        resource_api_version = %kind.version,
+        resource_namespace = namespace,
+        resource_name = name,
         resource_source_type = "Original",
+        resource_labels = labels,
         iterations = mutated.passes.len(),
-        iteration_0 = pass(0),
-        iteration_1 = pass(1),
-        iteration_2 = pass(2),
-        iteration_3 = pass(3),
-        iteration_4 = pass(4),
-        "Mutation applied"
+        members = passes(&mutated.passes).to_json(),
+        "{message}"
     );
+}
+
+/// Passes that are named; mutators that do not come to an end take as many as there are mutators.
+const NAMED_PASSES: usize = 20;
+
+/// `iteration_0` and so on: the mutators that were applied in each pass.
+fn passes(passes: &[Vec<MutatorId>]) -> Value {
+    let passes = passes.iter().take(NAMED_PASSES).enumerate().map(|(index, pass)| {
+        let names: Vec<String> = pass.iter().map(ToString::to_string).collect();
+        (format!("iteration_{index}"), Value::from(names.join(", ")))
+    });
+    passes.collect::<Object>().into()
 }
 
 #[cfg(test)]

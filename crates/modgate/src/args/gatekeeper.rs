@@ -148,6 +148,7 @@ impl GatekeeperArgs {
                 InternalErrors::Deny => OnFailure::Deny,
                 InternalErrors::FailurePolicy => OnFailure::FailurePolicy,
             },
+            ..GatekeeperConfig::default()
         }
     }
 

@@ -1,0 +1,117 @@
+//! Requests the Config wants logged with how they were decided (TR-1).
+//!
+//! A trace says which expressions held, never what they read: values may come from a Secret, of the
+//! request or of the inventory. `modgate explain` shows them to whoever has the objects anyway. For
+//! the same reason a dump is of policies, and of how many objects of each kind there are.
+
+use std::fmt::Write as _;
+
+use modgate_engine::{
+    Host, Review, Snapshot,
+    api::{config::Trace, templates::TARGET},
+    constraint::{Arena, ConstraintTrace, ExpressionResult, Inventory},
+};
+use modgate_value::Value;
+
+/// Logger of traces, as of everything the validating webhook says.
+const LOGGER: &str = "webhook";
+
+/// Logs how the constraints decide about a request, once for each trace that wants it.
+pub(super) fn record(
+    review: &Review,
+    snapshot: &Snapshot,
+    inventory: &Inventory,
+    host: &dyn Host,
+    arena: &mut Arena,
+) {
+    for trace in snapshot.traces().iter().filter(|trace| is_wanted(trace, review)) {
+        let explained = snapshot.explain_constraints(review, inventory, host, arena);
+        let text = match &explained {
+            Ok(constraints) => text(constraints, super::is_secret(review)),
+            Err(error) => format!("Target: {TARGET}\nTrace: {error}\n"),
+        };
+        let request = review.request();
+        tracing::info!(
+            target: LOGGER,
+            process = "admission",
+            "request uid" = %request.uid,
+            resource_kind = %request.kind.kind,
+            resource_namespace = %request.namespace,
+            resource_name = %request.name,
+            "{text}"
+        );
+        if trace.dump.eq_ignore_ascii_case("all") {
+            let dump = dump(snapshot);
+            tracing::info!(target: LOGGER, process = "admission", "{dump}");
+        }
+    }
+}
+
+fn is_wanted(trace: &Trace, review: &Review) -> bool {
+    let request = review.request();
+    let username = request.user_info.get("username").and_then(Value::as_str).unwrap_or_default();
+    trace.user == username && trace.kind == request.kind
+}
+
+fn text(constraints: &[ConstraintTrace], secret: bool) -> String {
+    let mut out = format!("Target: {TARGET}\nTrace:\n");
+    for trace in constraints {
+        let _ = writeln!(out, "{}/{}: {:?}", trace.policy.kind, trace.policy.name, Plain(trace));
+        for expression in &trace.expressions {
+            let result = match &expression.result {
+                ExpressionResult::Held => "held".to_owned(),
+                ExpressionResult::Failed => "failed".to_owned(),
+                ExpressionResult::Mixed(held, failed) => format!("held {held}, failed {failed}"),
+                ExpressionResult::Value(_) => "has a value".to_owned(),
+                ExpressionResult::Error(_) => "has no value".to_owned(),
+                _ => String::new(),
+            };
+            let _ = writeln!(out, "  {}: {}: {result}", expression.rule, expression.text);
+        }
+        if trace.omitted > 0 {
+            let _ = writeln!(out, "  and {} more", trace.omitted);
+        }
+    }
+    let results = constraints
+        .iter()
+        .flat_map(|trace| trace.violations.iter().map(move |violation| (&trace.policy, violation)));
+    for (index, (policy, violation)) in results.enumerate() {
+        let shown = if secret { "not shown for a Secret" } else { violation };
+        let _ = writeln!(out, "Result({index}): {}/{}: {shown}", policy.kind, policy.name);
+    }
+    out
+}
+
+/// What became of a constraint, without what the object is.
+struct Plain<'a>(&'a ConstraintTrace);
+
+impl std::fmt::Debug for Plain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use modgate_engine::constraint::ConstraintOutcome as Outcome;
+        match &self.0.outcome {
+            Outcome::NotAsked(why) => write!(f, "not asked: {why}"),
+            Outcome::Excluded(exclusion) => write!(f, "excluded by {}", exclusion.field),
+            Outcome::Undecided(_) => f.write_str("its match block cannot be decided"),
+            Outcome::Satisfied => f.write_str("satisfied"),
+            Outcome::Violated => f.write_str("violated"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The templates and constraints in force, as they were given.
+fn dump(snapshot: &Snapshot) -> String {
+    let store = snapshot.constraints();
+    let mut out = String::from("Dump:\n");
+    for template in store.templates() {
+        if let Some(source) = store.template_source(template.name()) {
+            let spec = source.object.get("spec").map(Value::to_json).unwrap_or_default();
+            let _ = writeln!(out, "ConstraintTemplate {}: {spec}", template.name());
+        }
+    }
+    for constraint in store.constraints() {
+        let spec = constraint.resource().get("spec").map(Value::to_json).unwrap_or_default();
+        let _ = writeln!(out, "{} {}: {spec}", constraint.kind(), constraint.name());
+    }
+    out
+}

@@ -1,0 +1,103 @@
+//! What is logged, and told in Events (spec `gatekeeper-validation`, 6.4, 6.5, 9.5, 9.8 and 9.9;
+//! `kubemod`, 7.8).
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, ValueEnum};
+use modgate_server::{
+    GatekeeperConfig,
+    telemetry::{LevelEncoder, LogConfig, LogFormat, TimeEncoding},
+};
+
+use super::compat::CompatArgs;
+use crate::terminal::no_color;
+
+/// What is logged, and where.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Logs and Events")]
+pub(crate) struct LogArgs {
+    /// Level, or levels by logger, such as `info` or `warn,dragnet-webhook=debug`. Gatekeeper's
+    /// `DEBUG` is text for people; its `WARNING` and `ERROR` are the same.
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    log_level: String,
+    /// `text`, `json`, or `auto`: text on a terminal and JSON elsewhere.
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    log_format: LogFormat,
+    /// Key of the level in JSON lines.
+    #[arg(long, value_name = "KEY", default_value = "level")]
+    log_level_key: String,
+    /// How levels are written in JSON lines.
+    #[arg(long, value_name = "ENCODER", default_value = "lower")]
+    log_level_encoder: Encoder,
+    /// How the time `ts` is written in JSON lines.
+    #[arg(long, value_name = "ENCODING", default_value = "rfc3339")]
+    log_time_encoding: Time,
+    /// Add log lines to this file rather than to standard error.
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
+    /// Log what each constraint of a request took.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    log_stats_admission: bool,
+    /// Make a Kubernetes Event of every violation of a request.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    emit_admission_events: bool,
+    /// Make those Events in the namespace of the object, not in that of the installation.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    admission_events_involved_namespace: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Encoder {
+    /// info
+    Lower,
+    /// INFO
+    Capital,
+    /// info, coloured
+    Color,
+    /// INFO, coloured
+    #[value(name = "capitalcolor")]
+    CapitalColor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Time {
+    /// Text in UTC
+    Rfc3339,
+    /// Seconds since 1970, as Gatekeeper writes them
+    Epoch,
+}
+
+impl LogArgs {
+    /// What is logged; KubeMod has a flag of its own for more.
+    pub(crate) fn config(&self, compat: &CompatArgs) -> LogConfig {
+        let is_plain = self.log_level == "info";
+        LogConfig {
+            format: self.log_format,
+            filter: if compat.logs_debug() && is_plain { "debug" } else { &self.log_level }
+                .to_owned(),
+            level_key: self.log_level_key.clone(),
+            level_encoder: match self.log_level_encoder {
+                Encoder::Lower => LevelEncoder::Lower,
+                Encoder::Capital => LevelEncoder::Capital,
+                Encoder::Color => LevelEncoder::Color,
+                Encoder::CapitalColor => LevelEncoder::CapitalColor,
+            },
+            time_encoding: match self.log_time_encoding {
+                Time::Rfc3339 => TimeEncoding::Rfc3339,
+                Time::Epoch => TimeEncoding::Epoch,
+            },
+            file: self.log_file.clone(),
+            no_color: no_color(),
+        }
+    }
+
+    /// What the webhooks say beside their answers.
+    pub(crate) fn apply(&self, config: &mut GatekeeperConfig) {
+        config.log_stats = self.log_stats_admission;
+        config.events.emit = self.emit_admission_events;
+        config.events.in_object_namespace = self.admission_events_involved_namespace;
+    }
+}
