@@ -100,6 +100,7 @@ fn measure_all(
         concurrency: settings.concurrency,
         stats: args.stats,
         memory: args.memory,
+        top: args.top.unwrap_or_default(),
     };
     for (list, what) in [
         (&plan.templates, "no ConstraintTemplates found in input"),

@@ -43,6 +43,10 @@ pub struct BenchArgs {
         default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
         value_name = "BOOL", hide_default_value = true)]
     pub(crate) memory: bool,
+    /// Add the N constraints that took most time: how often they were evaluated, and their time,
+    /// steps and bytes.
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
     /// Write the results to this file, to compare later runs with.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) save: Option<String>,

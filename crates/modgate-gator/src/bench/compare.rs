@@ -217,6 +217,8 @@ mod tests {
             reviews_per_second: per_second,
             bytes,
             stats: Vec::new(),
+            costs: Vec::new(),
+            cost_time: Duration::ZERO,
             skipped_templates: Vec::new(),
             skipped_constraints: Vec::new(),
             referential_data: true,

@@ -1,6 +1,7 @@
 //! The runs, and what they took.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeSet,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -10,7 +11,7 @@ use std::{
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::{
     constraint::{Admission, Evaluation, World, review},
-    cost::Meter,
+    cost::{Meter, PolicyCost},
     matching::Source,
 };
 use modgate_value::{Budget, Limits, Object, Value, gofmt};
@@ -36,6 +37,8 @@ pub(super) struct Plan<'o> {
     pub(super) concurrency: u32,
     pub(super) stats: bool,
     pub(super) memory: bool,
+    /// How many constraints are shown with what they cost.
+    pub(super) top: usize,
 }
 
 /// What was measured with one engine.
@@ -57,6 +60,10 @@ pub(super) struct Figures {
     /// Bytes of all measured reviews, if they were asked for.
     pub(super) bytes: Option<u64>,
     pub(super) stats: Vec<Stat>,
+    /// What constraints cost in the measured reviews, the costliest first.
+    pub(super) costs: Vec<PolicyCost>,
+    /// The time of all constraints.
+    pub(super) cost_time: Duration,
     pub(super) skipped_templates: Vec<String>,
     pub(super) skipped_constraints: Vec<String>,
     pub(super) referential_data: bool,
@@ -177,10 +184,18 @@ impl Plan<'_> {
         let ready = Instant::now();
         let run = Run::of(self, &policies);
         run.warm_up();
+        let before = run.costs();
         let started = Instant::now();
         let (durations, violations, bytes) = run.measured()?;
         let total = started.elapsed();
         let reviews = durations.len();
+        let mut costs = run.costs();
+        for (now, before) in costs.iter_mut().zip(before) {
+            now.cost = now.cost.since(before.cost);
+        }
+        let cost_time = costs.iter().map(|each| each.cost.time).sum();
+        costs.sort_by_key(|each| Reverse(each.cost.time));
+        costs.truncate(self.top);
         Ok(Figures {
             engine: engine.name(),
             templates: self.templates.len() - skipped_templates.len(),
@@ -195,6 +210,8 @@ impl Plan<'_> {
             violations,
             reviews_per_second: reviews as f64 / total.as_secs_f64().max(f64::MIN_POSITIVE),
             bytes: self.memory.then_some(bytes),
+            costs,
+            cost_time,
             stats: if self.stats { run.stats() } else { Vec::new() },
             skipped_templates,
             skipped_constraints,
@@ -274,16 +291,16 @@ impl<'p> Run<'p> {
         let mut session = Session::default();
         for _ in 0..self.warmup {
             for admission in &self.admissions {
-                self.one(admission, &mut session);
+                self.one(admission, &mut session, 0);
             }
         }
     }
 
     /// Violations of one object, and the bytes it took to find them.
-    fn one(&self, admission: &Admission, session: &mut Session) -> (usize, u64) {
+    fn one(&self, admission: &Admission, session: &mut Session, lane: usize) -> (usize, u64) {
         let budget = Budget::new(Limits::UNLIMITED, &WallClock);
         let evaluation = Evaluation {
-            meter: Meter::default(),
+            meter: Meter { lane, ..Meter::default() },
             point: EnforcementPoint::Gator,
             world: World { inventory: &self.policies.inventory, host: &session.outside },
             budget: &budget,
@@ -302,7 +319,7 @@ impl<'p> Run<'p> {
             return Err(format!("{reviews} reviews are more than {MAX_REVIEWS}"));
         }
         let next = AtomicU64::new(0);
-        let work = || {
+        let work = |lane: usize| {
             let mut session = Session::default();
             let (mut durations, mut violations, mut bytes) = (Vec::new(), 0, 0);
             loop {
@@ -313,7 +330,7 @@ impl<'p> Run<'p> {
                 let index = usize::try_from(index % objects).unwrap_or_default();
                 let Some(admission) = self.admissions.get(index) else { continue };
                 let began = Instant::now();
-                let (found, spent) = self.one(admission, &mut session);
+                let (found, spent) = self.one(admission, &mut session, lane);
                 let took = began.elapsed().as_nanos();
                 durations.push(u64::try_from(took).unwrap_or(u64::MAX));
                 violations += found as u64;
@@ -323,11 +340,11 @@ impl<'p> Run<'p> {
             }
         };
         if self.concurrency <= 1 {
-            return Ok(work());
+            return Ok(work(0));
         }
         thread::scope(|scope| {
             let workers: Vec<_> = (0..self.concurrency)
-                .map(|_| thread::Builder::new().spawn_scoped(scope, work))
+                .map(|lane| thread::Builder::new().spawn_scoped(scope, move || work(lane as usize)))
                 .collect::<Result<_, _>>()
                 .map_err(|error| format!("cannot start workers: {error}"))?;
             let mut all = (Vec::new(), 0, 0);
@@ -340,6 +357,14 @@ impl<'p> Run<'p> {
             }
             Ok(all)
         })
+    }
+
+    /// What each constraint has cost so far, by kind and name.
+    fn costs(&self) -> Vec<PolicyCost> {
+        let constraints = self.policies.store.constraints();
+        constraints
+            .map(|constraint| PolicyCost { policy: constraint.id(), cost: constraint.cost() })
+            .collect()
     }
 
     fn stats(&self) -> Vec<Stat> {

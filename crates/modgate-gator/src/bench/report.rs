@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use modgate_engine::cost::{Cost, PolicyCost};
 use modgate_value::{Number, Value, gotime};
 
 use super::{
@@ -76,6 +77,24 @@ fn write_table(figures: &Figures, out: &mut String) -> std::fmt::Result {
         writeln!(out, "\nMemory:")?;
         writeln!(out, "  Bytes/Review:\t{}", bytes(each))?;
         writeln!(out, "  Total Bytes:\t{}", bytes(total))?;
+    }
+    if !figures.costs.is_empty() {
+        writeln!(out, "\nCostliest Constraints:")?;
+        writeln!(out, "  Constraint\tTime\tShare\tEvaluations\tPer Evaluation\tSteps\tBytes")?;
+        for PolicyCost { policy, cost } in &figures.costs {
+            let share = share(cost, figures) * 100.0;
+            writeln!(
+                out,
+                "  {}/{}\t{}\t{share:.1}%\t{}\t{}\t{}\t{}",
+                policy.kind,
+                policy.name,
+                duration(cost.time),
+                cost.evaluations,
+                short(nanoseconds(cost.time) / cost.evaluations.max(1)),
+                cost.steps,
+                bytes(cost.bytes)
+            )?;
+        }
     }
     if !figures.stats.is_empty() {
         writeln!(out, "\nPer-Constraint Statistics (from first iteration):")?;
@@ -155,11 +174,38 @@ pub(super) fn printed(figures: &[Figures]) -> Node {
             ])
         };
         members.extend(stats(figures, &stat));
+        members.extend(costs(figures));
         members.extend(skipped(figures));
         members.push(("referentialDataSupported", Node::Value(figures.referential_data.into())));
         map(members)
     });
     Node::List(list.collect())
+}
+
+/// With `--top`, which is not the original's.
+fn costs(figures: &Figures) -> Option<(&'static str, Node)> {
+    let list = figures.costs.iter().map(|PolicyCost { policy, cost }| {
+        Node::map([
+            ("kind", Node::text(policy.kind.as_str())),
+            ("name", Node::text(policy.name.as_str())),
+            ("time", Node::text(go_duration(nanoseconds(cost.time)))),
+            ("share", Node::Value(float(share(cost, figures)))),
+            ("evaluations", int(cost.evaluations)),
+            ("steps", int(cost.steps)),
+            ("bytes", int(cost.bytes)),
+        ])
+    });
+    (!figures.costs.is_empty()).then(|| ("policyCosts", Node::List(list.collect())))
+}
+
+fn float(number: f64) -> Value {
+    Number::from_f64(number).map_or(Value::Null, Value::Number)
+}
+
+/// Of the time of all constraints.
+fn share(cost: &Cost, figures: &Figures) -> f64 {
+    let all = figures.cost_time.as_secs_f64();
+    if all > 0.0 { cost.time.as_secs_f64() / all } else { 0.0 }
 }
 
 /// What `--save` writes: durations are nanoseconds.
@@ -204,7 +250,7 @@ fn timing(figures: &Figures, time: impl Fn(u64) -> Node) -> Members {
     let parts = PARTS.iter().zip(figures.setup_parts);
     let parts = parts.map(|((_, name), took)| (*name, time(nanoseconds(took)))).collect();
     let latencies = latencies(figures).map(|(name, _, took)| (name, time(took))).into();
-    let rate = Number::from_f64(figures.reviews_per_second).map_or(Value::Null, Value::Number);
+    let rate = float(figures.reviews_per_second);
     vec![
         ("setupDuration", time(nanoseconds(figures.setup))),
         ("setupBreakdown", map(parts)),
