@@ -217,6 +217,7 @@ mod tests {
             let versions = definition.path(&["spec", "versions"]).and_then(Value::as_array);
             for version in versions.expect("versions").iter() {
                 let schema = version.path(&["schema", "openAPIV3Schema"]).expect("schema");
+                assert!(!text(schema, &["description"]).is_empty(), "{name}");
                 let schema = Schema::from_value(schema, "").expect(name);
                 let budget = modgate_value::Budget::new(limits, &modgate_value::budget::Frozen);
                 assert_eq!(schema.problems("", &budget), Ok(Vec::new()), "{name}");

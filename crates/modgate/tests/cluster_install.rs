@@ -1,0 +1,366 @@
+//! What `deploy/` installs, run: the program with the flags of the chart, as the ServiceAccount of the
+//! chart and with no other rights.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+#[path = "../../modgate-server/tests/common/mod.rs"]
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command},
+    thread,
+};
+
+use common::{eventually, succeeds};
+use modgate_testkit::{
+    cluster::{Cluster, build},
+    corpus,
+};
+use modgate_value::yaml;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const NAMESPACE: &str = "gatekeeper-system";
+const POD: &str = "modgate-0";
+
+fn documents(text: &str) -> Vec<Value> {
+    let documents = yaml::load(text).expect("YAML");
+    let plain = |value: &modgate_value::Value| {
+        serde_json::from_str::<Value>(&value.to_json()).expect("JSON")
+    };
+    documents.iter().map(|it| plain(&it.value)).filter(|it| !it.is_null()).collect()
+}
+
+fn manifest() -> Vec<Value> {
+    let path = corpus::repository().join("deploy/modgate.yaml");
+    documents(&fs::read_to_string(path).expect("`cargo xtask codegen` writes it"))
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The arguments of every container of a manifest.
+fn arguments(documents: &[Value]) -> Vec<Vec<String>> {
+    let deployments = documents.iter().filter(|it| it["kind"] == "Deployment");
+    let of = |deployment: &Value| {
+        let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+        let arguments = arguments.as_array().expect("arguments");
+        arguments.iter().map(|it| it.as_str().expect("text").to_owned()).collect()
+    };
+    deployments.map(of).collect()
+}
+
+/// The program gets as far as looking for the cluster, which is after it has understood every flag.
+#[test]
+fn flags_of_the_chart_exist() {
+    let mut all = arguments(&manifest());
+    if build::has_go() {
+        let helm = build::helm().expect("Helm");
+        for values in [
+            "split.enabled=true,logs.denies=true,logs.mutations=true",
+            "certificates.source=cert-manager,unifiedMutation.enabled=true",
+            "ignoreLabel.allowedNamespaces={a},ignoreLabel.allowedPrefixes={b}",
+            "ignoreLabel.allowedSuffixes={c},operations={audit,status},audit.interval=0",
+        ] {
+            let manifest = helm.render(&["--set", values]).expect("a manifest");
+            all.extend(arguments(&documents(&manifest)));
+        }
+        assert_eq!(all.len(), 6);
+    } else {
+        eprintln!("skipped: no Go to build Helm with, so only the default flags are tried");
+    }
+    for arguments in all {
+        let output = Command::new(env!("CARGO_BIN_EXE_modgate"))
+            .args(&arguments)
+            .args(["--kubeconfig", "/there/is/none"])
+            .output()
+            .expect("modgate");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let expected = "cannot use the kubeconfig `/there/is/none`";
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+}
+
+fn free() -> SocketAddr {
+    // Free until another process takes it.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("port");
+    listener.local_addr().expect("address")
+}
+
+/// The program as the Pod of the manifest runs it, but for where it listens.
+struct Installed {
+    child: Child,
+    health: SocketAddr,
+    metrics: SocketAddr,
+    log: PathBuf,
+    _folder: TempDir,
+}
+
+impl Installed {
+    fn start(cluster: &Cluster, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let kubeconfig = folder.path().join("kubeconfig");
+        fs::write(&kubeconfig, as_service_account(cluster)).expect("written");
+        let (webhooks, health, metrics) = (free(), free(), free());
+        let arguments = arguments(&manifest()).remove(0).into_iter().filter_map(|argument| {
+            match argument.split_once('=').unwrap_or((argument.as_str(), "")).0 {
+                "--port" => Some(format!("--address={webhooks}")),
+                "--health-addr" => Some(format!("--health-addr={health}")),
+                "--prometheus-port" => Some(format!("--operator-metrics-addr={metrics}")),
+                "--webapp-addr" => Some(format!("--webapp-addr={}", free())),
+                "--audit-interval" => Some("--audit-interval=1".to_owned()),
+                _ => Some(argument),
+            }
+        });
+        let log = folder.path().join("log");
+        let child = Command::new(env!("CARGO_BIN_EXE_modgate"))
+            .args(arguments)
+            .args(more)
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .env("POD_NAME", POD)
+            .env("POD_NAMESPACE", NAMESPACE)
+            .stdout(File::create(folder.path().join("out")).expect("file"))
+            .stderr(File::create(&log).expect("file"))
+            .spawn()
+            .expect("modgate");
+        Self { child, health, metrics, log, _folder: folder }
+    }
+
+    fn get(&self, address: SocketAddr, path: &str) -> String {
+        let asked = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect(address)?;
+            let head =
+                format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes())?;
+            let mut response = String::new();
+            stream.read_to_string(&mut response)?;
+            Ok(response)
+        };
+        asked().unwrap_or_default()
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.get(lines.len().saturating_sub(40)..).unwrap_or_default();
+            eprintln!("--- the log\n{}", last.join("\n"));
+        }
+    }
+}
+
+/// A kubeconfig with a token of the ServiceAccount.
+fn as_service_account(cluster: &Cluster) -> String {
+    let token = succeeds(cluster, &format!("create token gatekeeper-admin -n {NAMESPACE}"), "");
+    let ours = succeeds(cluster, "config view --raw --flatten -o json", "");
+    let ours: Value = serde_json::from_str(&ours).expect("JSON");
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": ours["clusters"][0]["cluster"]}],
+        "users": [{"name": "u", "user": {"token": token.trim()}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    })
+    .to_string()
+}
+
+/// Applies the manifest, and the Pod that no controller makes here.
+fn install(cluster: &Cluster) {
+    let mut pod = Value::Null;
+    let mut applied = String::new();
+    for mut document in manifest() {
+        match text(&document, "/kind") {
+            // Nothing answers at their Service here, and nobody may be sent there.
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+                for webhook in document["webhooks"].as_array_mut().expect("webhooks") {
+                    webhook["matchConditions"] = json!([{"name": "never", "expression": "false"}]);
+                }
+            }
+            "Deployment" => pod = document["spec"]["template"].clone(),
+            _ => {}
+        }
+        applied.push_str(&format!("---\n{document}\n"));
+    }
+    succeeds(cluster, "apply -f -", &applied);
+    succeeds(cluster, "wait --for=condition=Established crd --all", "");
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    pod["metadata"]["name"] = POD.into();
+    succeeds(cluster, &format!("create -n {NAMESPACE} -f -"), &pod.to_string());
+}
+
+/// One policy of each kind, and what is synced.
+const POLICIES: &str = r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: good, namespace: default}
+spec:
+  type: Reject
+  match: [{select: '$.metadata.labels.bad', matchValue: 'yes'}]
+---
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: inrego}
+spec:
+  crd: {spec: {names: {kind: InRego}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: Rego
+      source: {rego: "package p\nviolation[{\"msg\": \"never\"}] { input.review.object.metadata.name == \"never\" }"}
+---
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: incel}
+spec:
+  crd: {spec: {names: {kind: InCel}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: K8sNativeValidation
+      source: {generateVAP: true, validations: [{expression: "object.metadata.name != 'never'"}]}
+---
+apiVersion: mutations.gatekeeper.sh/v1
+kind: AssignMetadata
+metadata: {name: good}
+spec: {location: metadata.labels.a, parameters: {assign: {value: b}}}
+---
+apiVersion: expansion.gatekeeper.sh/v1beta1
+kind: ExpansionTemplate
+metadata: {name: good}
+spec:
+  applyTo: [{groups: [apps], versions: [v1], kinds: [Deployment]}]
+  templateSource: spec.template
+  generatedGVK: {version: v1, kind: Pod}
+---
+apiVersion: config.gatekeeper.sh/v1alpha1
+kind: Config
+metadata: {name: config, namespace: gatekeeper-system}
+spec: {sync: {syncOnly: [{version: v1, kind: ConfigMap}]}}
+---
+apiVersion: syncset.gatekeeper.sh/v1alpha1
+kind: SyncSet
+metadata: {name: good}
+spec: {gvks: [{group: rbac.authorization.k8s.io, version: v1, kind: ClusterRole}]}
+"#;
+
+const CONSTRAINTS: &str = r#"
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: InRego
+metadata: {name: good}
+spec: {}
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: InCel
+metadata: {name: good}
+spec: {}
+"#;
+
+/// Requests that the API server answered with 403, which nobody here but the program can have sent.
+fn forbidden(cluster: &Cluster) -> BTreeMap<String, f64> {
+    let metrics = succeeds(cluster, "get --raw /metrics", "");
+    let refused = metrics.lines().filter(|line| {
+        line.starts_with("apiserver_request_total{") && line.contains("code=\"403\"")
+    });
+    refused
+        .filter_map(|line| {
+            let (what, count) = line.rsplit_once(' ')?;
+            Some((what.to_owned(), count.parse().ok()?))
+        })
+        .collect()
+}
+
+#[test]
+fn the_rights_of_the_chart_suffice() {
+    let Some(cluster) = Cluster::shared() else { return };
+    install(cluster);
+    // Something was stored in an old version once.
+    let old = r#"{"status":{"storedVersions":["v1","v1beta1"]}}"#;
+    let crd = "crd constrainttemplates.templates.gatekeeper.sh";
+    succeeds(cluster, &format!("patch {crd} --subresource=status --type=merge -p {old}"), "");
+    let before = forbidden(cluster);
+    assert_eq!(before, BTreeMap::new());
+
+    let installed = Installed::start(cluster, &["--default-wait-for-vapb-generation=0"]);
+    let get = |what: &str| common::kubectl(cluster, &format!("get {what}"), "").stdout;
+    eventually("it is ready", || {
+        installed.get(installed.health, "/readyz").starts_with("HTTP/1.1 200 ")
+    });
+    for configuration in ["gatekeeper", "kubemod"] {
+        for kind in ["mutating", "validating"] {
+            let of =
+                format!("{kind}webhookconfiguration {configuration}-{kind}-webhook-configuration");
+            let bundle = get(&format!("{of} -o jsonpath={{.webhooks[*].clientConfig.caBundle}}"));
+            assert!(!bundle.is_empty(), "{of}");
+        }
+    }
+    let holder = get(&format!("lease modgate -n {NAMESPACE} -o jsonpath={{.spec.holderIdentity}}"));
+    assert!(holder.contains(POD), "{holder}");
+
+    succeeds(cluster, "apply -f -", POLICIES);
+    let crds = "crd -l gatekeeper.sh/constraint=yes -o name";
+    eventually("templates have their kinds", || get(crds).lines().count() == 2);
+    succeeds(cluster, "wait --for=condition=Established crd -l gatekeeper.sh/constraint=yes", "");
+    eventually("constraints can be made", || {
+        common::kubectl(cluster, "apply -f -", CONSTRAINTS).success
+    });
+    succeeds(cluster, "wait --for=condition=Loaded --timeout=60s modrule good", "");
+    for policy in [
+        "constrainttemplate inrego",
+        "constrainttemplate incel",
+        "inrego good",
+        "incel good",
+        "assignmetadata good",
+        "expansiontemplate good",
+        "config config -n gatekeeper-system",
+    ] {
+        eventually(policy, || get(&format!("{policy} -o jsonpath={{.status.byPod[0].id}}")) == POD);
+    }
+    eventually("the kind in CEL is given to the API server", || {
+        get("validatingadmissionpolicy gatekeeper-incel -o name").contains("gatekeeper-incel")
+            && get("validatingadmissionpolicybinding -o name").contains("gatekeeper-incel-good")
+    });
+    eventually("constraints are audited", || {
+        !get("inrego good -o jsonpath={.status.auditTimestamp}").is_empty()
+    });
+    eventually("templates are stored anew", || {
+        get(&format!("{crd} -o jsonpath={{.status.storedVersions}}")) == "[\"v1\"]"
+    });
+    let listed = get("constraints");
+    assert!(listed.contains("inrego.constraints.gatekeeper.sh/good"), "{listed}");
+    assert!(listed.contains("incel.constraints.gatekeeper.sh/good"), "{listed}");
+
+    // What is deleted is made again, or goes with what it belongs to.
+    succeeds(cluster, &format!("delete secret gatekeeper-webhook-server-cert -n {NAMESPACE}"), "");
+    let secret = format!("secret gatekeeper-webhook-server-cert -n {NAMESPACE}");
+    eventually("there is a certificate again", || {
+        !get(&format!("{secret} -o jsonpath={{.data}}")).is_empty()
+    });
+    succeeds(cluster, "delete -f -", CONSTRAINTS);
+    succeeds(cluster, "delete -f -", POLICIES);
+    eventually("nothing is said of policies that are gone", || {
+        get("constraintpodstatuses,constrainttemplatepodstatuses,mutatorpodstatuses -A -o name")
+            .is_empty()
+    });
+    let metrics = installed.get(installed.metrics, "/metrics");
+    assert!(metrics.contains("gatekeeper_constraint_templates"), "{metrics}");
+    assert_eq!(forbidden(cluster), BTreeMap::new());
+}
