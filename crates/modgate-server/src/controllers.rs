@@ -14,12 +14,11 @@
 //! - The inventory of a kind is never emptied to be filled again: what is there stays until all of
 //!   what replaces it has been seen.
 //!
-//! # Limits
-//!
-//! Nothing is written to the cluster but the CRDs of constraints. Synced inventory, status and
-//! events are not there yet.
+//! - Policies that look at fields of synced objects which were not kept are in force once these are
+//!   there, or after [`HOLD`].
 
 mod announce;
+mod audit;
 mod broken;
 mod certificates;
 mod context;
@@ -30,6 +29,7 @@ mod ingest;
 mod kinds;
 mod known;
 mod lease;
+mod listing;
 mod live;
 mod object;
 mod reports;
@@ -57,11 +57,13 @@ use tokio::{
 };
 
 pub use self::{
+    audit::AuditConfig,
     certificates::{ClusterCertificates, RotationTimes},
     lease::LeaseTimes,
 };
 pub use self::vap::VapConfig;
 use self::{
+    audit::Auditing,
     context::Context,
     definitions::Definitions,
     events::{EventQueue, Events},
@@ -73,7 +75,7 @@ use self::{
     object::Item,
     reports::Reports,
     state::State,
-    watches::{Event, Seen, Target, Trim, Watches},
+    watches::{Event, Seen, Target, Watches},
 };
 pub(crate) use self::{certificates::Rotation, context::Identity, vap::Settings as VapSettings};
 use crate::{
@@ -168,6 +170,9 @@ pub(crate) struct Controllers {
     /// Kubernetes Events, and those that wait to be written.
     told: Events,
     to_tell: Option<EventQueue>,
+    audit: AuditConfig,
+    /// Until when policies wait for fields of synced objects.
+    held_until: Option<Instant>,
     /// Whether policies that were there at start and do not load keep the process from being ready.
     waits_for_broken: bool,
 }
@@ -181,6 +186,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the inventory stays as it is at least: a cluster in which a thousand objects change each
 /// second is given twenty worlds a second.
 const LULL: Duration = Duration::from_millis(50);
+
+/// How long policies wait at most for fields of synced objects that are listed again for them.
+const HOLD: Duration = Duration::from_secs(5);
 
 impl Controllers {
     /// Nothing is watched yet.
@@ -216,6 +224,8 @@ impl Controllers {
             vap,
             told,
             to_tell: None,
+            audit: AuditConfig::default(),
+            held_until: None,
             waits_for_broken: false,
         }
     }
@@ -229,6 +239,15 @@ impl Controllers {
     /// (RD-2).
     pub(crate) fn waiting_for_broken_policies(self, waits_for_broken: bool) -> Self {
         Self { waits_for_broken, ..self }
+    }
+
+    /// Audits the cluster in this way.
+    pub(crate) fn auditing(mut self, audit: AuditConfig) -> Self {
+        if audit.from_cache && self.operations.has(Operation::Audit) {
+            // What no policy reads is audited, too.
+            self.ingest.keep_all_fields();
+        }
+        Self { audit, ..self }
     }
 
     /// Takes part in the election of the one process that writes for all.
@@ -286,19 +305,20 @@ impl Controllers {
             }
             let findings: Vec<_> = events.drain(..).flat_map(|event| self.take(event)).collect();
             findings.iter().for_each(|finding| (self.report)(finding));
-            self.watch_what_is_wanted();
-            if !self.known.is_complete(self.ingest.sync()) {
+            if !self.known.has_policies() {
                 continue;
             }
             due = None;
             let now = Instant::now();
             if self.ingest.pending() == Pending::Inventory && now < earliest {
+                self.watch_what_is_wanted();
                 due = Some(earliest);
                 continue;
             }
             earliest = now + LULL;
             let Some(next) = self.next_world().await else { break };
             self = next;
+            due = self.release_held(due);
         }
         drop(controllers);
     }
@@ -322,6 +342,16 @@ impl Controllers {
         if context.operations.has(Operation::Status) {
             controllers.spawn(storage::migrate(context.clone()));
         }
+        if context.operations.has(Operation::Audit) {
+            let auditing = Auditing {
+                config: self.audit.clone(),
+                metrics: self.metrics.audit().clone(),
+                events: context.events.clone(),
+                sinks: Vec::new(),
+                current: Arc::clone(&self.current),
+            };
+            controllers.spawn(audit::run(context.clone(), auditing));
+        }
         if context.operations.has(Operation::Generate) {
             let metrics = self.metrics.admission_policies().clone();
             controllers.spawn(vap::run(context.clone(), self.vap.clone(), metrics));
@@ -335,7 +365,7 @@ impl Controllers {
             return Vec::new();
         }
         let Event { target, seen, .. } = event;
-        let is_first = matches!(seen, Seen::All(_)) && self.known.listed.insert(target.clone());
+        let is_first = matches!(seen, Seen::All(..)) && self.known.listed.insert(target.clone());
         if is_first {
             tracing::debug!(target: LOGGER, kind = ?target, "all objects seen");
         }
@@ -348,7 +378,7 @@ impl Controllers {
 
     fn take_definitions(&mut self, seen: Seen) {
         match seen {
-            Seen::All(all) => {
+            Seen::All(all, _) => {
                 let present: BTreeSet<Str> = all.iter().map(|item| item.key.name.clone()).collect();
                 let gone: Vec<String> = self
                     .known
@@ -373,6 +403,7 @@ impl Controllers {
         let definition = match &item.object {
             Ok(object) => {
                 self.known.facts_changed |= self.known.facts.with(object);
+                self.wanted.send_if_modified(|wanted| wanted.saw(&item.key.name, object));
                 Definition::of(object)
             }
             // None of ours is nested that deeply.
@@ -421,15 +452,34 @@ impl Controllers {
         self.watches.retain_synced(|kind| sync.wants(kind));
         // These are watched in any case.
         let shared = [kinds::namespaces(), nodes].map(|resource| kinds::gvk(&resource));
-        let trim: Trim = Arc::new(|object| object);
-        for kind in sync.kinds().keys().filter(|kind| !shared.contains(*kind)) {
-            self.watches.start_synced(kind, &trim);
-        }
-        for kind in refills {
-            self.watches.refill(&kind, &trim);
+        for (kind, synced) in sync.kinds().iter().filter(|(kind, _)| !shared.contains(*kind)) {
+            self.watches.start_synced(kind, synced.fields());
+            if refills.contains(kind) {
+                self.watches.refill(kind, synced.fields());
+            }
         }
         self.metrics.watches().intended(self.watches.len());
         self.metrics.watches().watched(self.known.listed.len());
+    }
+
+    /// Puts policies in force that have waited for fields of synced objects long enough; returns when
+    /// to look again.
+    fn release_held(&mut self, due: Option<Instant>) -> Option<Instant> {
+        if !self.ingest.is_held() {
+            self.held_until = None;
+            return due;
+        }
+        let until = *self.held_until.get_or_insert_with(|| Instant::now() + HOLD);
+        if Instant::now() < until {
+            return Some(due.map_or(until, |due| due.min(until)));
+        }
+        tracing::warn!(
+            target: LOGGER,
+            "synced objects cannot be listed: policies that look at more of them than before are in \
+             force, and see what was kept"
+        );
+        self.ingest.release();
+        Some(Instant::now())
     }
 
     /// Compiles what was taken in, off the threads that answer requests, and publishes it. `None`
@@ -448,6 +498,16 @@ impl Controllers {
                 return None;
             }
         };
+        self.watch_what_is_wanted();
+        let is_complete = self.known.is_complete(self.ingest.sync());
+        if !is_complete || self.ingest.is_held() {
+            findings.iter().flatten().for_each(|finding| (self.report)(finding));
+            if is_complete && self.current.load().is_some() {
+                // What is synced, under the policies there were.
+                self.current.store(Arc::clone(self.ingest.world()));
+            }
+            return Some(self);
+        }
         let is_first = self.current.load().is_none();
         let facts_changed = std::mem::take(&mut self.known.facts_changed);
         if findings.is_none() && !is_first && !facts_changed {
@@ -456,6 +516,7 @@ impl Controllers {
         let is_new = findings.is_some() || is_first;
         let findings = findings.unwrap_or_default();
         findings.iter().for_each(|finding| (self.report)(finding));
+        self.metrics.compiled(&self.ingest.take_compiled());
         let world = self.ingest.world();
         if self.waits_for_broken {
             let reason = not_ready(self.ingest.broken());

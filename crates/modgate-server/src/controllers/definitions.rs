@@ -1,19 +1,35 @@
 //! The CRDs of constraints: made from templates, and kept as they are made.
 
+mod drift;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use modgate_engine::api::{meta::GroupVersionKind, templates};
+use modgate_engine::api::{constraints, meta::GroupVersionKind, templates};
 use modgate_value::Value;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
-use super::{LOGGER, context::Context, kinds, object::Stored, state::State};
+use self::drift::{Sight, Upkeep};
+use super::{
+    LOGGER,
+    context::Context,
+    kinds::{self, Kind},
+    object::{Key, Stored},
+    reports::{Report, ReportedError},
+    state::State,
+};
 
 /// What our writes are known by to the API server.
 pub(crate) const FIELD_MANAGER: &str = "modgate";
+
+/// As which it reports.
+const CONTROLLER: &str = "definitions";
 
 /// How long to wait after a write failed, at first and at most.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
@@ -25,6 +41,8 @@ pub(crate) struct Definitions {
     wanted: BTreeMap<String, Value>,
     /// How often each was deleted while it was wanted.
     lost: BTreeMap<String, u64>,
+    /// As they were last seen.
+    seen: BTreeMap<String, Sight>,
 }
 
 impl Definitions {
@@ -40,8 +58,20 @@ impl Definitions {
         true
     }
 
+    /// Notes how the CRD of a kind of constraints stands in the cluster, whoever made it so; returns
+    /// whether that matters.
+    pub(crate) fn saw(&mut self, name: &str, definition: &Value) -> bool {
+        let group = definition.path(&["spec", "group"]).and_then(Value::as_str);
+        if group != Some(constraints::GROUP) {
+            return false;
+        }
+        self.seen.insert(name.to_owned(), Sight::of(definition));
+        self.wanted.contains_key(name)
+    }
+
     /// Notes that a CRD is gone; returns whether it should not be (ST-13).
     pub(crate) fn gone(&mut self, name: &str) -> bool {
+        self.seen.remove(name);
         let is_wanted = self.wanted.contains_key(name);
         if is_wanted {
             *self.lost.entry(name.to_owned()).or_default() += 1;
@@ -88,43 +118,87 @@ pub(super) fn owner(template: &Value) -> Option<Value> {
     Some(members.into_iter().collect())
 }
 
+/// Shows in the status of a template that its CRD could not be written (TC-40), or could.
+fn tell(context: &Context, definition: &str, failed: Option<(bool, kube::Error)>) {
+    let template = definition.split('.').next().unwrap_or_default();
+    let kind = Kind { group: templates::GROUP.to_owned(), kind: templates::KIND.to_owned() };
+    let key = Key { namespace: "".into(), name: template.into() };
+    let report = failed.map(|(is_update, error)| {
+        let (code, what) =
+            if is_update { ("update_error", "update") } else { ("create_error", "create") };
+        let message = format!("Could not {what} CRD: {error}");
+        Report { errors: vec![ReportedError { code, message }], ..Report::default() }
+    });
+    context.reports.set(CONTROLLER, &kind, &key, report);
+}
+
 /// Writes the CRDs that are wanted, for as long as somebody wants any and this process leads.
 ///
-/// A write that fails is tried again, less and less often, and holds up no other.
+/// A write that fails is tried again, less and less often, and holds up no other. What somebody else
+/// changes of what we wrote is put back, less and less often too.
 pub(crate) async fn write(mut context: Context, mut wanted: watch::Receiver<Definitions>) {
     let api: Api<Stored> = Api::all_with(context.client.clone(), &kinds::definitions());
     // Each with how often it had been deleted by then.
     let mut written: BTreeMap<String, (Value, u64)> = BTreeMap::new();
+    let mut upkeep: BTreeMap<String, Upkeep> = BTreeMap::new();
     let [shortest, longest] = BACKOFF;
     let mut pause = shortest;
     loop {
         if context.leader.wait_for(|leads| *leads).await.is_err() {
             return;
         }
-        let Definitions { wanted: now, lost } = wanted.borrow_and_update().clone();
+        let Definitions { wanted: now, lost, seen } = wanted.borrow_and_update().clone();
         written.retain(|name, _| now.contains_key(name));
+        upkeep.retain(|name, _| now.contains_key(name));
+        let mut next_due = None;
         let mut failed = false;
         for (name, definition) in now {
             let this = (definition, lost.get(&name).copied().unwrap_or_default());
+            let seen = seen.get(&name);
+            let mut changed = None;
             if written.get(&name) == Some(&this) {
-                continue;
+                let due = upkeep.get(&name).and_then(|upkeep| upkeep.due(seen, Instant::now()));
+                match due {
+                    Some(due) if due <= Instant::now() => changed = seen.cloned(),
+                    Some(due) => {
+                        next_due = Some(next_due.map_or(due, |next: Instant| next.min(due)));
+                        continue;
+                    }
+                    None => continue,
+                }
             }
             if !context.leads() {
                 break;
             }
             let params = PatchParams::apply(FIELD_MANAGER).force();
             match api.patch(&name, &params, &Patch::Apply(&this.0)).await {
-                Ok(_) => {
-                    tracing::info!(target: LOGGER, %name, "CRD written");
+                Ok(made) => {
+                    let made = made.object.map(kinds::without_schemas).unwrap_or_default();
+                    let settled = Sight::of(&made);
+                    match (upkeep.get_mut(&name), changed) {
+                        (Some(upkeep), Some(changed)) => {
+                            tracing::info!(target: LOGGER, %name, "CRD was changed, written again");
+                            upkeep.rewritten(changed, &settled, Instant::now());
+                        }
+                        _ => {
+                            tracing::info!(target: LOGGER, %name, "CRD written");
+                            upkeep.insert(name.clone(), Upkeep::new(&settled));
+                        }
+                    }
+                    tell(&context, &name, None);
                     written.insert(name, this);
                 }
                 Err(error) => {
                     failed = true;
                     tracing::warn!(target: LOGGER, %name, %error, "CRD not written, trying again");
+                    let before = written.contains_key(&name);
+                    tell(&context, &name, Some((before, error)));
                 }
             }
         }
+        let until_due = next_due.map(|due| due.saturating_duration_since(Instant::now()));
         let rest = if failed { pause } else { Duration::MAX };
+        let rest = until_due.map_or(rest, |due| due.min(rest));
         pause = if failed { longest.min(pause * 2) } else { shortest };
         tokio::select! {
             () = sleep(rest) => {}

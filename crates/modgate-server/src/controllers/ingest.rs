@@ -6,13 +6,15 @@ use std::{
 };
 
 use modgate_engine::{
-    Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity, Snapshot, Update,
+    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Problem, Severity,
+    Snapshot, Update,
     api::{
         config::{self, Config},
         meta::GroupVersionKind,
         modrule,
         syncset::{self, SyncSet},
     },
+    constraint::Fields,
 };
 use modgate_value::{Object, Str, Value, diag::Diagnostic};
 
@@ -50,6 +52,12 @@ pub(crate) struct Ingest {
     sync_stale: bool,
     /// ModRules that look at Nodes.
     node_rules: BTreeSet<Key>,
+    /// Whether whole objects are synced, whatever policies look at.
+    keeps_all_fields: bool,
+    /// What was compiled and not reported yet.
+    compiled: Vec<Compiled>,
+    /// The newest policies, while they wait for fields of synced objects.
+    held: Option<Snapshot>,
     world: Arc<World>,
 }
 
@@ -78,6 +86,9 @@ impl Ingest {
             config: Config::default(),
             sync_stale: false,
             node_rules: BTreeSet::new(),
+            keeps_all_fields: false,
+            compiled: Vec::new(),
+            held: None,
             world: Arc::new(World {
                 snapshot: Snapshot::new(config),
                 objects: objects.clone(),
@@ -85,6 +96,11 @@ impl Ingest {
             }),
             objects,
         }
+    }
+
+    /// The policies that were compiled since this was last asked.
+    pub(crate) fn take_compiled(&mut self) -> Vec<Compiled> {
+        std::mem::take(&mut self.compiled)
     }
 
     /// The newest world; older than what was [taken in](Self::take) since the last
@@ -123,9 +139,32 @@ impl Ingest {
         !self.node_rules.is_empty() || self.sync.wants(&kinds::gvk(&kinds::nodes()))
     }
 
+    /// Syncs whole objects, whatever policies look at: for audits that judge what is synced.
+    pub(crate) fn keep_all_fields(&mut self) {
+        self.keeps_all_fields = true;
+    }
+
+    /// Whether the newest policies wait for fields of synced objects, so that those before them are
+    /// still in force.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Ends the wait for fields of synced objects.
+    pub(crate) fn release(&mut self) {
+        if let Some(snapshot) = self.held.take() {
+            let World { objects, inventory, .. } = &*self.world;
+            let (objects, inventory) = (objects.clone(), inventory.clone());
+            self.world = Arc::new(World { snapshot, objects, inventory });
+            self.sync.give_up_fields();
+            self.changed = true;
+        }
+    }
+
     /// What the next [`apply`](Self::apply) will make a world of.
     pub(crate) fn pending(&self) -> Pending {
-        if self.changed || !self.changes.is_empty() || self.sync.has_told() {
+        let is_released = self.held.is_some() && !self.sync.lacks_fields();
+        if self.changed || !self.changes.is_empty() || self.sync.has_told() || is_released {
             Pending::Policies
         } else if self.sync.has_changed() {
             Pending::Inventory
@@ -149,7 +188,7 @@ impl Ingest {
             self.share(kind, &seen);
         }
         match seen {
-            Seen::All(all) => {
+            Seen::All(all, _) => {
                 if kind.group.is_empty() {
                     self.listed.insert(kind.kind.clone());
                 }
@@ -185,7 +224,7 @@ impl Ingest {
             return;
         }
         let seen = match seen {
-            Seen::All(all) => Seen::All(all.clone()),
+            Seen::All(all, fields) => Seen::All(all.clone(), Arc::clone(fields)),
             Seen::Applied(item) => Seen::Applied(item.clone()),
             Seen::Deleted(item) => Seen::Deleted(item.clone()),
             Seen::Failed(problem) => Seen::Failed(problem.clone()),
@@ -241,7 +280,7 @@ impl Ingest {
             Item { key: Key { namespace: Str::default(), name }, object: Ok(object.clone()) }
         };
         let all = self.objects.of_kind(&kind.kind).map(item).collect();
-        self.sync.take(kind, Seen::All(all));
+        self.sync.take(kind, Seen::All(all, Arc::new(Fields::all())));
     }
 
     fn retain(&mut self, kind: &Kind, keep: impl Fn(&Key) -> bool) {
@@ -336,11 +375,16 @@ impl Ingest {
                 self.broken.remove(&source.id());
             }
         }
-        let Update { snapshot, problems } = if changes.is_empty() {
-            Update { snapshot: self.world.snapshot.clone(), problems: Vec::new() }
+        let before = self.held.take().unwrap_or_else(|| self.world.snapshot.clone());
+        let Update { snapshot, problems, compiled } = if changes.is_empty() {
+            Update { snapshot: before, problems: Vec::new(), compiled: Vec::new() }
         } else {
-            self.world.snapshot.apply(changes, OnError::Unload)
+            before.apply_timed(changes, OnError::Unload, self.objects.clock())
         };
+        self.compiled.extend(compiled);
+        if !self.keeps_all_fields {
+            self.sync.look_at(snapshot.constraints().inventory_reads());
+        }
         for problem in &problems {
             if problem.severity == Severity::Error {
                 self.broken.insert(problem.policy.clone());
@@ -348,6 +392,13 @@ impl Ingest {
             self.note(problem);
         }
         self.broken.retain(|id| broken::is_still(id, &snapshot, &self.policies));
+        let snapshot = if self.sync.lacks_fields() {
+            let in_force = self.world.snapshot.clone();
+            self.held = Some(snapshot);
+            in_force
+        } else {
+            snapshot
+        };
         self.world = Arc::new(World {
             snapshot,
             objects: self.objects.clone(),
@@ -439,6 +490,10 @@ mod tests {
         ))
     }
 
+    fn all(items: Vec<Item>) -> Seen {
+        Seen::All(items, Arc::new(Fields::all()))
+    }
+
     struct Fixture(Ingest);
 
     impl Fixture {
@@ -464,7 +519,7 @@ mod tests {
     #[test]
     fn policies_come_change_and_go() {
         let mut fixture = Fixture::new();
-        let all = Seen::All(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
+        let all = all(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
         let both = texts(&["ModRule n/a", "ModRule n/b"]);
         assert_eq!(fixture.take(&rules(), all), Some((vec![], both.clone())));
 
@@ -474,7 +529,7 @@ mod tests {
         let gone = Seen::Deleted(rule("a", "$.kind", ""));
         assert_eq!(fixture.take(&rules(), gone), Some((vec![], texts(&["ModRule n/b"]))));
 
-        let again = Seen::All(vec![rule("c", "$.kind", "")]);
+        let again = all(vec![rule("c", "$.kind", "")]);
         assert_eq!(fixture.take(&rules(), again), Some((vec![], texts(&["ModRule n/c"]))));
 
         fixture.0.forget(&rules());
@@ -485,9 +540,9 @@ mod tests {
     #[test]
     fn a_bad_policy_stops_nothing_and_is_not_in_force() {
         let mut fixture = Fixture::new();
-        let all = Seen::All(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
+        let all = all(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
         fixture.take(&rules(), all).expect("loaded");
-        let all = Seen::All(vec![rule("a", "$.kind[", ""), rule("c", "$.kind", "")]);
+        let all = all(vec![rule("a", "$.kind[", ""), rule("c", "$.kind", "")]);
         let (found, policies) = fixture.take(&rules(), all).expect("loaded");
         assert_eq!(policies, ["ModRule n/c"]);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -503,7 +558,7 @@ mod tests {
     #[test]
     fn a_policy_that_cannot_be_read() {
         let mut fixture = Fixture::new();
-        fixture.take(&rules(), Seen::All(vec![rule("a", "$.kind", "")])).expect("loaded");
+        fixture.take(&rules(), all(vec![rule("a", "$.kind", "")])).expect("loaded");
         let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
         let bad = stored(&format!(
             r#"{{"metadata": {{"name": "a", "namespace": "n"}}, "spec": {deep}}}"#
@@ -560,7 +615,7 @@ mod tests {
         };
         let namespaces = kind("", "Namespace");
         let mut fixture = Fixture::new();
-        let all = Seen::All(vec![namespace("a"), namespace("b")]);
+        let all = all(vec![namespace("a"), namespace("b")]);
         fixture.take(&namespaces, all).expect("loaded");
         let snapshot = |fixture: &Fixture| fixture.0.world().objects.clone();
         let labelled = |objects: &Objects, name: &str| {

@@ -20,15 +20,23 @@ pub(super) struct KnownKinds {
     pub(super) facts_changed: bool,
     /// Kinds whose objects were all seen at least once.
     pub(super) listed: BTreeSet<Target>,
+    /// Whether every policy that was there at start has been taken in.
+    policies: bool,
     /// Whether everything that was there at start has been taken in.
     complete: bool,
 }
 
 impl KnownKinds {
-    /// Whether everything there is has been listed: what says which kinds there are, then policies,
-    /// then what they say is to be synced (RD-1).
+    /// Whether everything there is has been listed: [policies](Self::has_policies), then what they
+    /// say is to be synced (RD-1).
     pub(super) fn is_complete(&mut self, sync: &Sync) -> bool {
-        self.complete = self.complete || {
+        self.complete = self.complete || (self.has_policies() && sync.is_settled());
+        self.complete
+    }
+
+    /// Whether what says which kinds there are has been listed, and then policies.
+    pub(super) fn has_policies(&mut self) -> bool {
+        self.policies = self.policies || {
             let core = [kinds::definitions(), kinds::namespaces()];
             let is_listed = |resource| self.listed.contains(&Target::Kind(Kind::of(resource)));
             core.iter().all(is_listed)
@@ -37,9 +45,8 @@ impl KnownKinds {
                     Definition::Pending => false,
                     Definition::Served(resource) => is_listed(resource),
                 })
-                && sync.is_settled()
         };
-        self.complete
+        self.policies
     }
 
     /// Whether everything was there when that was last asked.

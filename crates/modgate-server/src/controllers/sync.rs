@@ -3,16 +3,24 @@
 //! What leaves or joins the kinds that are synced, or the namespaces that are excluded, is all that
 //! changes; the rest stays as it is (Q-29). What has to be listed again stays as it was until the
 //! list is complete.
+//!
+//! Of each object those fields are kept that the loaded templates can look at. When they come to look
+//! at more, the kind is listed again, and until it was they are not in force: data that lacks fields
+//! is never taken for data that has none. When they come to look at less, fields are dropped at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use modgate_engine::{
     api::{
         config::{Config, Process},
         meta::GroupVersionKind,
     },
-    constraint::{Inventory, Synced},
+    constraint::{Fields, Inventory, Synced},
     gatekeeper::Exclusions,
+    rego::reads::Reads,
 };
 use modgate_value::{Str, Value};
 
@@ -22,13 +30,15 @@ use super::{
 };
 
 /// The inventory, and the kinds that it is made of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sync {
     kinds: BTreeMap<GroupVersionKind, SyncedKind>,
     /// The patterns of excluded namespaces, and what they come to.
     patterns: BTreeSet<Str>,
     exclusions: Exclusions,
     inventory: Inventory,
+    /// What policies look at; everything until that is known.
+    reads: Reads,
     /// Kinds to list anew.
     refills: BTreeSet<GroupVersionKind>,
     /// Whether the inventory has changed.
@@ -38,7 +48,7 @@ pub(crate) struct Sync {
 }
 
 /// What has become of a kind that is to be synced.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SyncedKind {
     /// Whether its objects were all seen at least once.
     pub(crate) listed: bool,
@@ -46,6 +56,10 @@ pub(crate) struct SyncedKind {
     pub(crate) problem: Option<String>,
     /// Objects that cannot be read.
     pub(crate) unreadable: BTreeSet<Key>,
+    /// The fields of its objects that are there.
+    kept: Arc<Fields>,
+    /// Those that policies look at.
+    wanted: Arc<Fields>,
 }
 
 impl SyncedKind {
@@ -53,6 +67,42 @@ impl SyncedKind {
     /// cannot be (RD-5).
     fn is_settled(&self) -> bool {
         self.listed || self.problem.is_some()
+    }
+
+    fn new(wanted: Fields) -> Self {
+        let wanted = Arc::new(wanted);
+        Self {
+            listed: false,
+            problem: None,
+            unreadable: BTreeSet::new(),
+            kept: Arc::clone(&wanted),
+            wanted,
+        }
+    }
+
+    /// Whether objects lack fields that are looked at, and will have them soon.
+    fn lacks_fields(&self) -> bool {
+        self.listed && self.problem.is_none() && !self.kept.covers(&self.wanted)
+    }
+
+    /// The fields to keep of its objects.
+    pub(crate) fn fields(&self) -> &Arc<Fields> {
+        &self.wanted
+    }
+}
+
+impl Default for Sync {
+    fn default() -> Self {
+        Self {
+            kinds: BTreeMap::new(),
+            patterns: BTreeSet::new(),
+            exclusions: Exclusions::default(),
+            inventory: Inventory::default(),
+            reads: Reads::everything(),
+            refills: BTreeSet::new(),
+            changed: false,
+            told: false,
+        }
     }
 }
 
@@ -122,10 +172,65 @@ impl Sync {
         }
         let new: Vec<_> = wanted.iter().filter(|kind| !self.wants(kind)).cloned().collect();
         for kind in &new {
-            self.kinds.insert(kind.clone(), SyncedKind::default());
+            let wanted = fields(&self.reads, kind);
+            self.kinds.insert(kind.clone(), SyncedKind::new(wanted));
             self.told = true;
         }
         new
+    }
+
+    /// Keeps what policies look at from now on.
+    pub(crate) fn look_at(&mut self, reads: Reads) {
+        if reads == self.reads {
+            return;
+        }
+        self.reads = reads;
+        let mut drops = Vec::new();
+        for (kind, known) in &mut self.kinds {
+            let wanted = fields(&self.reads, kind);
+            if wanted == *known.wanted {
+                continue;
+            }
+            known.wanted = Arc::new(wanted);
+            if known.kept.covers(&known.wanted) {
+                known.kept = Arc::clone(&known.wanted);
+                self.refills.remove(kind);
+                drops.push((kind.clone(), Arc::clone(&known.wanted)));
+            } else {
+                self.refills.insert(kind.clone());
+            }
+        }
+        for (kind, fields) in drops {
+            self.drop_fields(&kind, &fields);
+        }
+    }
+
+    fn drop_fields(&mut self, kind: &GroupVersionKind, fields: &Fields) {
+        let version = api_version(kind);
+        let is_of_kind = |it: &Synced<'_>| it.api_version == version && it.kind == kind.kind;
+        let objects: Vec<Value> = self
+            .inventory
+            .objects()
+            .filter(is_of_kind)
+            .map(|synced| fields.keep(synced.object.clone()))
+            .collect();
+        self.changed |= !objects.is_empty();
+        for object in objects {
+            // It was in there before.
+            let _ = self.inventory.insert(object);
+        }
+    }
+
+    /// Takes objects as they are for what policies look at.
+    pub(crate) fn give_up_fields(&mut self) {
+        for known in self.kinds.values_mut().filter(|known| known.lacks_fields()) {
+            known.kept = Arc::clone(&known.wanted);
+        }
+    }
+
+    /// Whether objects of some kind lack fields that policies look at, and will have them soon.
+    pub(crate) fn lacks_fields(&self) -> bool {
+        self.kinds.values().any(SyncedKind::lacks_fields)
     }
 
     /// Leaves out the namespaces that a Config excludes. Objects of namespaces that no longer are
@@ -151,13 +256,15 @@ impl Sync {
             return;
         }
         match seen {
-            Seen::All(all) => {
+            Seen::All(all, fields) => {
                 self.inventory.remove_kind(&api_version(kind), &kind.kind);
                 self.changed = true;
-                let known = self.kinds.entry(kind.clone()).or_default();
-                let before = std::mem::take(known);
-                known.listed = true;
-                self.told |= !before.listed || before.problem.is_some();
+                let Some(known) = self.kinds.get_mut(kind) else { return };
+                self.told |= !known.listed || known.problem.is_some();
+                (known.listed, known.problem) = (true, None);
+                known.unreadable.clear();
+                let suffices = fields.covers(&known.wanted);
+                known.kept = if suffices { Arc::clone(&known.wanted) } else { fields };
                 for item in all {
                     self.apply(kind, item);
                 }
@@ -165,7 +272,7 @@ impl Sync {
             Seen::Applied(item) => self.apply(kind, item),
             Seen::Deleted(item) => self.remove(kind, &item.key),
             Seen::Failed(problem) => {
-                let known = self.kinds.entry(kind.clone()).or_default();
+                let Some(known) = self.kinds.get_mut(kind) else { return };
                 let problem = Some(problem);
                 if known.problem != problem {
                     known.problem = problem;
@@ -176,11 +283,12 @@ impl Sync {
     }
 
     fn apply(&mut self, kind: &GroupVersionKind, Item { key, object }: Item) {
-        let known = self.kinds.entry(kind.clone()).or_default();
+        let Some(known) = self.kinds.get_mut(kind) else { return };
         let object = match object {
             Ok(object) => {
                 known.unreadable.remove(&key);
-                object
+                // The watch may have begun when more was looked at.
+                known.kept.keep(object)
             }
             Err(_) => {
                 known.unreadable.insert(key.clone());
@@ -201,6 +309,12 @@ impl Sync {
         self.changed |=
             self.inventory.remove_object(&version, &kind.kind, &key.namespace, &key.name);
     }
+}
+
+/// Namespaces and Nodes are kept in full in any case, and shared.
+fn fields(reads: &Reads, kind: &GroupVersionKind) -> Fields {
+    let is_shared = kind.group.is_empty() && ["Namespace", "Node"].contains(&kind.kind.as_str());
+    if is_shared { Fields::all() } else { Fields::of_kind(reads, kind) }
 }
 
 fn api_version(kind: &GroupVersionKind) -> Str {
@@ -260,6 +374,10 @@ mod tests {
         Config::from_value(&yaml::value(&text).expect("config")).expect("config")
     }
 
+    fn all(items: Vec<Item>) -> Seen {
+        Seen::All(items, Arc::new(Fields::all()))
+    }
+
     /// Every object there is, one word each.
     fn objects(sync: &Sync) -> String {
         let objects = sync.inventory().objects();
@@ -272,13 +390,12 @@ mod tests {
         let mut sync = Sync::default();
         let new = sync.want(&[pods.clone(), ingresses.clone()].into());
         assert_eq!(new, [pods.clone(), ingresses.clone()]);
-        let all = |kind: &GroupVersionKind| {
-            Seen::All(vec![item(kind, "a", "x", ""), item(kind, "b", "x", "")])
-        };
+        let each =
+            |kind: &GroupVersionKind| all(vec![item(kind, "a", "x", ""), item(kind, "b", "x", "")]);
         assert!(!sync.is_settled());
-        sync.take(&pods, all(&pods));
+        sync.take(&pods, each(&pods));
         assert!(!sync.is_settled());
-        sync.take(&ingresses, all(&ingresses));
+        sync.take(&ingresses, each(&ingresses));
         assert!(sync.is_settled() && sync.take_changed() && sync.take_told());
         assert_eq!(objects(&sync), "Ingress/a/x Pod/a/x Ingress/b/x Pod/b/x");
         (sync, pods, ingresses)
@@ -298,10 +415,10 @@ mod tests {
         assert!(sync.take_changed());
         sync.take(&pods, Seen::Deleted(item(&pods, "b", "k", "")));
         assert!(!sync.take_changed());
-        sync.take(&pods, Seen::All(vec![item(&pods, "c", "z", "")]));
+        sync.take(&pods, all(vec![item(&pods, "c", "z", "")]));
         assert_eq!(objects(&sync), "Ingress/a/x Ingress/b/x Pod/c/z");
         let other = gvk("apps", "Deployment");
-        sync.take(&other, Seen::All(vec![item(&other, "c", "z", "")]));
+        sync.take(&other, all(vec![item(&other, "c", "z", "")]));
         assert_eq!(objects(&sync), "Ingress/a/x Ingress/b/x Pod/c/z", "not synced");
     }
 
@@ -352,9 +469,9 @@ mod tests {
         sync.exclude(&config("a"));
         sync.take(
             &namespaces,
-            Seen::All(vec![item(&namespaces, "", "a", ""), item(&namespaces, "", "b", "")]),
+            all(vec![item(&namespaces, "", "a", ""), item(&namespaces, "", "b", "")]),
         );
-        sync.take(&roles, Seen::All(vec![item(&roles, "", "a", "")]));
+        sync.take(&roles, all(vec![item(&roles, "", "a", "")]));
         assert_eq!(objects(&sync), "ClusterRole//a Namespace//b");
         sync.exclude(&config("'*'"));
         assert_eq!(objects(&sync), "", "Q-23");
@@ -371,8 +488,9 @@ mod tests {
         assert!(sync.is_settled() && sync.take_told(), "RD-5");
         sync.take(&widgets, Seen::Failed("not served".to_owned()));
         assert!(!sync.take_told(), "no news");
-        sync.take(&widgets, Seen::All(vec![item(&widgets, "a", "w", "")]));
-        assert_eq!(sync.kinds()[&widgets], SyncedKind { listed: true, ..SyncedKind::default() });
+        sync.take(&widgets, all(vec![item(&widgets, "a", "w", "")]));
+        let known = &sync.kinds()[&widgets];
+        assert!(known.listed && known.problem.is_none());
         assert!(sync.take_told());
         sync.take(&pods, Seen::Failed("gone".to_owned()));
         assert_eq!(objects(&sync), "Widget/a/w Pod/a/x Pod/b/x", "what was seen stays");
@@ -388,5 +506,59 @@ mod tests {
         assert!(sync.kinds()[&pods].unreadable.contains(&key));
         sync.take(&pods, Seen::Applied(item(&pods, "a", "x", "")));
         assert!(sync.kinds()[&pods].unreadable.is_empty());
+    }
+
+    /// What is read by a template.
+    fn reads(rego: &str) -> Reads {
+        use modgate_engine::rego::{Capabilities, ast, ir::Program, parser, reads};
+        let text = format!("package p\n{rego}");
+        let module = parser::parse_module("p", &text, ast::RegoVersion::V0).expect("parses");
+        let program = Program::compile(&[module], &Capabilities::default()).expect("compiles");
+        reads::reads(&program, "inventory")
+    }
+
+    #[test]
+    fn fields_come_with_the_next_list_and_go_at_once() {
+        let (mut sync, pods, _) = fixture();
+        let more = ", annotations: {n: v, o: w}";
+        let annotations = |sync: &Sync| -> String {
+            let pod = sync.inventory().objects().find(|it| it.kind == "Pod").expect("a Pod");
+            pod.object.path(&["metadata", "annotations"]).map(Value::to_json).unwrap_or_default()
+        };
+        sync.take(&pods, Seen::Applied(item(&pods, "a", "x", more)));
+        assert_eq!(annotations(&sync), r#"{"n":"v","o":"w"}"#, "nobody knows what is read");
+
+        let path = "data.inventory.namespace[_].v1.Pod[_].metadata.annotations";
+        let one = reads(&format!("v {{ {path}.n == 1 }}"));
+        sync.take_changed();
+        sync.look_at(one.clone());
+        assert_eq!(annotations(&sync), r#"{"n":"v"}"#);
+        assert!(sync.take_changed() && sync.take_refills().is_empty() && !sync.lacks_fields());
+        sync.look_at(one.clone());
+        assert!(!sync.take_changed());
+
+        sync.take(&pods, Seen::Applied(item(&pods, "a", "x", more)));
+        assert_eq!(annotations(&sync), r#"{"n":"v"}"#);
+
+        let both = reads(&format!("v {{ {path}.n == 1; {path}.o == 2 }}"));
+        sync.look_at(both.clone());
+        assert!(sync.lacks_fields(), "until all were listed");
+        assert_eq!(sync.take_refills(), [pods.clone()].into());
+        assert_eq!(annotations(&sync), r#"{"n":"v"}"#);
+        // The old watch lists anew, with what was kept before.
+        let fewer = Arc::new(Fields::of_kind(&one, &pods));
+        sync.take(&pods, Seen::All(vec![item(&pods, "a", "x", more)], fewer));
+        assert!(sync.lacks_fields());
+        let enough = Arc::new(Fields::of_kind(&both, &pods));
+        sync.take(&pods, Seen::All(vec![item(&pods, "a", "x", more)], enough));
+        assert!(!sync.lacks_fields());
+        assert_eq!(annotations(&sync), r#"{"n":"v","o":"w"}"#);
+
+        sync.look_at(Reads::everything());
+        assert!(sync.lacks_fields());
+        sync.take(&pods, Seen::Failed("gone".to_owned()));
+        assert!(!sync.lacks_fields(), "nobody waits for what cannot be had");
+        sync.look_at(one);
+        assert!(sync.take_refills().is_empty(), "nothing is missing any more");
     }
 }

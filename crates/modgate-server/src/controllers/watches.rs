@@ -1,11 +1,13 @@
 //! Watches, one per kind.
 
 mod follow;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::{Client, api::ApiResource};
-use modgate_engine::api::meta::GroupVersionKind;
+use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields};
 use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
@@ -35,7 +37,7 @@ pub(crate) struct Event {
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// All objects there are; what is not among them is gone.
-    All(Vec<Item>),
+    All(Vec<Item>, Arc<Fields>),
     /// An object is new or has changed.
     Applied(Item),
     /// An object is gone.
@@ -43,9 +45,6 @@ pub(crate) enum Seen {
     /// Objects cannot be seen, for now; what was seen before stays so. Told of synced kinds only.
     Failed(String),
 }
-
-/// What is done to each object before it is kept.
-pub(crate) type Trim = Arc<dyn Fn(modgate_value::Value) -> modgate_value::Value + Send + Sync>;
 
 /// Objects that may wait to be taken in; a watch that is ahead by more is held up.
 const BACKLOG: usize = 1024;
@@ -98,27 +97,29 @@ impl Watches {
             return;
         }
         self.stop(&target);
-        let task = self.spawn(&target, resource.clone(), None, false);
+        let all = Arc::new(Fields::all());
+        let task = self.spawn(&target, resource.clone(), &all, false);
         self.running.insert(target, Running { resource, task, next: None });
     }
 
-    /// Watches a kind of objects for policies to see, as soon as it is served.
-    pub(crate) fn start_synced(&mut self, kind: &GroupVersionKind, trim: &Trim) {
+    /// Watches a kind of objects for policies to see, as soon as it is served. Of each object these
+    /// fields are kept.
+    pub(crate) fn start_synced(&mut self, kind: &GroupVersionKind, fields: &Arc<Fields>) {
         let target = Target::Synced(kind.clone());
         if self.running.contains_key(&target) {
             return;
         }
-        let task = self.spawn(&target, None, Some(trim), false);
+        let task = self.spawn(&target, None, fields, false);
         self.running.insert(target, Running { resource: None, task, next: None });
     }
 
     /// Lists a synced kind anew. Until everything was seen the watch there is goes on.
-    pub(crate) fn refill(&mut self, kind: &GroupVersionKind, trim: &Trim) {
+    pub(crate) fn refill(&mut self, kind: &GroupVersionKind, fields: &Arc<Fields>) {
         let target = Target::Synced(kind.clone());
         if !self.running.contains_key(&target) {
             return;
         }
-        let next = self.spawn(&target, None, Some(trim), true);
+        let next = self.spawn(&target, None, fields, true);
         if let Some(running) = self.running.get_mut(&target)
             && let Some(before) = running.next.replace(next)
         {
@@ -130,7 +131,7 @@ impl Watches {
         &mut self,
         target: &Target,
         resource: Option<ApiResource>,
-        trim: Option<&Trim>,
+        fields: &Arc<Fields>,
         again: bool,
     ) -> Task {
         while self.tasks.try_join_next().is_some() {}
@@ -139,7 +140,7 @@ impl Watches {
             client: self.client.clone(),
             resource,
             target: target.clone(),
-            trim: trim.cloned(),
+            fields: Arc::clone(fields),
             watch: self.started,
             events: self.events.clone(),
             definitions: self.definitions.subscribe(),
@@ -175,7 +176,7 @@ impl Watches {
         if running.task.watch == event.watch {
             return true;
         }
-        let has_all = matches!(event.seen, Seen::All(_));
+        let has_all = matches!(event.seen, Seen::All(..));
         match running.next.take() {
             Some(next) if next.watch == event.watch && has_all => {
                 running.task.task.abort();

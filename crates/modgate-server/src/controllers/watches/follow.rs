@@ -1,6 +1,6 @@
 //! One watch: finding its resource, listing, following, and starting over.
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
 use kube::{
@@ -13,13 +13,13 @@ use kube::{
         watcher::{self, DefaultBackoff, watcher},
     },
 };
-use modgate_engine::api::meta::GroupVersionKind;
+use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields};
 use tokio::{
     sync::{mpsc, watch},
     time::{sleep, timeout},
 };
 
-use super::{Event, Seen, Target, Trim};
+use super::{Event, Seen, Target};
 use crate::controllers::{
     LOGGER,
     kinds::{self, Kind},
@@ -40,7 +40,8 @@ pub(super) struct Watch {
     /// To be found where unknown.
     pub(super) resource: Option<ApiResource>,
     pub(super) target: Target,
-    pub(super) trim: Option<Trim>,
+    /// What is kept of objects.
+    pub(super) fields: Arc<Fields>,
     pub(super) watch: u64,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) definitions: watch::Receiver<()>,
@@ -83,7 +84,7 @@ impl Watch {
             match self.follow(&resource).await {
                 End::Unheard => return,
                 End::Gone => {
-                    if !self.send(Seen::All(Vec::new())).await {
+                    if !self.send(Seen::All(Vec::new(), Arc::clone(&self.fields))).await {
                         return;
                     }
                 }
@@ -119,7 +120,7 @@ impl Watch {
         loop {
             let streams = self.streams;
             let mut stream = pin!(watcher(api.clone(), self.config(resource)));
-            let mut listed = Listed::default();
+            let mut listed = Listed::new(&self.fields);
             loop {
                 let Some(event) = next(&mut stream, streams && !listed.complete).await else {
                     tracing::debug!(target: LOGGER, kind = %resource.kind, "no list is streamed");
@@ -182,9 +183,7 @@ impl Watch {
         if *resource == kinds::definitions() {
             item.object = item.object.map(kinds::without_schemas);
         }
-        if let Some(trim) = &self.trim {
-            item.object = item.object.map(|object| trim(object));
-        }
+        item.object = item.object.map(|object| self.fields.keep(object));
         item
     }
 
@@ -203,13 +202,17 @@ impl Watch {
 }
 
 /// Objects of a list on their way.
-#[derive(Default)]
 struct Listed {
     items: Vec<Item>,
+    fields: Arc<Fields>,
     complete: bool,
 }
 
 impl Listed {
+    fn new(fields: &Arc<Fields>) -> Self {
+        Self { items: Vec::new(), fields: Arc::clone(fields), complete: false }
+    }
+
     fn take(
         &mut self,
         event: watcher::Event<Stored>,
@@ -217,7 +220,7 @@ impl Listed {
     ) -> Option<Seen> {
         match event {
             watcher::Event::Init => {
-                *self = Self::default();
+                *self = Self::new(&self.fields);
                 None
             }
             watcher::Event::InitApply(stored) => {
@@ -226,7 +229,7 @@ impl Listed {
             }
             watcher::Event::InitDone => {
                 self.complete = true;
-                Some(Seen::All(std::mem::take(&mut self.items)))
+                Some(Seen::All(std::mem::take(&mut self.items), Arc::clone(&self.fields)))
             }
             watcher::Event::Apply(stored) => Some(Seen::Applied(item(stored))),
             watcher::Event::Delete(stored) => Some(Seen::Deleted(item(stored))),
@@ -326,7 +329,7 @@ mod tests {
         let stored = |name: &str| -> Stored {
             serde_json::from_str(&format!(r#"{{"metadata": {{"name": "{name}"}}}}"#)).expect("read")
         };
-        let mut listed = Listed::default();
+        let mut listed = Listed::new(&Arc::new(Fields::all()));
         let mut seen = Vec::new();
         for event in [
             watcher::Event::Init,
@@ -342,7 +345,7 @@ mod tests {
                 items.iter().map(|item| item.key.name.to_string()).collect()
             };
             seen.extend(listed.take(event, Item::from).map(|seen| match seen {
-                Seen::All(items) => ("all", names(&items)),
+                Seen::All(items, _) => ("all", names(&items)),
                 Seen::Applied(item) => ("applied", names(&[item])),
                 Seen::Deleted(item) => ("deleted", names(&[item])),
                 Seen::Failed(problem) => ("failed", vec![problem]),

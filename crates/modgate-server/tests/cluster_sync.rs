@@ -1,0 +1,310 @@
+//! Objects that policies see of a real cluster: followed, left out, and never missing in between.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+mod common;
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use k8s_openapi::api::networking::v1::{Ingress, IngressRule, IngressSpec};
+use kube::{
+    Api, Client, Config, Error,
+    api::{ObjectMeta, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use modgate_engine::api::crds;
+use modgate_testkit::{
+    Roots,
+    cluster::{Cluster, Options},
+};
+
+use self::common::{PATIENCE, Running, definition, eventually, kubectl, namespace, succeeds};
+
+/// Our kinds, and the namespace whose Config counts.
+fn install(cluster: &Cluster) {
+    let definitions: Vec<String> =
+        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
+    succeeds(cluster, "create -f -", &definitions.join("\n---\n"));
+    let names = "crd/constrainttemplates.templates.gatekeeper.sh \
+                 crd/configs.config.gatekeeper.sh crd/syncsets.syncset.gatekeeper.sh";
+    succeeds(cluster, &format!("wait --for=condition=Established {names}"), "");
+    namespace(cluster, "gatekeeper-system", "none");
+}
+
+/// A webhook for what is made in Namespaces with label `test: sync`.
+fn webhook(server: &Running, name: &str) -> String {
+    let ca = STANDARD.encode(fs::read(server.folder.path().join("tls.crt")).expect("read"));
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n\
+         metadata: {{name: {name}}}\nwebhooks:\n- name: {name}.modgate.test\n  \
+         clientConfig: {{url: 'https://{}/v1/admit', caBundle: {ca}}}\n  \
+         rules: [{{apiGroups: ['*'], apiVersions: ['*'], resources: [ingresses, configmaps], \
+         operations: [CREATE]}}]\n  \
+         namespaceSelector: {{matchLabels: {{test: sync}}}}\n  failurePolicy: Fail\n  \
+         sideEffects: None\n  admissionReviewVersions: [v1]\n  timeoutSeconds: 10\n",
+        server.address
+    )
+}
+
+fn ingress(namespace: &str, name: &str, host: &str) -> String {
+    format!(
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\n\
+         metadata: {{name: {name}, namespace: {namespace}}}\nspec:\n  \
+         defaultBackend: {{service: {{name: x, port: {{number: 80}}}}}}\n  \
+         rules: [{{host: {host}}}]\n"
+    )
+}
+
+fn sync_set(name: &str, group: &str, kind: &str) -> String {
+    format!(
+        "apiVersion: syncset.gatekeeper.sh/v1alpha1\nkind: SyncSet\nmetadata: {{name: {name}}}\n\
+         spec: {{gvks: [{{group: '{group}', version: v1, kind: {kind}}}]}}\n"
+    )
+}
+
+fn config(synced: &[&str], excluded: &str) -> String {
+    let synced: String =
+        synced.iter().map(|kind| format!("{{group: '', version: v1, kind: {kind}}}, ")).collect();
+    format!(
+        "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+         metadata: {{name: config, namespace: gatekeeper-system}}\nspec:\n  \
+         sync: {{syncOnly: [{synced}]}}\n  \
+         match: [{{processes: [sync], excludedNamespaces: [{excluded}]}}]\n"
+    )
+}
+
+/// Refuses ConfigMaps that are named as any object of a kind of `example.com` is.
+const WIDGETS: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: k8sunlikewidgets}
+spec:
+  crd: {spec: {names: {kind: K8sUnlikeWidgets}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package unlike
+      violation[{"msg": msg}] {
+        widget := data.inventory.namespace[_]["example.com/v1"].Widget[_]
+        widget.spec.reserves == input.review.object.metadata.name
+        msg := sprintf("%v is reserved", [widget.spec.reserves])
+      }
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: ignored-by-all, namespace: default}
+"#;
+
+const UNLIKE: &str = "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: K8sUnlikeWidgets\n\
+                      metadata: {name: unlike}\nspec: \
+                      {match: {kinds: [{apiGroups: [''], kinds: [ConfigMap]}]}}\n";
+
+/// Why an object may not be created; empty if it may.
+fn refused(cluster: &Cluster, object: &str) -> String {
+    let outcome = kubectl(cluster, "create --dry-run=server -f -", object);
+    if outcome.success { String::new() } else { outcome.stderr }
+}
+
+fn becomes(cluster: &Cluster, object: &str, expected: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = refused(cluster, object);
+        if said.contains(expected) && said.is_empty() == expected.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "expected {expected:?}, still {said:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+const CONFLICT: &str =
+    "[unique-ingress-host] ingress host conflicts with an existing ingress <taken.test>";
+
+/// A server, and where it says whether it is ready.
+fn serve(cluster: &Cluster) -> (Running, String) {
+    let free = TcpListener::bind("127.0.0.1:0").expect("port");
+    let health = free.local_addr().expect("address").to_string();
+    drop(free);
+    let server =
+        Running::configured(cluster, |config| config.addresses.health = Some(health.clone()));
+    (server, health)
+}
+
+fn is_ready(health: &str) -> bool {
+    use std::io::{Read as _, Write as _};
+    let Ok(mut stream) = std::net::TcpStream::connect(health) else { return false };
+    let request = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut response = String::new();
+    stream.write_all(request.as_bytes()).is_ok()
+        && stream.read_to_string(&mut response).is_ok()
+        && response.starts_with("HTTP/1.1 200")
+}
+
+/// One test, as there is one Config.
+#[test]
+fn policies_see_the_cluster() {
+    let Some(library) = Roots::discover().find_folder("gatekeeper-library/library") else {
+        eprintln!("skipped: no corpus has `gatekeeper-library/library`");
+        return;
+    };
+    let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
+    let cluster = &cluster;
+    install(cluster);
+    let folder = library.join("general/uniqueingresshost");
+    let read = |path: &str| fs::read_to_string(folder.join(path)).expect(path);
+    succeeds(cluster, "create -f -", &read("template.yaml"));
+    succeeds(cluster, "create -f -", WIDGETS);
+    succeeds(cluster, "create -f -", &sync_set("ingresses", "networking.k8s.io", "Ingress"));
+    // Nobody serves these, and nobody waits for them (ST-33, RD-5).
+    succeeds(cluster, "create -f -", &sync_set("widgets", "example.com", "Widget"));
+    for name in ["mine", "other", "spare"] {
+        namespace(cluster, name, "sync");
+    }
+
+    let (server, health) = serve(cluster);
+    eventually("the server is ready", || is_ready(&health));
+    let kinds = "crd/k8suniqueingresshost.constraints.gatekeeper.sh \
+                 crd/k8sunlikewidgets.constraints.gatekeeper.sh";
+    eventually("constraints have kinds", || {
+        kubectl(cluster, &format!("wait --for=condition=Established {kinds}"), "").success
+    });
+    let constraint = read("samples/unique-ingress-host/constraint.yaml");
+    succeeds(cluster, "create -f -", &constraint);
+    succeeds(cluster, "create -f -", UNLIKE);
+    succeeds(cluster, "create -f -", &webhook(&server, "sync"));
+
+    // Objects come and go.
+    let conflicting = ingress("mine", "second", "taken.test");
+    becomes(cluster, &conflicting, "");
+    succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
+    becomes(cluster, &conflicting, CONFLICT);
+    assert_eq!(refused(cluster, &ingress("mine", "second", "free.test")), "");
+    succeeds(cluster, "delete ingress -n other first", "");
+    becomes(cluster, &conflicting, "");
+
+    // Those on their way out have left.
+    succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
+    becomes(cluster, &conflicting, CONFLICT);
+    let finalizers = r#"{"metadata":{"finalizers":["modgate.test/wait"]}}"#;
+    let patch = |finalizers: &str| {
+        let arguments = ["patch", "ingress", "-n", "other", "first", "--type=merge", "-p"];
+        let outcome = cluster.run(arguments.into_iter().chain([finalizers]), "").expect("kubectl");
+        assert!(outcome.success, "{}", outcome.stderr);
+    };
+    patch(finalizers);
+    becomes(cluster, &conflicting, CONFLICT);
+    succeeds(cluster, "delete ingress -n other first --wait=false", "");
+    becomes(cluster, &conflicting, "");
+    patch(r#"{"metadata":{"finalizers":null}}"#);
+
+    // A kind that is served later.
+    let reserved = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: reserved, namespace: mine}\n";
+    assert_eq!(refused(cluster, reserved), "");
+    let widgets = definition("example.com", "Widget", "widgets", "Namespaced", "v1");
+    succeeds(cluster, "create -f -", &widgets);
+    succeeds(cluster, "wait --for=condition=Established crd/widgets.example.com", "");
+    let widget = "apiVersion: example.com/v1\nkind: Widget\n\
+                  metadata: {name: w, namespace: other}\nspec: {reserves: reserved}\n";
+    eventually("there is a widget", || kubectl(cluster, "apply -f -", widget).success);
+    becomes(cluster, reserved, "[unlike] reserved is reserved");
+    // Without its kind there is none, and with it there is none either.
+    succeeds(cluster, "delete crd widgets.example.com", "");
+    becomes(cluster, reserved, "");
+    succeeds(cluster, "create -f -", &widgets);
+    succeeds(cluster, "wait --for=condition=Established crd/widgets.example.com", "");
+    eventually("there is a widget", || kubectl(cluster, "apply -f -", widget).success);
+    becomes(cluster, reserved, "[unlike] reserved is reserved");
+
+    // A namespace that is left out, and is not any more.
+    succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
+    becomes(cluster, &conflicting, CONFLICT);
+    succeeds(cluster, "apply -f -", &config(&[], "'oth*'"));
+    becomes(cluster, &conflicting, "");
+    succeeds(cluster, "apply -f -", &config(&[], "spare"));
+    becomes(cluster, &conflicting, CONFLICT);
+
+    never_admits_what_conflicts(cluster);
+
+    // Whoever starts knows what was there before saying that it is ready (RD-1).
+    succeeds(cluster, "delete validatingwebhookconfiguration sync", "");
+    drop(server);
+    let (later, health) = serve(cluster);
+    succeeds(cluster, "create -f -", &webhook(&later, "later"));
+    eventually("the server is ready", || is_ready(&health));
+    // kubectl meets the webhook as soon as the API server has heard of it, and not before.
+    becomes(cluster, &conflicting, CONFLICT);
+}
+
+/// Changes what is synced while requests come in: none of those that conflict may pass (Q-29).
+fn never_admits_what_conflicts(cluster: &Cluster) {
+    let runtime = tokio::runtime::Runtime::new().expect("runtime");
+    let client = runtime.block_on(client(cluster.kubeconfig()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let api: Api<Ingress> = Api::namespaced(client.clone(), "mine");
+            runtime.spawn(conflict(api, Arc::clone(&stop)))
+        })
+        .collect();
+    let exclusions = ["'spare'", "'spare*', 'x*'", "'mi*'", "'x*'", "kube-system", "'spare'"];
+    for round in 0..18 {
+        let synced = [&["Service"][..], &["Service", "Namespace"], &[], &["Pod", "Namespace"]];
+        let config = config(synced[round % 4], exclusions[round % 6]);
+        succeeds(cluster, "apply -f -", &config);
+        if round % 6 == 3 {
+            // A kind comes with another SyncSet, too, and goes with it.
+            succeeds(cluster, "apply -f -", &sync_set("again", "networking.k8s.io", "Ingress"));
+        } else if round % 6 == 5 {
+            succeeds(cluster, "delete syncset again", "");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut asked = 0;
+    for worker in workers {
+        asked += runtime.block_on(worker).expect("worker");
+    }
+    eprintln!("{asked} requests that conflict, while what is synced changed 18 times");
+    assert!(asked > 50, "{asked}");
+}
+
+/// Asks until it is stopped; returns how often.
+async fn conflict(api: Api<Ingress>, stop: Arc<AtomicBool>) -> usize {
+    let rule = IngressRule { host: Some("taken.test".to_owned()), ..IngressRule::default() };
+    let ingress = Ingress {
+        metadata: ObjectMeta { name: Some("second".to_owned()), ..ObjectMeta::default() },
+        spec: Some(IngressSpec { rules: Some(vec![rule]), ..IngressSpec::default() }),
+        ..Ingress::default()
+    };
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let mut asked = 0;
+    while !stop.load(Ordering::Relaxed) {
+        match api.create(&params, &ingress).await {
+            Err(Error::Api(status)) if status.message.contains(CONFLICT) => asked += 1,
+            other => panic!("after {asked} others: {other:?}"),
+        }
+    }
+    asked
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let file = Kubeconfig::read_from(kubeconfig).expect("kubeconfig");
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default());
+    Client::try_from(config.await.expect("config")).expect("client")
+}
