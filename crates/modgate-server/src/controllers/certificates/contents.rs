@@ -169,6 +169,15 @@ impl Rules {
             .filter(|first| self.is_fresh(first, now))
             .and_then(|first| Some((first, authority::issuer(&first.der, &contents.ca_key)?)));
         let Some((first, issuer)) = signer else {
+            // Somebody else's, who keeps the key: it stays for as long as it would stay anyway.
+            let stays = leaf.as_ref().is_some_and(|leaf| {
+                self.is_fresh(&leaf.authority, now)
+                    && self.is_fresh(&leaf.certificate, now)
+                    && self.is_for_all_names(&leaf.certificate)
+            });
+            if stays && served == contents {
+                return Ok(Next::default());
+            }
             return self.with_new_authority(served, leaf, now).map(Next::write);
         };
         let keep = || Contents {

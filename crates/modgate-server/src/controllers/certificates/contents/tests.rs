@@ -126,10 +126,14 @@ fn what_was_served_is_not_forgotten_with_the_secret() {
 }
 
 #[test]
-fn a_key_that_is_anothers_does_not_sign() {
-    let contents = Contents { ca_key: fresh().ca_key, ..fresh() };
-    let both = written(rules().next(&contents, None, now(), true).expect("next"));
-    assert_eq!(shape(&both, now()), (2, 1));
+fn without_its_key_an_authority_stays_until_something_is_to_be_signed() {
+    for ca_key in [Vec::new(), fresh().ca_key] {
+        let contents = Contents { ca_key, ..fresh() };
+        assert!(nothing(&rules().next(&contents, None, now(), true).expect("next")));
+        let later = now() + DAY.saturating_mul(276);
+        let both = written(rules().next(&contents, None, later, true).expect("next"));
+        assert_eq!(shape(&both, later), (2, 1));
+    }
 }
 
 #[test]
