@@ -12,6 +12,8 @@ mod common;
 
 use std::{
     fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -25,10 +27,27 @@ const NAMESPACE: &str = "gatekeeper-system";
 
 /// All CRDs of an installation, and its namespace.
 fn install(cluster: &Cluster) {
+    // Scenario 1 of the acceptance scenarios.
     let definitions: Vec<String> =
         crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
     succeeds(cluster, "apply --server-side -f -", &definitions.join("\n---\n"));
     succeeds(cluster, "wait --for=condition=Established crd --all", "");
+    for classic in [
+        "assign.mutations",
+        "assignimage.mutations",
+        "assignmetadata.mutations",
+        "configs.config",
+        "constraintpodstatuses.status",
+        "constrainttemplatepodstatuses.status",
+        "constrainttemplates.templates",
+        "expansiontemplate.expansion",
+        "expansiontemplatepodstatuses.status",
+        "modifyset.mutations",
+        "mutatorpodstatuses.status",
+        "providers.externaldata",
+    ] {
+        succeeds(cluster, &format!("get crd {classic}.gatekeeper.sh"), "");
+    }
     succeeds(cluster, &format!("create namespace {NAMESPACE}"), "");
 }
 
@@ -204,9 +223,24 @@ fn statuses_of_three_pods() {
         is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into())
     };
     everybody_says(cluster, what, &pods, is_second);
+    // Scenario 88: nothing is generated of Rego.
+    let is_told = |entries: &[Value]| {
+        let point = entries[0].get("enforcementPointsStatus").and_then(|points| points.at(0));
+        point.is_some_and(|point| {
+            text(point, &["enforcementPoint"]) == "vap.k8s.io"
+                && text(point, &["state"]) == "error"
+                && text(point, &["message"]) == "K8sNativeValidation engine is missing"
+        })
+    };
+    eventually("it has no binding", || is_told(&by_pod(cluster, what)));
     let status = get(cluster, what);
     assert_eq!(status.path(&["status", "totalViolations"]), Some(&3.into()));
     assert!(status.path(&["status", "violations"]).is_some());
+
+    // Scenario 3.
+    let shown = succeeds(cluster, "get constraints", "");
+    let line = shown.lines().find(|line| line.contains("no-labels")).expect("it is listed");
+    assert!(line.contains("dryrun") && line.split_whitespace().any(|word| word == "3"), "{shown}");
 
     // One that is refused leaves the version before in force, and both generations are told.
     patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"obey"}}"#);
@@ -328,6 +362,13 @@ fn statuses_of_a_thousand_rules() {
     };
     let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
     install(&cluster);
+    // Scenario of Q-31: something may be stored in a version of the past.
+    let versions = "crd/assign.mutations.gatekeeper.sh";
+    let old = r#"{"status":{"storedVersions":["v1alpha1","v1"]}}"#;
+    let patch = ["patch", versions, "--subresource=status", "--type=merge", "-p", old];
+    assert!(cluster.run(patch, "").expect("kubectl").success);
+    succeeds(&cluster, "create -f -", &assign("old", "spec.a", "1").replace("/v1", "/v1alpha1"));
+
     let server = process(&cluster, "", &[]);
     let text_of_rules: Vec<String> =
         (0..RULES).map(|index| rule(&format!("rule-{index}"), "$.metadata.name")).collect();
@@ -372,6 +413,48 @@ fn statuses_of_a_thousand_rules() {
     succeeds(&cluster, "wait --for=condition=Loaded --timeout=60s modrule/last -n default", "");
     let second = writes() - first;
     assert!(second < 10, "{second} writes for one rule more");
+    eventually("only the storage version is left", || {
+        let stored = format!("get {versions} -o jsonpath={{.status.storedVersions}}");
+        succeeds(&cluster, &stored, "") == r#"["v1"]"#
+    });
     eprintln!("{first} writes for {RULES} rules, {second} after a restart for one more");
     drop(later);
+
+    // Scenario 84: a broken template holds up readiness only where that is wanted.
+    let broken = template("K8sBroken", "package broken\nviolation[{");
+    succeeds(&cluster, "create -f -", &broken);
+    let start = |waits: bool| {
+        let free = TcpListener::bind("127.0.0.1:0").expect("port");
+        let health = free.local_addr().expect("address");
+        drop(free);
+        let server = Running::configured(&cluster, |config: &mut ServeConfig| {
+            config.waits_for_broken_policies = waits;
+            config.addresses.health = Some(health.to_string());
+        });
+        (server, health)
+    };
+    let (_server, health) = start(false);
+    eventually("ready without it", || ready(health).0 == 200);
+    let (_waiting, health) = start(true);
+    eventually("it says what it waits for", || {
+        let (status, body) = ready(health);
+        status == 500 && body.contains("policies do not load: ConstraintTemplate k8sbroken")
+    });
+    succeeds(&cluster, "apply -f -", &template("K8sBroken", DENY));
+    eventually("ready when it is repaired", || ready(health).0 == 200);
+    succeeds(&cluster, "apply -f -", &broken);
+    let what = "constrainttemplate k8sbroken";
+    eventually("it is seen", || get(&cluster, what).path(&["metadata", "generation"]) == Some(&3.into()));
+    assert_eq!(ready(health).0, 200, "what comes later does not count");
+}
+
+/// What `/readyz` says.
+fn ready(address: SocketAddr) -> (u16, String) {
+    let Ok(mut stream) = TcpStream::connect(address) else { return (0, String::new()) };
+    let request = "GET /readyz?verbose HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut response = String::new();
+    stream.write_all(request.as_bytes()).expect("sent");
+    stream.read_to_string(&mut response).expect("received");
+    let status = response.split(' ').nth(1).and_then(|code| code.parse().ok());
+    (status.unwrap_or_default(), response)
 }

@@ -12,6 +12,7 @@ mod operations;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod vap;
 
 use std::path::PathBuf;
 
@@ -29,6 +30,7 @@ pub(crate) use self::{
     logging::LogArgs,
     operations::OperationArgs,
     telemetry::{Otlp, TelemetryArgs},
+    vap::VapArgs,
 };
 use crate::{exit, migrate, plan, render::RenderVerb};
 
@@ -302,6 +304,8 @@ pub(crate) struct ServeArgs {
     pub(crate) gatekeeper: GatekeeperArgs,
     #[command(flatten)]
     pub(crate) audit: AuditArgs,
+    #[command(flatten)]
+    pub(crate) vap: VapArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]

@@ -92,6 +92,8 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     if let Some(evaluators) = args.gatekeeper.evaluators() {
         config.evaluators = evaluators;
     }
+    config.audit = args.audit.config();
+    config.vap = args.vap.config();
     args.operations.apply(&mut config);
     config.addresses = addresses;
     if config.cluster.is_some() && !config.operations.serve() {

@@ -26,6 +26,8 @@ pub(crate) struct Fact {
     pub(crate) resource: ApiResource,
     /// Whether its objects have a status that is written apart from them.
     pub(crate) has_status: bool,
+    /// Tells the schema of the storage version from others.
+    pub(crate) schema: Value,
     /// Whether objects may still be stored in other versions than the storage version.
     pub(crate) has_old_objects: bool,
 }
@@ -107,6 +109,7 @@ fn read(definition: &Value) -> Option<(Kind, Option<Fact>)> {
                 plural: text(&["spec", "names", "plural"])?.to_owned(),
             },
             has_status: storage.path(&["subresources", "status"]).is_some(),
+            schema: storage.get("schema").cloned().unwrap_or_default(),
             has_old_objects: stored.any(|old| old.as_str() != Some(version)),
         })
     });

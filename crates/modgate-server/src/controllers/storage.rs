@@ -41,7 +41,6 @@ pub(crate) async fn migrate(mut context: Context) {
                 migrate_kind(&context, fact).await;
             }
         }
-        context.state.borrow_and_update();
         if context.state.changed().await.is_err() {
             return;
         }

@@ -38,6 +38,9 @@ pub(crate) struct CompatArgs {
     /// Refused: `--kubeconfig` says where the cluster is.
     #[arg(long, value_name = "URL", hide = true)]
     master: Option<String>,
+    /// Without effect: an audit writes no files.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    api_cache_dir: Option<String>,
     /// Without effect: logs go to standard error.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
         default_missing_value = "true", action = ArgAction::Set)]
@@ -87,6 +90,9 @@ impl CompatArgs {
         if self.debug_use_fake_pod {
             notes
                 .push("--debug-use-fake-pod does nothing: without POD_NAME no Pod is reported for");
+        }
+        if self.api_cache_dir.is_some() {
+            notes.push("--api-cache-dir does nothing: an audit writes no files");
         }
         let glog = [
             ("--alsologtostderr", self.alsologtostderr.is_some()),

@@ -72,7 +72,8 @@ impl Entries {
             for (key, loaded) in policies.iter() {
                 let (members, errors) = match subject {
                     Subject::Config if key.name != config::NAME => continue,
-                    Subject::Config | Subject::Connection => (vec![], of_problems(loaded, true)),
+                    Subject::Config => (vec![], config(state, loaded)),
+                    Subject::Connection => (vec![], of_problems(loaded, true)),
                     Subject::Constraint => constraint(snapshot, kind, key, loaded),
                     Subject::Expansion => (vec![], of_expansion(snapshot, key, loaded)),
                     Subject::Mutator => mutator(snapshot, &mutators, kind, key, loaded),
@@ -194,6 +195,17 @@ fn mutator(
         None => of_problems(loaded, true),
     };
     (vec![("enforced", (known.is_some() && errors.is_empty()).into())], errors)
+}
+
+/// What is synced and cannot be seen is said of the Config, also where a SyncSet asks for it, as these
+/// have no status (ST-34).
+fn config(state: &State, loaded: &Loaded) -> Vec<ReportedError> {
+    let mut errors = of_problems(loaded, true);
+    errors.extend(state.synced.iter().filter_map(|(kind, synced)| {
+        let problem = synced.problem.as_ref()?;
+        Some(ReportedError { code: "sync", message: format!("{kind}: {problem}") })
+    }));
+    errors
 }
 
 fn of_expansion(snapshot: &Snapshot, key: &Key, loaded: &Loaded) -> Vec<ReportedError> {

@@ -32,6 +32,7 @@ use crate::{
         LOGGER,
         context::Context,
         definitions::FIELD_MANAGER,
+        facts::Fact,
         kinds::Kind,
         object::{Key, Stored},
         state::{Loaded, State},
@@ -102,6 +103,8 @@ struct Gatherer {
     since: BTreeMap<Target, (Value, Value)>,
     /// When the statuses the cluster has were last read.
     read: BTreeMap<Kind, Instant>,
+    /// Kinds whose schemas, as they are told apart, have no place for what we write.
+    unkept: BTreeMap<Kind, Value>,
     sweep: Instant,
 }
 
@@ -121,6 +124,7 @@ impl Gatherer {
             ledger: Ledger::new(Unwanted::Forget, nothing),
             since: BTreeMap::new(),
             read: BTreeMap::new(),
+            unkept: BTreeMap::new(),
             sweep: Instant::now() + COALESCE,
         }
     }
@@ -243,7 +247,10 @@ impl Gatherer {
 
     /// Whether statuses of this kind are written here and now.
     fn writes(&self, state: &State, kind: &Kind) -> bool {
-        if state.facts.of(kind).is_none_or(|fact| !fact.has_status) {
+        let unkept = self.unkept.get(kind);
+        let has_place =
+            |fact: &Fact| fact.has_status && unkept.is_none_or(|schema| *schema != fact.schema);
+        if !state.facts.of(kind).is_some_and(has_place) {
             return false;
         }
         match Subject::of(kind) {
@@ -377,23 +384,39 @@ impl Gatherer {
                 let written = api.patch_status(&target.1.name, &params, &Patch::Merge(patch)).await;
                 let written = match written {
                     // It was deleted meanwhile.
-                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-                    written => written.map(|_| ()),
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+                    written => written.map(|stored| keeps(&target.0, &stored)),
                 };
                 (target, value, written)
             });
         }
         let mut failed = None;
         for (target, value, written) in write_all(writes).await {
-            if let Err(error) = &written {
-                let (Kind { kind, .. }, Key { name, .. }, _) = &target;
-                let first = || (format!("{kind} {name}"), error.to_string(), 0);
-                failed.get_or_insert_with(first).2 += 1;
+            match &written {
+                Ok(true) => {}
+                Ok(false) => self.note_unkept(state, &target.0),
+                Err(error) => {
+                    let (Kind { kind, .. }, Key { name, .. }, _) = &target;
+                    let first = || (format!("{kind} {name}"), error.to_string(), 0);
+                    failed.get_or_insert_with(first).2 += 1;
+                }
             }
             self.ledger.record(target, Some(value), outcome(&written), Instant::now());
         }
         if let Some((policy, error, count)) = failed {
             tracing::warn!(target: LOGGER, %policy, %error, count, "statuses not written");
+        }
+    }
+
+    /// Leaves a kind alone whose CRD has no place for what we write, until it has: KubeMod's own.
+    fn note_unkept(&mut self, state: &State, kind: &Kind) {
+        let schema = state.facts.of(kind).map(|fact| fact.schema.clone()).unwrap_or_default();
+        if self.unkept.insert(kind.clone(), schema).is_none() {
+            let Kind { group, kind } = kind;
+            tracing::info!(
+                target: LOGGER, %group, %kind,
+                "the CRD keeps no status of ours; none is written until it is replaced by modgate's"
+            );
         }
     }
 
@@ -436,6 +459,13 @@ impl Gatherer {
             tracing::info!(target: LOGGER, deleted, "statuses of Pods that are gone removed");
         }
     }
+}
+
+/// Whether the API server has kept the status that was written.
+fn keeps(kind: &Kind, stored: &Stored) -> bool {
+    let has_conditions =
+        |object: &Value| object.path(&["status", "conditions"]).is_some_and(|it| !it.is_null());
+    !is_modrule(kind) || stored.object.as_ref().is_ok_and(has_conditions)
 }
 
 fn is_modrule(kind: &Kind) -> bool {
