@@ -7,7 +7,7 @@
 
 mod engine;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use modgate_value::{Object, Value};
@@ -89,9 +89,29 @@ pub fn run_with(file: &CorpusFile, make: &Make<'_>, cases: &mut Vec<Case>) -> Re
         ensure!(missing.remove(&id), "scenario {id} is not one of {COUNT}, or there twice");
         let (owner, verdict) =
             run_scenario(scenario, definitions, make).with_context(|| format!("scenario {id}"))?;
-        cases.push(Case { id: format!("{id} ({owner})"), verdict });
+        let test = scenario.get("test").and_then(Value::as_str);
+        let id = match test {
+            Some(test) => {
+                names_scenario(test, id).with_context(|| format!("scenario {id}"))?;
+                format!("{id} ({owner}, {test})")
+            }
+            None => format!("{id} ({owner})"),
+        };
+        cases.push(Case { id, verdict });
     }
     ensure!(missing.is_empty(), "scenarios are missing: {missing:?}");
+    Ok(())
+}
+
+/// Holds a scenario that is run by a test of its own to that: the test has to name it.
+fn names_scenario(test: &str, id: i64) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join(test);
+    let text = fs::read_to_string(&path).with_context(|| format!("`{test}` cannot be read"))?;
+    let wanted = format!("Scenario {id}");
+    let mut named = text.split(&wanted).skip(1);
+    let is_named = named.any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));
+    ensure!(is_named, "`{test}` says nothing of it");
     Ok(())
 }
 
@@ -111,6 +131,7 @@ fn run_scenario<'d>(
     }
     if owner != "here" {
         ensure!(matches!(owner, "cluster" | "audit"), "`{owner}` is no owner");
+        members.notes(&["test"]);
         members.finish()?;
         return Ok((owner, Verdict::Exempt));
     }
