@@ -4,12 +4,13 @@ use modgate_value::Value;
 use serde::Serialize;
 
 use crate::{
-    installation::{Original, Workload},
+    installation::Workload,
     object::{Subject, texts},
 };
 
-/// Whether `modgate serve` takes a flag, which only its own parser knows; the error is its sentence.
-pub type Accepts<'a> = dyn Fn(&str) -> Result<(), String> + 'a;
+/// Whether `modgate serve` takes a flag, which only its own parser knows: what it says of one that does
+/// nothing, or its error.
+pub type Accepts<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 
 /// A flag of an original, and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,16 +32,15 @@ pub enum Fate {
     Same,
     /// It means something else.
     Differs {
-        /// The decision, where there is one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        decision: Option<&'static str>,
+        /// The row of `docs/compatibility.md`.
+        decision: &'static str,
         /// What it means.
         sentence: &'static str,
     },
-    /// It is not needed any more.
-    Unneeded {
-        /// Why.
-        sentence: &'static str,
+    /// It is taken and does nothing.
+    Nothing {
+        /// In the words of the command line.
+        sentence: String,
     },
     /// It is refused.
     Refused {
@@ -49,77 +49,34 @@ pub enum Fate {
     },
 }
 
-/// What is special about a flag.
+/// A flag that is taken and means something else.
 struct Note {
     flag: &'static str,
-    /// Only where the value is, or contains, this.
-    value: Option<&'static str>,
-    fate: Special,
+    /// Only where the value contains this.
+    value: &'static str,
+    decision: &'static str,
+    sentence: &'static str,
 }
 
-enum Special {
-    Differs(Option<&'static str>, &'static str),
-    Unneeded(&'static str),
-}
-
-/// KubeMod's flags that do not simply go on.
-const KUBEMOD: &[Note] = &[
-    Note {
-        flag: "operator",
-        value: None,
-        fate: Special::Unneeded("modgate serves webhooks whenever it runs"),
-    },
-    Note {
-        flag: "webapp",
-        value: None,
-        fate: Special::Differs(
-            None,
-            "the dry-run API is off unless `--webapp-addr` is given; over HTTPS it is there always",
-        ),
-    },
+const NOTES: &[Note] = &[
     Note {
         flag: "enable-leader-election",
-        value: None,
-        fate: Special::Differs(
-            Some("Q-41"),
-            "every replica loads and enforces all rules; only shared status is left to one",
-        ),
+        value: "",
+        decision: "Q-41",
+        sentence: "every replica loads and enforces all rules; only shared status is left to one",
     },
-    Note {
-        flag: "enable-dev-mode-log",
-        value: None,
-        fate: Special::Unneeded("`--log-level debug` does the same"),
-    },
-];
-
-/// Gatekeeper's flags that do not simply go on.
-const GATEKEEPER: &[Note] = &[
     Note {
         flag: "disable-opa-builtin",
-        value: Some("{"),
-        fate: Special::Differs(
-            Some("REGO-8"),
-            "Gatekeeper disables nothing for a name in braces; here the name inside is meant, and \
-             built-ins that reach the network are off in any case",
-        ),
+        value: "{",
+        decision: "REGO-8",
+        sentence: "Gatekeeper disables nothing for a name in braces; here the name inside is meant, \
+                   and built-ins that reach the network are off in any case",
     },
     Note {
         flag: "log-denies",
-        value: None,
-        fate: Special::Differs(
-            Some("GK-Q-34"),
-            "violations are logged one by one, never sampled, and without texts about Secrets",
-        ),
-    },
-    Note {
-        flag: "enable-mutation",
-        value: None,
-        fate: Special::Unneeded("Gatekeeper ignores it, too"),
-    },
-    Note {
-        flag: "debug-use-fake-pod",
-        value: None,
-        fate: Special::Unneeded("modgate runs outside of a cluster with `--kubeconfig`"),
+        value: "",
+        decision: "GK-Q-34",
+        sentence: "violations are logged one by one, never sampled, and without texts about Secrets",
     },
 ];
 
@@ -163,28 +120,21 @@ const BOOLEAN: &[&str] = &[
 
 /// Every flag of an original's containers.
 pub(crate) fn judge(workload: &Workload<'_>, accepts: &Accepts<'_>) -> Vec<Flag> {
-    let notes = match workload.original {
-        Original::KubeMod => KUBEMOD,
-        Original::Gatekeeper => GATEKEEPER,
-    };
     let flag = |(name, value): (String, Option<String>)| {
         let flag = match &value {
             Some(value) => format!("--{name}={value}"),
             None => format!("--{name}"),
         };
         let about = |note: &&Note| {
-            let value = value.as_deref().unwrap_or_default();
-            note.flag == name && note.value.is_none_or(|part| value.contains(part))
+            note.flag == name && value.as_deref().unwrap_or_default().contains(note.value)
         };
-        let fate = match notes.iter().find(about).map(|note| &note.fate) {
-            Some(Special::Differs(decision, sentence)) => {
-                Fate::Differs { decision: *decision, sentence }
+        let fate = match (accepts(&flag), NOTES.iter().find(about)) {
+            (Err(sentence), _) => Fate::Refused { sentence },
+            (Ok(_), Some(note)) => {
+                Fate::Differs { decision: note.decision, sentence: note.sentence }
             }
-            Some(Special::Unneeded(sentence)) => Fate::Unneeded { sentence },
-            None => match accepts(&flag) {
-                Ok(()) => Fate::Same,
-                Err(sentence) => Fate::Refused { sentence },
-            },
+            (Ok(Some(sentence)), None) => Fate::Nothing { sentence },
+            (Ok(None), None) => Fate::Same,
         };
         Flag { object: workload.found.subject(), flag, fate }
     };

@@ -89,7 +89,7 @@ pub fn check(objects: &[Found], config: &EngineConfig, accepts: &Accepts<'_>) ->
     let loaded: Vec<&Found> =
         policies.iter().copied().filter(|found| Snapshot::takes(&found.object)).collect();
     let changes = loaded.iter().map(|found| Change::Upsert(found.source())).collect();
-    let Update { snapshot, problems } =
+    let Update { snapshot, problems, .. } =
         Snapshot::new(config.clone()).apply(changes, OnError::Unload);
     let mut problems_of: BTreeMap<PolicyId, Vec<Problem>> = BTreeMap::new();
     for problem in problems {

@@ -58,16 +58,10 @@ pub(crate) fn steps(installation: &Installation<'_>) -> Vec<Step> {
     all.into_iter().flatten().collect()
 }
 
-/// Where modgate goes: into Gatekeeper's place, or one of its own.
+/// Where modgate goes: into Gatekeeper's place, wherever that is.
 fn home<'f>(installation: &Installation<'f>) -> &'f str {
-    match installation.originals().contains(&Original::Gatekeeper) {
-        true => installation
-            .namespaces(Original::Gatekeeper)
-            .into_iter()
-            .next()
-            .unwrap_or("gatekeeper-system"),
-        false => "modgate-system",
-    }
+    let namespaces = installation.namespaces(Original::Gatekeeper);
+    namespaces.into_iter().next().unwrap_or("gatekeeper-system")
 }
 
 fn step(title: &str, why: impl Into<String>, commands: Vec<String>) -> Option<Step> {
@@ -174,22 +168,19 @@ fn without_rotation(workload: &Workload<'_>) -> String {
     }
 }
 
-/// Installs or changes modgate with these settings.
-fn helm(installation: &Installation<'_>, settings: &[&str]) -> [String; 2] {
+/// A command of Helm about modgate, and the wait for what it does.
+fn helm(installation: &Installation<'_>, command: &str, settings: &[&str]) -> Vec<String> {
     let namespace = word(home(installation));
     let settings: String =
         settings.iter().map(|setting| format!(" --set {}", word(setting))).collect();
-    [
-        format!(
-            "helm upgrade --install modgate {CHART} -n {namespace} --create-namespace \
-             --take-ownership{settings}"
-        ),
+    vec![
+        format!("helm {command} modgate {CHART} -n {namespace} --take-ownership{settings}"),
         format!("kubectl -n {namespace} rollout status deployment modgate"),
     ]
 }
 
-const NO_MODRULES: &str = "kubemod.enabled=false";
-const WEBHOOKS_ONLY: &str = "operations={webhook,mutation-webhook}";
+/// With the settings it has, but for what is set.
+const UPGRADE: &str = "upgrade --reuse-values";
 
 fn beside(installation: &Installation<'_>) -> Option<Step> {
     let originals = installation.originals();
@@ -203,8 +194,13 @@ fn beside(installation: &Installation<'_>) -> Option<Step> {
              you changed in the webhook configurations, selectors, resources and `failurePolicy`",
         );
     }
-    let title = "Install modgate beside them";
-    step(title, why, helm(installation, &[NO_MODRULES, WEBHOOKS_ONLY]).into())
+    let settings = [
+        "image.repository=REGISTRY/modgate",
+        "kubemod.enabled=false",
+        "operations={webhook,mutation-webhook}",
+    ];
+    let commands = helm(installation, "install --create-namespace", &settings);
+    step("Install modgate beside them", why, commands)
 }
 
 fn switch(installation: &Installation<'_>) -> Option<Step> {
@@ -216,7 +212,7 @@ fn switch(installation: &Installation<'_>) -> Option<Step> {
         "the webhook configurations have the names of KubeMod's: each is replaced in one write, so \
          that a request is sent to one of the two and none to both. Never delete the old ones \
          first. Give the chart what you changed in them, the list of resources above all",
-        helm(installation, &[WEBHOOKS_ONLY]).into(),
+        helm(installation, UPGRADE, &["kubemod.enabled=true"]),
     )
 }
 
@@ -267,7 +263,7 @@ fn rest(installation: &Installation<'_>) -> Option<Step> {
     step(
         "Let modgate do the rest",
         "nobody else audits, writes statuses and looks after the CRDs of constraints any more",
-        helm(installation, &[]).into(),
+        helm(installation, UPGRADE, &["operations=null"]),
     )
 }
 

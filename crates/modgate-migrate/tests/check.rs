@@ -33,12 +33,12 @@ fn fixture(name: &str) -> Vec<Found> {
     objects(name, &fs::read_to_string(path).expect(name))
 }
 
-/// As if only the flags of the webhook were known.
-fn accepts(flag: &str) -> Result<(), String> {
-    let known = ["--port=", "--operation=", "--logtostderr", "--cluster-modrules-namespace="];
-    match known.iter().any(|known| flag.starts_with(known)) {
-        true => Ok(()),
-        false => Err(format!("unexpected argument '{flag}'")),
+/// As if `--audit-interval` were unknown, and `--logtostderr` of no use.
+fn accepts(flag: &str) -> Result<Option<String>, String> {
+    match flag {
+        "--logtostderr" => Ok(Some("it does nothing".to_owned())),
+        "--audit-interval=60" => Err(format!("unexpected argument '{flag}'")),
+        _ => Ok(None),
     }
 }
 
@@ -90,15 +90,11 @@ fn kubemod() {
     assert!(report.needs_attention());
 
     let fates: Vec<_> = report.flags.iter().map(|it| (it.flag.as_str(), &it.fate)).collect();
-    assert!(matches!(fates[0], ("--operator", Fate::Unneeded { .. })), "{fates:?}");
-    assert!(matches!(fates[1], ("--webapp", Fate::Differs { decision: None, .. })), "{fates:?}");
-    assert!(
-        matches!(
-            fates[2],
-            ("--enable-leader-election", Fate::Differs { decision: Some("Q-41"), .. })
-        ),
-        "{fates:?}"
-    );
+    assert_eq!(fates[0], ("--operator", &Fate::Same));
+    assert_eq!(fates[1], ("--webapp", &Fate::Same));
+    let (flag, fate) = fates[2];
+    assert_eq!(flag, "--enable-leader-election");
+    assert!(matches!(fate, Fate::Differs { decision: "Q-41", .. }), "{fate:?}");
     assert_eq!(fates[3], ("--cluster-modrules-namespace=kubemod-system", &Fate::Same));
 
     assert_eq!(
@@ -135,13 +131,27 @@ fn gatekeeper() {
     let differs: Vec<_> = report.differs.iter().map(|it| (it.decision, &*it.object.name)).collect();
     assert_eq!(differs, [("GK-Q-22", "gatekeeper-validating-webhook-configuration")]);
     assert_eq!((report.refused.len(), report.warnings.len()), (0, 0));
-    let refused: Vec<_> = report
+    let special: Vec<_> = report
         .flags
         .iter()
-        .filter(|it| matches!(it.fate, Fate::Refused { .. }))
-        .map(|it| it.flag.as_str())
+        .filter_map(|it| match &it.fate {
+            Fate::Same => None,
+            Fate::Differs { decision, .. } => Some((it.flag.as_str(), *decision)),
+            Fate::Nothing { sentence } | Fate::Refused { sentence } => {
+                Some((it.flag.as_str(), sentence.as_str()))
+            }
+        })
         .collect();
-    assert_eq!(refused, ["--audit-interval=60", "--disable-cert-rotation"]);
+    assert_eq!(
+        special,
+        [
+            ("--logtostderr", "it does nothing"),
+            ("--log-denies=true", "GK-Q-34"),
+            ("--disable-opa-builtin={http.send}", "REGO-8"),
+            ("--audit-interval=60", "unexpected argument '--audit-interval=60'"),
+        ]
+    );
+    assert!(report.needs_attention());
 
     // The audit's is off already.
     assert_eq!(
@@ -156,9 +166,9 @@ fn gatekeeper() {
     assert_eq!(
         commands(&report, "Install modgate"),
         [
-            "helm upgrade --install modgate deploy/chart -n gatekeeper-system --create-namespace \
-             --take-ownership --set kubemod.enabled=false --set \
-             'operations={webhook,mutation-webhook}'",
+            "helm install --create-namespace modgate deploy/chart -n gatekeeper-system \
+             --take-ownership --set image.repository=REGISTRY/modgate --set kubemod.enabled=false \
+             --set 'operations={webhook,mutation-webhook}'",
             "kubectl -n gatekeeper-system rollout status deployment modgate",
         ]
     );
@@ -182,6 +192,12 @@ fn gatekeeper() {
     assert_eq!(
         commands(&report, "Let Helm forget"),
         ["kubectl -n gatekeeper-system delete secret -l owner=helm,name=gatekeeper"]
+    );
+    assert!(report.steps.iter().all(|step| !step.title.contains("KubeMod")));
+    assert_eq!(
+        commands(&report, "Let modgate do the rest")[0],
+        "helm upgrade --reuse-values modgate deploy/chart -n gatekeeper-system --take-ownership \
+         --set operations=null"
     );
     let back = commands(&report, "The way back");
     assert_eq!(

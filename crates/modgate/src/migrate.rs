@@ -13,7 +13,7 @@ use modgate_server::remote::{Place, Remote, RemoteError, Resource};
 use modgate_value::{Str, Value, yaml};
 
 use crate::{
-    args::{Args, EngineArgs},
+    args::{Args, EngineArgs, Verb},
     exit::Exit,
     inputs::manifests,
     review::print_json,
@@ -102,14 +102,21 @@ pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
     })
 }
 
-/// Whether `modgate serve` takes a flag.
-fn accepts(flag: &str) -> Result<(), String> {
+/// Whether `modgate serve` takes a flag, and what it says of one that does nothing.
+fn accepts(flag: &str) -> Result<Option<String>, String> {
     let refused = |error: clap::Error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
         line.strip_prefix("error: ").unwrap_or(line).to_owned()
     };
-    Args::try_parse_from(["modgate", "serve", flag]).map(|_| ()).map_err(refused)
+    match Args::try_parse_from(["modgate", "serve", flag]).map_err(refused)?.verb {
+        Verb::Serve(args) => {
+            args.compat.check().map_err(|error| error.to_string())?;
+            let notes = args.compat.notes();
+            Ok((!notes.is_empty()).then(|| notes.join("; ")))
+        }
+        _ => Err("it is no flag of `modgate serve`".to_owned()),
+    }
 }
 
 fn value(report: &Report) -> Result<Value> {
@@ -274,13 +281,10 @@ impl<W: Write> Printer<'_, W> {
         for flag in &report.flags {
             let (tone, fate) = match &flag.fate {
                 Fate::Same => (Tone::Good, "means the same".to_owned()),
-                Fate::Differs { decision: Some(decision), sentence } => {
+                Fate::Differs { decision, sentence } => {
                     (Tone::Notice, format!("{decision}: {sentence}"))
                 }
-                Fate::Differs { decision: None, sentence } => {
-                    (Tone::Notice, (*sentence).to_owned())
-                }
-                Fate::Unneeded { sentence } => (Tone::Faint, format!("leave it out: {sentence}")),
+                Fate::Nothing { sentence } => (Tone::Faint, sentence.clone()),
                 Fate::Refused { sentence } => (Tone::Bad, format!("refused: {sentence}")),
             };
             writeln!(
@@ -317,7 +321,10 @@ mod tests {
 
     #[test]
     fn flags_are_asked_of_the_parser() {
-        assert_eq!(accepts("--log-denies"), Ok(()));
+        assert_eq!(accepts("--log-denies"), Ok(None));
+        let nothing = "--enable-mutation does nothing: mutation is --operation=mutation-webhook";
+        assert_eq!(accepts("--enable-mutation"), Ok(Some(nothing.to_owned())));
+        assert_eq!(accepts("--enable-remote-cluster").map_err(|it| it.is_empty()), Err(false));
         assert_eq!(
             accepts("--no-such-flag").map_err(|it| it.contains("--no-such-flag")),
             Err(true)

@@ -69,7 +69,7 @@ fn flags_of_the_originals() {
         let text = |key: &str| flag.get(key).and_then(Value::as_str).unwrap_or_default();
         let said = match text("fate") {
             "same" => true,
-            "differs" | "unneeded" | "refused" => !text("sentence").is_empty(),
+            "differs" | "nothing" | "refused" => !text("sentence").is_empty(),
             other => panic!("{other}"),
         };
         assert!(said, "{}", flag.to_json());
