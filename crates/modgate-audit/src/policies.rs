@@ -6,13 +6,14 @@ use modgate_engine::{
     Snapshot,
     api::{
         constraints::{EnforcementAction, EnforcementPoint},
+        meta::{GroupVersionKind, Operation, split_api_version},
         modrule,
     },
     constraint::{CompiledConstraint, ConstraintKey, Inventory},
 };
-use modgate_value::Str;
+use modgate_value::{Object, Str};
 
-use crate::violation::Judge;
+use crate::{rules, violation::Judge};
 
 /// What an audit looks at beside constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,9 +150,20 @@ impl Policies {
 
     /// Whether ModRules are asked about objects.
     pub(crate) fn asks_modrules(&self) -> bool {
-        use modgate_engine::api::meta::Operation;
         let any = |operation| self.snapshot.modrules_for(operation).next().is_some();
         self.options.modrules && (any(Operation::Create) || any(Operation::Update))
+    }
+
+    /// Whether any policy may have something to do with objects of a kind.
+    pub fn concerns(&self, kind: &GroupVersionKind) -> bool {
+        let admits = |constraint: &CompiledConstraint| {
+            constraint.enforcement().at(EnforcementPoint::Audit).is_some()
+                && constraint.criteria().is_none_or(|criteria| criteria.admits_kind(kind))
+        };
+        self.snapshot.constraints().constraints().any(|constraint| admits(constraint))
+            || self.options.expansion && self.snapshot.expansions().expands(kind)
+            || self.asks_mutators()
+            || self.asks_modrules() && rules::reach_modrules(self, kind)
     }
 
     /// Whether mutators are asked about objects.
@@ -172,8 +184,7 @@ impl Policies {
 
 /// The judge that a ModRule is.
 pub(crate) fn modrule_judge(namespace: &Str, name: &Str) -> Judge {
-    use modgate_engine::api::meta::GroupVersionKind;
-    let (group, version) = modgate_engine::api::meta::split_api_version(modrule::API_VERSION);
+    let (group, version) = split_api_version(modrule::API_VERSION);
     Judge {
         kind: GroupVersionKind {
             group: group.into(),
@@ -182,6 +193,6 @@ pub(crate) fn modrule_judge(namespace: &Str, name: &Str) -> Judge {
         },
         namespace: namespace.clone(),
         name: name.clone(),
-        annotations: modgate_value::Object::default().into(),
+        annotations: Object::default().into(),
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use modgate_engine::{
-    Host, PolicyId, Review,
-    api::meta::Operation,
+    Host, HostError, PolicyId, Review,
+    api::meta::{GroupVersionKind, Operation},
     explain::{Outcome, RuleTrace},
     gatekeeper::{self, Installation},
     jsonpatch,
     mutation::MutatorOutcome,
+    pipeline::Reach,
 };
-use modgate_value::{Object, Str, Value};
+use modgate_value::{Clock, Object, Str, Value, budget::Frozen};
 
 use crate::{
     evaluate::{Charge, Found, is_namespace},
@@ -52,6 +53,9 @@ pub(crate) fn modrules(
             continue;
         }
         let review = review(object, subject, operation);
+        if reach(policies, &review, host).modrules.is_err() {
+            continue;
+        }
         let decision = snapshot.mutate(&review, host);
         let failures = decision.failures.iter();
         judged.errors.extend(failures.map(|failure| match failure.rule.as_str() {
@@ -123,6 +127,9 @@ pub(crate) fn mutators(
     let snapshot = &policies.snapshot;
     let review = review(object, subject, Operation::Create);
     let installation = Installation::default();
+    if reach(policies, &review, host).mutators.is_err() {
+        return Judged { found: Vec::new(), errors: Vec::new() };
+    }
     let mutation = gatekeeper::mutate(&review, &installation, snapshot, host);
     let mut judged = Judged { found: Vec::new(), errors: Vec::new() };
     if !mutation.allowed {
@@ -148,11 +155,7 @@ pub(crate) fn mutators(
     changing.dedup();
     for id in changing {
         let judge = Judge {
-            kind: modgate_engine::api::meta::GroupVersionKind {
-                group: id.group,
-                version: "v1".into(),
-                kind: id.kind,
-            },
+            kind: GroupVersionKind { group: id.group, version: "v1".into(), kind: id.kind },
             namespace: id.namespace,
             name: id.name,
             annotations: Object::default().into(),
@@ -164,6 +167,38 @@ pub(crate) fn mutators(
         });
     }
     judged
+}
+
+/// Whether the webhooks of ModRules are asked about objects of a kind.
+pub(crate) fn reach_modrules(policies: &Policies, kind: &GroupVersionKind) -> bool {
+    let api_version = match kind.group.as_str() {
+        "" => kind.version.to_string(),
+        group => format!("{group}/{}", kind.version),
+    };
+    let members = [("apiVersion", Value::from(api_version)), ("kind", kind.kind.clone().into())];
+    let review = Review::of_object(members.into_iter().collect(), Operation::Create, "");
+    reach(policies, &review, &Nobody).modrules.is_ok()
+}
+
+fn reach(policies: &Policies, review: &Review, host: &dyn Host) -> Reach {
+    Reach::of(review, &Installation::default(), policies.snapshot.config(), host)
+}
+
+/// Knows nothing: an object without a namespace is asked about.
+struct Nobody;
+
+impl Host for Nobody {
+    fn clock(&self) -> &dyn Clock {
+        &Frozen
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        Err(HostError(format!("namespaces \"{name}\" not found")))
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        Err(HostError(format!("nodes \"{name}\" not found")))
+    }
 }
 
 /// The request that would make the object. It has the namespace the object has, so that

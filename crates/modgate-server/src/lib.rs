@@ -45,7 +45,7 @@ mod tls;
 mod webhook;
 
 pub use controllers::{
-    ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, RotationTimes, VapConfig,
+    AuditConfig, ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, RotationTimes, VapConfig,
 };
 pub use controllers::events::Events;
 pub use files::POLL_INTERVAL;

@@ -250,24 +250,52 @@ impl Remote {
         let mut all = Vec::new();
         let mut token = String::new();
         loop {
-            let more = match token.as_str() {
-                "" => String::new(),
-                token => format!("&continue={}", segment(token)),
-            };
-            let path = format!("{}?limit={PAGE}{more}", resource.path("", ""));
-            let page = self.json(Method::GET, &path, None)?;
-            let text = |path: &[&str]| {
-                page.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
-            };
-            let kind = text(&["kind"]);
-            let kind = kind.strip_suffix("List").unwrap_or_default();
-            let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
-            all.extend(items.map(|item| of_kind(item, &text(&["apiVersion"]), kind)));
-            token = text(&["metadata", "continue"]);
+            let (mut page, next) = self.page(resource, &token)?;
+            all.append(&mut page);
+            token = next;
             if token.is_empty() {
                 return Ok(all);
             }
         }
+    }
+
+    /// The groups the API server has, the core included.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be asked.
+    pub fn groups(&self) -> Result<Vec<String>, RemoteError> {
+        let found = self.json(Method::GET, "/apis", None)?;
+        let groups = found.get("groups").and_then(Value::as_array).into_iter().flatten();
+        let names = groups.filter_map(|group| group.get("name")?.as_str());
+        Ok([""].into_iter().chain(names).map(str::to_owned).collect())
+    }
+
+    /// The page of the objects of a kind that a token stands for, each with `apiVersion` and `kind`,
+    /// and the token of the next one; the empty text stands for the first, and for there being no
+    /// next one.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be listed.
+    pub fn page(
+        &self,
+        resource: &Resource,
+        token: &str,
+    ) -> Result<(Vec<Value>, String), RemoteError> {
+        let more = match token {
+            "" => String::new(),
+            token => format!("&continue={}", segment(token)),
+        };
+        let path = format!("{}?limit={PAGE}{more}", resource.path("", ""));
+        let page = self.json(Method::GET, &path, None)?;
+        let text =
+            |path: &[&str]| page.path(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = text(&["kind"]);
+        let kind = kind.strip_suffix("List").unwrap_or_default();
+        let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
+        let items = items.map(|item| of_kind(item, &text(&["apiVersion"]), kind));
+        Ok((items.collect(), text(&["metadata", "continue"])))
     }
 
     /// An object, if it exists.

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    controllers::{self, events::Events, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes, Rotation, VapConfig, VapSettings},
+    controllers::{self, events::Events, AuditConfig, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes, Rotation, VapConfig, VapSettings},
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
     operations::Operations,
@@ -45,6 +45,8 @@ pub struct ServeConfig {
     pub waits_for_broken_policies: bool,
     /// What becomes ValidatingAdmissionPolicies.
     pub vap: VapConfig,
+    /// How the cluster is audited.
+    pub audit: AuditConfig,
     /// Settings of the engine.
     pub engine: EngineConfig,
     /// The serving certificate.
@@ -84,6 +86,7 @@ impl ServeConfig {
             operations: Operations::default(),
             waits_for_broken_policies: false,
             vap: VapConfig::default(),
+            audit: AuditConfig::default(),
             certificate,
             tls: TlsConfig::default(),
             tls_health_check: false,
@@ -259,7 +262,7 @@ impl Server {
                 Arc::clone(&app.metrics),
                 Arc::clone(&report),
             );
-            let controllers = controllers.telling(told, to_tell);
+            let controllers = controllers.auditing(config.audit.clone()).telling(told, to_tell);
             Some(controllers.waiting_for_broken_policies(config.waits_for_broken_policies))
             }
             None => {

@@ -5,6 +5,7 @@
 //! `modgate-gator`'s, which reads their arguments itself; called as `gator`, this is nothing else.
 
 mod args;
+mod audit;
 mod constraints;
 mod exit;
 mod explain;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Review(args) => review::run(&args, &terminal),
         Verb::Explain(args) => explain::run(&args, &terminal),
         Verb::Plan(args) => plan::run(&args, &terminal),
+        Verb::Audit(args) => audit::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
         Verb::Render(verb) => render::run(&verb, &terminal),
         Verb::Migrate(args) => migrate::run(&args, &terminal),

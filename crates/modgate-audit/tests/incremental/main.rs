@@ -143,7 +143,9 @@ fn list(incremental: &mut Incremental, world: &World) {
     kinds.iter().for_each(|kind| incremental.end(kind));
 }
 
-fn check(passes: &[(bool, Vec<(u8, u8, u8)>)]) {
+type Pass = (bool, Vec<(u8, u8, u8)>);
+
+fn check(passes: &[Pass]) {
     let mut world = World::new();
     // Something of everything to begin with.
     for which in 0..48 {

@@ -1,0 +1,536 @@
+//! The audit of a cluster (spec `gatekeeper-validation`, section 7).
+//!
+//! Kinds that some policy may have something to do with are listed once and watched from then on
+//! ([`follow`]). What arrives is evaluated and dropped; what was found is kept by
+//! [`Incremental`]. Every interval, what may have changed without an object having changed is listed
+//! and evaluated again, and the whole is reported: to logs, metrics, sinks and Events ([`record`]),
+//! and in the status of each constraint ([`write`]).
+//!
+//! # Guarantees
+//!
+//! - No audit begins before everything present at start is loaded (Q-24), and none is reported
+//!   before every kind was listed, except for kinds that cannot be: they are left out, and that is
+//!   logged each time.
+//! - Audits never overlap. Only the process that leads audits; one that ceases to forgets everything.
+//! - A status is written as a whole, as a merge patch of its own members: who else writes to it at the
+//!   same time neither stands in the way nor loses anything (Q-28).
+
+mod follow;
+mod record;
+mod write;
+
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, Instant, SystemTime},
+};
+
+use k8s_openapi::jiff::{Timestamp, Unit};
+use kube::Api;
+use modgate_audit::{Incremental, Item, Manner, Options, Report, Sink, Stale};
+use modgate_engine::{
+    Host, HostError,
+    api::{constraints, meta::GroupVersionKind},
+    mutation::{Answers, Providers as Asks},
+    provider::{FUNCTION, external_data},
+    rego::builtins,
+    template,
+};
+use modgate_value::{Clock, Str, Value, gotime};
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval_at},
+};
+
+use self::follow::{Follower, Seen};
+use super::{
+    context::Context,
+    events::Events,
+    listing::{self, Listable, Pages},
+    object::{self, Stored},
+    state::State,
+};
+use crate::{
+    policies::{Current, Objects},
+    providers::Providers,
+    telemetry::metrics::AuditMetrics,
+};
+
+/// Logger of audits, as Gatekeeper calls it.
+pub(super) const LOGGER: &str = "controller";
+
+/// How a cluster is audited (7.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditConfig {
+    /// From one audit to the next; zero for none.
+    pub interval: Duration,
+    /// Violations listed in the status of a constraint.
+    pub limit: usize,
+    /// Objects of a page when a kind is listed; zero for all at once.
+    pub chunk: u32,
+    /// Audit what is synced instead of what the API server has.
+    pub from_cache: bool,
+    /// Audit only kinds that constraints name.
+    pub match_kind_only: bool,
+    /// Whether violations become Events.
+    pub events: bool,
+    /// Whether those Events are put into the namespaces of the objects.
+    pub events_in_namespace: bool,
+    /// Whether mutators are audited, too: what they would still change.
+    pub mutators: bool,
+}
+
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(60),
+            limit: 20,
+            chunk: 500,
+            from_cache: false,
+            match_kind_only: false,
+            events: false,
+            events_in_namespace: false,
+            mutators: false,
+        }
+    }
+}
+
+/// What audits are done with beside the cluster.
+pub(crate) struct Auditing {
+    pub(crate) config: AuditConfig,
+    pub(crate) metrics: AuditMetrics,
+    pub(crate) events: Events,
+    /// Who else is told of each violation.
+    pub(crate) sinks: Vec<Arc<dyn Sink>>,
+    /// Knows who gives external data.
+    pub(crate) current: Arc<Current>,
+}
+
+/// Objects evaluated by one thread before it looks for more.
+const BATCH: usize = 32;
+
+/// So many stale objects are asked for one by one; of more, their kind is listed.
+const FEW: usize = 16;
+
+/// Audits until the process ends.
+pub(crate) async fn run(mut context: Context, auditing: Auditing) {
+    if auditing.config.interval.is_zero() || context.loaded().await.is_none() {
+        return;
+    }
+    let interval = auditing.config.interval;
+    // The first audit is one interval after start (AU-1).
+    let mut ticks = interval_at(tokio::time::Instant::now() + interval, interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut auditor = Auditor::new(context.clone(), auditing);
+    loop {
+        let seen = tokio::select! {
+            _ = ticks.tick() => None,
+            seen = auditor.follower.next() => Some(seen),
+        };
+        // Not within the above, where it could be interrupted.
+        if let Some(seen) = seen {
+            auditor.take(seen).await;
+            continue;
+        }
+        if !context.leads() {
+            auditor.forget();
+            continue;
+        }
+        let Some(state) = context.loaded().await else { return };
+        let name = name(SystemTime::now());
+        if let Err(error) = auditor.audit(&name, &state).await {
+            tracing::error!(target: LOGGER, process = "audit", audit_id = %name, error,
+                "audit manager audit() failed");
+        }
+    }
+}
+
+/// What an audit that begins now is called (AU-2).
+fn name(now: SystemTime) -> Str {
+    let now = Timestamp::try_from(now).unwrap_or_default();
+    now.round(Unit::Second).unwrap_or(now).to_string().into()
+}
+
+struct Auditor {
+    context: Context,
+    auditing: Auditing,
+    follower: Follower,
+    /// `None` while it is lent to a thread, and for good if that failed.
+    incremental: Option<Incremental>,
+    host: Option<Arc<AuditHost>>,
+    writing: write::Writing,
+}
+
+impl Auditor {
+    fn new(context: Context, auditing: Auditing) -> Self {
+        let follower = Follower::new(context.client.clone(), auditing.config.chunk);
+        let incremental = Some(Incremental::new(options(&auditing.config)));
+        Self {
+            context,
+            auditing,
+            follower,
+            incremental,
+            host: None,
+            writing: write::Writing::default(),
+        }
+    }
+
+    /// Forgets everything: somebody else audits.
+    fn forget(&mut self) {
+        self.follower.stop_all();
+        self.writing.stop();
+        self.host = None;
+        self.incremental = Some(Incremental::new(options(&self.auditing.config)));
+    }
+
+    /// One audit, from the start to its report.
+    async fn audit(&mut self, name: &str, state: &State) -> Result<(), String> {
+        let began = Instant::now();
+        self.auditing.metrics.started(SystemTime::now());
+        tracing::info!(target: LOGGER, process = "audit", audit_id = name, semantic = true,
+            event_type = "audit_started", "auditing constraints and violations");
+        let host = Arc::new(AuditHost {
+            objects: state.world.objects.clone(),
+            providers: self.auditing.current.providers().cloned(),
+        });
+        self.host = Some(Arc::clone(&host));
+        let world = Arc::clone(&state.world);
+        self.with(move |incremental| {
+            incremental.adopt(&world.snapshot, &world.inventory, &*host);
+        })
+        .await?;
+        if self.auditing.config.from_cache {
+            self.audit_inventory(state).await?;
+        } else {
+            self.audit_cluster(state).await?;
+        }
+        let report = self.report(name).await?;
+        self.auditing.metrics.finished(
+            SystemTime::now(),
+            began.elapsed(),
+            report.totals.by_action(),
+        );
+        record::errors(name, &report);
+        if self.context.leads() {
+            let objects =
+                state.policies.iter().filter(|(kind, _)| kind.group == constraints::GROUP);
+            let statuses = write::statuses(objects, &state.served, &report);
+            self.writing.start(self.context.clone(), statuses);
+        }
+        let took = gotime::Duration(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        tracing::info!(target: LOGGER, process = "audit", audit_id = name, semantic = true,
+            event_type = "audit_finished", duration = %took,
+            objects = report.counts.objects, evaluated = report.counts.evaluated,
+            "auditing is complete");
+        Ok(())
+    }
+
+    /// What the API server has.
+    async fn audit_cluster(&mut self, state: &State) -> Result<(), String> {
+        let listable = listing::listable(&self.context.client).await;
+        let listable =
+            listable.map_err(|error| format!("cannot find out which kinds there are: {error}"))?;
+        let wanted = self.wanted(listable, state);
+        let watched = wanted.iter().filter(|kind| kind.watchable).cloned().collect();
+        for gone in self.follower.follow(watched) {
+            self.with(move |incremental| incremental.remove_kind(&gone)).await?;
+        }
+        while self.follower.is_listing() {
+            let seen = self.follower.next().await;
+            self.take(seen).await;
+        }
+        self.flush().await;
+        for kind in wanted.iter().filter(|kind| !kind.watchable) {
+            self.list_again(kind, None).await;
+        }
+        let stale = self.with(|incremental| incremental.stale()).await?;
+        for stale in stale {
+            let Some(kind) = wanted.iter().find(|kind| kind.kind() == stale.kind) else { continue };
+            self.list_again(kind, Some(stale)).await;
+        }
+        for (kind, error) in self.follower.failed() {
+            tracing::warn!(target: LOGGER, process = "audit", kind = %kind, error,
+                "objects cannot be listed and are not audited; an orphaned APIService can be \
+                 deleted with kubectl delete apiservice {}.{}", kind.version, kind.group);
+        }
+        Ok(())
+    }
+
+    /// The kinds that are listed.
+    fn wanted(&self, listable: Vec<Listable>, state: &State) -> Vec<Listable> {
+        let named = self.auditing.config.match_kind_only.then(|| named_kinds(state)).flatten();
+        let policies = self.incremental.as_ref().and_then(Incremental::policies);
+        let is_wanted = |kind: &Listable| {
+            let kind = kind.kind();
+            let is_named = named.as_ref().is_none_or(|named| named.contains(&kind.kind));
+            is_named && policies.is_some_and(|policies| policies.concerns(&kind))
+        };
+        listable.into_iter().filter(is_wanted).collect()
+    }
+
+    /// Asks again for objects that have not changed, or for a kind that is not watched.
+    async fn list_again(&mut self, kind: &Listable, stale: Option<Stale>) {
+        let gvk = kind.kind();
+        let done = match &stale {
+            Some(stale) if stale.objects.len() <= FEW => self.get(kind, stale).await,
+            _ => self.list(kind, stale.is_none()).await,
+        };
+        if let Err(error) = done {
+            tracing::warn!(target: LOGGER, process = "audit", kind = %gvk, %error,
+                "objects cannot be listed; what was found before is reported");
+        }
+    }
+
+    async fn get(&mut self, kind: &Listable, stale: &Stale) -> Result<(), kube::Error> {
+        for (namespace, name) in &stale.objects {
+            let (client, resource) = (self.context.client.clone(), &kind.resource);
+            let api: Api<Stored> = match namespace.as_str() {
+                "" => Api::all_with(client, resource),
+                namespace => Api::namespaced_with(client, namespace, resource),
+            };
+            match api.get_opt(name).await? {
+                Some(stored) => self.evaluate(vec![stored.of_kind(resource).into()]).await,
+                None => {
+                    let (kind, namespace, name) = (kind.kind(), namespace.clone(), name.clone());
+                    let remove = move |incremental: &mut Incremental| {
+                        incremental.remove(&kind, &namespace, &name);
+                    };
+                    let _ = self.with(remove).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `all` says that what is not listed is gone. Watches say that themselves.
+    async fn list(&mut self, kind: &Listable, all: bool) -> Result<(), kube::Error> {
+        let gvk = kind.kind();
+        if all {
+            let gvk = gvk.clone();
+            let _ = self.with(move |incremental| incremental.begin(&gvk)).await;
+        }
+        let mut pages =
+            Pages::new(&self.context.client, &kind.resource, self.auditing.config.chunk);
+        while let Some(page) = pages.next().await? {
+            self.evaluate(page.into_iter().map(Into::into).collect()).await;
+        }
+        if all {
+            let _ = self.with(move |incremental| incremental.end(&gvk)).await;
+        }
+        Ok(())
+    }
+
+    /// What is synced, without what it expands to (AU-8).
+    async fn audit_inventory(&mut self, state: &State) -> Result<(), String> {
+        let (world, host) = (Arc::clone(&state.world), self.host.clone());
+        self.with(move |incremental| {
+            let Some(host) = host else { return };
+            let mut objects = world.inventory.objects().peekable();
+            let mut kinds = std::collections::BTreeSet::new();
+            kinds.extend(world.inventory.objects().map(|synced| synced.gvk()));
+            kinds.extend(incremental.kinds().cloned());
+            kinds.iter().for_each(|kind| incremental.begin(kind));
+            let mut source = || {
+                objects.peek()?;
+                Some(objects.by_ref().take(BATCH).map(|it| Item::new(it.object.clone())).collect())
+            };
+            incremental.run(&mut source, &*host, manner());
+            kinds.iter().for_each(|kind| incremental.end(kind));
+        })
+        .await
+    }
+
+    async fn report(&mut self, name: &str) -> Result<Report, String> {
+        let mut sinks = self.auditing.sinks.clone();
+        sinks.push(Arc::new(record::Lines));
+        if self.auditing.config.events && self.auditing.events.are_written() {
+            sinks.push(Arc::new(record::AsEvents {
+                events: self.auditing.events.clone(),
+                in_namespace: self.auditing.config.events_in_namespace,
+            }));
+        }
+        let (name, limit) = (name.to_owned(), self.auditing.config.limit);
+        let report = self.with(move |incremental| incremental.report(&name, limit, &sinks)).await?;
+        report.ok_or_else(|| "no policies".to_owned())
+    }
+
+    async fn take(&mut self, seen: Seen) {
+        match seen {
+            Seen::Many(objects) => self.evaluate(objects).await,
+            Seen::Begins(kind) => {
+                self.flush().await;
+                let _ = self.with(move |incremental| incremental.begin(&kind)).await;
+            }
+            Seen::Ends(kind) => {
+                self.flush().await;
+                let _ = self.with(move |incremental| incremental.end(&kind)).await;
+            }
+            Seen::Gone(kind, key) => {
+                let remove = move |incremental: &mut Incremental| {
+                    incremental.remove(&kind, &key.namespace, &key.name);
+                };
+                let _ = self.with(remove).await;
+            }
+            Seen::Nothing => {}
+        }
+    }
+
+    async fn flush(&mut self) {
+        let pending = self.follower.take_pending();
+        self.evaluate(pending).await;
+    }
+
+    async fn evaluate(&mut self, objects: Vec<object::Item>) {
+        let Some(host) = self.host.clone().filter(|_| !objects.is_empty()) else { return };
+        let mut items = Vec::with_capacity(objects.len());
+        for object::Item { key, object } in objects {
+            match object {
+                Ok(object) => items.push(Item::new(object)),
+                Err(error) => tracing::warn!(target: LOGGER, process = "audit",
+                    resource_namespace = %key.namespace, resource_name = %key.name, error,
+                    "an object cannot be read and is not audited"),
+            }
+        }
+        let _ = self
+            .with(move |incremental| {
+                let mut items = items.into_iter().peekable();
+                let mut source = || {
+                    items.peek()?;
+                    Some(items.by_ref().take(BATCH).collect())
+                };
+                incremental.run(&mut source, &*host, manner());
+            })
+            .await;
+    }
+
+    /// Lends what is known to a thread that may take its time.
+    async fn with<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Incremental) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let Some(mut incremental) = self.incremental.take() else {
+            return Err("an audit before this one failed".to_owned());
+        };
+        let done = spawn_blocking(move || {
+            let result = work(&mut incremental);
+            (incremental, result)
+        });
+        match done.await {
+            Ok((incremental, result)) => {
+                self.incremental = Some(incremental);
+                Ok(result)
+            }
+            Err(error) => {
+                // Start over: what is known may be wrong.
+                self.forget();
+                Err(error.to_string())
+            }
+        }
+    }
+}
+
+fn options(config: &AuditConfig) -> Options {
+    Options { expansion: !config.from_cache, modrules: true, mutators: config.mutators }
+}
+
+fn manner() -> Manner<'static> {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    Manner { threads: Manner::all_cores(), limit: 0, stop: &NEVER }
+}
+
+/// The kinds that constraints name, whatever their group; `None` when one of them is about all (AU-7,
+/// Q-25).
+fn named_kinds(state: &State) -> Option<std::collections::BTreeSet<Str>> {
+    let mut names = std::collections::BTreeSet::new();
+    for constraint in state.world.snapshot.constraints().constraints() {
+        let kinds = constraint.criteria()?.kind_names()?;
+        if kinds.contains("") {
+            return None;
+        }
+        names.extend(kinds);
+    }
+    Some(names)
+}
+
+/// What policies may ask during an audit.
+struct AuditHost {
+    objects: Objects,
+    providers: Option<Arc<Providers>>,
+}
+
+/// How long a provider may take for one question.
+const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Host for AuditHost {
+    fn clock(&self) -> &dyn Clock {
+        self.objects.clock()
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        self.objects.namespace(name)
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        self.objects.node(name)
+    }
+
+    fn templates(&self) -> &dyn template::Host {
+        self.objects.templates()
+    }
+
+    fn policies(&self) -> &dyn builtins::Host {
+        self
+    }
+
+    fn providers(&self) -> &dyn Asks {
+        self
+    }
+}
+
+impl builtins::Host for AuditHost {
+    fn now_ns(&self) -> Option<i64> {
+        self.objects.policies().now_ns()
+    }
+
+    fn random(&self) -> Option<u64> {
+        self.objects.policies().random()
+    }
+
+    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
+        match &self.providers {
+            Some(providers) if name == FUNCTION => {
+                let deadline = tokio::time::Instant::now() + PROVIDER_PATIENCE;
+                Some(external_data(args, &providers.asking(deadline)))
+            }
+            _ => self.objects.policies().call(name, args),
+        }
+    }
+}
+
+impl Asks for AuditHost {
+    fn ask(
+        &self,
+        keys: &std::collections::BTreeMap<Str, std::collections::BTreeSet<Str>>,
+    ) -> Result<Answers, String> {
+        match &self.providers {
+            Some(providers) => {
+                let deadline = tokio::time::Instant::now() + PROVIDER_PATIENCE;
+                providers.asking(deadline).ask(keys)
+            }
+            None => self.objects.providers().ask(keys),
+        }
+    }
+}
+
+/// Who an object is, for maps.
+type Place = (GroupVersionKind, object::Key);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_audits() {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_785_578_400_499);
+        assert_eq!(name(at), "2026-08-01T10:00:00Z");
+    }
+}

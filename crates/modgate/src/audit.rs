@@ -1,0 +1,247 @@
+//! `modgate audit`: what policies say of objects that exist, in files or a cluster.
+
+mod cluster;
+mod junit;
+mod report;
+mod sarif;
+
+use std::{
+    io::{self, IsTerminal as _, Write},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use modgate_audit::{
+    Item, MUTATE, Manner, Options, PATCH, Policies, Report, SCOPED, Sink, Source, Subject,
+    Violation, audit,
+};
+use modgate_engine::api::{admission::AdmissionReview, constraints::EnforcementAction};
+use modgate_server::{PolicyFiles, PolicyStore, World, manifest};
+use modgate_value::{
+    Value,
+    diag::{Diagnostic, Severity},
+    yaml,
+};
+
+use crate::{
+    args::{AuditCommandArgs, AuditOutput, FailOn},
+    exit::Exit,
+    inputs,
+    review::print_json,
+    terminal::Terminal,
+};
+
+/// Objects handed to a thread at once.
+const BATCH: usize = 32;
+
+/// Runs the verb.
+pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> {
+    let all = args.policies.policies.iter().chain(&args.policies.objects).chain(&args.objects);
+    let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
+    ensure!(
+        from_stdin <= 1,
+        "standard input can be read once, but `-` is given {from_stdin} times"
+    );
+    let files = PolicyFiles {
+        policies: args.policies.policies.clone(),
+        objects: args.policies.objects.clone(),
+    };
+    let mut store = PolicyStore::new(files, args.policies.engine.config(&args.namespace));
+    let findings = store.refresh().findings;
+    findings.iter().for_each(|finding| terminal.diagnostic(finding));
+    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+        return Ok(Exit::BadInput);
+    }
+    let world = World::clone(store.world());
+    let found = match &args.kubeconfig {
+        Some(_) => cluster::audit(args, world, terminal)?,
+        None => of_files(args, world, terminal)?,
+    };
+    for error in &found.report.errors {
+        let place = modgate_audit::place(&error.subject.origin, error.subject.position);
+        let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
+        terminal.error(&format!("{}{place}: {}", report::title(&error.subject), error.message));
+    }
+    let mut out = io::stdout().lock();
+    match args.output {
+        AuditOutput::Text => report::text(&mut out, &found, args, terminal)?,
+        AuditOutput::Json => print_json(&mut out, &report::value(&found, args))?,
+        AuditOutput::Yaml => write!(out, "{}", yaml::write(&report::value(&found, args)))?,
+        AuditOutput::Sarif => print_json(&mut out, &sarif::value(&found, args))?,
+        AuditOutput::Junit => junit::write(&mut out, &found, args)?,
+    }
+    out.flush()?;
+    let worst = found.violations.iter().map(severity).min();
+    Ok(match worst {
+        _ if found.incomplete || found.report.counts.errors > 0 => Exit::BadInput,
+        Some(worst) if worst <= args.fail_on && args.fail_on != FailOn::None => Exit::Denied,
+        _ => Exit::Success,
+    })
+}
+
+/// What an audit found.
+pub(crate) struct Found {
+    pub(crate) report: Report,
+    /// In the order in which they are shown.
+    pub(crate) violations: Vec<Violation>,
+    /// Whether something could not even be read.
+    pub(crate) incomplete: bool,
+}
+
+/// How bad a violation is.
+pub(crate) fn severity(violation: &Violation) -> FailOn {
+    let has = |action| violation.actions.contains(&action);
+    match violation.action.as_str() {
+        SCOPED if has(EnforcementAction::Deny) => FailOn::Deny,
+        SCOPED if has(EnforcementAction::Warn) => FailOn::Warn,
+        SCOPED | "dryrun" => FailOn::Dryrun,
+        "warn" | PATCH | MUTATE => FailOn::Warn,
+        _ => FailOn::Deny,
+    }
+}
+
+fn of_files(args: &AuditCommandArgs, mut world: World, terminal: &Terminal) -> Result<Found> {
+    let mut incomplete = false;
+    let mut items = Vec::new();
+    for (manifest, source) in inputs::manifests(&args.objects, terminal, &mut incomplete) {
+        let object = &manifest.object;
+        let problem = if AdmissionReview::is_review(object) {
+            Some(
+                Diagnostic::error("an AdmissionReview is no object that exists")
+                    .help("`modgate review` judges requests"),
+            )
+        } else if manifest.kind().is_empty() {
+            Some(Diagnostic::error("the object has no `kind`").help("give a Kubernetes object"))
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            incomplete = true;
+            terminal.diagnostic(&manifest.finding(problem, &source));
+            continue;
+        }
+        world.objects.take(object);
+        if let Err(error) = world.inventory.insert(object.clone()) {
+            incomplete = true;
+            terminal.diagnostic(&manifest.finding(Diagnostic::error(error.to_string()), &source));
+            continue;
+        }
+        let mut subject = Subject::of_object(object);
+        subject.origin = manifest.origin.clone();
+        subject.position = Some(manifest.positions.nearest("").into());
+        items.push(Item::of_subject(manifest.object, Arc::new(subject)));
+    }
+    if items.is_empty() && !incomplete {
+        let paths: Vec<_> = args.objects.iter().map(|path| path.display().to_string()).collect();
+        terminal.error(&format!("there is no object in `{}`", paths.join("`, `")));
+        incomplete = true;
+    }
+    let progress = Progress::new(Some(items.len()));
+    let mut items = items.into_iter();
+    let mut source = || {
+        let batch: Vec<_> = items.by_ref().take(BATCH).collect();
+        progress.show(batch.len());
+        (!batch.is_empty()).then_some(batch)
+    };
+    let found = judge(args, &world, &mut source);
+    progress.clear();
+    Ok(Found { incomplete, ..found })
+}
+
+/// Judges every object of a source.
+fn judge(args: &AuditCommandArgs, world: &World, source: &mut Source<'_>) -> Found {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    let options = Options { mutators: args.mutators, ..Options::default() };
+    let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
+    let seen = Seen::default();
+    let manner = Manner { threads: Manner::all_cores(), limit: 0, stop: &NEVER };
+    let report = audit("", &policies, source, &world.objects, &seen, manner);
+    let mut violations = seen.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    violations.sort_by(|a, b| {
+        let judge = |it: &Violation| {
+            let judge = &it.judge;
+            (judge.kind.clone(), judge.namespace.clone(), judge.name.clone())
+        };
+        judge(a).cmp(&judge(b)).then_with(|| a.cmp_listed(b)).then(a.ordinal.cmp(&b.ordinal))
+    });
+    // It is never stopped.
+    let report = report.unwrap_or_else(|| unreachable_report());
+    Found { report, violations, incomplete: false }
+}
+
+fn unreachable_report() -> Report {
+    Report {
+        audit: "".into(),
+        judges: Vec::new(),
+        totals: modgate_audit::Totals::default(),
+        counts: modgate_audit::Counts::default(),
+        errors: Vec::new(),
+    }
+}
+
+/// Remembers violations.
+#[derive(Default)]
+struct Seen(Mutex<Vec<Violation>>);
+
+impl Sink for Seen {
+    fn violation(&self, _: &str, violation: &Violation) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(violation.clone());
+    }
+}
+
+/// A line on a terminal that says how far the audit is.
+struct Progress {
+    total: Option<usize>,
+    done: AtomicUsize,
+    shown: Mutex<Option<Instant>>,
+    began: Instant,
+}
+
+impl Progress {
+    fn new(total: Option<usize>) -> Self {
+        Self {
+            total,
+            done: AtomicUsize::new(0),
+            shown: Mutex::new(io::stderr().is_terminal().then(Instant::now)),
+            began: Instant::now(),
+        }
+    }
+
+    /// Counts objects, and says so ten times a second at most.
+    fn show(&self, more: usize) {
+        let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(last) = &mut *shown else { return };
+        if last.elapsed() < Duration::from_millis(100) {
+            return;
+        }
+        *last = Instant::now();
+        let rate = done as f64 / self.began.elapsed().as_secs_f64().max(0.001);
+        let line = match self.total {
+            Some(total) => format!("{done} of {total} objects, {rate:.0} per second"),
+            None => format!("{done} objects, {rate:.0} per second"),
+        };
+        // Nobody is left to tell if standard error is closed.
+        let _ = write!(io::stderr(), "\r{line}\x1b[K");
+    }
+
+    fn clear(&self) {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// Group, version and kind as the documents have them.
+fn kind_value(kind: &modgate_engine::api::meta::GroupVersionKind) -> [(&'static str, Value); 3] {
+    [
+        ("group", kind.group.clone().into()),
+        ("version", kind.version.clone().into()),
+        ("kind", kind.kind.clone().into()),
+    ]
+}

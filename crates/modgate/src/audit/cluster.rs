@@ -1,0 +1,113 @@
+//! Objects of a cluster, listed page by page as they are judged.
+
+use anyhow::Result;
+use modgate_audit::{Item, Options, Policies};
+use modgate_engine::{api::meta::GroupVersionKind, constraint::InventoryPart};
+use modgate_server::{
+    World,
+    remote::{Place, Remote, Resource},
+};
+use modgate_value::Str;
+
+use super::{Found, Progress};
+use crate::{args::AuditCommandArgs, terminal::Terminal};
+
+/// Lists and judges what the policies may have something to do with. What they look at beside that is
+/// listed first, and held in memory.
+pub(super) fn audit(
+    args: &AuditCommandArgs,
+    mut world: World,
+    terminal: &Terminal,
+) -> Result<Found> {
+    let env = |name: &str| std::env::var(name).ok();
+    let place = Place::find(args.kubeconfig.as_deref(), args.context.as_deref(), &env);
+    let remote = Remote::connect(&place)?;
+    let mut incomplete = false;
+    let mut kinds = Vec::new();
+    for group in remote.groups()? {
+        match remote.resources(&group) {
+            Ok(found) => kinds.extend(found),
+            Err(error) => {
+                incomplete = true;
+                terminal.error(&format!("group `{group}` is not audited: {error}"));
+            }
+        }
+    }
+    for kind in &kinds {
+        let is_reference =
+            kind.group.is_empty() && matches!(kind.kind.as_str(), "Namespace" | "Node");
+        let is_read = is_read(&world, kind);
+        if !is_reference && !is_read {
+            continue;
+        }
+        match remote.list(kind) {
+            Ok(objects) => {
+                for object in objects {
+                    world.objects.take(&object);
+                    if is_read {
+                        // What the API server has says what it is.
+                        let _ = world.inventory.insert(object);
+                    }
+                }
+            }
+            Err(error) => {
+                incomplete = true;
+                terminal.error(&format!("policies do not see any {}: {error}", kind.kind));
+            }
+        }
+    }
+    let options = Options { mutators: args.mutators, ..Options::default() };
+    let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
+    let mut wanted = kinds.iter().filter(|kind| policies.concerns(&gvk(kind)));
+    let progress = Progress::new(None);
+    let mut failed = Vec::new();
+    let mut current: Option<(&Resource, String)> = None;
+    let mut source = || loop {
+        let (kind, token) = match current.take() {
+            Some(page) => page,
+            None => (wanted.next()?, String::new()),
+        };
+        match remote.page(kind, &token) {
+            Ok((objects, next)) => {
+                current = (!next.is_empty()).then_some((kind, next));
+                if objects.is_empty() {
+                    continue;
+                }
+                progress.show(objects.len());
+                return Some(objects.into_iter().map(Item::new).collect());
+            }
+            Err(error) => failed.push(format!("{} are not audited: {error}", kind.plural)),
+        }
+    };
+    let found = super::judge(args, &world, &mut source);
+    progress.clear();
+    failed.iter().for_each(|line| terminal.error(line));
+    incomplete |= !failed.is_empty();
+    Ok(Found { incomplete, ..found })
+}
+
+fn gvk(kind: &Resource) -> GroupVersionKind {
+    GroupVersionKind {
+        group: kind.group.as_str().into(),
+        version: kind.version.as_str().into(),
+        kind: kind.kind.as_str().into(),
+    }
+}
+
+/// Whether some template in use looks at objects of a kind.
+fn is_read(world: &World, kind: &Resource) -> bool {
+    let version = match kind.group.as_str() {
+        "" => kind.version.clone(),
+        group => format!("{group}/{}", kind.version),
+    };
+    let text = |text: &str| Some(Str::from(text));
+    let part = InventoryPart(match kind.namespaced {
+        true => vec![text("namespace"), None, text(&version), text(&kind.kind)],
+        false => vec![text("cluster"), text(&version), text(&kind.kind)],
+    });
+    let mut constraints = world.snapshot.constraints().constraints();
+    constraints.any(|constraint| {
+        let reads = constraint.template().driver().reads();
+        reads.iter().any(|read| read.overlaps(&part))
+    })
+}

@@ -1,0 +1,211 @@
+//! What an audit found, for people and as a document.
+
+use std::io::Write;
+
+use anyhow::Result;
+use modgate_audit::{Judge, Subject, Violation, place};
+use modgate_value::Value;
+
+use super::{Found, kind_value, severity};
+use crate::{
+    args::{AuditCommandArgs, FailOn, Grouping},
+    terminal::{Terminal, Tone, printable},
+};
+
+/// Violations shown of each group where nobody says.
+const SHOWN: usize = 20;
+
+/// Violations that stand together.
+pub(crate) struct Group<'f> {
+    /// What they have in common, in words.
+    pub(crate) title: String,
+    pub(crate) violations: Vec<&'f Violation>,
+}
+
+/// All violations in groups, in the order of what they have in common. Constraints without violations
+/// have a group, too.
+pub(crate) fn groups<'f>(found: &'f Found, by: Grouping) -> Vec<Group<'f>> {
+    let mut groups: Vec<Group<'f>> = match by {
+        Grouping::Namespace => Vec::new(),
+        Grouping::Constraint => {
+            let judges = found.report.judges.iter();
+            judges
+                .map(|report| Group { title: judge_title(&report.judge), violations: Vec::new() })
+                .collect()
+        }
+    };
+    for violation in &found.violations {
+        let title = match by {
+            Grouping::Constraint => judge_title(&violation.judge),
+            Grouping::Namespace => match violation.subject.namespace.as_str() {
+                "" => "cluster-scoped objects".to_owned(),
+                namespace => format!("namespace {namespace}"),
+            },
+        };
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.violations.push(violation),
+            None => groups.push(Group { title, violations: vec![violation] }),
+        }
+    }
+    groups.sort_by(|a, b| a.title.cmp(&b.title));
+    groups
+}
+
+/// `K8sRequiredLabels must-have-owner`
+pub(crate) fn judge_title(judge: &Judge) -> String {
+    match judge.namespace.as_str() {
+        "" => format!("{} {}", judge.kind.kind, judge.name),
+        namespace => format!("{} {namespace}/{}", judge.kind.kind, judge.name),
+    }
+}
+
+/// `Deployment shop/web`
+pub(crate) fn title(subject: &Subject) -> String {
+    match subject.namespace.as_str() {
+        "" => format!("{} {}", subject.kind.kind, subject.name),
+        namespace => format!("{} {namespace}/{}", subject.kind.kind, subject.name),
+    }
+}
+
+/// For people.
+pub(super) fn text(
+    out: &mut impl Write,
+    found: &Found,
+    args: &AuditCommandArgs,
+    terminal: &Terminal,
+) -> Result<()> {
+    let limit = args.limit.unwrap_or(SHOWN);
+    for group in groups(found, args.by) {
+        if group.violations.is_empty() {
+            continue;
+        }
+        let count = counted(group.violations.len(), "violation");
+        let heading = terminal.paint(Tone::Heading, printable(&group.title));
+        writeln!(out, "{heading}: {count}")?;
+        for violation in group.violations.iter().take(limit) {
+            let Violation { judge, subject, action, message, .. } = violation;
+            let tone = match severity(violation) {
+                FailOn::Deny => Tone::Bad,
+                FailOn::Warn => Tone::Notice,
+                FailOn::Dryrun | FailOn::None => Tone::Faint,
+            };
+            let of = match args.by {
+                Grouping::Constraint => String::new(),
+                Grouping::Namespace => format!(" [{}]", judge_title(judge)),
+            };
+            let place = place(&subject.origin, subject.position);
+            let place = if place.is_empty() { place } else { format!(" ({place})") };
+            writeln!(
+                out,
+                "  {} {}:{} {}{}",
+                terminal.paint(tone, action),
+                printable(&title(subject)),
+                printable(&of),
+                printable(message),
+                terminal.paint(Tone::Faint, printable(&place)),
+            )?;
+        }
+        if group.violations.len() > limit {
+            writeln!(out, "  and {} more", group.violations.len() - limit)?;
+        }
+        writeln!(out)?;
+    }
+    let totals = found.report.totals;
+    let counts = found.report.counts;
+    let mut parts: Vec<String> = Vec::new();
+    let by_action = totals.by_action();
+    for (action, count) in by_action.iter().chain([&("of ModRules and mutators", totals.rules)]) {
+        if *count > 0 {
+            parts.push(format!("{count} {action}"));
+        }
+    }
+    let sum = usize::try_from(totals.sum()).unwrap_or(usize::MAX);
+    let objects = usize::try_from(counts.objects).unwrap_or(usize::MAX);
+    let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+    let (objects, violations) = (counted(objects, "object"), counted(sum, "violation"));
+    writeln!(out, "{objects} audited, {violations}{parts}")?;
+    if counts.errors > 0 {
+        writeln!(
+            out,
+            "{} could not be judged completely",
+            counted(counts.errors as usize, "object")
+        )?;
+    }
+    Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// As a document.
+pub(super) fn value(found: &Found, args: &AuditCommandArgs) -> Value {
+    let limit = args.limit.unwrap_or(usize::MAX);
+    let groups = groups(found, args.by).into_iter().map(|group| {
+        let shown = group.violations.iter().take(limit).map(|violation| of_violation(violation));
+        object([
+            ("title", group.title.as_str().into()),
+            ("total", number(group.violations.len() as u64)),
+            ("violations", shown.collect()),
+        ])
+    });
+    let totals = found.report.totals;
+    let mut by_action: Vec<(&str, Value)> =
+        totals.by_action().iter().map(|(action, count)| (*action, number(*count))).collect();
+    by_action.push(("rules", number(totals.rules)));
+    let counts = found.report.counts;
+    let errors = found.report.errors.iter().map(|error| {
+        object([("object", of_subject(&error.subject)), ("message", error.message.as_str().into())])
+    });
+    let groups: Value = groups.collect();
+    object([
+        ("groups", groups),
+        ("totals", by_action.into_iter().collect()),
+        ("objects", number(counts.objects)),
+        ("excluded", number(counts.excluded)),
+        ("errors", errors.collect()),
+    ])
+}
+
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    members.into_iter().collect()
+}
+
+fn number(count: u64) -> Value {
+    i64::try_from(count).unwrap_or(i64::MAX).into()
+}
+
+fn of_violation(violation: &Violation) -> Value {
+    let Violation { judge, subject, action, message, details, .. } = violation;
+    let mut constraint: Vec<(&str, Value)> = kind_value(&judge.kind).into();
+    if !judge.namespace.is_empty() {
+        constraint.push(("namespace", judge.namespace.clone().into()));
+    }
+    constraint.push(("name", judge.name.clone().into()));
+    let mut members = vec![
+        ("policy", constraint.into_iter().collect::<Value>()),
+        ("object", of_subject(subject)),
+        ("enforcementAction", action.clone().into()),
+        ("message", message.clone().into()),
+        ("details", details.clone()),
+    ];
+    let actions = violation.scoped_actions();
+    if !actions.is_empty() {
+        let actions = actions.iter().map(|action| Value::from(action.as_str()));
+        members.push(("enforcementActions", actions.collect()));
+    }
+    members.into_iter().collect()
+}
+
+fn of_subject(subject: &Subject) -> Value {
+    let mut members: Vec<(&str, Value)> = kind_value(&subject.kind).into();
+    if !subject.namespace.is_empty() {
+        members.push(("namespace", subject.namespace.clone().into()));
+    }
+    members.push(("name", subject.name.clone().into()));
+    let place = place(&subject.origin, subject.position);
+    if !place.is_empty() {
+        members.push(("place", place.into()));
+    }
+    members.into_iter().collect()
+}

@@ -1,0 +1,269 @@
+//! `modgate audit` over files.
+//!
+//! Update the expectations with `SNAPSHOTS=overwrite cargo test -p modgate --test audit`.
+
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use std::{fs, process::Command};
+
+use modgate_value::Value;
+use snapbox::{assert_data_eq, str};
+use tempfile::TempDir;
+
+const POLICIES: &str = r#"apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: requiredlabels}
+spec:
+  crd:
+    spec:
+      names: {kind: RequiredLabels}
+      validation:
+        openAPIV3Schema: {type: object, properties: {labels: {type: array, items: {type: string}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package requiredlabels
+      violation[{"msg": msg, "details": {"missing": missing}}] {
+        missing := {l | l := input.parameters.labels[_]} - {l | input.review.object.metadata.labels[l]}
+        count(missing) > 0
+        msg := sprintf("add the labels %v", [missing])
+      }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: RequiredLabels
+metadata: {name: owner}
+spec:
+  match: {kinds: [{apiGroups: [""], kinds: [Pod]}]}
+  parameters: {labels: [owner]}
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: RequiredLabels
+metadata: {name: team}
+spec:
+  enforcementAction: warn
+  match: {kinds: [{apiGroups: ["", apps], kinds: [Namespace, Deployment]}]}
+  parameters: {labels: [team]}
+---
+apiVersion: expansion.gatekeeper.sh/v1beta1
+kind: ExpansionTemplate
+metadata: {name: pods}
+spec:
+  applyTo: [{groups: [apps], versions: [v1], kinds: [Deployment]}]
+  templateSource: spec.template
+  generatedGVK: {group: "", version: v1, kind: Pod}
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: replicas, namespace: shop}
+spec:
+  type: Patch
+  match: [{select: $.kind, matchValue: Deployment}]
+  patch: [{op: replace, path: /spec/replicas, value: "3"}]
+"#;
+
+const OBJECTS: &str = r#"apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: good, namespace: shop, labels: {owner: me}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, namespace: shop, labels: {team: a}}
+spec: {replicas: 1, template: {metadata: {labels: {app: api}}, spec: {}}}
+"#;
+
+struct Run {
+    stdout: String,
+    stderr: String,
+    code: Option<i32>,
+}
+
+fn audit(objects: &str, arguments: &[&str]) -> Run {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("policies.yaml"), POLICIES).expect("written");
+    fs::write(folder.path().join("objects.yaml"), objects).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_modgate"))
+        .args(["audit", "-f", "policies.yaml", "objects.yaml"])
+        .args(arguments)
+        .current_dir(folder.path())
+        .output()
+        .expect("run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Run { stdout: text(output.stdout), stderr: text(output.stderr), code: output.status.code() }
+}
+
+#[test]
+fn for_people() {
+    let run = audit(OBJECTS, &[]);
+    assert_data_eq!(
+        run.stdout,
+        str![[r#"
+ModRule shop/replicas: 1 violation
+  patch Deployment shop/api: would change /spec/replicas (objects.yaml:13:1)
+
+RequiredLabels owner: 2 violations
+  deny Pod shop/web: add the labels {"owner"} (objects.yaml:5:1)
+  deny Deployment shop/api: [Implied by pods] add the labels {"owner"} (objects.yaml:13:1)
+
+RequiredLabels team: 1 violation
+  warn Namespace shop: add the labels {"team"} (objects.yaml:1:1)
+
+4 objects audited, 4 violations: 2 deny, 1 warn, 1 of ModRules and mutators
+
+"#]]
+    );
+    assert_eq!((run.stderr.as_str(), run.code), ("", Some(1)));
+}
+
+#[test]
+fn by_namespace_with_a_limit() {
+    let run = audit(OBJECTS, &["--by", "namespace", "--limit", "1"]);
+    assert_data_eq!(
+        run.stdout,
+        str![[r#"
+cluster-scoped objects: 1 violation
+  warn Namespace shop: [RequiredLabels team] add the labels {"team"} (objects.yaml:1:1)
+
+namespace shop: 3 violations
+  patch Deployment shop/api: [ModRule shop/replicas] would change /spec/replicas (objects.yaml:13:1)
+  and 2 more
+
+4 objects audited, 4 violations: 2 deny, 1 warn, 1 of ModRules and mutators
+
+"#]]
+    );
+}
+
+#[test]
+fn exit_codes() {
+    let labelled = OBJECTS.replace("{name: shop}", "{name: shop, labels: {team: a}}");
+    let only_namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: a}}";
+    let nothing = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}";
+    for (objects, arguments, expected) in [
+        (OBJECTS, &[][..], 1),
+        (&labelled, &[], 1),
+        (only_namespace, &[], 0),
+        (only_namespace, &["--fail-on", "warn"], 1),
+        (only_namespace, &["--fail-on", "dryrun"], 1),
+        (OBJECTS, &["--fail-on", "none"], 0),
+        (nothing, &["--fail-on", "dryrun"], 0),
+        ("", &[], 2),
+        ("{metadata: {name: a}}", &[], 2),
+        ("{apiVersion: v1, kind: Pod}", &[], 2),
+    ] {
+        let run = audit(objects, arguments);
+        assert_eq!(run.code, Some(expected), "{objects} {arguments:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn sarif() {
+    let run = audit(OBJECTS, &["-o", "sarif"]);
+    let log = Value::from_json(run.stdout.as_bytes()).expect("JSON");
+    assert_eq!(log.get("version").and_then(Value::as_str), Some("2.1.0"));
+    let run = &log.get("runs").and_then(Value::as_array).expect("runs")[0];
+    let rules = run.path(&["tool", "driver", "rules"]).and_then(Value::as_array).expect("rules");
+    let ids: Vec<_> = rules.iter().filter_map(|rule| rule.get("id")?.as_str()).collect();
+    assert_eq!(ids, ["ModRule/shop/replicas", "RequiredLabels/owner", "RequiredLabels/team"]);
+    let results = run.get("results").and_then(Value::as_array).expect("results");
+    let lines: Vec<String> = results
+        .iter()
+        .map(|result| {
+            let location = &result.get("locations").and_then(Value::as_array).expect("places")[0];
+            let physical = location.get("physicalLocation").expect("a place");
+            format!(
+                "{} {} {} {} {}",
+                result.get("ruleId").and_then(Value::as_str).expect("a rule"),
+                result.get("level").and_then(Value::as_str).expect("a level"),
+                physical
+                    .path(&["artifactLocation", "uri"])
+                    .and_then(Value::as_str)
+                    .expect("a file"),
+                physical.path(&["region", "startLine"]).expect("a line"),
+                result.path(&["message", "text"]).and_then(Value::as_str).expect("a message"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "ModRule/shop/replicas warning objects.yaml 13 Deployment shop/api: would change \
+             /spec/replicas",
+            "RequiredLabels/owner error objects.yaml 5 Pod shop/web: add the labels {\"owner\"}",
+            "RequiredLabels/owner error objects.yaml 13 Deployment shop/api: [Implied by pods] add \
+             the labels {\"owner\"}",
+            "RequiredLabels/team warning objects.yaml 1 Namespace shop: add the labels {\"team\"}",
+        ]
+    );
+}
+
+#[test]
+fn documents() {
+    let only_namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: a}}";
+    assert_data_eq!(
+        audit(only_namespace, &["-o", "yaml"]).stdout,
+        str![[r#"
+errors: []
+excluded: 0
+groups:
+- title: RequiredLabels owner
+  total: 0
+  violations: []
+- title: RequiredLabels team
+  total: 1
+  violations:
+  - details:
+      missing:
+      - team
+    enforcementAction: warn
+    message: add the labels {"team"}
+    object:
+      group: ""
+      kind: Namespace
+      name: a
+      place: objects.yaml:1:1
+      version: v1
+    policy:
+      group: constraints.gatekeeper.sh
+      kind: RequiredLabels
+      name: team
+      version: v1beta1
+objects: 1
+totals:
+  deny: 0
+  dryrun: 0
+  rules: 0
+  scoped: 0
+  unrecognized: 0
+  warn: 1
+
+"#]]
+    );
+    let json = audit(OBJECTS, &["-o", "json"]).stdout;
+    let json = Value::from_json(json.as_bytes()).expect("JSON");
+    assert_eq!(json.path(&["totals", "deny"]).and_then(Value::as_i64), Some(2));
+    assert_data_eq!(
+        audit(only_namespace, &["-o", "junit"]).stdout,
+        str![[r#"
+<?xml version="1.0" encoding="UTF-8"?>
+<testsuites>
+  <testsuite name="RequiredLabels owner" tests="1" failures="0">
+    <testcase name="no violations" classname="RequiredLabels owner"></testcase>
+  </testsuite>
+  <testsuite name="RequiredLabels team" tests="1" failures="1">
+    <testcase name="Namespace a" classname="RequiredLabels team">
+      <failure message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:1</failure>
+    </testcase>
+  </testsuite>
+</testsuites>
+
+"#]]
+    );
+}
