@@ -165,8 +165,18 @@ fn statuses_of_three_pods() {
     install(cluster);
     let pods = ["audit-0", "webhook-a", "webhook-b"];
     pods.iter().for_each(|name| pod(cluster, name));
-    let audit =
-        process(cluster, "audit-0", &[Audit, Generate, MutationStatus, Status, Webhook]);
+    // Left behind by a Pod that is gone, and belonging to nobody.
+    succeeds(
+        cluster,
+        "create -f -",
+        &format!(
+            "apiVersion: status.gatekeeper.sh/v1beta1\nkind: ConstraintTemplatePodStatus\n\
+             metadata:\n  name: ghost-k8sdeny\n  namespace: {NAMESPACE}\n  labels: \
+             {{internal.gatekeeper.sh/pod: ghost, \
+             internal.gatekeeper.sh/constrainttemplate-name: k8sdeny}}\nstatus: {{id: ghost}}\n"
+        ),
+    );
+    let audit = process(cluster, "audit-0", &[Audit, Generate, MutationStatus, Status, Webhook]);
     let _a = process(cluster, "webhook-a", &[Webhook, MutationWebhook]);
     let b = process(cluster, "webhook-b", &[Webhook, MutationWebhook]);
 
@@ -188,6 +198,11 @@ fn statuses_of_three_pods() {
     assert_eq!(operations(&entries[1]), r#"["mutation-webhook","webhook"]"#);
     let crd = "crd/k8sdeny.constraints.gatekeeper.sh";
     succeeds(cluster, &format!("wait --for=condition=Established {crd}"), "");
+
+    eventually("what a Pod left behind is swept away", || {
+        let ghost = format!("get constrainttemplatepodstatus ghost-k8sdeny -n {NAMESPACE}");
+        !kubectl(cluster, &ghost, "").success
+    });
 
     // The report of one Pod.
     let report = format!("constrainttemplatepodstatus audit--0-k8sdeny -n {NAMESPACE}");
@@ -219,9 +234,8 @@ fn statuses_of_three_pods() {
     };
     patch("k8sdeny", "--subresource=status", audited);
     patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"dryrun"}}"#);
-    let is_second = |entry: &Value| {
-        is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into())
-    };
+    let is_second =
+        |entry: &Value| is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into());
     everybody_says(cluster, what, &pods, is_second);
     // Scenario 88: nothing is generated of Rego.
     let is_told = |entries: &[Value]| {
@@ -258,8 +272,9 @@ fn statuses_of_three_pods() {
     // Scenarios 26 to 34: Rego that is not.
     let broken = template("K8sBroken", "package broken\nviolation[{\"msg\": msg}] {");
     succeeds(cluster, "create -f -", &broken);
-    let entries =
-        everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| !error(it, "code").is_empty());
+    let entries = everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| {
+        !error(it, "code").is_empty()
+    });
     for entry in &entries {
         assert_eq!(error(entry, "code"), "ingest_error");
         let message = error(entry, "message");
@@ -373,7 +388,11 @@ fn statuses_of_a_thousand_rules() {
     let text_of_rules: Vec<String> =
         (0..RULES).map(|index| rule(&format!("rule-{index}"), "$.metadata.name")).collect();
     succeeds(&cluster, "create -f -", &text_of_rules.join("---\n"));
-    succeeds(&cluster, "create -f -", &rule("broken", "$.metadata[").replace("default", "kube-public"));
+    succeeds(
+        &cluster,
+        "create -f -",
+        &rule("broken", "$.metadata[").replace("default", "kube-public"),
+    );
 
     // kubectl wait, and what the condition says.
     let loaded = "get modrules -n default -o jsonpath={.items[*].status.conditions[?(@.type=='Loaded')].status}";
@@ -396,8 +415,16 @@ fn statuses_of_a_thousand_rules() {
     assert!(line.starts_with("broken") && line.contains("False"), "{shown}");
 
     // Repaired.
-    succeeds(&cluster, "apply -f -", &rule("broken", "$.metadata.name").replace("default", "kube-public"));
-    succeeds(&cluster, "wait --for=condition=Loaded --timeout=60s modrule/broken -n kube-public", "");
+    succeeds(
+        &cluster,
+        "apply -f -",
+        &rule("broken", "$.metadata.name").replace("default", "kube-public"),
+    );
+    succeeds(
+        &cluster,
+        "wait --for=condition=Loaded --timeout=60s modrule/broken -n kube-public",
+        "",
+    );
 
     // One write each, and none for a process that comes later and finds them as they should be.
     let writes = || {
@@ -444,7 +471,9 @@ fn statuses_of_a_thousand_rules() {
     eventually("ready when it is repaired", || ready(health).0 == 200);
     succeeds(&cluster, "apply -f -", &broken);
     let what = "constrainttemplate k8sbroken";
-    eventually("it is seen", || get(&cluster, what).path(&["metadata", "generation"]) == Some(&3.into()));
+    eventually("it is seen", || {
+        get(&cluster, what).path(&["metadata", "generation"]) == Some(&3.into())
+    });
     assert_eq!(ready(health).0, 200, "what comes later does not count");
 }
 

@@ -41,6 +41,10 @@ pub(crate) struct CompatArgs {
     /// Without effect: an audit writes no files.
     #[arg(long, value_name = "FOLDER", hide = true)]
     api_cache_dir: Option<String>,
+    /// Without effect: metrics say what each constraint costs.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    log_stats_audit: bool,
     /// Without effect: logs go to standard error.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
         default_missing_value = "true", action = ArgAction::Set)]
@@ -90,6 +94,9 @@ impl CompatArgs {
         if self.debug_use_fake_pod {
             notes
                 .push("--debug-use-fake-pod does nothing: without POD_NAME no Pod is reported for");
+        }
+        if self.log_stats_audit {
+            notes.push("--log-stats-audit does nothing: metrics say what each constraint costs");
         }
         if self.api_cache_dir.is_some() {
             notes.push("--api-cache-dir does nothing: an audit writes no files");

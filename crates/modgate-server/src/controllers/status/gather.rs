@@ -140,8 +140,11 @@ impl Gatherer {
             let wanted = self.wanted(&state);
             self.write(&state, wanted).await;
             if self.sweep <= Instant::now() {
-                self.sweep().await;
-                self.sweep = Instant::now() + SWEEP;
+                let all_seen = self.running.keys().all(|subject| self.listed.contains(subject));
+                if all_seen && self.context.leads() {
+                    self.sweep().await;
+                }
+                self.sweep = Instant::now() + if all_seen { SWEEP } else { COALESCE };
             }
             let next = self.ledger.next_try().map_or(self.sweep, |next| next.min(self.sweep));
             let event = tokio::select! {

@@ -8,16 +8,18 @@ use modgate_engine::api::{
 use modgate_value::{Str, Value};
 
 use crate::{
-    controllers::{kinds::Kind, object::Key},
+    controllers::{
+        kinds::{self, Kind},
+        object::Key,
+    },
     operations::Operation,
 };
 
 /// The group of the objects that Pods report with.
 pub(crate) const GROUP: &str = "status.gatekeeper.sh";
 
-/// The group of Connections.
-const CONNECTIONS: &str = "connection.gatekeeper.sh";
-const CONNECTION: &str = "Connection";
+const CONNECTIONS: &str = kinds::CONNECTION.0;
+const CONNECTION: &str = kinds::CONNECTION.1;
 
 /// The label with the name of the Pod.
 pub(crate) const POD: &str = "internal.gatekeeper.sh/pod";
