@@ -76,6 +76,7 @@ const GATEKEEPER: &[(&str, Fate)] = &[
     ("--readiness-retries=0", Means),
     ("--readiness-retries=-1", Means),
     ("--metrics-backend=prometheus", Means),
+    ("--metrics-backend=stackdriver", Refused("nothing is sent to Stackdriver")),
     ("--prometheus-port=8888", Means),
     ("--otlp-endpoint=http://collector:4318", Means),
     ("--otlp-metric-interval=10s", Means),

@@ -148,7 +148,8 @@ impl Reporter {
                 continue;
             }
             let is_fresh = self.read.get(&subject).is_some_and(|read| read.elapsed() < RESYNC);
-            if is_fresh || self.list(subject).await {
+            // What was read before is still good enough where it cannot be read again.
+            if is_fresh || self.list(subject).await || self.read.contains_key(&subject) {
                 served.insert(subject);
             }
         }
