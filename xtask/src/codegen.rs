@@ -26,7 +26,7 @@ struct Generated {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     // The manifest is made of the definitions.
     let (mut count, mut stale) = (0, 0);
-    for generate in [definitions, manifest, cli_reference] {
+    for generate in [definitions, manifest, cli_reference, metrics] {
         for Generated { path, text } in generate()? {
             count += 1;
             let file = corpus::repository().join(&path);
@@ -75,6 +75,11 @@ fn manifest() -> Result<Vec<Generated>> {
     Ok(vec![Generated { path, text: format!("{HEADER}{text}") }])
 }
 
+/// Every metric, as the binary describes what it registers.
+fn metrics() -> Result<Vec<Generated>> {
+    Ok(vec![Generated { path: "docs/metrics.md".to_owned(), text: printed(&["metrics"])? }])
+}
+
 /// The help of `modgate` and of each of its commands, as the binary prints it.
 fn cli_reference() -> Result<Vec<Generated>> {
     let mut out = String::from(
@@ -95,10 +100,16 @@ fn cli_reference() -> Result<Vec<Generated>> {
 }
 
 fn help_of(command: &[&str]) -> Result<String> {
+    let text = printed(&[command, &["--help"]].concat())?;
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    Ok(lines.join("\n"))
+}
+
+/// What the binary prints when it is called like this.
+fn printed(arguments: &[&str]) -> Result<String> {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["run", "--quiet", "--package", "modgate", "--"])
-        .args(command)
-        .arg("--help")
+        .args(arguments)
         .current_dir(corpus::repository())
         // A terminal's width must not show in the file.
         .env("COLUMNS", "100")
@@ -107,13 +118,11 @@ fn help_of(command: &[&str]) -> Result<String> {
         .context("cannot run cargo")?;
     ensure!(
         output.status.success(),
-        "`modgate {} --help` failed: {}",
-        command.join(" "),
+        "`modgate {}` failed: {}",
+        arguments.join(" "),
         String::from_utf8_lossy(&output.stderr).trim()
     );
-    let text = String::from_utf8(output.stdout)?;
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    Ok(lines.join("\n"))
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The names listed under `Commands:`, without `help`.

@@ -4,10 +4,10 @@ mod expanded;
 mod load;
 mod plan;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use modgate_api::{config, constraints::EnforcementPoint, meta::Operation};
-use modgate_value::{Str, Value};
+use modgate_value::{Clock, Str, Value, budget::Frozen};
 
 pub use self::{
     expanded::Expansion,
@@ -48,6 +48,19 @@ pub struct Update {
     pub snapshot: Snapshot,
     /// What is wrong with the policies that changed: errors, and warnings about those that loaded.
     pub problems: Vec<Problem>,
+    /// The policies that are new or have changed.
+    pub compiled: Vec<Compiled>,
+}
+
+/// One policy that was compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiled {
+    /// Which it is.
+    pub policy: PolicyId,
+    /// Whether nothing stood in its way; that it does not fit to others may show later.
+    pub loaded: bool,
+    /// What it took, if there was a clock.
+    pub time: Duration,
 }
 
 impl Update {
@@ -90,12 +103,31 @@ impl Snapshot {
     /// as they were, whatever `on_error` says (TC-3, ST-21).
     #[must_use]
     pub fn apply(&self, changes: Vec<Change>, on_error: OnError) -> Update {
+        self.apply_timed(changes, on_error, &Frozen)
+    }
+
+    /// As [`Snapshot::apply`], and `clock` says what each policy took.
+    #[must_use]
+    pub fn apply_timed(
+        &self,
+        changes: Vec<Change>,
+        on_error: OnError,
+        clock: &dyn Clock,
+    ) -> Update {
         let mut loader = load::Loader::new(self, on_error);
+        let mut compiled = Vec::new();
         for change in changes {
-            loader.change(change);
+            let Change::Upsert(source) = &change else {
+                loader.change(change);
+                continue;
+            };
+            let policy = source.id();
+            let started = clock.now();
+            let loaded = loader.change(change);
+            compiled.push(Compiled { policy, loaded, time: clock.now().saturating_sub(started) });
         }
         let (snapshot, problems) = loader.finish();
-        Update { snapshot, problems }
+        Update { snapshot, problems, compiled }
     }
 
     /// The policies that are in force: ModRules in the order in which they are visited, then

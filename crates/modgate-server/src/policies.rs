@@ -22,7 +22,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use modgate_engine::{
-    Change, EngineConfig, OnError, PolicyId, PolicySource, Snapshot, Update,
+    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot, Update,
     api::{
         admission::AdmissionReview,
         constraints, meta,
@@ -68,6 +68,8 @@ pub struct PolicyStore {
     /// What was last given to the engine, and from which reading of which file.
     given: BTreeMap<PolicyId, Reading>,
     broken: BTreeSet<PolicyId>,
+    /// What was compiled and not reported yet.
+    compiled: Vec<Compiled>,
     readings: u64,
     world: Arc<World>,
 }
@@ -96,6 +98,8 @@ pub struct Refresh {
     pub changed: bool,
     /// What is wrong with the files that changed, in the order of the files.
     pub findings: Vec<Diagnostic>,
+    /// The policies that are new or have changed.
+    pub compiled: Vec<Compiled>,
 }
 
 impl PolicyStore {
@@ -106,6 +110,7 @@ impl PolicyStore {
             seen: BTreeMap::new(),
             given: BTreeMap::new(),
             broken: BTreeSet::new(),
+            compiled: Vec::new(),
             readings: 0,
             world: Arc::new(World {
                 snapshot: Snapshot::new(config),
@@ -141,7 +146,7 @@ impl PolicyStore {
         if changed {
             self.apply(&sources, &mut findings);
         }
-        Refresh { changed, findings }
+        Refresh { changed, findings, compiled: std::mem::take(&mut self.compiled) }
     }
 
     /// Brings `seen` up to date; returns whether anything changed.
@@ -258,7 +263,10 @@ impl PolicyStore {
         // What is said of constraints depends on their templates, too.
         self.broken.retain(|id| wanted.contains_key(id) && id.group != constraints::GROUP);
         self.given = wanted.into_iter().map(|(id, (reading, _))| (id, reading)).collect();
-        let Update { snapshot, problems } = self.world.snapshot.apply(changes, OnError::Keep);
+        let clock = objects.clock();
+        let Update { snapshot, problems, compiled } =
+            self.world.snapshot.apply_timed(changes, OnError::Keep, clock);
+        self.compiled.extend(compiled);
         for problem in &problems {
             if problem.severity == modgate_engine::Severity::Error {
                 self.broken.insert(problem.policy.clone());
@@ -453,14 +461,15 @@ pub(crate) async fn follow(
         unlistable.clear();
         refresh.findings.iter().for_each(|finding| report(finding));
         current.store(Arc::clone(store.world()));
-        announce(&store, &metrics, &refresh.findings);
+        announce(&store, &metrics, &refresh);
     }
 }
 
 /// Counts and logs a reload.
-pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, findings: &[Diagnostic]) {
+pub(crate) fn announce(store: &PolicyStore, metrics: &Metrics, refresh: &Refresh) {
+    metrics.compiled(&refresh.compiled);
     let snapshot = &store.world().snapshot;
-    announce_snapshot(snapshot, &store.broken, store.broken(), metrics, findings);
+    announce_snapshot(snapshot, &store.broken, store.broken(), metrics, &refresh.findings);
 }
 
 /// Counts and logs new policies; `count_broken` is how many there are with files, if any.

@@ -47,6 +47,9 @@ pub struct ServeConfig {
     pub vap: VapConfig,
     /// How the cluster is audited.
     pub audit: AuditConfig,
+    /// Where metrics and traces are sent.
+    #[cfg(feature = "otel")]
+    pub otlp: Option<crate::telemetry::otlp::OtlpConfig>,
     /// Settings of the engine.
     pub engine: EngineConfig,
     /// The serving certificate.
@@ -87,6 +90,8 @@ impl ServeConfig {
             waits_for_broken_policies: false,
             vap: VapConfig::default(),
             audit: AuditConfig::default(),
+            #[cfg(feature = "otel")]
+            otlp: None,
             certificate,
             tls: TlsConfig::default(),
             tls_health_check: false,
@@ -135,6 +140,10 @@ pub enum ServeError {
     /// There is no cluster to take policies from.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// Nothing can be sent to the collector.
+    #[cfg(feature = "otel")]
+    #[error(transparent)]
+    Otlp(#[from] crate::telemetry::otlp::OtlpError),
     /// The runtime or its signal handlers could not be set up.
     #[error("cannot start")]
     Start(#[from] io::Error),
@@ -214,6 +223,10 @@ impl Server {
             operations: config.operations.clone(),
             readiness: Readiness::default(),
         });
+        #[cfg(feature = "otel")]
+        if let Some(otlp) = &config.otlp {
+            crate::telemetry::otlp::start(otlp, &app.metrics)?;
+        }
         let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
         let plain =
             [(health, Routes::Health), (metrics, Routes::Metrics), (dry_run, Routes::DryRun)];
@@ -269,7 +282,7 @@ impl Server {
                 let refresh = store.refresh();
                 refresh.findings.iter().for_each(|finding| report(finding));
                 app.current.store(Arc::clone(store.world()));
-                policies::announce(&store, &app.metrics, &refresh.findings);
+                policies::announce(&store, &app.metrics, &refresh);
                 None
             }
         };

@@ -2,6 +2,8 @@
 
 mod log;
 pub mod metrics;
+#[cfg(feature = "otel")]
+pub mod otlp;
 
 #[cfg(test)]
 pub(crate) use log::capture;

@@ -29,7 +29,7 @@ pub(crate) use self::{
     listen::ListenArgs,
     logging::LogArgs,
     operations::OperationArgs,
-    telemetry::{Otlp, TelemetryArgs},
+    telemetry::TelemetryArgs,
     vap::VapArgs,
 };
 use crate::{exit, migrate, plan, render::RenderVerb};
@@ -72,6 +72,9 @@ pub(crate) enum Verb {
     Gator(modgate_gator::Verb),
     /// Print the version.
     Version,
+    /// Print what every metric says, as Markdown.
+    #[command(hide = true)]
+    Metrics,
     /// Print a completion script for a shell.
     Completion {
         /// The shell.

@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Migrate(args) => migrate::run(&args, &terminal),
         Verb::Gator(_) => return gator::run(),
         Verb::Version => version(),
+        Verb::Metrics => metrics(),
         Verb::Completion { shell } => completion(shell),
     };
     done.unwrap_or_else(|error| exit_of(&error, &terminal)).into()
@@ -56,6 +57,13 @@ fn main() -> ExitCode {
 
 fn version() -> anyhow::Result<Exit> {
     writeln!(io::stdout(), "modgate {}", env!("CARGO_PKG_VERSION"))?;
+    Ok(Exit::Success)
+}
+
+/// What `cargo xtask codegen` makes docs/metrics.md of.
+fn metrics() -> anyhow::Result<Exit> {
+    let page = modgate_server::telemetry::metrics::Metrics::new().documentation();
+    io::stdout().write_all(page.as_bytes())?;
     Ok(Exit::Success)
 }
 

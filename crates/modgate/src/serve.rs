@@ -32,7 +32,6 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
         ensure!(path.exists(), "`{}` does not exist", path.display());
     }
-    let otlp = args.telemetry.otlp()?;
     let format = init_logs(&args.logs.config(&args.compat))?;
     if let Some(lines) = args.compat.idle(program) {
         lines.iter().for_each(|line| tracing::info!(target: "main-setup", "{line}"));
@@ -40,7 +39,9 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     }
     let notes = args.compat.notes().into_iter().chain(args.telemetry.notes());
     notes.for_each(|note| tracing::warn!(target: "serve", "{note}"));
-    let config = config(args, program);
+    let telemetry = args.telemetry.clone();
+    let mut config = config(args, program);
+    telemetry.apply(&mut config)?;
     let terminal = *terminal;
     // Machines read findings as log lines, people with the line underlined.
     let report = move |finding: &Diagnostic| match format {

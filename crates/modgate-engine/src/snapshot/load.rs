@@ -85,11 +85,15 @@ impl<'s> Loader<'s> {
         }
     }
 
-    pub(super) fn change(&mut self, change: Change) {
+    /// Returns whether there was nothing wrong with it.
+    pub(super) fn change(&mut self, change: Change) -> bool {
+        let known = self.problems.len();
         match change {
             Change::Remove(id) => self.remove(id),
             Change::Upsert(source) => self.upsert(source),
         }
+        let found = self.problems.get(known..).unwrap_or_default();
+        found.iter().all(|problem| problem.severity != Severity::Error)
     }
 
     /// The snapshot, and everything wrong with the policies that changed.

@@ -15,7 +15,8 @@ mod webhooks;
 use std::{collections::BTreeSet, time::Duration};
 
 use modgate_engine::{
-    Decision, PolicyId, Snapshot,
+    Compiled, Decision, PolicyId, Snapshot,
+    api::modrule,
     gatekeeper::{MutationStatus, Outcome},
 };
 use prometheus_client::metrics::{
@@ -104,6 +105,8 @@ pub struct Metrics {
     events: EventMetrics,
     controllers: ControllerMetrics,
     costs: CostMetrics,
+    #[cfg(feature = "otel")]
+    tracer: std::sync::OnceLock<super::otlp::Tracer>,
 }
 
 impl Default for Metrics {
@@ -139,6 +142,8 @@ impl Metrics {
             events: EventMetrics::register(&mut catalog),
             controllers: ControllerMetrics::register(&mut catalog),
             costs: CostMetrics::register(&mut catalog),
+            #[cfg(feature = "otel")]
+            tracer: std::sync::OnceLock::new(),
             catalog,
         }
     }
@@ -196,9 +201,15 @@ impl Metrics {
         &self.controllers
     }
 
-    /// A version of a policy of this API group was compiled, or could not be.
-    pub fn compiled(&self, group: &str, health: Health, took: Duration) {
-        self.gatekeeper.compiled(group, health, took);
+    /// Policies were compiled, or could not be.
+    pub(crate) fn compiled(&self, policies: &[Compiled]) {
+        for Compiled { policy, loaded, time } in policies {
+            self.gatekeeper.compiled(&policy.group, Health::of(*loaded), *time);
+            if policy.kind == modrule::KIND {
+                let result = if *loaded { Reconciled::Success } else { Reconciled::Error };
+                self.controllers.reconciled("modrule", result, *time);
+            }
+        }
     }
 
     /// Counts a request as being served until the guard is dropped.
@@ -208,6 +219,31 @@ impl Metrics {
 
     pub(crate) fn answered(&self, webhook: Webhook, code: u16, took: Duration) {
         self.webhooks.answered(webhook, code, took);
+    }
+
+    /// Spans go to `tracer` from now on.
+    #[cfg(feature = "otel")]
+    pub(crate) fn trace_with(&self, tracer: super::otlp::Tracer) {
+        // Nothing is started twice.
+        let _ = self.tracer.set(tracer);
+    }
+
+    /// A request was answered, for its trace.
+    #[cfg(feature = "otel")]
+    pub(crate) fn traced(
+        &self,
+        parent: Option<super::otlp::Parent>,
+        webhook: Webhook,
+        code: u16,
+        took: Duration,
+    ) {
+        let Some(tracer) = self.tracer.get() else { return };
+        if parent.as_ref().is_some_and(super::otlp::Parent::is_left_out) {
+            return;
+        }
+        let ended = std::time::SystemTime::now();
+        let webhook = webhook.path();
+        tracer.record(super::otlp::Span { parent, webhook, code, ended, took });
     }
 
     pub(crate) fn evaluated(&self, webhook: Webhook, took: Duration) {

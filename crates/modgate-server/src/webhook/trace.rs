@@ -115,3 +115,99 @@ fn dump(snapshot: &Snapshot) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use modgate_engine::{
+        Change, OnError, PolicySource, api::admission::AdmissionReview, cost::Statistics,
+    };
+
+    use super::*;
+    use crate::{
+        policies::Objects, providers::WithProviders, telemetry::capture, webhook::violation,
+    };
+
+    const POLICIES: [&str; 3] = [
+        r#"{"apiVersion": "templates.gatekeeper.sh/v1", "kind": "ConstraintTemplate",
+            "metadata": {"name": "k8stells"}, "spec": {
+                "crd": {"spec": {"names": {"kind": "K8sTells"}}},
+                "targets": [{"target": "admission.k8s.gatekeeper.sh", "rego":
+                    "package tells\nviolation[{\"msg\": msg, \"details\": {\"all\": input.review.object}}] { msg := sprintf(\"it is %v\", [input.review.object.data]) }"}]}}"#,
+        r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K8sTells",
+            "metadata": {"name": "tells"}}"#,
+        r#"{"apiVersion": "config.gatekeeper.sh/v1alpha1", "kind": "Config",
+            "metadata": {"name": "config", "namespace": "gatekeeper-system"},
+            "spec": {"validation": {"traces": [
+                {"user": "me", "kind": {"group": "", "version": "v1", "kind": "Secret"}, "dump": "all"},
+                {"user": "me", "kind": {"group": "", "version": "v1", "kind": "ConfigMap"}}]}}}"#,
+    ];
+
+    fn snapshot() -> Snapshot {
+        let value = |text: &&str| Value::from_json(text.as_bytes()).expect("a policy");
+        let sources = POLICIES.iter().map(value).map(PolicySource::of_object);
+        let update =
+            Snapshot::default().apply(sources.map(Change::Upsert).collect(), OnError::Unload);
+        assert!(!update.has_errors(), "{:?}", update.problems);
+        update.snapshot
+    }
+
+    fn review(kind: &str, user: &str) -> Review {
+        let review = format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
+                "uid": "u1", "operation": "CREATE", "userInfo": {{"username": "{user}"}},
+                "kind": {{"group": "", "version": "v1", "kind": "{kind}"}},
+                "object": {{"apiVersion": "v1", "kind": "{kind}",
+                    "metadata": {{"name": "n", "labels": {{"a": "b"}}, "annotations": {{
+                        "kubectl.kubernetes.io/last-applied-configuration": "s3cret"}}}},
+                    "data": {{"k": "s3cret"}}, "stringData": {{"k": "s3cret"}}}}}}}}"#
+        );
+        let document = Value::from_json(review.as_bytes()).expect("a review");
+        Review::new(AdmissionReview::from_value(&document).expect("a review").request)
+    }
+
+    /// Everything that is logged about a request, every way of logging switched on.
+    fn logged(kind: &str, user: &str) -> String {
+        let (snapshot, review) = (snapshot(), review(kind, user));
+        let (inventory, objects) = (Inventory::default(), Objects::default());
+        let host = WithProviders::new(&objects, None).counting(true);
+        capture(|| {
+            let mut arena = Arena::new();
+            let admitted = snapshot.admit(&review, &inventory, &host, &mut arena);
+            assert_eq!(admitted.findings.len(), 1, "{:?}", admitted.findings);
+            record(&review, &snapshot, &inventory, &host, &mut arena);
+            violation::record(&review, &admitted.verdict, &admitted.findings, true);
+            violation::statistics(&review, host.statistics().unwrap_or(&Statistics::default()));
+        })
+    }
+
+    #[test]
+    fn requests_of_a_user_about_a_kind_are_traced() {
+        let text = logged("ConfigMap", "me");
+        for expected in [
+            r#""msg":"Target: admission.k8s.gatekeeper.sh\nTrace:\nK8sTells/tells: violated"#,
+            r"Result(0): K8sTells/tells: it is {",
+            r#""msg":"denied admission: it is {"#,
+            r#""msg":"admission review request stats""#,
+            r#""statsFor":"K8sTells""#,
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        assert!(!text.contains("Dump:"), "{text}");
+        // Expressions are shown, what they read is not.
+        let trace = text.lines().find(|line| line.contains("Target: ")).expect("a trace");
+        assert!(trace.contains("sprintf"), "{trace}");
+        assert!(!logged("ConfigMap", "you").contains("Target: "));
+        assert!(!logged("Pod", "me").contains("Target: "));
+    }
+
+    #[test]
+    fn nothing_from_inside_a_secret_is_ever_logged() {
+        let text = logged("Secret", "me");
+        for expected in
+            ["Target: ", "Dump:", "ConstraintTemplate k8stells", "not shown for a Secret"]
+        {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+}

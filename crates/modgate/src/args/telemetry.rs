@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::ArgAction;
+use modgate_server::ServeConfig;
 use modgate_value::gotime;
 
 /// Where metrics and traces are sent.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Metrics and traces")]
 pub(crate) struct TelemetryArgs {
     /// `prometheus`, which is served where asked in any case, or `opentelemetry`; repeat for both.
@@ -59,18 +60,9 @@ fn interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "must be positive".to_owned())
 }
 
-/// What is to be sent where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Otlp {
-    /// The collector.
-    pub(crate) endpoint: String,
-    /// How often metrics are sent; `None` if they are not.
-    pub(crate) metrics: Option<Duration>,
-}
-
 impl TelemetryArgs {
-    /// What is to be sent, if anything.
-    pub(crate) fn otlp(&self) -> Result<Option<Otlp>> {
+    /// What is sent, and where.
+    pub(crate) fn apply(&self, config: &mut ServeConfig) -> Result<()> {
         let sends_metrics = self.metrics_backend.iter().any(|backend| backend == "opentelemetry");
         if self.otlp_endpoint.is_empty() {
             if sends_metrics {
@@ -78,16 +70,9 @@ impl TelemetryArgs {
                     "`--metrics-backend=opentelemetry` needs `--otlp-endpoint`, a collector's URL"
                 );
             }
-            return Ok(None);
+            return Ok(());
         }
-        if !cfg!(feature = "otel") {
-            bail!(
-                "this modgate cannot send to OpenTelemetry collectors: it was built without the \
-                 feature `otel`; leave out `--otlp-endpoint`, metrics are on `/metrics`"
-            );
-        }
-        let metrics = sends_metrics.then_some(self.otlp_metric_interval);
-        Ok(Some(Otlp { endpoint: self.otlp_endpoint.clone(), metrics }))
+        send(config, &self.otlp_endpoint, sends_metrics.then_some(self.otlp_metric_interval))
     }
 
     /// What is to be said of flags without effect.
@@ -106,6 +91,23 @@ impl TelemetryArgs {
         }
         notes
     }
+}
+
+#[cfg(feature = "otel")]
+fn send(config: &mut ServeConfig, endpoint: &str, metrics: Option<Duration>) -> Result<()> {
+    config.otlp = Some(modgate_server::telemetry::otlp::OtlpConfig {
+        endpoint: endpoint.to_owned(),
+        metrics,
+    });
+    Ok(())
+}
+
+#[cfg(not(feature = "otel"))]
+fn send(_: &mut ServeConfig, endpoint: &str, _: Option<Duration>) -> Result<()> {
+    bail!(
+        "nothing can be sent to `{endpoint}`: this modgate was built without the feature `otel`; \
+         leave out `--otlp-endpoint`, metrics are on `/metrics`"
+    )
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// The name that the text format's `# HELP` and `# TYPE` lines use.
-    pub(super) fn family(&self) -> &'static str {
+    pub(crate) fn family(&self) -> &'static str {
         match self.kind {
             MetricType::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
             MetricType::Gauge | MetricType::Histogram => self.name,

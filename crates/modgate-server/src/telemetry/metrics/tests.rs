@@ -46,10 +46,16 @@ fn touched() -> Metrics {
     for status in [MutationStatus::Success, MutationStatus::Skip, MutationStatus::Error] {
         metrics.mutated(status, Some(1), took);
     }
-    for health in Health::ALL {
-        metrics.compiled("templates.gatekeeper.sh", health, took);
-        metrics.compiled("mutations.gatekeeper.sh", health, took);
-        metrics.compiled("constraints.gatekeeper.sh", health, took);
+    for loaded in [true, false] {
+        for group in ["templates", "mutations", "constraints"] {
+            let policy = PolicyId {
+                group: format!("{group}.gatekeeper.sh").into(),
+                kind: "Kind".into(),
+                namespace: "".into(),
+                name: "name".into(),
+            };
+            metrics.compiled(&[Compiled { policy, loaded, time: took }]);
+        }
     }
     metrics.gatekeeper_loaded(&asked(), &BTreeSet::new());
     metrics.audit().started(now);
