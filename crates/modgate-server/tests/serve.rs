@@ -7,7 +7,13 @@
     reason = "tests fail by panicking"
 )]
 
-use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
@@ -48,7 +54,10 @@ async fn start(policies: &Path) -> (SocketAddr, Server) {
 }
 
 async fn start_with(files: PolicyFiles, certificate: CertificateSource) -> (SocketAddr, Server) {
-    let mut config = ServeConfig::new(files, certificate);
+    start_as(ServeConfig::new(files, certificate)).await
+}
+
+async fn start_as(mut config: ServeConfig) -> (SocketAddr, Server) {
     config.addresses = Addresses { webhooks: "127.0.0.1:0".to_owned(), ..Addresses::default() };
     config.poll = Duration::from_millis(20);
     let server = Server::start(config, |_| {}).await.expect("server");
@@ -234,6 +243,60 @@ async fn http2_and_tls_1_2() {
         assert!(reason(str::from_utf8(&body).expect("text")).contains("ns/r: \"hello\""));
     }
     running.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn told_to_stop_it_answers_until_the_delay_is_over() {
+    const DELAY: Duration = Duration::from_millis(800);
+    let dir = tempfile::tempdir().expect("dir");
+    fs::write(dir.path().join("rule.yaml"), rule("hello")).expect("write");
+    let files = PolicyFiles { policies: vec![dir.path().to_owned()], objects: Vec::new() };
+    let certificate = CertificateSource::SelfSigned { names: vec!["localhost".to_owned()] };
+    let mut config = ServeConfig::new(files, certificate);
+    config.shutdown_delay = DELAY;
+    let (address, server) = start_as(config).await;
+    let (stop, asked) = mpsc::channel(1);
+    let running = tokio::spawn(server.run_until(asked));
+
+    let stream = connect(address, &rustls::version::TLS13, "h2").await;
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .expect("handshake");
+    let connection = tokio::spawn(connection);
+    let mut ask = async |path: &str| {
+        let request = hyper::Request::post(format!("https://localhost{path}"))
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(REVIEW)))
+            .expect("request");
+        let response = sender.send_request(request).await.expect("response");
+        let body = response.into_body().collect().await.expect("body").to_bytes();
+        str::from_utf8(&body).expect("text").to_owned()
+    };
+    assert!(reason(&ask("/dragnet-webhook").await).contains("ns/r: \"hello\""));
+    stop.send(()).await.expect("stop");
+    let told = Instant::now();
+    let mut answered = 0;
+    while told.elapsed() < DELAY.mul_f32(0.7) {
+        // On the connection there is, and on a new one.
+        assert!(reason(&ask("/dragnet-webhook").await).contains("ns/r: \"hello\""));
+        assert!(review(address).await.contains("ns/r: \"hello\""));
+        answered += 1;
+    }
+    assert!(answered > 0);
+    let mut probe = connect(address, &rustls::version::TLS13, "http/1.1").await;
+    let get = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    probe.write_all(get).await.expect("send");
+    let mut said = String::new();
+    probe.read_to_string(&mut said).await.expect("receive");
+    assert!(said.starts_with("HTTP/1.1 500 "), "{said}");
+    assert!(said.contains("[-]shutdown failed: process is stopping"), "{said}");
+    // The client is told to go elsewhere, and nothing breaks off.
+    let ended = timeout(PATIENCE, connection).await.expect("in time").expect("no panic");
+    ended.expect("a graceful end");
+    assert!(told.elapsed() >= DELAY);
+    let stopped = timeout(PATIENCE, running).await.expect("in time").expect("no panic");
+    assert_eq!(stopped, Stopped::Gracefully);
 }
 
 /// A certificate and its key in files; returns the certificate.
