@@ -18,6 +18,16 @@ gatekeeper.sh/operation: audit
 gatekeeper.sh/system: "yes"
 {{- end }}
 
+{{- /* The operations of each Deployment, as JSON; none means all. */}}
+{{- define "modgate.operations" -}}
+{{- if .Values.split.enabled -}}
+{{- $serving := .Values.operations | default (list "webhook" "mutation-webhook") -}}
+{{- list $serving (list "audit" "status" "mutation-status" "generate") | toJson -}}
+{{- else -}}
+{{- list .Values.operations | toJson -}}
+{{- end -}}
+{{- end }}
+
 {{- define "modgate.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
