@@ -26,6 +26,7 @@ mod definitions;
 pub(crate) mod events;
 mod facts;
 mod ingest;
+mod export;
 mod kinds;
 mod known;
 mod lease;
@@ -50,6 +51,7 @@ use kube::{
 use modgate_engine::{EngineConfig, PolicyId};
 use modgate_value::{Str, diag::Diagnostic};
 use tokio::{
+use modgate_audit::Sink;
     runtime::Handle,
     sync::{mpsc, watch},
     task::JoinSet,
@@ -84,6 +86,7 @@ use crate::{
     telemetry::metrics::Metrics,
     tls::Certificates,
     webhook::App,
+    export::Exporter,
 };
 
 /// Logger of everything between us and the API server.
@@ -171,6 +174,7 @@ pub(crate) struct Controllers {
     told: Events,
     to_tell: Option<EventQueue>,
     audit: AuditConfig,
+    exporter: Option<Arc<Exporter>>,
     /// Until when policies wait for fields of synced objects.
     held_until: Option<Instant>,
     /// Whether policies that were there at start and do not load keep the process from being ready.
@@ -197,7 +201,6 @@ impl Controllers {
         engine: EngineConfig,
         identity: Identity,
         operations: Operations,
-        vap: VapSettings,
         current: Arc<Current>,
         metrics: Arc<Metrics>,
         report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
@@ -221,7 +224,8 @@ impl Controllers {
             current,
             metrics,
             report,
-            vap,
+            vap: VapSettings::default(),
+            exporter: None,
             told,
             to_tell: None,
             audit: AuditConfig::default(),
@@ -265,6 +269,16 @@ impl Controllers {
     ) -> Rotation {
         Rotation::new(
             self.client.clone(),
+    /// Makes ValidatingAdmissionPolicies in this way.
+    pub(crate) fn generating(self, vap: VapSettings) -> Self {
+        Self { vap, ..self }
+    }
+
+    /// Exports what audits find.
+    pub(crate) fn exporting(self, exporter: Option<Arc<Exporter>>) -> Self {
+        Self { exporter, ..self }
+    }
+
             &self.identity,
             &self.operations,
             config,
@@ -347,12 +361,15 @@ impl Controllers {
                 config: self.audit.clone(),
                 metrics: self.metrics.audit().clone(),
                 events: context.events.clone(),
-                sinks: Vec::new(),
+                sinks: self.exporter.iter().map(|it| Arc::clone(it) as Arc<dyn Sink>).collect(),
                 current: Arc::clone(&self.current),
             };
             controllers.spawn(audit::run(context.clone(), auditing));
         }
         if context.operations.has(Operation::Generate) {
+        if let Some(exporter) = self.exporter.clone() {
+            controllers.spawn(export::run(context.clone(), exporter));
+        }
             let metrics = self.metrics.admission_policies().clone();
             controllers.spawn(vap::run(context.clone(), self.vap.clone(), metrics));
             controllers.spawn(definitions::write(context, self.wanted.subscribe()));

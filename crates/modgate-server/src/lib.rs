@@ -32,6 +32,7 @@
 
 pub mod client;
 mod controllers;
+pub mod export;
 mod files;
 mod listen;
 pub mod manifest;

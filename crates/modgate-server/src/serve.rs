@@ -16,6 +16,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    export::{AdmissionQueue, ExportConfig, Exporter},
     controllers::{self, events::Events, AuditConfig, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes, Rotation, VapConfig, VapSettings},
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
@@ -45,6 +46,8 @@ pub struct ServeConfig {
     pub waits_for_broken_policies: bool,
     /// What becomes ValidatingAdmissionPolicies.
     pub vap: VapConfig,
+    /// Where violations go.
+    pub export: ExportConfig,
     /// How the cluster is audited.
     pub audit: AuditConfig,
     /// Where metrics and traces are sent.
@@ -89,6 +92,7 @@ impl ServeConfig {
             operations: Operations::default(),
             waits_for_broken_policies: false,
             vap: VapConfig::default(),
+            export: ExportConfig::default(),
             audit: AuditConfig::default(),
             #[cfg(feature = "otel")]
             otlp: None,
@@ -201,6 +205,14 @@ impl Server {
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config(&config.tls)?));
         let recorded = Arc::new(Metrics::new());
         let (told, to_tell) = Events::channel(recorded.events().clone());
+        let exporter = config.export.is_on().then(|| {
+            let metrics = recorded.export().clone();
+            Arc::new(Exporter::new(config.export.clone(), metrics, Handle::current()))
+        });
+        let queue = match exporter.as_ref().filter(|_| config.export.admission) {
+            Some(to) => Some(AdmissionQueue::start(Arc::clone(to), recorded.export().clone())?),
+            None => None,
+        };
         let app = Arc::new(App {
             current: Arc::new(match config.external_data {
                 Some(cache_ttl) => {
@@ -218,6 +230,7 @@ impl Server {
                     to: Some(told.clone()),
                     ..config.gatekeeper.events.clone()
                 },
+                export: queue,
                 ..config.gatekeeper.clone()
             },
             operations: config.operations.clone(),
@@ -266,16 +279,16 @@ impl Server {
                     pod: config.pod.clone(),
                 },
                 config.operations.clone(),
-                VapSettings {
-                    config: config.vap.clone(),
-                    failure_policy: config.engine.templates.failure_policy,
-                    exempt: config.gatekeeper.installation.exempt.clone(),
-                },
                 Arc::clone(&app.current),
                 Arc::clone(&app.metrics),
                 Arc::clone(&report),
             );
             let controllers = controllers.auditing(config.audit.clone()).telling(told, to_tell);
+            let controllers = controllers.exporting(exporter).generating(VapSettings {
+                config: config.vap.clone(),
+                failure_policy: config.engine.templates.failure_policy,
+                exempt: config.gatekeeper.installation.exempt.clone(),
+            });
             Some(controllers.waiting_for_broken_policies(config.waits_for_broken_policies))
             }
             None => {
@@ -337,6 +350,9 @@ impl Server {
             tracing::info!(target: "serve", "no new connections, open requests are finished");
             close.send_replace(true);
             while serving.join_next().await.is_some() {}
+            if let Some(queue) = app.gatekeeper.export.clone() {
+                let _ = tokio::task::spawn_blocking(move || queue.close()).await;
+            }
         };
         tokio::select! {
             () = finished => Stopped::Gracefully,

@@ -246,7 +246,7 @@ fn is_json(request: &Request) -> bool {
 
 /// Whether texts about the object may quote a Secret: if the request says so or the object does, for
 /// what an object claims to be is up to whoever sent it.
-fn is_secret(review: &Review) -> bool {
+pub(crate) fn is_secret(review: &Review) -> bool {
     let request = review.request();
     let says = |object: &Value| object.get("kind").and_then(Value::as_str) == Some("Secret");
     request.resource.resource == "secrets"

@@ -12,10 +12,7 @@
 mod common;
 mod library;
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use modgate_engine::api::crds;
 use modgate_server::VapConfig;
@@ -43,6 +40,7 @@ fn serve(cluster: &Cluster, wait: Duration) -> Running {
     })
 }
 
+        config.pod = Some("modgate-0".into());
 /// An object as JSON; null if there is none.
 fn get(cluster: &Cluster, what: &str) -> Value {
     let outcome = kubectl(cluster, &format!("get {what} --ignore-not-found -o json"), "");
@@ -61,6 +59,24 @@ fn text(object: &Value, path: &[&str]) -> String {
 /// The members of this name in a list of objects.
 fn each(object: &Value, path: &[&str], member: &str) -> Vec<String> {
     let list = object.path(path).and_then(Value::as_array);
+/// What the one Pod says of a policy.
+fn status(cluster: &Cluster, what: &str) -> Value {
+    let object = get(cluster, what);
+    let entries = object.path(&["status", "byPod"]).and_then(Value::as_array);
+    entries.and_then(|entries| entries.first().cloned()).unwrap_or_default()
+}
+
+/// What it says of the binding of a constraint: state, message and the generation this is about.
+fn point(cluster: &Cluster, what: &str) -> [String; 3] {
+    let entry = status(cluster, what);
+    let points = entry.get("enforcementPointsStatus").and_then(Value::as_array);
+    let point = points.and_then(|points| points.first().cloned()).unwrap_or_default();
+    if !point.is_null() {
+        assert_eq!(text(&point, &["enforcementPoint"]), "vap.k8s.io");
+    }
+    ["state", "message", "observedGeneration"].map(|member| text(&point, &[member]))
+}
+
     list.into_iter().flat_map(|list| list.iter()).map(|item| text(item, &[member])).collect()
 }
 
@@ -220,6 +236,21 @@ fn policies_and_bindings_come_change_and_go() {
     // The binding comes when the CRD is old enough, and a legacy one goes.
     let definition = "crd/forbidden.constraints.gatekeeper.sh";
     eventually("the CRD is there", || get(cluster, definition) != Value::Null);
+    eventually("it is told", || {
+        let generated = r#"{"observedGeneration":1,"state":"generated"}"#;
+        let entry = status(cluster, "constrainttemplate forbidden");
+        text(&entry, &["vapGenerationStatus"]) == generated
+    });
+    eventually("constraints in Rego are taken", || {
+        kubectl(cluster, "apply -f -", &constraint("InRego", "plain", "")).success
+    });
+    eventually("a constraint in Rego says that it has none", || {
+        let missing = "K8sNativeValidation engine is missing";
+        point(cluster, "inrego plain") == ["error", missing, "1"]
+    });
+    let bindings = "gatekeeper_validating_admission_policy_bindings";
+    assert_eq!(server.metric(bindings, "status=\"error\""), 0);
+
     succeeds(cluster, &format!("wait --for=condition=Established {definition}"), "");
     eventually("constraints are taken", || {
         kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
@@ -231,6 +262,11 @@ fn policies_and_bindings_come_change_and_go() {
     let made = |object: &Value| -> Duration {
         let time = text(object, &["metadata", "creationTimestamp"]);
         let time: k8s_openapi::jiff::Timestamp = time.parse().expect("a time");
+    let mut waiting = [const { String::new() }; 3];
+    eventually("it is told that it waits", || {
+        waiting = point(cluster, "forbidden first");
+        !waiting[0].is_empty()
+    });
         Duration::from_secs(u64::try_from(time.as_second()).expect("after 1970"))
     };
     eventually("the binding is there", || get(cluster, &binding) != Value::Null);
@@ -239,6 +275,17 @@ fn policies_and_bindings_come_change_and_go() {
     let spec = text(&get(cluster, &binding), &["spec"]);
     let expected = r#"{"matchResources":{"matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"test":"vap"}},"objectSelector":{}},"paramRef":{"name":"first","parameterNotFoundAction":"Allow"},"policyName":"gatekeeper-forbidden","validationActions":["Deny"]}"#;
     assert_eq!(spec, expected);
+    let made = text(&get(cluster, definition), &["metadata", "creationTimestamp"]);
+    let made: k8s_openapi::jiff::Timestamp = made.parse().expect("a time");
+    let until = made + WAIT;
+    let message = format!(
+        "waiting until {until} before generating ValidatingAdmissionPolicyBinding to make sure \
+         api-server has cached constraint CRD"
+    );
+    assert_eq!(waiting, ["waiting", &message, "1"]);
+    eventually("it is told that it is there", || {
+        point(cluster, "forbidden first") == ["generated", "", "1"]
+    });
     eventually("the legacy binding is gone", || {
         get(cluster, &format!("{BINDING} gatekeeper-first")) == Value::Null
     });
@@ -247,22 +294,8 @@ fn policies_and_bindings_come_change_and_go() {
                   'gatekeeper-forbidden-first' denied request: no bad here\n";
     eventually("the API server enforces it", || creating(cluster, "bad") == denied);
     assert_eq!(creating(cluster, "good"), "");
-    // The webhook still does, too.
-    succeeds(cluster, "create -f -", &server.webhook("vap", "/v1/admit"));
-    let by_webhook = "error: failed to create configmap: admission webhook \
-                      \"vap.modgate.test\" denied the request: [first] no bad here\n";
-    succeeds(
-        cluster,
-        &format!(
-            "patch {binding} --type=merge -p {{\"spec\":{{\"validationActions\":[\"Audit\"]}}}}"
-        ),
-        "",
-    );
-    let mut said = BTreeSet::new();
-    eventually("both enforce it", || {
-        said.insert(creating(cluster, "bad"));
-        said.contains(by_webhook)
-    });
+    let merge = r#"--type=merge -p {"spec":{"validationActions":["Audit"]}}"#;
+    succeeds(cluster, &format!("patch {binding} {merge}"), "");
     eventually("what somebody changed is changed back", || {
         text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Deny"]"#
     });
@@ -284,6 +317,14 @@ fn policies_and_bindings_come_change_and_go() {
     succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
     let copied = r#"{"matchPolicy":"Exact","namespaceSelector":{},"objectSelector":{"matchExpressions":[{"key":"skip","operator":"DoesNotExist"}]},"resourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["configmaps"],"scope":"*"}]}"#;
     let matched = || text(&get(cluster, &format!("{POLICY} gatekeeper-forbidden")), constraints);
+    // The webhook still enforces it, too.
+    succeeds(cluster, "create -f -", &server.webhook("vap", "/v1/admit"));
+    eventually("both warn", || {
+        let outcome = kubectl(cluster, "create configmap bad -n guarded --dry-run=server", "");
+        let warnings = outcome.stderr;
+        warnings.contains("Warning: [first] no bad here\n")
+            && warnings.contains("'gatekeeper-forbidden-first': no bad here\n")
+    });
     eventually("the webhook's rules are copied", || matched() == copied);
     let name = "validatingwebhookconfiguration gatekeeper-validating-webhook-configuration";
     succeeds(cluster, &format!("delete {name}"), "");
@@ -301,30 +342,82 @@ fn policies_and_bindings_come_change_and_go() {
     // A template that says so has none, and its constraints have no bindings.
     succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
     eventually("both are gone", || {
+    // What the API server's controllers find, or would if there were any here.
+    let found = r#"{"status":{"observedGeneration":OBSERVED,"typeChecking":{"expressionWarnings":[{"fieldRef":"spec.validations[0].expression","warning":"no such field\n | a"}]}}}"#;
+    let policy = format!("{POLICY} gatekeeper-forbidden");
+    let observed = text(&get(cluster, &policy), &["metadata", "generation"]);
+    let arguments =
+        ["patch", POLICY, "gatekeeper-forbidden", "--subresource=status", "--type=merge", "-p"];
+    let patch = found.replace("OBSERVED", &observed);
+    let patched = cluster.run(arguments.into_iter().chain([patch.as_str()]), "").expect("kubectl");
+    assert!(patched.success, "{}", patched.stderr);
+    let warning = || {
+        text(&status(cluster, "constrainttemplate forbidden"), &["vapGenerationStatus", "warning"])
+    };
+    eventually("warnings are told", || {
+        warning() == "spec.validations[0].expression: no such field | a"
+    });
+
         get(cluster, &format!("{POLICY} gatekeeper-forbidden")) == Value::Null
             && get(cluster, &binding) == Value::Null
     });
     succeeds(cluster, "apply -f -", &template("Forbidden", "", ""));
     eventually("both are back", || {
         conditions("forbidden") == excluding && get(cluster, &binding) != Value::Null
+    eventually("they say so", || {
+        let entry = status(cluster, "forbidden first");
+        let message = "cannot generate ValidatingAdmissionPolicyBinding: conditions are not \
+                       satisfied to generate ValidatingAdmissionPolicy and \
+                       ValidatingAdmissionPolicyBinding";
+        each(&entry, &["errors"], "message") == [message]
+            && status(cluster, "constrainttemplate forbidden").get("vapGenerationStatus").is_none()
+    });
     });
     // One that does not load keeps what it has.
     let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
     succeeds(cluster, "apply -f -", &broken);
+    let identity = || {
+        let policy = get(cluster, &format!("{POLICY} gatekeeper-forbidden"));
+        [policy, get(cluster, &binding)].map(|object| text(&object, &["metadata", "uid"]))
+    };
+    let before = identity();
     eventually("it does not load", || {
         server.metric("gatekeeper_constraint_templates", "status=\"error\"") == 1
     });
-    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [DELETE]", ""));
-    eventually("it loads again", || matched().contains("DELETE") || !matched().is_empty());
-    assert_ne!(get(cluster, &binding), Value::Null);
+    assert_eq!(identity(), before);
+    // Operations that the webhook is not sent.
+    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
+    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [UPDATE, DELETE]", ""));
+    let mismatch = "operations mismatch between webhook and constraint template";
+    eventually("those it is sent are left, with a warning", || {
+        matched().contains(r#""operations":["UPDATE"]"#) && warning() == mismatch
+    });
+    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [CONNECT]", ""));
+    eventually("with none left nothing is made", || {
+        warning()
+            == "ValidatingAdmissionPolicy is not generated: no matching operations between webhook \
+                and constraint template"
+    });
+    let entry = status(cluster, "constrainttemplate forbidden");
+    let message = "Could not transform to VAP object: no matching operations between webhook and \
+                   constraint template";
+    assert_eq!(each(&entry, &["errors"], "message"), [message]);
+    assert_eq!(each(&entry, &["errors"], "code"), ["create_error"]);
+    assert_eq!(identity(), before);
 
     // What belongs to somebody else is left alone.
     succeeds(cluster, "create -f -", &template("Taken", "", ""));
     let failing = || server.metric("gatekeeper_validating_admission_policies", "status=\"error\"");
-    eventually("it is reported", || failing() == 1);
+    eventually("it is reported", || {
+        let entry = status(cluster, "constrainttemplate taken");
+        each(&entry, &["errors"], "message")
+            == ["Could not update VAP object: `gatekeeper-taken` exists and belongs to Namespace \
+                 guarded"]
+    });
+    assert_eq!(failing(), 2);
     assert_eq!(conditions("taken"), ["old"]);
     succeeds(cluster, &format!("delete {POLICY} gatekeeper-taken"), "");
-    eventually("then it is ours", || conditions("taken").len() == 5 && failing() == 0);
+    eventually("then it is ours", || conditions("taken").len() == 5 && failing() == 1);
 
     // With a template goes everything.
     succeeds(cluster, "delete constrainttemplate forbidden taken", "");

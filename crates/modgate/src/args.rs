@@ -13,6 +13,7 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 mod vap;
+mod export;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ pub(crate) use self::{
     operations::OperationArgs,
     telemetry::TelemetryArgs,
     vap::VapArgs,
+    export::ExportArgs,
 };
 use crate::{exit, migrate, plan, render::RenderVerb};
 
@@ -309,6 +311,8 @@ pub(crate) struct ServeArgs {
     pub(crate) audit: AuditArgs,
     #[command(flatten)]
     pub(crate) vap: VapArgs,
+    #[command(flatten)]
+    pub(crate) export: ExportArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]

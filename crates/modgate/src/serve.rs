@@ -95,6 +95,8 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     }
     config.audit = args.audit.config();
     config.vap = args.vap.config();
+    config.vap.webhook_configuration = args.certificate.validating_webhook_configuration();
+    config.export = args.export.config();
     args.operations.apply(&mut config);
     config.addresses = addresses;
     if config.cluster.is_some() && !config.operations.serve() {

@@ -97,6 +97,14 @@ pub(crate) struct Settings {
     pub(crate) exempt: ExemptNamespaces,
 }
 
+impl Default for Settings {
+    fn default() -> Self {
+        let failure_policy = templates::FailurePolicy::Fail;
+        let (config, exempt) = (VapConfig::default(), ExemptNamespaces::default());
+        Self { config, failure_policy, exempt }
+    }
+}
+
 /// Changes that come this soon after each other are taken together.
 const COALESCE: Duration = Duration::from_millis(50);
 

@@ -14,7 +14,7 @@ use modgate_engine::{
 use super::{
     AdmissionEvents, App, evaluators::EvaluationError, templates::Template, trace, violation,
 };
-use crate::policies::World;
+use crate::{export::AdmissionQueue, policies::World};
 
 /// What the webhooks are told by the operator.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +27,8 @@ pub struct GatekeeperConfig {
     pub log_stats: bool,
     /// Which violations become Events.
     pub events: AdmissionEvents,
+    /// Where violations are exported to; given by the server.
+    pub export: Option<AdmissionQueue>,
     /// Whether every mutation is logged (`--log-mutations`).
     pub log_mutations: bool,
     /// Whether `/mutate` asks Gatekeeper's mutators before ModRules (`--unified-mutate`).
@@ -87,6 +89,9 @@ pub(super) fn admit(
     app.metrics.validated(outcome, review.request().dry_run, started.elapsed());
     violation::record(review, &verdict, &findings, config.log_denies);
     config.events.emit(review, &findings, &config.installation.namespace);
+    if let Some(queue) = &config.export {
+        queue.push(review, &findings);
+    }
     if let Some(statistics) = host.statistics().filter(|statistics| !statistics.is_empty()) {
         violation::statistics(review, statistics);
     }

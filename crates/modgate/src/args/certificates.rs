@@ -79,6 +79,11 @@ pub(crate) struct CertificateArgs {
 }
 
 impl CertificateArgs {
+    /// The configuration of the validating webhook.
+    pub(crate) fn validating_webhook_configuration(&self) -> String {
+        self.validating_webhook_configuration_name.clone()
+    }
+
     /// What to serve; `has_cluster` tells where policies come from.
     pub(crate) fn source(&self, has_cluster: bool) -> CertificateSource {
         if let (Some(cert), Some(key)) = (self.cert.clone(), self.key.clone()) {

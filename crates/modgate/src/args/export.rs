@@ -1,0 +1,46 @@
+//! Flags of exports, under Gatekeeper's names and with its defaults (spec `gatekeeper-validation`,
+//! 7.6).
+
+use std::env;
+
+use clap::ArgAction;
+use modgate_server::export::ExportConfig;
+
+/// Where violations go besides statuses, logs and Events.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Export")]
+pub(crate) struct ExportArgs {
+    /// Export what audits find to where the Connection leads.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    enable_violation_export: bool,
+    /// Export what the validating webhook finds, too.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    enable_admission_violation_export: bool,
+    /// The Connection that counts, in the namespace of the installation.
+    #[arg(long, value_name = "NAME", default_value = "audit-connection")]
+    audit_connection: String,
+    /// The topic that is published to, or the folder that is written to.
+    #[arg(long, value_name = "NAME", default_value = "audit-channel")]
+    audit_channel: String,
+}
+
+impl ExportArgs {
+    /// What is exported. Where a Dapr sidecar listens is found as Dapr's own clients find it.
+    pub(crate) fn config(&self) -> ExportConfig {
+        let told = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let port = || told("DAPR_HTTP_PORT").map(|port| format!("http://localhost:{port}"));
+        let mut config = ExportConfig {
+            audit: self.enable_violation_export,
+            admission: self.enable_admission_violation_export,
+            connection: self.audit_connection.clone(),
+            channel: self.audit_channel.clone(),
+            ..ExportConfig::default()
+        };
+        if let Some(sidecar) = told("DAPR_HTTP_ENDPOINT").or_else(port) {
+            config.sidecar = sidecar;
+        }
+        config
+    }
+}
