@@ -32,15 +32,18 @@ fn install(cluster: &Cluster) {
     let names = "crd/constrainttemplates.templates.gatekeeper.sh crd/configs.config.gatekeeper.sh";
     succeeds(cluster, &format!("wait --for=condition=Established {names}"), "");
     namespace(cluster, "gatekeeper-system", "none");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: modgate-0, namespace: gatekeeper-system}\n\
+               spec: {automountServiceAccountToken: false, containers: [{name: a, image: none}]}\n";
+    succeeds(cluster, "create -f -", pod);
 }
 
 fn serve(cluster: &Cluster, wait: Duration) -> Running {
     Running::configured(cluster, |config| {
         config.vap = VapConfig { wait, ..VapConfig::default() };
+        config.pod = Some("modgate-0".into());
     })
 }
 
-        config.pod = Some("modgate-0".into());
 /// An object as JSON; null if there is none.
 fn get(cluster: &Cluster, what: &str) -> Value {
     let outcome = kubectl(cluster, &format!("get {what} --ignore-not-found -o json"), "");
@@ -56,9 +59,6 @@ fn text(object: &Value, path: &[&str]) -> String {
     }
 }
 
-/// The members of this name in a list of objects.
-fn each(object: &Value, path: &[&str], member: &str) -> Vec<String> {
-    let list = object.path(path).and_then(Value::as_array);
 /// What the one Pod says of a policy.
 fn status(cluster: &Cluster, what: &str) -> Value {
     let object = get(cluster, what);
@@ -77,6 +77,9 @@ fn point(cluster: &Cluster, what: &str) -> [String; 3] {
     ["state", "message", "observedGeneration"].map(|member| text(&point, &[member]))
 }
 
+/// The members of this name in a list of objects.
+fn each(object: &Value, path: &[&str], member: &str) -> Vec<String> {
+    let list = object.path(path).and_then(Value::as_array);
     list.into_iter().flat_map(|list| list.iter()).map(|item| text(item, &[member])).collect()
 }
 
@@ -233,9 +236,6 @@ fn policies_and_bindings_come_change_and_go() {
     let expected = r#"{"apiVersion":"constraints.gatekeeper.sh/v1beta1","kind":"Forbidden"}"#;
     assert_eq!(text(&policy, &["spec", "paramKind"]), expected);
 
-    // The binding comes when the CRD is old enough, and a legacy one goes.
-    let definition = "crd/forbidden.constraints.gatekeeper.sh";
-    eventually("the CRD is there", || get(cluster, definition) != Value::Null);
     eventually("it is told", || {
         let generated = r#"{"observedGeneration":1,"state":"generated"}"#;
         let entry = status(cluster, "constrainttemplate forbidden");
@@ -251,6 +251,9 @@ fn policies_and_bindings_come_change_and_go() {
     let bindings = "gatekeeper_validating_admission_policy_bindings";
     assert_eq!(server.metric(bindings, "status=\"error\""), 0);
 
+    // The binding comes when the CRD is old enough, and a legacy one goes.
+    let definition = "crd/forbidden.constraints.gatekeeper.sh";
+    eventually("the CRD is there", || get(cluster, definition) != Value::Null);
     succeeds(cluster, &format!("wait --for=condition=Established {definition}"), "");
     eventually("constraints are taken", || {
         kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
@@ -259,22 +262,19 @@ fn policies_and_bindings_come_change_and_go() {
     let of_constraint = owner("constraints.gatekeeper.sh/v1beta1", "Forbidden", "first", &uid);
     succeeds(cluster, "create -f -", &foreign_binding("gatekeeper-first", &of_constraint));
     let binding = format!("{BINDING} gatekeeper-forbidden-first");
-    let made = |object: &Value| -> Duration {
-        let time = text(object, &["metadata", "creationTimestamp"]);
-        let time: k8s_openapi::jiff::Timestamp = time.parse().expect("a time");
     let mut waiting = [const { String::new() }; 3];
     eventually("it is told that it waits", || {
         waiting = point(cluster, "forbidden first");
         !waiting[0].is_empty()
     });
+    let made = |object: &Value| -> Duration {
+        let time = text(object, &["metadata", "creationTimestamp"]);
+        let time: k8s_openapi::jiff::Timestamp = time.parse().expect("a time");
         Duration::from_secs(u64::try_from(time.as_second()).expect("after 1970"))
     };
     eventually("the binding is there", || get(cluster, &binding) != Value::Null);
     let waited = made(&get(cluster, &binding)) - made(&get(cluster, definition));
     assert!(waited >= WAIT, "{waited:?}");
-    let spec = text(&get(cluster, &binding), &["spec"]);
-    let expected = r#"{"matchResources":{"matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"test":"vap"}},"objectSelector":{}},"paramRef":{"name":"first","parameterNotFoundAction":"Allow"},"policyName":"gatekeeper-forbidden","validationActions":["Deny"]}"#;
-    assert_eq!(spec, expected);
     let made = text(&get(cluster, definition), &["metadata", "creationTimestamp"]);
     let made: k8s_openapi::jiff::Timestamp = made.parse().expect("a time");
     let until = made + WAIT;
@@ -286,6 +286,9 @@ fn policies_and_bindings_come_change_and_go() {
     eventually("it is told that it is there", || {
         point(cluster, "forbidden first") == ["generated", "", "1"]
     });
+    let spec = text(&get(cluster, &binding), &["spec"]);
+    let expected = r#"{"matchResources":{"matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"test":"vap"}},"objectSelector":{}},"paramRef":{"name":"first","parameterNotFoundAction":"Allow"},"policyName":"gatekeeper-forbidden","validationActions":["Deny"]}"#;
+    assert_eq!(spec, expected);
     eventually("the legacy binding is gone", || {
         get(cluster, &format!("{BINDING} gatekeeper-first")) == Value::Null
     });
@@ -314,9 +317,6 @@ fn policies_and_bindings_come_change_and_go() {
     eventually("the action is followed", || {
         text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Warn"]"#
     });
-    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
-    let copied = r#"{"matchPolicy":"Exact","namespaceSelector":{},"objectSelector":{"matchExpressions":[{"key":"skip","operator":"DoesNotExist"}]},"resourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["configmaps"],"scope":"*"}]}"#;
-    let matched = || text(&get(cluster, &format!("{POLICY} gatekeeper-forbidden")), constraints);
     // The webhook still enforces it, too.
     succeeds(cluster, "create -f -", &server.webhook("vap", "/v1/admit"));
     eventually("both warn", || {
@@ -325,6 +325,9 @@ fn policies_and_bindings_come_change_and_go() {
         warnings.contains("Warning: [first] no bad here\n")
             && warnings.contains("'gatekeeper-forbidden-first': no bad here\n")
     });
+    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
+    let copied = r#"{"matchPolicy":"Exact","namespaceSelector":{},"objectSelector":{"matchExpressions":[{"key":"skip","operator":"DoesNotExist"}]},"resourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["configmaps"],"scope":"*"}]}"#;
+    let matched = || text(&get(cluster, &format!("{POLICY} gatekeeper-forbidden")), constraints);
     eventually("the webhook's rules are copied", || matched() == copied);
     let name = "validatingwebhookconfiguration gatekeeper-validating-webhook-configuration";
     succeeds(cluster, &format!("delete {name}"), "");
@@ -339,9 +342,6 @@ fn policies_and_bindings_come_change_and_go() {
     let excluding = [usual.clone(), internal(&["global_excluded_namespaces"])].concat();
     eventually("Config is followed", || conditions("forbidden") == excluding);
 
-    // A template that says so has none, and its constraints have no bindings.
-    succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
-    eventually("both are gone", || {
     // What the API server's controllers find, or would if there were any here.
     let found = r#"{"status":{"observedGeneration":OBSERVED,"typeChecking":{"expressionWarnings":[{"fieldRef":"spec.validations[0].expression","warning":"no such field\n | a"}]}}}"#;
     let policy = format!("{POLICY} gatekeeper-forbidden");
@@ -358,12 +358,12 @@ fn policies_and_bindings_come_change_and_go() {
         warning() == "spec.validations[0].expression: no such field | a"
     });
 
+    // A template that says so has none, and its constraints have no bindings.
+    succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
+    eventually("both are gone", || {
         get(cluster, &format!("{POLICY} gatekeeper-forbidden")) == Value::Null
             && get(cluster, &binding) == Value::Null
     });
-    succeeds(cluster, "apply -f -", &template("Forbidden", "", ""));
-    eventually("both are back", || {
-        conditions("forbidden") == excluding && get(cluster, &binding) != Value::Null
     eventually("they say so", || {
         let entry = status(cluster, "forbidden first");
         let message = "cannot generate ValidatingAdmissionPolicyBinding: conditions are not \
@@ -372,15 +372,18 @@ fn policies_and_bindings_come_change_and_go() {
         each(&entry, &["errors"], "message") == [message]
             && status(cluster, "constrainttemplate forbidden").get("vapGenerationStatus").is_none()
     });
+    succeeds(cluster, "apply -f -", &template("Forbidden", "", ""));
+    eventually("both are back", || {
+        conditions("forbidden") == excluding && get(cluster, &binding) != Value::Null
     });
-    // One that does not load keeps what it has.
-    let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
-    succeeds(cluster, "apply -f -", &broken);
     let identity = || {
         let policy = get(cluster, &format!("{POLICY} gatekeeper-forbidden"));
         [policy, get(cluster, &binding)].map(|object| text(&object, &["metadata", "uid"]))
     };
     let before = identity();
+    // One that does not load keeps what it has.
+    let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
+    succeeds(cluster, "apply -f -", &broken);
     eventually("it does not load", || {
         server.metric("gatekeeper_constraint_templates", "status=\"error\"") == 1
     });
