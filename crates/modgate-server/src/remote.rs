@@ -323,6 +323,23 @@ impl Remote {
         self.json(Method::POST, &path, Some(object))
     }
 
+    /// Applies an object (server-side apply), as somebody of this name, whoever owned its fields.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub fn apply(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        manager: &str,
+    ) -> Result<Value, RemoteError> {
+        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
+        let path = resource.path(text(&["metadata", "namespace"]), text(&["metadata", "name"]));
+        let path = format!("{path}?fieldManager={}&force=true", segment(manager));
+        self.json(Method::PATCH, &path, Some(object))
+    }
+
     /// Creates an object, or replaces the one of its name, whatever it was.
     ///
     /// # Errors
@@ -362,11 +379,16 @@ impl Remote {
         let body = body.map(|body| body.to_json().into_bytes()).unwrap_or_default();
         let unreachable =
             |reason: String| RemoteError::Unreachable { server: self.server().to_owned(), reason };
+        // JSON is YAML, and the only patch that is sent is an apply.
+        let content = match method {
+            Method::PATCH => "application/apply-patch+yaml",
+            _ => "application/json",
+        };
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_TYPE, content)
             .body(body)
             .map_err(|error| unreachable(error.to_string()))?;
         let asked = self.runtime.block_on(async {
