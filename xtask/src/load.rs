@@ -6,7 +6,7 @@
 //! same uid and is otherwise byte for byte (or else field for field) the first answer. Nothing but
 //! loopback addresses is ever contacted.
 
-mod library;
+pub(crate) mod library;
 
 use std::{
     fmt, fs,
@@ -558,17 +558,17 @@ fn count(number: usize) -> f64 {
 }
 
 /// What Linux says of a process.
-struct ProcessFigures {
+pub(crate) struct ProcessFigures {
     /// `VmRSS`, the memory it has resident.
-    resident_kib: usize,
+    pub(crate) resident_kib: usize,
     /// `VmHWM`, the most it ever had.
-    peak_kib: usize,
+    pub(crate) peak_kib: usize,
     /// User and system time.
-    cpu: Duration,
+    pub(crate) cpu: Duration,
 }
 
 impl ProcessFigures {
-    fn read(pid: u32) -> Option<Self> {
+    pub(crate) fn read(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let kib = |key: &str| -> Option<usize> {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -584,7 +584,7 @@ impl ProcessFigures {
     }
 }
 
-fn cpu_model() -> String {
+pub(crate) fn cpu_model() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
         .lines()

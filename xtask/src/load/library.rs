@@ -16,9 +16,7 @@ use modgate_value::{Object, Value};
 ///
 /// All 75 constraints are loaded here first: one that would not be asked would flatter the figures.
 pub(super) fn write(dir: &Path) -> Result<()> {
-    let library = folder().context("the public library is not here; set MODGATE_CONFORMANCE")?;
-    let library::Policies { templates, constraints } = library::policies(&library)?;
-    check(templates.iter().chain(&constraints))?;
+    let (library::Policies { templates, constraints }, _) = policies()?;
     let policies = dir.join("policies");
     fs::create_dir_all(&policies).with_context(|| policies.display().to_string())?;
     for (kind, objects) in [("constraint", &constraints), ("template", &templates)] {
@@ -41,8 +39,16 @@ pub(super) fn write(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// All of them, and what is made of them.
+pub(crate) fn policies() -> Result<(library::Policies, Snapshot)> {
+    let library = folder().context("the public library is not here; set MODGATE_CONFORMANCE")?;
+    let policies = library::policies(&library)?;
+    let snapshot = load(policies.templates.iter().chain(&policies.constraints))?;
+    Ok((policies, snapshot))
+}
+
 /// Every policy must be in force.
-fn check<'p>(policies: impl Iterator<Item = &'p Value>) -> Result<()> {
+fn load<'p>(policies: impl Iterator<Item = &'p Value>) -> Result<Snapshot> {
     let changes: Vec<Change> =
         policies.cloned().map(PolicySource::of_object).map(Change::Upsert).collect();
     let count = changes.len();
@@ -56,7 +62,7 @@ fn check<'p>(policies: impl Iterator<Item = &'p Value>) -> Result<()> {
     ensure!(errors.is_empty(), "{}", errors.join("\n"));
     let live = update.snapshot.policies().count();
     ensure!(live == count, "{live} of {count} policies are in force");
-    Ok(())
+    Ok(update.snapshot)
 }
 
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
@@ -151,7 +157,7 @@ fn pod_spec() -> Value {
     ])
 }
 
-fn pod() -> Value {
+pub(crate) fn pod() -> Value {
     object([
         ("apiVersion", "v1".into()),
         ("kind", "Pod".into()),
@@ -160,7 +166,7 @@ fn pod() -> Value {
     ])
 }
 
-fn deployment() -> Value {
+pub(crate) fn deployment() -> Value {
     let labels = || object([("app", Value::from("cart"))]);
     let template = object([("metadata", object([("labels", labels())])), ("spec", pod_spec())]);
     object([
