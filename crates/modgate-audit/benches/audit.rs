@@ -88,11 +88,9 @@ fn of_mixed(snapshot: &Snapshot, count: usize, manner: Manner<'_>) -> Value {
     let run = |incremental: &mut Incremental,
                which: &mut (dyn Iterator<Item = (usize, u32)> + Send)| {
         let mut source = || {
-            let batch: Vec<_> = which
-                .by_ref()
-                .take(32)
-                .map(|(index, version)| Item::new(parsed(&mixed(index, version))))
-                .collect();
+            let next = (0..32).map_while(|_| which.next());
+            let batch: Vec<_> =
+                next.map(|(index, version)| Item::new(parsed(&mixed(index, version)))).collect();
             (!batch.is_empty()).then_some(batch)
         };
         incremental.run(&mut source, &Outside, manner);
@@ -223,9 +221,9 @@ fn rss() -> Value {
 fn library() -> Option<Snapshot> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let named = env::var_os("MODGATE_CONFORMANCE").map(PathBuf::from);
-    let mut folders = named.into_iter().chain([repository.join("../shared/conformance")]);
-    let folder = folders.map(|folder| folder.join("gatekeeper-library/library"));
-    let folder = { folder }.find(|folder| folder.is_dir())?;
+    let folders = named.into_iter().chain([repository.join("../shared/conformance")]);
+    let mut folders = folders.map(|folder| folder.join("gatekeeper-library/library"));
+    let folder = folders.find(|folder| folder.is_dir())?;
     let mut changes = Vec::new();
     read(&folder, &mut changes);
     let update = Snapshot::new(EngineConfig::default()).apply(changes, OnError::Unload);
