@@ -22,6 +22,7 @@ mod audit;
 mod broken;
 mod certificates;
 mod context;
+mod counted;
 mod definitions;
 pub(crate) mod events;
 mod facts;
@@ -46,6 +47,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use modgate_engine::{EngineConfig, PolicyId};
@@ -67,6 +69,7 @@ pub use self::vap::VapConfig;
 use self::{
     audit::Auditing,
     context::Context,
+    counted::CountRequests,
     definitions::Definitions,
     events::{EventQueue, Events},
     ingest::{Ingest, Pending},
@@ -131,8 +134,11 @@ pub enum ClusterError {
     },
 }
 
-/// The client; nothing is sent yet.
-pub(crate) async fn connect(config: &ClusterConfig) -> Result<Client, ClusterError> {
+/// The client, whose requests are counted; nothing is sent yet.
+pub(crate) async fn connect(
+    config: &ClusterConfig,
+    metrics: &Metrics,
+) -> Result<Client, ClusterError> {
     let found = match &config.kubeconfig {
         Some(path) => {
             let unusable = |error| ClusterError::Kubeconfig {
@@ -151,7 +157,11 @@ pub(crate) async fn connect(config: &ClusterConfig) -> Result<Client, ClusterErr
             .map_err(|error| ClusterError::Nowhere { reason: error.to_string() })?,
     };
     tracing::info!(target: LOGGER, server = %found.cluster_url, "policies come from a cluster");
-    Client::try_from(found).map_err(|error| ClusterError::Client { reason: error.to_string() })
+    let host = found.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let count = CountRequests { metrics: metrics.controllers().clone(), host: host.into() };
+    let client = ClientBuilder::try_from(found)
+        .map_err(|error| ClusterError::Client { reason: error.to_string() })?;
+    Ok(client.with_layer(&count).build())
 }
 
 /// Follows a cluster and publishes its policies.

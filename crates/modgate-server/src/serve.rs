@@ -272,7 +272,7 @@ impl Server {
         let cluster = match &config.cluster {
             Some(cluster) => {
             let controllers = Controllers::new(
-                controllers::connect(cluster).await?,
+                controllers::connect(cluster, &app.metrics).await?,
                 config.engine.clone(),
                 Identity {
                     namespace: config.gatekeeper.installation.namespace.clone(),
