@@ -23,11 +23,12 @@ mod broken;
 mod certificates;
 mod context;
 mod counted;
+mod counts;
 mod definitions;
 pub(crate) mod events;
+mod export;
 mod facts;
 mod ingest;
-mod export;
 mod kinds;
 mod known;
 mod lease;
@@ -50,10 +51,10 @@ use kube::{
     client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use modgate_audit::Sink;
 use modgate_engine::{EngineConfig, PolicyId};
 use modgate_value::{Str, diag::Diagnostic};
 use tokio::{
-use modgate_audit::Sink;
     runtime::Handle,
     sync::{mpsc, watch},
     task::JoinSet,
@@ -70,6 +71,7 @@ use self::{
     audit::Auditing,
     context::Context,
     counted::CountRequests,
+    counts::SyncedCounts,
     definitions::Definitions,
     events::{EventQueue, Events},
     ingest::{Ingest, Pending},
@@ -84,12 +86,12 @@ use self::{
 };
 pub(crate) use self::{certificates::Rotation, context::Identity, vap::Settings as VapSettings};
 use crate::{
+    export::Exporter,
     operations::{Operation, Operations},
     policies::{self, Current, Objects},
     telemetry::metrics::Metrics,
     tls::Certificates,
     webhook::App,
-    export::Exporter,
 };
 
 /// Logger of everything between us and the API server.
@@ -185,6 +187,7 @@ pub(crate) struct Controllers {
     to_tell: Option<EventQueue>,
     audit: AuditConfig,
     exporter: Option<Arc<Exporter>>,
+    counts: SyncedCounts,
     /// Until when policies wait for fields of synced objects.
     held_until: Option<Instant>,
     /// Whether policies that were there at start and do not load keep the process from being ready.
@@ -239,6 +242,7 @@ impl Controllers {
             told,
             to_tell: None,
             audit: AuditConfig::default(),
+            counts: SyncedCounts::default(),
             held_until: None,
             waits_for_broken: false,
         }
@@ -264,6 +268,16 @@ impl Controllers {
         Self { audit, ..self }
     }
 
+    /// Makes ValidatingAdmissionPolicies in this way.
+    pub(crate) fn generating(self, vap: VapSettings) -> Self {
+        Self { vap, ..self }
+    }
+
+    /// Exports what audits find.
+    pub(crate) fn exporting(self, exporter: Option<Arc<Exporter>>) -> Self {
+        Self { exporter, ..self }
+    }
+
     /// Takes part in the election of the one process that writes for all.
     pub(crate) fn elector(&self, times: LeaseTimes) -> Elector {
         let leadership = self.leadership.clone();
@@ -279,16 +293,6 @@ impl Controllers {
     ) -> Rotation {
         Rotation::new(
             self.client.clone(),
-    /// Makes ValidatingAdmissionPolicies in this way.
-    pub(crate) fn generating(self, vap: VapSettings) -> Self {
-        Self { vap, ..self }
-    }
-
-    /// Exports what audits find.
-    pub(crate) fn exporting(self, exporter: Option<Arc<Exporter>>) -> Self {
-        Self { exporter, ..self }
-    }
-
             &self.identity,
             &self.operations,
             config,
@@ -362,6 +366,9 @@ impl Controllers {
         let mut controllers = JoinSet::new();
         controllers.spawn(unloaded::run(context.clone()));
         controllers.spawn(announce::run(context.clone()));
+        if let Some(exporter) = self.exporter.clone() {
+            controllers.spawn(export::run(context.clone(), exporter));
+        }
         controllers.spawn(status::run(context.clone()));
         if context.operations.has(Operation::Status) {
             controllers.spawn(storage::migrate(context.clone()));
@@ -377,9 +384,6 @@ impl Controllers {
             controllers.spawn(audit::run(context.clone(), auditing));
         }
         if context.operations.has(Operation::Generate) {
-        if let Some(exporter) = self.exporter.clone() {
-            controllers.spawn(export::run(context.clone(), exporter));
-        }
             let metrics = self.metrics.admission_policies().clone();
             controllers.spawn(vap::run(context.clone(), self.vap.clone(), metrics));
             controllers.spawn(definitions::write(context, self.wanted.subscribe()));
@@ -513,6 +517,8 @@ impl Controllers {
     /// if that went wrong, which it does only when the process ends.
     async fn next_world(mut self) -> Option<Self> {
         let pending = self.ingest.pending();
+        let inventory_changed = self.ingest.sync().has_changed();
+        let started = Instant::now();
         let applied = tokio::task::spawn_blocking(move || {
             let findings = self.ingest.apply();
             (self, findings)
@@ -552,6 +558,10 @@ impl Controllers {
             self.current.hold(reason);
         }
         self.current.store(Arc::clone(world));
+        if inventory_changed || is_new {
+            let (sync, metrics) = (self.ingest.sync(), self.metrics.sync());
+            self.counts.report(sync, &world.inventory, started.elapsed(), metrics);
+        }
         let state = Arc::new(State {
             world: Arc::clone(world),
             policies: self.ingest.policies().clone(),

@@ -273,6 +273,8 @@ impl PolicyStore {
             }
             findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
         }
+        // As in a cluster; which kinds are synced says who names the files.
+        inventory.retain(|synced| !snapshot.exclusions().excludes_synced(synced));
         self.broken.extend(snapshot.constraints().outdated().map(PolicySource::id));
         self.world = Arc::new(World { snapshot, objects, inventory });
     }

@@ -232,6 +232,25 @@ fn policies_see_the_cluster() {
     eventually("there is a widget", || kubectl(cluster, "apply -f -", widget).success);
     becomes(cluster, reserved, "[unlike] reserved is reserved");
 
+    // What somebody else makes of the CRD of a kind is put back; what is not ours is left.
+    let crd = "k8sunlikewidgets.constraints.gatekeeper.sh";
+    let labels =
+        "{\"metadata\":{\"labels\":{\"gatekeeper.sh/constraint\":\"no\",\"mine\":\"yes\"}}}";
+    let arguments = ["patch", "crd", crd, "--type=merge", "-p", labels];
+    assert!(cluster.run(arguments, "").expect("kubectl").success);
+    let shown =
+        |path: &str| succeeds(cluster, &format!("get crd {crd} -o jsonpath={{{path}}}"), "");
+    eventually("the label is back", || {
+        shown(".metadata.labels") == r#"{"gatekeeper.sh/constraint":"yes","mine":"yes"}"#
+    });
+    let columns = r#"[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]"#;
+    let before = shown(".spec.versions[0].additionalPrinterColumns");
+    let arguments = ["patch", "crd", crd, "--type=json", "-p", columns];
+    assert!(cluster.run(arguments, "").expect("kubectl").success);
+    eventually("the columns are back", || {
+        shown(".spec.versions[0].additionalPrinterColumns") == before
+    });
+
     // A namespace that is left out, and is not any more.
     succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
     becomes(cluster, &conflicting, CONFLICT);
@@ -305,6 +324,7 @@ async fn conflict(api: Api<Ingress>, stop: Arc<AtomicBool>) -> usize {
 
 async fn client(kubeconfig: &Path) -> Client {
     let file = Kubeconfig::read_from(kubeconfig).expect("kubeconfig");
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default());
-    Client::try_from(config.await.expect("config")).expect("client")
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(file, &options).await.expect("config");
+    Client::try_from(config).expect("client")
 }

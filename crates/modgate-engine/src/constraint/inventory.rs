@@ -127,6 +127,15 @@ impl Inventory {
         counts
     }
 
+    /// How many objects there are, by the names of their kinds alone.
+    pub fn counts_by_name(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        for OfKind { kind, names, .. } in self.kinds() {
+            *counts.entry(kind).or_default() += names.len();
+        }
+        counts
+    }
+
     /// Removes all objects of a kind; says whether there were any.
     pub fn remove_kind(&mut self, api_version: &str, kind: &str) -> bool {
         let is_of_kind = |it: &OfKind<'_>| it.api_version == api_version && it.kind == kind;

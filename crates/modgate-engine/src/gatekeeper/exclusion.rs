@@ -8,7 +8,7 @@ use modgate_api::{
 };
 
 use super::{is_core_namespace, kind_of};
-use crate::matching::Wildcard;
+use crate::{constraint::Synced, matching::Wildcard};
 
 /// The `spec.match` of a Config, compiled.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,14 @@ impl Exclusions {
     pub fn excludes(&self, process: Process, namespace: &str) -> bool {
         let patterns = self.patterns.get(&process);
         patterns.is_some_and(|list| list.iter().any(|pattern| pattern.matches(namespace)))
+    }
+
+    /// Whether an object is kept out of `data.inventory`: a Namespace by its own name, others by
+    /// that of their namespace (EX-3, EX-4).
+    pub fn excludes_synced(&self, synced: &Synced<'_>) -> bool {
+        let is_namespace = synced.kind == "Namespace" && synced.api_version == "v1";
+        let subject = if is_namespace { synced.name } else { synced.namespace };
+        self.excludes(Process::Sync, subject)
     }
 }
 

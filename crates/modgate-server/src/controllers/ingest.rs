@@ -490,7 +490,7 @@ mod tests {
         ))
     }
 
-    fn all(items: Vec<Item>) -> Seen {
+    fn listed(items: Vec<Item>) -> Seen {
         Seen::All(items, Arc::new(Fields::all()))
     }
 
@@ -519,7 +519,7 @@ mod tests {
     #[test]
     fn policies_come_change_and_go() {
         let mut fixture = Fixture::new();
-        let all = all(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
+        let all = listed(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
         let both = texts(&["ModRule n/a", "ModRule n/b"]);
         assert_eq!(fixture.take(&rules(), all), Some((vec![], both.clone())));
 
@@ -529,7 +529,7 @@ mod tests {
         let gone = Seen::Deleted(rule("a", "$.kind", ""));
         assert_eq!(fixture.take(&rules(), gone), Some((vec![], texts(&["ModRule n/b"]))));
 
-        let again = all(vec![rule("c", "$.kind", "")]);
+        let again = listed(vec![rule("c", "$.kind", "")]);
         assert_eq!(fixture.take(&rules(), again), Some((vec![], texts(&["ModRule n/c"]))));
 
         fixture.0.forget(&rules());
@@ -540,9 +540,9 @@ mod tests {
     #[test]
     fn a_bad_policy_stops_nothing_and_is_not_in_force() {
         let mut fixture = Fixture::new();
-        let all = all(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
+        let all = listed(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
         fixture.take(&rules(), all).expect("loaded");
-        let all = all(vec![rule("a", "$.kind[", ""), rule("c", "$.kind", "")]);
+        let all = listed(vec![rule("a", "$.kind[", ""), rule("c", "$.kind", "")]);
         let (found, policies) = fixture.take(&rules(), all).expect("loaded");
         assert_eq!(policies, ["ModRule n/c"]);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -558,7 +558,7 @@ mod tests {
     #[test]
     fn a_policy_that_cannot_be_read() {
         let mut fixture = Fixture::new();
-        fixture.take(&rules(), all(vec![rule("a", "$.kind", "")])).expect("loaded");
+        fixture.take(&rules(), listed(vec![rule("a", "$.kind", "")])).expect("loaded");
         let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
         let bad = stored(&format!(
             r#"{{"metadata": {{"name": "a", "namespace": "n"}}, "spec": {deep}}}"#
@@ -615,7 +615,7 @@ mod tests {
         };
         let namespaces = kind("", "Namespace");
         let mut fixture = Fixture::new();
-        let all = all(vec![namespace("a"), namespace("b")]);
+        let all = listed(vec![namespace("a"), namespace("b")]);
         fixture.take(&namespaces, all).expect("loaded");
         let snapshot = |fixture: &Fixture| fixture.0.world().objects.clone();
         let labelled = |objects: &Objects, name: &str| {

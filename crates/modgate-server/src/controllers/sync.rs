@@ -244,7 +244,7 @@ impl Sync {
         self.exclusions = Exclusions::of_config(config);
         self.patterns = patterns;
         let exclusions = &self.exclusions;
-        self.changed |= self.inventory.retain(|synced| !is_excluded(exclusions, synced));
+        self.changed |= self.inventory.retain(|synced| !exclusions.excludes_synced(synced));
         if admits_more {
             self.refills.extend(self.kinds.keys().cloned());
         }
@@ -296,7 +296,7 @@ impl Sync {
             }
         };
         let is_leaving = object.path(&["metadata", "deletionTimestamp"]).is_some();
-        let is_excluded = is_excluded(&self.exclusions, &synced(kind, &key, &object));
+        let is_excluded = self.exclusions.excludes_synced(&synced(kind, &key, &object));
         if is_leaving || is_excluded {
             return self.remove(kind, &key);
         }
@@ -334,13 +334,6 @@ fn synced<'i>(kind: &'i GroupVersionKind, key: &'i Key, object: &'i Value) -> Sy
         name: &key.name,
         object,
     }
-}
-
-/// A Namespace is excluded by its own name, other objects by that of their namespace (EX-3).
-fn is_excluded(exclusions: &Exclusions, synced: &Synced<'_>) -> bool {
-    let is_namespace = synced.kind == "Namespace" && synced.api_version == "v1";
-    let subject = if is_namespace { synced.name } else { synced.namespace };
-    exclusions.excludes(Process::Sync, subject)
 }
 
 #[cfg(test)]
