@@ -85,8 +85,7 @@ fn of_mixed(snapshot: &Snapshot, count: usize, manner: Manner<'_>) -> Value {
         inventory.insert(parsed(&mixed(index, 0))).expect("inserted");
     }
     let mut incremental = Incremental::new(Options::default());
-    let run = |incremental: &mut Incremental,
-               which: &mut (dyn Iterator<Item = (usize, u32)> + Send)| {
+    let run = |incremental: &mut Incremental, which: &mut Which<'_>| {
         let mut source = || {
             let next = (0..32).map_while(|_| which.next());
             let batch: Vec<_> =
@@ -143,10 +142,13 @@ fn of_mixed(snapshot: &Snapshot, count: usize, manner: Manner<'_>) -> Value {
     .collect()
 }
 
+/// Numbers of objects, and their versions.
+type Which<'a> = dyn Iterator<Item = (usize, u32)> + Send + 'a;
+
 /// Lists the kinds of what is stale again.
 fn again(
     incremental: &mut Incremental,
-    run: &dyn Fn(&mut Incremental, &mut (dyn Iterator<Item = (usize, u32)> + Send)),
+    run: &dyn Fn(&mut Incremental, &mut Which<'_>),
     count: usize,
 ) {
     for stale in incremental.stale() {
@@ -251,7 +253,7 @@ fn read(folder: &Path, changes: &mut Vec<Change>) {
     }
 }
 
-/// Samples of different templates' constraints may have one name; all of them are to live.
+/// Samples of one template may have constraints of one name; all of them are to live.
 fn unique(object: Value, path: &Path) -> Value {
     let is_constraint = object
         .get("apiVersion")
@@ -265,9 +267,9 @@ fn unique(object: Value, path: &Path) -> Value {
     };
     let mut metadata =
         members.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut unique = format!("{name}-{sample}").to_lowercase().replace('_', "-");
+    let mut unique = sample.to_lowercase().replace('_', "-");
     unique.truncate(63);
+    let unique = unique.trim_end_matches('-').to_owned();
     metadata.insert("name", unique.into());
     members.insert("metadata", metadata.into());
     members.into()

@@ -61,7 +61,7 @@ fn auditing(cluster: &Cluster, configure: impl FnOnce(&mut ServeConfig)) -> Runn
     })
 }
 
-fn status(cluster: &Cluster, name: &str) -> Value {
+fn read(cluster: &Cluster, name: &str) -> Value {
     let text = succeeds(cluster, &format!("get {KIND} {name} -o json"), "");
     let object = Value::from_json(text.as_bytes()).expect("JSON");
     object.get("status").cloned().unwrap_or_default()
@@ -82,16 +82,16 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 
 fn found(cluster: &Cluster, name: &str, count: i64) -> Value {
     eventually(&format!("{name} has {count} violations"), || {
-        total(&status(cluster, name)) == Some(count)
+        total(&read(cluster, name)) == Some(count)
     });
-    status(cluster, name)
+    read(cluster, name)
 }
 
 /// The audits that begin from now on.
 fn another_audit(cluster: &Cluster, name: &str) {
-    let before = text(&status(cluster, name), "auditTimestamp").to_owned();
+    let before = text(&read(cluster, name), "auditTimestamp").to_owned();
     eventually("there is another audit", || {
-        text(&status(cluster, name), "auditTimestamp") > before.as_str()
+        text(&read(cluster, name), "auditTimestamp") > before.as_str()
     });
 }
 
@@ -219,7 +219,7 @@ fn scenarios_78_to_81(cluster: &Cluster) {
         assert_eq!((total(&status), violations(&status).len()), (Some(30), 20), "scenario 81");
     }
     another_audit(cluster, "many");
-    let status = status(cluster, "many");
+    let status = read(cluster, "many");
     assert_eq!((total(&status), violations(&status).len()), (Some(30), 20), "scenario 81");
     assert!(status.get("byPod").is_some(), "what others wrote stays");
 

@@ -40,7 +40,7 @@ const BATCH: usize = 32;
 
 /// Runs the verb.
 pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> {
-    let all = args.policies.policies.iter().chain(&args.policies.objects).chain(&args.objects);
+    let all = args.policies.policies.iter().chain(&args.policies.objects).chain(&args.subjects);
     let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
     ensure!(
         from_stdin <= 1,
@@ -107,7 +107,7 @@ pub(crate) fn severity(violation: &Violation) -> FailOn {
 fn of_files(args: &AuditCommandArgs, mut world: World, terminal: &Terminal) -> Result<Found> {
     let mut incomplete = false;
     let mut items = Vec::new();
-    for (manifest, source) in inputs::manifests(&args.objects, terminal, &mut incomplete) {
+    for (manifest, source) in inputs::manifests(&args.subjects, terminal, &mut incomplete) {
         let object = &manifest.object;
         let problem = if AdmissionReview::is_review(object) {
             Some(
@@ -136,7 +136,7 @@ fn of_files(args: &AuditCommandArgs, mut world: World, terminal: &Terminal) -> R
         items.push(Item::of_subject(manifest.object, Arc::new(subject)));
     }
     if items.is_empty() && !incomplete {
-        let paths: Vec<_> = args.objects.iter().map(|path| path.display().to_string()).collect();
+        let paths: Vec<_> = args.subjects.iter().map(|path| path.display().to_string()).collect();
         terminal.error(&format!("there is no object in `{}`", paths.join("`, `")));
         incomplete = true;
     }

@@ -18,7 +18,7 @@ pub(crate) struct AuditCommandArgs {
         required_unless_present = "kubeconfig",
         conflicts_with = "kubeconfig"
     )]
-    pub(crate) objects: Vec<PathBuf>,
+    pub(crate) subjects: Vec<PathBuf>,
     /// File that names a cluster, all of whose objects are audited.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
