@@ -105,9 +105,12 @@ fn violations_and_broken_policies_are_told() {
         "Admission webhook \"validation.gatekeeper.sh\" denied request, Resource Namespace: told, \
          Constraint: always, Message: never"
     );
-    // Twenty violations are two writes: the first, and what came of it within half a minute.
-    assert_eq!(running.metric("modgate_events_total", "result=\"written\""), 3);
+    // Repetitions are gathered for half a minute.
+    eventually("the first of each is written", || {
+        running.metric("modgate_events_total", "result=\"written\"") == 3
+    });
     assert!(running.metric("modgate_events_total", "result=\"merged\"") >= 20);
     assert_eq!(running.metric("modgate_events_total", "result=\"error\""), 0);
+    assert!(running.metric("rest_client_requests_total", "code=\"201\"") >= 3);
     running.stop();
 }
