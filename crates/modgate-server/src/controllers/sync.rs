@@ -513,31 +513,31 @@ mod tests {
     #[test]
     fn fields_come_with_the_next_list_and_go_at_once() {
         let (mut sync, pods, _) = fixture();
-        let more = ", annotations: {n: v, o: w}";
+        let more = ", annotations: {p: v, q: w}";
         let annotations = |sync: &Sync| -> String {
             let pod = sync.inventory().objects().find(|it| it.kind == "Pod").expect("a Pod");
             pod.object.path(&["metadata", "annotations"]).map(Value::to_json).unwrap_or_default()
         };
         sync.take(&pods, Seen::Applied(item(&pods, "a", "x", more)));
-        assert_eq!(annotations(&sync), r#"{"n":"v","o":"w"}"#, "nobody knows what is read");
+        assert_eq!(annotations(&sync), r#"{"p":"v","q":"w"}"#, "nobody knows what is read");
 
         let path = "data.inventory.namespace[_].v1.Pod[_].metadata.annotations";
-        let one = reads(&format!("v {{ {path}.n == 1 }}"));
+        let one = reads(&format!("v {{ {path}.p == 1 }}"));
         sync.take_changed();
         sync.look_at(one.clone());
-        assert_eq!(annotations(&sync), r#"{"n":"v"}"#);
+        assert_eq!(annotations(&sync), r#"{"p":"v"}"#);
         assert!(sync.take_changed() && sync.take_refills().is_empty() && !sync.lacks_fields());
         sync.look_at(one.clone());
         assert!(!sync.take_changed());
 
         sync.take(&pods, Seen::Applied(item(&pods, "a", "x", more)));
-        assert_eq!(annotations(&sync), r#"{"n":"v"}"#);
+        assert_eq!(annotations(&sync), r#"{"p":"v"}"#);
 
-        let both = reads(&format!("v {{ {path}.n == 1; {path}.o == 2 }}"));
+        let both = reads(&format!("v {{ {path}.p == 1; {path}.q == 2 }}"));
         sync.look_at(both.clone());
         assert!(sync.lacks_fields(), "until all were listed");
         assert_eq!(sync.take_refills(), [pods.clone()].into());
-        assert_eq!(annotations(&sync), r#"{"n":"v"}"#);
+        assert_eq!(annotations(&sync), r#"{"p":"v"}"#);
         // The old watch lists anew, with what was kept before.
         let fewer = Arc::new(Fields::of_kind(&one, &pods));
         sync.take(&pods, Seen::All(vec![item(&pods, "a", "x", more)], fewer));
@@ -545,7 +545,7 @@ mod tests {
         let enough = Arc::new(Fields::of_kind(&both, &pods));
         sync.take(&pods, Seen::All(vec![item(&pods, "a", "x", more)], enough));
         assert!(!sync.lacks_fields());
-        assert_eq!(annotations(&sync), r#"{"n":"v","o":"w"}"#);
+        assert_eq!(annotations(&sync), r#"{"p":"v","q":"w"}"#);
 
         sync.look_at(Reads::everything());
         assert!(sync.lacks_fields());
