@@ -190,7 +190,8 @@ mod tests {
     #[test]
     fn gatekeepers_keys() -> Result<(), json::ParseError> {
         let text = logged("Pod", &[EnforcementAction::Deny, EnforcementAction::Warn]);
-        let line = Value::from_json(text.as_bytes())?;
+        // The line before it says what came of the request.
+        let line = Value::from_json(text.lines().last().unwrap_or_default().as_bytes())?;
         for (key, expected) in [
             ("level", r#""info""#),
             ("logger", r#""webhook""#),
@@ -225,6 +226,7 @@ mod tests {
 
     #[test]
     fn violations_that_lead_to_nothing_are_not_logged() {
-        assert_eq!(logged("Pod", &[]), "");
+        let text = logged("Pod", &[]);
+        assert!(text.lines().all(|line| line.contains(r#""level":"debug""#)), "{text}");
     }
 }
