@@ -119,7 +119,11 @@ apiVersion: templates.gatekeeper.sh/v1
 kind: ConstraintTemplate
 metadata: {{name: {name}}}
 spec:
-  crd: {{spec: {{names: {{kind: {kind}}}}}}}
+  crd:
+    spec:
+      names: {{kind: {kind}}}
+      validation:
+        openAPIV3Schema: {{type: object, properties: {{name: {{type: string}}}}}}
   targets:
   - target: admission.k8s.gatekeeper.sh
     rego: |

@@ -53,7 +53,9 @@ impl Exporter {
             return Ok(());
         };
         let spec = connection.get("spec").cloned().unwrap_or_default();
-        if self.connected().as_ref().is_some_and(|connected| connected.spec == spec) {
+        let name = connection.path(&["metadata", "name"]).and_then(Value::as_str);
+        let is_ours = name == Some(self.config.connection.as_str());
+        if is_ours && self.connected().as_ref().is_some_and(|connected| connected.spec == spec) {
             return Ok(());
         }
         let mut driver = Driver::connect(connection, &self.config, &self.runtime)?;

@@ -88,6 +88,7 @@ impl Spool {
             });
             if is_full {
                 self.close();
+                self.make_room(bytes);
             }
             if self.open.is_none() {
                 self.open = Some(self.segment().map_err(|error| failed("write to", error))?);
@@ -129,12 +130,7 @@ impl Spool {
     fn segment(&self) -> std::io::Result<Segment> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Two processes may start in the same millisecond.
-        let random = u64::from_le_bytes({
-            let mut bytes = [0_u8; 8];
-            let mixed = now.subsec_nanos() ^ std::process::id().rotate_left(16);
-            bytes[..4].copy_from_slice(&mixed.to_le_bytes());
-            bytes
-        });
+        let random = now.subsec_nanos() ^ std::process::id().rotate_left(16);
         let name = format!("{REQUESTS}{:013}-{random:08x}.{OPEN}", now.as_millis());
         let path = self.folder.join(name);
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
@@ -211,9 +207,9 @@ mod tests {
     use super::*;
 
     fn spool(folder: &std::path::Path, change: impl FnOnce(&mut Bounds)) -> Spool {
-        let mut bounds = BOUNDS;
-        change(&mut bounds);
-        Spool { bounds, ..Spool::new(folder.to_owned()) }
+        let mut spool = Spool::new(folder.to_owned());
+        change(&mut spool.bounds);
+        spool
     }
 
     /// The contents of the files with an extension, the oldest first.
