@@ -193,6 +193,7 @@ impl Plan<'_> {
         for (now, before) in costs.iter_mut().zip(before) {
             now.cost = now.cost.since(before.cost);
         }
+        costs.retain(|each| each.cost.evaluations > 0);
         let cost_time = costs.iter().map(|each| each.cost.time).sum();
         costs.sort_by_key(|each| Reverse(each.cost.time));
         costs.truncate(self.top);
