@@ -41,7 +41,7 @@ fn main() {
         all.next().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     // `cargo test` runs benchmarks too, to see whether they run.
-    let is_test = env::args().any(|argument| argument == "--test");
+    let is_test = env::args().all(|argument| argument != "--bench");
     let (few, many) = if is_test { (50, 200) } else { (5_000, 100_000) };
     let (pods, objects) = (argument("--pods", few), argument("--objects", many));
     let threads = argument("--threads", Manner::all_cores());

@@ -169,7 +169,7 @@ fn judge(args: &AuditCommandArgs, world: &World, source: &mut Source<'_>) -> Fou
         judge(a).cmp(&judge(b)).then_with(|| a.cmp_listed(b)).then(a.ordinal.cmp(&b.ordinal))
     });
     // It is never stopped.
-    let report = report.unwrap_or_else(|| unreachable_report());
+    let report = report.unwrap_or_else(unreachable_report);
     Found { report, violations, incomplete: false }
 }
 
