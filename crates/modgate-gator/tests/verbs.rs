@@ -6,6 +6,7 @@
 use std::{ffi::OsString, fs, path::Path};
 
 use modgate_gator::Io;
+use modgate_value::Value;
 use tempfile::TempDir;
 
 struct Ran {
@@ -329,4 +330,47 @@ fn results_for_machines() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stdout.starts_with("{\n  \"passed\": true,\n"), "{}", ran.stdout);
     assert!(ran.stdout.contains("\"skipped\": true"), "{}", ran.stdout);
+}
+
+#[test]
+fn bench_names_the_costliest_constraints() {
+    let other =
+        CONSTRAINT.replace("need-owner", "need-team").replace("label: owner", "label: team");
+    let elsewhere = CONSTRAINT.replace("need-owner", "elsewhere").replace("[Pod]", "[Node]");
+    let files = [
+        ("template.yaml", TEMPLATE),
+        ("owner.yaml", CONSTRAINT),
+        ("team.yaml", &other),
+        ("elsewhere.yaml", &elsewhere),
+        ("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: prod}\n"),
+    ];
+    let folder = folder(&files);
+    let bench = |more: &[&str]| {
+        let common = ["bench", "-f", ".", "-e", "rego", "-n", "10", "--warmup", "2"];
+        let ran = gator(folder.path(), &[&common, more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    let list = Value::from_json(bench(&["--top", "2", "-o", "json"]).as_bytes()).expect("JSON");
+    let costs = list.at(0).and_then(|figures| figures.get("policyCosts")).expect("costs");
+    let mut names = Vec::new();
+    let mut share = 0.0;
+    for cost in costs.as_array().expect("a list").iter() {
+        let number = |key: &str| {
+            let number = cost.get(key).and_then(Value::as_number).map(|number| number.as_f64());
+            number.unwrap_or_else(|| panic!("{key}: {}", cost.to_json()))
+        };
+        assert_eq!(number("evaluations"), 10.0, "without those of the warm-up");
+        assert!(number("steps") > 0.0 && number("bytes") >= 0.0, "{}", cost.to_json());
+        share += number("share");
+        names.push(cost.get("name").and_then(Value::as_str).unwrap_or_default().to_owned());
+    }
+    names.sort();
+    assert_eq!(names, ["need-owner", "need-team"], "not what was never asked");
+    assert!((0.99..=1.01).contains(&share), "{share}");
+    let table = bench(&["--top", "1"]);
+    assert!(table.contains("\nCostliest Constraints:\n"), "{table}");
+    assert_eq!(table.matches("ReqLabel/need-").count(), 1, "{table}");
+    // The original prints nothing of the kind.
+    assert!(!bench(&[]).contains("Costliest") && !bench(&["-o", "json"]).contains("policyCosts"));
 }
