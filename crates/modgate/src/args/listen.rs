@@ -55,7 +55,7 @@ impl ListenArgs {
                 .or_else(|| self.operator_health_probe_addr.clone())
                 .or_else(|| manager(":9090"))
                 .or_else(|| operator(":8083"))
-                .filter(is_on),
+                .filter(|address| is_on(address)),
             metrics: self
                 .operator_metrics_addr
                 .clone()
@@ -63,12 +63,12 @@ impl ListenArgs {
                 .or_else(|| self.prometheus_port.map(port))
                 .or_else(|| manager(":8888"))
                 .or_else(|| operator(":8082"))
-                .filter(is_on),
+                .filter(|address| is_on(address)),
             dry_run: self
                 .webapp_addr
                 .clone()
                 .or_else(|| compat.webapp.then(|| ":8081".to_owned()))
-                .filter(is_on),
+                .filter(|address| is_on(address)),
         }
     }
 
@@ -89,6 +89,6 @@ impl ListenArgs {
 }
 
 /// How Kubernetes' controllers are told not to listen.
-fn is_on(address: &String) -> bool {
-    !matches!(address.as_str(), "" | "0")
+fn is_on(address: &str) -> bool {
+    !matches!(address, "" | "0")
 }
