@@ -25,6 +25,9 @@ use modgate_value::{Object, Value};
 const OBJECTS: usize = 10_000;
 const NAMESPACES: usize = 100;
 
+/// Writes the object of this number.
+type Text = fn(usize) -> String;
+
 /// One container of a Pod, with what the API server and kubelet make of it.
 fn container(name: &str) -> (String, String) {
     let spec = format!(
@@ -152,7 +155,7 @@ fn without_managed_fields(mut object: Value) -> Value {
     object
 }
 
-fn build(text: fn(usize) -> String, keep: &dyn Fn(Value) -> Value) -> Inventory {
+fn build(text: Text, keep: &dyn Fn(Value) -> Value) -> Inventory {
     let mut inventory = Inventory::default();
     for number in 0..OBJECTS {
         let object = Value::from_json(text(number).as_bytes()).expect("an object");
@@ -161,7 +164,7 @@ fn build(text: fn(usize) -> String, keep: &dyn Fn(Value) -> Value) -> Inventory 
     inventory
 }
 
-fn bytes(text: fn(usize) -> String, keep: &dyn Fn(Value) -> Value) -> u64 {
+fn bytes(text: Text, keep: &dyn Fn(Value) -> Value) -> u64 {
     let mut inventory = None;
     let info = allocation_counter::measure(|| inventory = Some(build(text, keep)));
     assert_eq!(inventory.expect("built").objects().count(), OBJECTS);
@@ -208,8 +211,11 @@ fn main() {
     let hosts = fields(HOSTS, "networking.k8s.io", "Ingress");
     let labels = fields(LABELS, "", "Pod");
     let nobody = fields("violation[{\"msg\": \"\"}] { input.x }", "", "Pod");
-    let rows: [(&str, fn(usize) -> String, &Fields); 3] =
-        [("Pods", pod, &labels), ("  unread", pod, &nobody), ("Ingresses", ingress, &hosts)];
+    let rows = [
+        ("Pods", pod as Text, &labels),
+        ("  unread", pod, &nobody),
+        ("Ingresses", ingress, &hosts),
+    ];
     for (name, text, kept) in rows {
         let json = Value::from_json(text(1).as_bytes()).expect("an object").to_json().len();
         let managed = bytes(text, &|object| object);

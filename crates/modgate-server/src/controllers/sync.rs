@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn fields_come_with_the_next_list_and_go_at_once() {
-        let (mut sync, pods, _) = fixture();
+        let (mut sync, pods, ingresses) = fixture();
         let more = ", annotations: {p: v, q: w}";
         let annotations = |sync: &Sync| -> String {
             let pod = sync.inventory().objects().find(|it| it.kind == "Pod").expect("a Pod");
@@ -549,7 +549,10 @@ mod tests {
 
         sync.look_at(Reads::everything());
         assert!(sync.lacks_fields());
-        sync.take(&pods, Seen::Failed("gone".to_owned()));
+        for kind in [&pods, &ingresses] {
+            assert!(sync.lacks_fields());
+            sync.take(kind, Seen::Failed("gone".to_owned()));
+        }
         assert!(!sync.lacks_fields(), "nobody waits for what cannot be had");
         sync.look_at(one);
         assert!(sync.take_refills().is_empty(), "nothing is missing any more");
