@@ -10,7 +10,7 @@ use super::{
     oci::Registry,
 };
 use crate::{
-    corpus::{CorpusFile, Roots},
+    corpus::{self, CorpusFile, Roots},
     decision,
     members::Members,
     report::{Case, Verdict},
@@ -34,8 +34,7 @@ pub(crate) fn run(file: &CorpusFile, roots: &Roots, cases: &mut Vec<Case>) -> Re
         let case = match members.text("kind")? {
             "scenario" => {
                 members.notes(&["steps", "flags", "provider"]);
-                // Applied to a cluster one after another.
-                Case { id: format!("{id} (issue 6)"), verdict: Verdict::Exempt }
+                Case { id: format!("{id} (cluster_scenarios.rs)"), verdict: elsewhere(id)? }
             }
             "cli" => {
                 members.notes(&["requires"]);
@@ -62,6 +61,22 @@ pub(crate) fn run(file: &CorpusFile, roots: &Roots, cases: &mut Vec<Case>) -> Re
         members.finish()?;
     }
     top.finish()
+}
+
+/// Runs the scenarios on a real API server, and names each of them.
+const SCENARIOS: &str = "crates/modgate-server/tests/cluster_scenarios.rs";
+
+/// A scenario needs a cluster, so it is exempt here, if that test has it.
+fn elsewhere(id: &str) -> Result<Verdict> {
+    let path = corpus::repository().join(SCENARIOS);
+    let test = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(match test.contains(&format!("{id:?}")) {
+        true => Verdict::Exempt,
+        false => Verdict::Failed {
+            expected: format!("{SCENARIOS} to run {id:?}"),
+            got: "a test that does not name it".to_owned(),
+        },
+    })
 }
 
 const CLI_MEMBERS: [&str; 7] =
