@@ -22,7 +22,7 @@ use modgate_value::Value;
 use self::common::{Running, eventually, kubectl, namespace, succeeds};
 
 /// Long enough to be seen waiting, short enough to wait for.
-const WAIT: Duration = Duration::from_secs(4);
+const WAIT: Duration = Duration::from_secs(15);
 
 /// Our kinds, and the namespace we are installed in.
 fn install(cluster: &Cluster) {
