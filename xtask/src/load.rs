@@ -6,7 +6,7 @@
 //! same uid and is otherwise byte for byte (or else field for field) the first answer. Nothing but
 //! loopback addresses is ever contacted.
 
-pub(crate) mod library;
+mod library;
 
 use std::{
     fmt, fs,
@@ -558,17 +558,17 @@ fn count(number: usize) -> f64 {
 }
 
 /// What Linux says of a process.
-pub(crate) struct ProcessFigures {
+struct ProcessFigures {
     /// `VmRSS`, the memory it has resident.
-    pub(crate) resident_kib: usize,
+    resident_kib: usize,
     /// `VmHWM`, the most it ever had.
-    pub(crate) peak_kib: usize,
+    peak_kib: usize,
     /// User and system time.
-    pub(crate) cpu: Duration,
+    cpu: Duration,
 }
 
 impl ProcessFigures {
-    pub(crate) fn read(pid: u32) -> Option<Self> {
+    fn read(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let kib = |key: &str| -> Option<usize> {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -584,7 +584,7 @@ impl ProcessFigures {
     }
 }
 
-pub(crate) fn cpu_model() -> String {
+fn cpu_model() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
         .lines()

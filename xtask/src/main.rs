@@ -2,7 +2,6 @@
 //!
 //! Every task is what a person runs and what `.ci/run` runs; there is no other way in.
 
-mod audit;
 mod codegen;
 mod conformance;
 mod fuzz_seeds;
@@ -34,9 +33,6 @@ enum Task {
     FuzzSeeds,
     /// Hold the crates to the layering of docs/architecture.md.
     Layers(layers::Args),
-    /// Audit made-up objects by the public Gatekeeper library; print rate, memory and what a second
-    /// audit costs.
-    Audit(audit::Args),
     /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
     Load(load::Args),
 }
@@ -48,7 +44,6 @@ fn main() -> ExitCode {
         Task::Codegen(args) => codegen::run(&args),
         Task::FuzzSeeds => fuzz_seeds::run(),
         Task::Layers(args) => layers::run(&args),
-        Task::Audit(args) => audit::run(&args),
         Task::Load(args) => load::run(&args),
     };
     match result {

@@ -50,5 +50,6 @@ pub use modgate_template as template;
 pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
 pub use review::Review;
 pub use snapshot::{
-    Admitted, Compiled, Expansion, Plan, PlannedConstraint, PlannedResultant, Snapshot, Stage, Update,
+    Admitted, Compiled, Expansion, Plan, PlannedConstraint, PlannedResultant, Snapshot, Stage,
+    Update,
 };

@@ -39,8 +39,8 @@ mod reports;
 mod state;
 mod status;
 mod storage;
-mod unloaded;
 mod sync;
+mod unloaded;
 mod vap;
 mod watches;
 
@@ -61,12 +61,12 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+pub use self::vap::VapConfig;
 pub use self::{
     audit::AuditConfig,
     certificates::{ClusterCertificates, RotationTimes},
     lease::LeaseTimes,
 };
-pub use self::vap::VapConfig;
 use self::{
     audit::Auditing,
     context::Context,

@@ -45,10 +45,11 @@ pub mod telemetry;
 mod tls;
 mod webhook;
 
-pub use controllers::{
-    AuditConfig, ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, RotationTimes, VapConfig,
-};
 pub use controllers::events::Events;
+pub use controllers::{
+    AuditConfig, ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, RotationTimes,
+    VapConfig,
+};
 pub use files::POLL_INTERVAL;
 pub use operations::{Operation, Operations, UnknownOperation};
 pub use policies::{Current, Objects, PolicyFiles, PolicyStore, Refresh, World};
@@ -58,9 +59,10 @@ pub use providers::{
 };
 pub use serve::{Addresses, ServeConfig, ServeError, Server, Stopped, runtime, stop_signals};
 pub use tls::{
-    CertificateError, CertificateSource, Certificates, ClientAuth, MinVersion, TlsConfig, TlsVersion,
-    UnknownVersion,
+    CertificateError, CertificateSource, Certificates, ClientAuth, MinVersion, TlsConfig,
+    TlsVersion, UnknownVersion,
 };
 pub use webhook::{
-    AdmissionEvents, App, Evaluators, GatekeeperConfig, OnFailure, Readiness, RequestLimits, Routes, router,
+    AdmissionEvents, App, Evaluators, GatekeeperConfig, OnFailure, Readiness, RequestLimits,
+    Routes, router,
 };

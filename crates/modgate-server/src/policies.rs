@@ -10,7 +10,7 @@
 mod outside;
 mod world;
 
-pub(crate) use world::Lookup;
+pub(crate) use world::{Lookup, Unbound};
 pub use world::{Objects, World};
 
 use std::{

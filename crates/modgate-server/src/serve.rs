@@ -16,8 +16,11 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    controllers::{
+        self, AuditConfig, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes,
+        Rotation, VapConfig, VapSettings, events::Events,
+    },
     export::{AdmissionQueue, ExportConfig, Exporter},
-    controllers::{self, events::Events, AuditConfig, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes, Rotation, VapConfig, VapSettings},
     files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
     operations::Operations,
@@ -26,7 +29,8 @@ use crate::{
     telemetry::metrics::Metrics,
     tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
     webhook::{
-        AdmissionEvents, App, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, processors, router,
+        AdmissionEvents, App, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes,
+        processors, router,
     },
 };
 
@@ -271,25 +275,25 @@ impl Server {
         let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
         let cluster = match &config.cluster {
             Some(cluster) => {
-            let controllers = Controllers::new(
-                controllers::connect(cluster, &app.metrics).await?,
-                config.engine.clone(),
-                Identity {
-                    namespace: config.gatekeeper.installation.namespace.clone(),
-                    pod: config.pod.clone(),
-                },
-                config.operations.clone(),
-                Arc::clone(&app.current),
-                Arc::clone(&app.metrics),
-                Arc::clone(&report),
-            );
-            let controllers = controllers.auditing(config.audit.clone()).telling(told, to_tell);
-            let controllers = controllers.exporting(exporter).generating(VapSettings {
-                config: config.vap.clone(),
-                failure_policy: config.engine.templates.failure_policy,
-                exempt: config.gatekeeper.installation.exempt.clone(),
-            });
-            Some(controllers.waiting_for_broken_policies(config.waits_for_broken_policies))
+                let controllers = Controllers::new(
+                    controllers::connect(cluster, &app.metrics).await?,
+                    config.engine.clone(),
+                    Identity {
+                        namespace: config.gatekeeper.installation.namespace.clone(),
+                        pod: config.pod.clone(),
+                    },
+                    config.operations.clone(),
+                    Arc::clone(&app.current),
+                    Arc::clone(&app.metrics),
+                    Arc::clone(&report),
+                );
+                let controllers = controllers.auditing(config.audit.clone()).telling(told, to_tell);
+                let controllers = controllers.exporting(exporter).generating(VapSettings {
+                    config: config.vap.clone(),
+                    failure_policy: config.engine.templates.failure_policy,
+                    exempt: config.gatekeeper.installation.exempt.clone(),
+                });
+                Some(controllers.waiting_for_broken_policies(config.waits_for_broken_policies))
             }
             None => {
                 let refresh = store.refresh();
@@ -367,7 +371,8 @@ impl Server {
         stopping: &watch::Receiver<bool>,
         closing: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let Self { listeners, certificates, app, store, cluster, rotation, report, config, .. } = self;
+        let Self { listeners, certificates, app, store, cluster, rotation, report, config, .. } =
+            self;
         let mut serving = JoinSet::new();
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
         match cluster {

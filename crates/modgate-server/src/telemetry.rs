@@ -7,9 +7,7 @@ pub mod otlp;
 
 #[cfg(test)]
 pub(crate) use log::capture;
-pub use log::{
-    LevelEncoder, LogConfig, LogError, LogFormat, TimeEncoding, init_logs, log_finding,
-};
+pub use log::{LevelEncoder, LogConfig, LogError, LogFormat, TimeEncoding, init_logs, log_finding};
 
 use std::{error::Error, fmt};
 

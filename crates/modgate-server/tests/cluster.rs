@@ -241,3 +241,81 @@ fn the_whole_library() {
     let later = Running::of_cluster(&cluster);
     eventually("all are loaded again", || loaded(&later) == (kinds, instances));
 }
+
+/// A rule that copies what the node says into Pods, as KubeMod's documents show.
+const NODE_RULE: &str = r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: zone, namespace: binding}
+spec:
+  type: Patch
+  match:
+  - {select: $.kind, matchValue: Pod}
+  - {select: $.syntheticRefs.node.metadata.labels.zone}
+  patch:
+  - op: add
+    select: $.syntheticRefs.node.metadata.labels.zone
+    path: /metadata/labels/zone
+    value: '{{ .SelectedItem }}'
+"#;
+
+/// Pods about to be bound are told their node's name, and rules see the node from then on.
+#[test]
+fn pods_are_bound_to_nodes() {
+    let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
+    let rules = definition("api.kubemod.io", "ModRule", "modrules", "Namespaced", "v1beta1");
+    succeeds(&cluster, "create -f -", &rules);
+    succeeds(&cluster, "wait --for=condition=Established crd/modrules.api.kubemod.io", "");
+    namespace(&cluster, "binding", "binding");
+    succeeds(&cluster, "create -f -", NODE_RULE);
+    succeeds(
+        &cluster,
+        "create -f -",
+        "apiVersion: v1\nkind: Node\nmetadata: {name: node-7, labels: {zone: z-1}}\n",
+    );
+    let server = Running::of_cluster(&cluster);
+    // One evaluation at a time would be enough: the Pod's own review comes in meanwhile.
+    let webhooks = server.webhook("binding", "/dragnet-webhook").replace("Validating", "Mutating");
+    let webhooks = webhooks
+        .replace("resources: [configmaps]", "resources: [pods]")
+        .replace("operations: [CREATE]", "operations: [CREATE, UPDATE]");
+    let binding = server
+        .webhook("podbinding", "/podbinding-webhook")
+        .replace("Validating", "Mutating")
+        .replace("resources: [configmaps]", "resources: [pods/binding]")
+        .replace("matchLabels: {test: podbinding}", "matchLabels: {test: binding}");
+    succeeds(&cluster, "create -f -", &webhooks);
+    succeeds(&cluster, "create -f -", &binding);
+    let pod = |name: &str, annotation: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: binding, labels: \
+             {{a: b}}, annotations: {{{annotation}}}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
+        )
+    };
+    let bind = |name: &str| {
+        let path = format!("create --raw /api/v1/namespaces/binding/pods/{name}/binding -f -");
+        let body = format!(
+            r#"{{"apiVersion": "v1", "kind": "Binding", "metadata": {{"name": "{name}",
+            "namespace": "binding"}}, "target": {{"apiVersion": "v1", "kind": "Node", "name": "node-7"}}}}"#
+        );
+        succeeds(&cluster, &path, &body);
+    };
+    let seen = |name: &str| {
+        let fields = "{.spec.nodeName},{.metadata.labels.zone},\
+                      {.metadata.annotations.ref\\.kubemod\\.io/nodename}";
+        succeeds(&cluster, &format!("get pod -n binding {name} -o jsonpath={fields}"), "")
+    };
+    let mut round = 0;
+    // The webhooks are asked some time after they were made.
+    eventually("a Pod that asks for it is told its node", || {
+        round += 1;
+        let name = format!("asks-{round}");
+        succeeds(&cluster, "create -f -", &pod(&name, "ref.kubemod.io/inject-node-ref: 'true'"));
+        bind(&name);
+        seen(&name) == "node-7,z-1,node-7"
+    });
+    succeeds(&cluster, "create -f -", &pod("silent", "x: y"));
+    bind("silent");
+    assert_eq!(seen("silent"), "node-7,,");
+    succeeds(&cluster, "delete mutatingwebhookconfiguration binding podbinding", "");
+}

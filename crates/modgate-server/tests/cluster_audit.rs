@@ -122,7 +122,6 @@ fn lists(cluster: &Cluster, resource: &str) -> u64 {
 #[test]
 fn audits() {
     let Some(cluster) = Cluster::shared() else { return };
-    let cluster = &*cluster;
     let definitions: Vec<String> =
         crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
     succeeds(cluster, "apply --server-side -f -", &definitions.join("\n---\n"));

@@ -75,9 +75,7 @@ fn violations_and_broken_policies_are_told() {
     });
 
     succeeds(cluster, "apply -f -", BROKEN);
-    eventually("the rule is told of", || {
-        !events(cluster, "default", "PolicyNotLoaded").is_empty()
-    });
+    eventually("the rule is told of", || !events(cluster, "default", "PolicyNotLoaded").is_empty());
     let told = events(cluster, "default", "PolicyNotLoaded");
     let [(about, 1, message)] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(about, "ModRule default broken");

@@ -373,7 +373,6 @@ fn statuses_of_a_thousand_rules() {
             format!("--audit-policy-file={}", policy.display()),
             format!("--audit-log-path={}", log.display()),
         ],
-        ..Options::default()
     };
     let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
     install(&cluster);

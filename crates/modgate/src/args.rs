@@ -4,6 +4,7 @@ mod audit;
 mod audit_command;
 mod certificates;
 mod compat;
+mod export;
 mod gatekeeper;
 mod go;
 mod listen;
@@ -13,7 +14,6 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 mod vap;
-mod export;
 
 use std::path::PathBuf;
 
@@ -25,6 +25,7 @@ pub(crate) use self::{
     audit_command::{AuditCommandArgs, AuditOutput, FailOn, Grouping},
     certificates::{CertificateArgs, ReplicaArgs},
     compat::CompatArgs,
+    export::ExportArgs,
     gatekeeper::GatekeeperArgs,
     go::{Program, command_line},
     listen::ListenArgs,
@@ -32,7 +33,6 @@ pub(crate) use self::{
     operations::OperationArgs,
     telemetry::TelemetryArgs,
     vap::VapArgs,
-    export::ExportArgs,
 };
 use crate::{exit, migrate, plan, render::RenderVerb};
 
@@ -338,4 +338,3 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     pub(crate) context: Option<String>,
 }
-

@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_server::{
-    CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped,
-    manifest, runtime, stop_signals,
+    CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped, manifest, runtime,
+    stop_signals,
     telemetry::{LogFormat, init_logs, log_finding},
 };
 use modgate_value::diag::Diagnostic;

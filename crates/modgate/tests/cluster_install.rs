@@ -117,16 +117,17 @@ impl Installed {
         let kubeconfig = folder.path().join("kubeconfig");
         fs::write(&kubeconfig, as_service_account(cluster)).expect("written");
         let (webhooks, health, metrics) = (free(), free(), free());
-        let arguments = arguments(&manifest()).remove(0).into_iter().filter_map(|argument| {
-            match argument.split_once('=').unwrap_or((argument.as_str(), "")).0 {
-                "--port" => Some(format!("--address={webhooks}")),
-                "--health-addr" => Some(format!("--health-addr={health}")),
-                "--prometheus-port" => Some(format!("--operator-metrics-addr={metrics}")),
-                "--webapp-addr" => Some(format!("--webapp-addr={}", free())),
-                "--audit-interval" => Some("--audit-interval=1".to_owned()),
-                _ => Some(argument),
-            }
-        });
+        let arguments =
+            arguments(&manifest()).remove(0).into_iter().map(|argument| {
+                match argument.split_once('=').unwrap_or((argument.as_str(), "")).0 {
+                    "--port" => format!("--address={webhooks}"),
+                    "--health-addr" => format!("--health-addr={health}"),
+                    "--prometheus-port" => format!("--operator-metrics-addr={metrics}"),
+                    "--webapp-addr" => format!("--webapp-addr={}", free()),
+                    "--audit-interval" => "--audit-interval=1".to_owned(),
+                    _ => argument,
+                }
+            });
         let log = folder.path().join("log");
         let child = Command::new(env!("CARGO_BIN_EXE_modgate"))
             .args(arguments)

@@ -16,7 +16,9 @@ use modgate_value::{Object, Value};
 ///
 /// All 75 constraints are loaded here first: one that would not be asked would flatter the figures.
 pub(super) fn write(dir: &Path) -> Result<()> {
-    let (library::Policies { templates, constraints }, _) = policies()?;
+    let library = folder().context("the public library is not here; set MODGATE_CONFORMANCE")?;
+    let library::Policies { templates, constraints } = library::policies(&library)?;
+    check(templates.iter().chain(&constraints))?;
     let policies = dir.join("policies");
     fs::create_dir_all(&policies).with_context(|| policies.display().to_string())?;
     for (kind, objects) in [("constraint", &constraints), ("template", &templates)] {
@@ -39,16 +41,8 @@ pub(super) fn write(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All of them, and what is made of them.
-pub(crate) fn policies() -> Result<(library::Policies, Snapshot)> {
-    let library = folder().context("the public library is not here; set MODGATE_CONFORMANCE")?;
-    let policies = library::policies(&library)?;
-    let snapshot = load(policies.templates.iter().chain(&policies.constraints))?;
-    Ok((policies, snapshot))
-}
-
 /// Every policy must be in force.
-fn load<'p>(policies: impl Iterator<Item = &'p Value>) -> Result<Snapshot> {
+fn check<'p>(policies: impl Iterator<Item = &'p Value>) -> Result<()> {
     let changes: Vec<Change> =
         policies.cloned().map(PolicySource::of_object).map(Change::Upsert).collect();
     let count = changes.len();
@@ -62,7 +56,7 @@ fn load<'p>(policies: impl Iterator<Item = &'p Value>) -> Result<Snapshot> {
     ensure!(errors.is_empty(), "{}", errors.join("\n"));
     let live = update.snapshot.policies().count();
     ensure!(live == count, "{live} of {count} policies are in force");
-    Ok(update.snapshot)
+    Ok(())
 }
 
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
@@ -157,7 +151,7 @@ fn pod_spec() -> Value {
     ])
 }
 
-pub(crate) fn pod() -> Value {
+fn pod() -> Value {
     object([
         ("apiVersion", "v1".into()),
         ("kind", "Pod".into()),
@@ -166,7 +160,7 @@ pub(crate) fn pod() -> Value {
     ])
 }
 
-pub(crate) fn deployment() -> Value {
+fn deployment() -> Value {
     let labels = || object([("app", Value::from("cart"))]);
     let template = object([("metadata", object([("labels", labels())])), ("spec", pod_spec())]);
     object([

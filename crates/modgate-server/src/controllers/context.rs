@@ -1,5 +1,4 @@
 //! What every controller is given.
-#![allow(dead_code, reason = "controllers are on their way")]
 
 use std::sync::Arc;
 

@@ -49,6 +49,11 @@ pub(crate) fn nodes() -> ApiResource {
     resource("", "v1", "Node", "nodes")
 }
 
+/// Pods, which are told the names of their nodes.
+pub(crate) fn pods() -> ApiResource {
+    resource("", "v1", "Pod", "pods")
+}
+
 /// Where kinds come from.
 pub(crate) fn definitions() -> ApiResource {
     let (kind, plural) = ("CustomResourceDefinition", "customresourcedefinitions");

@@ -2,13 +2,21 @@
 
 use std::{sync::mpsc, time::Duration};
 
-use kube::{Api, Client, api::ApiResource};
-use modgate_engine::{HostError, api::templates};
+use futures_util::future::BoxFuture;
+use kube::{
+    Api, Client,
+    api::{ApiResource, Patch, PatchParams},
+};
+use modgate_engine::{HostError, api::templates, modrule::PodBinding};
 use modgate_value::Value;
 use tokio::{runtime::Handle, task::block_in_place};
 
 use super::{kinds, object::Stored};
-use crate::{policies::Lookup, providers::may_block};
+use crate::{
+    policies::{Lookup, Unbound},
+    providers::may_block,
+    telemetry::Chain,
+};
 
 /// How long a request waits for an object. Webhooks have 10 s in all, or 3 s where they are
 /// configured as Gatekeeper's.
@@ -71,6 +79,35 @@ impl Lookup for Live {
         } else {
             self.ask(resource, name)
         }
+    }
+
+    fn bind<'a>(&'a self, binding: &'a PodBinding) -> BoxFuture<'a, Result<(), Unbound>> {
+        Box::pin(self.name_node(binding))
+    }
+}
+
+impl Live {
+    async fn name_node(&self, binding: &PodBinding) -> Result<(), Unbound> {
+        let resource = kinds::pods();
+        let api: Api<Stored> =
+            Api::namespaced_with(self.client.clone(), &binding.namespace, &resource);
+        let unread = |cause: String| Unbound { reason: "failed to obtain pod", cause };
+        let pod =
+            api.get(&binding.name).await.map_err(|error| unread(Chain(&error).to_string()))?;
+        let pod = pod.of_kind(&resource).object.map_err(unread)?;
+        let Some(named) = binding.update(&pod) else { return Ok(()) };
+        let annotations = named.path(&["metadata", "annotations"]).cloned().unwrap_or_default();
+        let metadata: Value = [("annotations", annotations)].into_iter().collect();
+        let patch: Value = [("metadata", metadata)].into_iter().collect();
+        // The reason is KubeMod's for this, too.
+        let unnamed = |error: kube::Error| {
+            let what = "failed to inject annotation ref.kubemod.io/nodename into pod";
+            unread(format!("{what}: {}", Chain(&error)))
+        };
+        api.patch(&binding.name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map(drop)
+            .map_err(unnamed)
     }
 }
 

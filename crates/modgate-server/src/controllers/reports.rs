@@ -1,5 +1,4 @@
 //! What controllers found out about policies beside loading them, on its way into statuses.
-#![allow(dead_code, reason = "controllers are on their way")]
 
 use std::{collections::BTreeMap, sync::Arc};
 

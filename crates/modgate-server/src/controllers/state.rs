@@ -1,5 +1,4 @@
 //! What is loaded of a cluster's policies, as controllers see it.
-#![allow(dead_code, reason = "controllers are on their way")]
 
 use std::{collections::BTreeMap, sync::Arc};
 

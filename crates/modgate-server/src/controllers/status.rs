@@ -39,8 +39,8 @@ use tokio::{
     time::{sleep, sleep_until},
 };
 
-pub(crate) use self::subject::GROUP;
 use self::ledger::Written;
+pub(crate) use self::subject::GROUP;
 use super::{context::Context, reports::AllReports, state::State};
 
 /// Writes under way at once.

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use modgate_engine::{Host, HostError, Snapshot, constraint::Inventory, rego::builtins, template};
+use futures_util::future::BoxFuture;
+use modgate_engine::{
+    Host, HostError, Snapshot, constraint::Inventory, modrule::PodBinding, rego::builtins, template,
+};
 use modgate_value::{Clock, Str, Value};
 
 use super::outside::Outside;
@@ -37,6 +40,17 @@ pub(crate) trait Lookup: fmt::Debug + Send + Sync {
     /// An object of kind `Namespace`, `Node`, `ConstraintTemplate` or `CustomResourceDefinition`, as
     /// the cluster has it now, if it does.
     fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError>;
+
+    /// Gives a Pod that asks for it the name of the node it is about to be bound to (spec `kubemod.md`,
+    /// 6.2).
+    fn bind<'a>(&'a self, binding: &'a PodBinding) -> BoxFuture<'a, Result<(), Unbound>>;
+}
+
+/// Why a Pod did not get the name of its node: the reason that KubeMod answers with, and the cause.
+#[derive(Debug)]
+pub(crate) struct Unbound {
+    pub(crate) reason: &'static str,
+    pub(crate) cause: String,
 }
 
 impl Objects {

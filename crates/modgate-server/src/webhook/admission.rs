@@ -9,6 +9,7 @@ use modgate_engine::{
     api::admission::{AdmissionResponse, AdmissionReview, ReviewVersion},
     gatekeeper::{MutationStatus, Outcome, lacks_template},
     jsonpatch,
+    modrule::PodBinding,
 };
 use modgate_value::{Str, Value};
 
@@ -130,6 +131,9 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         }
     };
     let mut head = Head::default();
+    if webhook == Webhook::PodBinding {
+        return bind_pod(app, &world, &body, head, deadline).await;
+    }
     let mut world = world;
     let mut template = Template::Unasked;
     let outcome = loop {
@@ -187,6 +191,24 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         };
         Answer::failed(webhook.on_failure(app), head, message)
     })
+}
+
+/// Outside of the turns in which requests are evaluated: the Pod that is written here is a request of
+/// its own to this webhook.
+async fn bind_pod(
+    app: &App,
+    world: &World,
+    body: &[u8],
+    mut head: Head,
+    deadline: tokio::time::Instant,
+) -> Answer {
+    let review = match decode(body, &mut head) {
+        Ok(review) => review,
+        Err(message) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
+    };
+    let decision = modrule::bind_pod(&review, world, deadline).await;
+    let response = decided(app, Webhook::PodBinding, &review, decision);
+    Answer::review(head.version, &AdmissionResponse { uid: head.uid, ..response })
 }
 
 /// How long a request may wait: the API server's `?timeout=10s`, at most the configured time.
@@ -262,7 +284,8 @@ fn judge(
         Webhook::Validate => {
             decided(app, webhook, review, world.snapshot.validate(review, &world.objects))
         }
-        Webhook::PodBinding => decided(app, webhook, review, modrule::bind_pod(review)),
+        // Answered before a turn is taken, by `bind_pod`.
+        Webhook::PodBinding => decided(app, webhook, review, PodBinding::ok()),
         Webhook::Admit => match gatekeeper::admit(app, review, world, host, template) {
             Ok(response) => response,
             Err(message) => return Answer::failed(Failure::Http, head.clone(), message),

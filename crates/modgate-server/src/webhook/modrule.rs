@@ -7,7 +7,9 @@ use modgate_engine::{
     modrule::{Denied, PodBinding, default_modrule, validate_modrule},
 };
 
-use crate::policies::World;
+use tokio::time::{Instant, timeout_at};
+
+use crate::policies::{Unbound, World};
 
 /// Fills in defaults (spec `kubemod.md`, 1.4).
 pub(super) fn default(review: &Review) -> AdmissionResponse {
@@ -57,11 +59,19 @@ fn denied(error: Denied) -> AdmissionResponse {
     }
 }
 
-/// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). Policies from files come
-/// without a cluster, so the pod can never be read; the binding goes on all the same.
-pub(super) fn bind_pod(review: &Review) -> Decision {
-    match PodBinding::read(review) {
-        Ok(_) => PodBinding::failed("failed to obtain pod", "there is no cluster to read it from"),
-        Err(decision) => *decision,
+/// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). The binding goes on whatever
+/// comes of it.
+pub(super) async fn bind_pod(review: &Review, world: &World, deadline: Instant) -> Decision {
+    let binding = match PodBinding::read(review) {
+        Ok(binding) => binding,
+        Err(decision) => return *decision,
+    };
+    let Some(cluster) = world.objects.cluster() else {
+        return PodBinding::failed("failed to obtain pod", "there is no cluster to read it from");
+    };
+    match timeout_at(deadline, cluster.bind(&binding)).await {
+        Ok(Ok(())) => PodBinding::ok(),
+        Ok(Err(Unbound { reason, cause })) => PodBinding::failed(reason, &cause),
+        Err(_) => PodBinding::failed("failed to obtain pod", "no answer of the API server in time"),
     }
 }

@@ -94,9 +94,11 @@ fn has_owner(definition: &Value) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use modgate_engine::HostError;
+    use futures_util::future::BoxFuture;
+    use modgate_engine::{HostError, modrule::PodBinding};
 
     use super::*;
+    use crate::policies::Unbound;
 
     #[derive(Debug, Default)]
     struct Fake(BTreeMap<&'static str, &'static str>);
@@ -108,6 +110,10 @@ mod tests {
                 Some(json) => Ok(Some(Value::from_json(json.as_bytes()).expect("JSON"))),
                 None => Ok(None),
             }
+        }
+
+        fn bind<'a>(&'a self, _: &'a PodBinding) -> BoxFuture<'a, Result<(), Unbound>> {
+            Box::pin(std::future::ready(Ok(())))
         }
     }
 

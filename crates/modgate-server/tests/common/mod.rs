@@ -1,6 +1,7 @@
 //! What the tests against a real API server share: a running server, and kubectl in few words.
 
 #![allow(dead_code, unreachable_pub, reason = "no test needs all of it")]
+#![allow(clippy::print_stderr, reason = "output says why tests fail")]
 
 use std::{
     fs,

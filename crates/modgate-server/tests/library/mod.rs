@@ -24,20 +24,20 @@ use tokio::time::sleep;
 
 /// What came of all cases.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    pub templates: usize,
-    pub cases: usize,
+pub(crate) struct Outcome {
+    pub(crate) templates: usize,
+    pub(crate) cases: usize,
     /// Cases that both decided alike, as the objects the API server takes.
-    pub same: usize,
+    pub(crate) same: usize,
     /// Those of them that are about objects no API server takes as what they are, and were sent as
     /// a kind of the same name without a schema.
-    pub look_alikes: Vec<String>,
-    pub not_compared: BTreeMap<String, String>,
-    pub different: Vec<String>,
+    pub(crate) look_alikes: Vec<String>,
+    pub(crate) not_compared: BTreeMap<String, String>,
+    pub(crate) different: Vec<String>,
 }
 
 /// The folder of the library, if it is there.
-pub fn find() -> Option<PathBuf> {
+pub(crate) fn find() -> Option<PathBuf> {
     let found = Roots::discover().find_folder("gatekeeper-library/library");
     if found.is_none() {
         eprintln!("skipped: no corpus has `gatekeeper-library/library`");
@@ -81,7 +81,7 @@ struct Taken {
 
 /// Sends every case twice: to the API server, when nothing but the policies is bound, and to the
 /// engine as the webhook would.
-pub async fn compare(root: &Path, cluster: &Cluster) -> Outcome {
+pub(crate) async fn compare(root: &Path, cluster: &Cluster) -> Outcome {
     let client = client(cluster).await;
     let tests = tests(root);
     let mut outcome = Outcome::default();

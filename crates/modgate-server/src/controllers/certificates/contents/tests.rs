@@ -109,11 +109,8 @@ fn what_was_served_is_not_forgotten_with_the_secret() {
     assert_eq!(both.tls_crt, before.tls_crt);
     assert_eq!(both.tls_key, before.tls_key);
     // The key is still there.
-    let spoilt = Contents {
-        ca_crt: b"no PEM".to_vec(),
-        tls_crt: b"-----BEGIN".to_vec(),
-        ..before.clone()
-    };
+    let spoilt =
+        Contents { ca_crt: b"no PEM".to_vec(), tls_crt: b"-----BEGIN".to_vec(), ..before.clone() };
     let back = written(rules().next(&spoilt, Some(&before), now(), true).expect("next"));
     assert!(back == before);
     // Only the certificate is gone.
