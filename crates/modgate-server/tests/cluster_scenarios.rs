@@ -362,7 +362,7 @@ fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
         }
         if let Some(index) = rest.strip_prefix('[') {
             let (index, after) = index.split_once(']').expect("a closing bracket");
-            value = value.as_array()?.get(index.parse().expect("an index"))?;
+            value = value.as_array()?.get(index.parse::<usize>().expect("an index"))?;
             rest = after;
         }
         rest = rest.strip_prefix('.').unwrap_or(rest);
