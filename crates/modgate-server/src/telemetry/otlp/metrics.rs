@@ -180,7 +180,7 @@ mod tests {
         };
         let first = |metric: &Value, kind: &str| {
             let points = metric.path(&[kind, "dataPoints"]).and_then(Value::as_array).cloned();
-            points.and_then(|points| points.get(0).cloned()).expect("a data point")
+            points.and_then(|points| points.first().cloned()).expect("a data point")
         };
         let published = named("admission_export_published_count");
         assert_eq!(published.path(&["sum", "isMonotonic"]), Some(&Value::from(true)));
