@@ -65,6 +65,7 @@ mod tests {
             "{gvks: [{group: networking.k8s.io, version: v1, kind: Ingress}, {kind: X}]}",
             Ok(&["networking.k8s.io/v1 Ingress", " X"]),
         );
-        check("{gvks: [1]}", Err("spec.gvks[0]: expected an object, found a number"));
+        let wrong = "spec.gvks[0]: invalid type: integer `1`, expected struct GroupVersionKind";
+        check("{gvks: [1]}", Err(wrong));
     }
 }
