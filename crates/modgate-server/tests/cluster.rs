@@ -314,7 +314,7 @@ fn pods_are_bound_to_nodes() {
         bind(&name);
         seen(&name) == "node-7,z-1,node-7"
     });
-    succeeds(&cluster, "create -f -", &pod("silent", "x: y"));
+    succeeds(&cluster, "create -f -", &pod("silent", "x: z"));
     bind("silent");
     assert_eq!(seen("silent"), "node-7,,");
     succeeds(&cluster, "delete mutatingwebhookconfiguration binding podbinding", "");

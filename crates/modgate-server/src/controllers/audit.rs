@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use k8s_openapi::jiff::{Timestamp, Unit};
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use modgate_audit::{Incremental, Item, Manner, Options, Report, Sink, Stale};
 use modgate_engine::{
@@ -121,6 +121,7 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
     let mut ticks = interval_at(tokio::time::Instant::now() + interval, interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut auditor = Auditor::new(context.clone(), auditing);
+    let mut last = 0;
     loop {
         let seen = tokio::select! {
             _ = ticks.tick() => None,
@@ -136,7 +137,8 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
             continue;
         }
         let Some(state) = context.loaded().await else { return };
-        let name = name(SystemTime::now());
+        last = second(SystemTime::now(), last);
+        let name = name(last);
         if let Err(error) = auditor.audit(&name, &state).await {
             tracing::error!(target: LOGGER, process = "audit", audit_id = %name, error,
                 "audit manager audit() failed");
@@ -144,10 +146,15 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
     }
 }
 
-/// What an audit that begins now is called (AU-2).
-fn name(now: SystemTime) -> Str {
-    let now = Timestamp::try_from(now).unwrap_or_default();
-    now.round(Unit::Second).unwrap_or(now).to_string().into()
+/// The second an audit is called by, after that of the one before: two of one name would be one to
+/// whoever reads their violations.
+fn second(now: SystemTime, last: i64) -> i64 {
+    Timestamp::try_from(now).unwrap_or_default().as_second().max(last + 1)
+}
+
+/// What an audit is called that begins in this second since 1970 (AU-2).
+fn name(second: i64) -> Str {
+    Timestamp::from_second(second).unwrap_or_default().to_string().into()
 }
 
 struct Auditor {
@@ -530,7 +537,12 @@ mod tests {
 
     #[test]
     fn names_of_audits() {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_785_578_400_499);
-        assert_eq!(name(at), "2026-08-01T10:00:00Z");
+        let at = |milliseconds| SystemTime::UNIX_EPOCH + Duration::from_millis(milliseconds);
+        let first = second(at(1_785_578_400_999), 0);
+        assert_eq!(name(first), "2026-08-01T10:00:00Z");
+        // Two in one second, and a clock that was set back.
+        let next = second(at(1_785_578_400_999), first);
+        assert_eq!(name(next), "2026-08-01T10:00:01Z");
+        assert_eq!(name(second(at(1_785_570_000_000), next)), "2026-08-01T10:00:02Z");
     }
 }
