@@ -195,7 +195,7 @@ const POLICY: &str = "validatingadmissionpolicy";
 const BINDING: &str = "validatingadmissionpolicybinding";
 
 /// Everything about one installation, one after the other, as there is one set of policies in a
-/// cluster (scenarios 85, 87 and 88).
+/// cluster (Scenario 87; also 85 and 88).
 #[test]
 fn policies_and_bindings_come_change_and_go() {
     let Some(cluster) = Cluster::shared() else { return };

@@ -216,11 +216,13 @@ async fn failures_follow_the_route() {
     let limits = RequestLimits { time: Duration::from_millis(5), ..RequestLimits::default() };
     let dir = tempfile::tempdir().expect("dir");
     let server = Server::with(Evaluators::new(0), limits).load(dir.path());
-    for path in ["/dragnet-webhook", "/podbinding-webhook"] {
-        let response = server.review(path, review("v1", "{}")).await;
-        assert_eq!(response.get("allowed"), Some(&Value::from(true)), "{path}");
-        assert!(response.get("warnings").is_some(), "{path}");
-    }
+    let response = server.review("/dragnet-webhook", review("v1", "{}")).await;
+    assert_eq!(response.get("allowed"), Some(&Value::from(true)));
+    assert!(response.get("warnings").is_some());
+    // Takes no turn, as what it writes is a request of its own.
+    let response = server.review("/podbinding-webhook", review("v1", "{}")).await;
+    assert_eq!(response.get("allowed"), Some(&Value::from(true)));
+    assert!(response.get("warnings").is_none());
     for path in ["/mutate", "/validate", "/validate-api-kubemod-io-v1beta1-modrule"] {
         let (status, _) = server.post(path, review("v1", "{}")).await;
         assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
