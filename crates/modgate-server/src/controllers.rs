@@ -21,6 +21,7 @@ mod announce;
 mod audit;
 mod broken;
 mod certificates;
+mod connect;
 mod context;
 mod counted;
 mod counts;
@@ -44,13 +45,9 @@ mod unloaded;
 mod vap;
 mod watches;
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use kube::{
-    Client, Config,
-    client::ClientBuilder,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
-};
+use kube::Client;
 use modgate_audit::Sink;
 use modgate_engine::{EngineConfig, PolicyId};
 use modgate_value::{Str, diag::Diagnostic};
@@ -65,12 +62,12 @@ pub use self::vap::VapConfig;
 pub use self::{
     audit::AuditConfig,
     certificates::{ClusterCertificates, RotationTimes},
+    connect::{ClusterConfig, ClusterError},
     lease::LeaseTimes,
 };
 use self::{
     audit::Auditing,
     context::Context,
-    counted::CountRequests,
     counts::SyncedCounts,
     definitions::Definitions,
     events::{EventQueue, Events},
@@ -84,7 +81,9 @@ use self::{
     state::State,
     watches::{Event, Seen, Target, Watches},
 };
-pub(crate) use self::{certificates::Rotation, context::Identity, vap::Settings as VapSettings};
+pub(crate) use self::{
+    certificates::Rotation, connect::connect, context::Identity, vap::Settings as VapSettings,
+};
 use crate::{
     export::Exporter,
     operations::{Operation, Operations},
@@ -97,101 +96,52 @@ use crate::{
 /// Logger of everything between us and the API server.
 pub(crate) const LOGGER: &str = "cluster";
 
-/// Which cluster to take policies from, and as whom.
-#[derive(Debug, Clone, Default)]
-pub struct ClusterConfig {
-    /// The file that names the cluster; without one it is the cluster this process runs in, and
-    /// never one that merely happens to be in somebody's home.
-    pub kubeconfig: Option<PathBuf>,
-    /// The context of that file, if not its current one.
-    pub context: Option<String>,
+/// What is to be done in a cluster, and as whom.
+pub(crate) struct Settings {
+    pub(crate) identity: Identity,
+    pub(crate) operations: Operations,
+    pub(crate) engine: EngineConfig,
+    /// Whether the process is not ready before every policy that was there at start loads, or is
+    /// gone (RD-2).
+    pub(crate) waits_for_broken_policies: bool,
+    pub(crate) vap: VapSettings,
+    pub(crate) audit: AuditConfig,
 }
 
-/// Why there is no cluster to take policies from.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClusterError {
-    /// The kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig `{}`: {reason}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// This process does not run in a cluster.
-    #[error(
-        "no policies to serve: neither `--policies` nor `--kubeconfig` is given, and this process \
-         is not in a cluster: {reason}"
-    )]
-    Nowhere {
-        /// What is missing.
-        reason: String,
-    },
-    /// What the configuration says cannot be done, such as an unreadable key.
-    #[error("cannot make a client of the cluster: {reason}")]
-    Client {
-        /// What is wrong.
-        reason: String,
-    },
-}
-
-/// The client, whose requests are counted; nothing is sent yet.
-pub(crate) async fn connect(
-    config: &ClusterConfig,
-    metrics: &Metrics,
-) -> Result<Client, ClusterError> {
-    let found = match &config.kubeconfig {
-        Some(path) => {
-            let unusable = |error| ClusterError::Kubeconfig {
-                path: path.clone(),
-                reason: match error {
-                    KubeconfigError::ReadConfig(error, _) => error.to_string(),
-                    error => error.to_string(),
-                },
-            };
-            let context = config.context.clone();
-            let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-            let file = Kubeconfig::read_from(path).map_err(unusable)?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)?
-        }
-        None => Config::incluster()
-            .map_err(|error| ClusterError::Nowhere { reason: error.to_string() })?,
-    };
-    tracing::info!(target: LOGGER, server = %found.cluster_url, "policies come from a cluster");
-    let host = found.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    let count = CountRequests { metrics: metrics.controllers().clone(), host: host.into() };
-    let client = ClientBuilder::try_from(found)
-        .map_err(|error| ClusterError::Client { reason: error.to_string() })?;
-    Ok(client.with_layer(&count).build())
+/// What controllers share with the webhooks of this process.
+pub(crate) struct Shared {
+    /// Where the world is published.
+    pub(crate) current: Arc<Current>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Told of everything that is wrong with a policy.
+    pub(crate) report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
+    pub(crate) events: Events,
+    /// The Kubernetes Events that wait to be written.
+    pub(crate) to_tell: EventQueue,
+    pub(crate) exporter: Option<Arc<Exporter>>,
 }
 
 /// Follows a cluster and publishes its policies.
 pub(crate) struct Controllers {
-    client: Client,
+    context: Context,
     watches: Watches,
     events: mpsc::Receiver<Event>,
     ingest: Ingest,
     known: KnownKinds,
     wanted: watch::Sender<Definitions>,
     state: watch::Sender<Option<Arc<State>>>,
-    operations: Operations,
-    identity: Identity,
-    leadership: Leadership,
     current: Arc<Current>,
     metrics: Arc<Metrics>,
     report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
-    vap: VapSettings,
-    /// Kubernetes Events, and those that wait to be written.
-    told: Events,
+    /// Until they are written; none after the start.
     to_tell: Option<EventQueue>,
-    audit: AuditConfig,
     exporter: Option<Arc<Exporter>>,
+    vap: VapSettings,
+    audit: AuditConfig,
     counts: SyncedCounts,
     /// Until when policies wait for fields of synced objects.
     held_until: Option<Instant>,
-    /// Whether policies that were there at start and do not load keep the process from being ready.
-    waits_for_broken: bool,
+    waits_for_broken_policies: bool,
 }
 
 /// Events taken in together.
@@ -209,79 +159,53 @@ const HOLD: Duration = Duration::from_secs(5);
 
 impl Controllers {
     /// Nothing is watched yet.
-    pub(crate) fn new(
-        client: Client,
-        engine: EngineConfig,
-        identity: Identity,
-        operations: Operations,
-        current: Arc<Current>,
-        metrics: Arc<Metrics>,
-        report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
-    ) -> Self {
+    pub(crate) fn new(client: Client, settings: Settings, shared: Shared) -> Self {
+        let Settings { identity, operations, engine, waits_for_broken_policies, vap, audit } =
+            settings;
+        let Shared { current, metrics, report, events: told, to_tell, exporter } = shared;
         let (watches, events) = Watches::new(client.clone());
-        // Nothing becomes of them.
-        let (told, _) = Events::channel(metrics.events().clone());
         let objects = Objects::of_cluster(Arc::new(Live::new(client.clone(), Handle::current())));
+        // The namespace whose Config counts.
+        let mut ingest = Ingest::new(engine, identity.namespace.clone(), objects);
+        if audit.from_cache && operations.has(Operation::Audit) {
+            // What no policy reads is audited, too.
+            ingest.keep_all_fields();
+        }
+        let state = watch::channel(None).0;
+        let context = Context {
+            client,
+            identity,
+            operations,
+            leadership: Leadership::new(),
+            state: state.subscribe(),
+            reports: Reports::default(),
+            events: told,
+        };
         Self {
+            context,
             watches,
             events,
-            // The namespace whose Config counts.
-            ingest: Ingest::new(engine, identity.namespace.clone(), objects),
+            ingest,
             known: KnownKinds::default(),
             wanted: watch::channel(Definitions::default()).0,
-            state: watch::channel(None).0,
-            operations,
-            identity,
-            leadership: Leadership::new(),
-            client,
+            state,
             current,
             metrics,
             report,
-            vap: VapSettings::default(),
-            exporter: None,
-            told,
-            to_tell: None,
-            audit: AuditConfig::default(),
+            to_tell: Some(to_tell),
+            exporter,
+            vap,
+            audit,
             counts: SyncedCounts::default(),
             held_until: None,
-            waits_for_broken: false,
+            waits_for_broken_policies,
         }
-    }
-
-    /// Writes Kubernetes Events: what others leave in the queue, and its own.
-    pub(crate) fn telling(self, events: Events, queue: EventQueue) -> Self {
-        Self { told: events, to_tell: Some(queue), ..self }
-    }
-
-    /// Lets the process not be ready before every policy that was there at start loads, or is gone
-    /// (RD-2).
-    pub(crate) fn waiting_for_broken_policies(self, waits_for_broken: bool) -> Self {
-        Self { waits_for_broken, ..self }
-    }
-
-    /// Audits the cluster in this way.
-    pub(crate) fn auditing(mut self, audit: AuditConfig) -> Self {
-        if audit.from_cache && self.operations.has(Operation::Audit) {
-            // What no policy reads is audited, too.
-            self.ingest.keep_all_fields();
-        }
-        Self { audit, ..self }
-    }
-
-    /// Makes ValidatingAdmissionPolicies in this way.
-    pub(crate) fn generating(self, vap: VapSettings) -> Self {
-        Self { vap, ..self }
-    }
-
-    /// Exports what audits find.
-    pub(crate) fn exporting(self, exporter: Option<Arc<Exporter>>) -> Self {
-        Self { exporter, ..self }
     }
 
     /// Takes part in the election of the one process that writes for all.
     pub(crate) fn elector(&self, times: LeaseTimes) -> Elector {
-        let leadership = self.leadership.clone();
-        Elector::new(self.client.clone(), &self.identity, &self.operations, times, leadership)
+        let Context { client, identity, operations, leadership, .. } = &self.context;
+        Elector::new(client.clone(), identity, operations, times, leadership.clone())
     }
 
     /// Keeps the certificate of the webhooks.
@@ -291,15 +215,7 @@ impl Controllers {
         certificates: Arc<Certificates>,
         app: Arc<App>,
     ) -> Rotation {
-        Rotation::new(
-            self.client.clone(),
-            &self.identity,
-            &self.operations,
-            config,
-            self.leadership.clone(),
-            certificates,
-            app,
-        )
+        Rotation::new(&self.context, config, certificates, app)
     }
 
     /// Follows the cluster until dropped.
@@ -307,7 +223,8 @@ impl Controllers {
         let mut controllers = self.start_controllers();
         if let Some(queue) = self.to_tell.take() {
             let metrics = self.metrics.events().clone();
-            controllers.spawn(events::Writer::new(self.client.clone(), queue, metrics).run());
+            controllers
+                .spawn(events::Writer::new(self.context.client.clone(), queue, metrics).run());
         }
         for resource in [kinds::definitions(), kinds::namespaces()] {
             self.watches.start(&resource);
@@ -353,16 +270,7 @@ impl Controllers {
 
     /// Everything that writes to the cluster; dropping the set stops it.
     fn start_controllers(&self) -> JoinSet<()> {
-        let context = Context {
-            client: self.client.clone(),
-            identity: self.identity.clone(),
-            operations: self.operations.clone(),
-            leader: self.leadership.subscribe(),
-            leadership: self.leadership.clone(),
-            state: self.state.subscribe(),
-            reports: Reports::default(),
-            events: self.told.clone(),
-        };
+        let context = self.context.clone();
         let mut controllers = JoinSet::new();
         controllers.spawn(unloaded::run(context.clone()));
         controllers.spawn(announce::run(context.clone()));
@@ -441,7 +349,7 @@ impl Controllers {
             Err(_) => Definition::Foreign,
         };
         let definition = match definition {
-            Definition::Served(resource) if !self.operations.load(&resource.group) => {
+            Definition::Served(resource) if !self.context.operations.load(&resource.group) => {
                 Definition::Foreign
             }
             definition => definition,
@@ -551,10 +459,10 @@ impl Controllers {
         findings.iter().for_each(|finding| (self.report)(finding));
         self.metrics.compiled(&self.ingest.take_compiled());
         let world = self.ingest.world();
-        if self.waits_for_broken {
+        if self.waits_for_broken_policies {
             let reason = not_ready(self.ingest.broken());
             // What comes later does not count (RD-3).
-            self.waits_for_broken = reason.is_some();
+            self.waits_for_broken_policies = reason.is_some();
             self.current.hold(reason);
         }
         self.current.store(Arc::clone(world));

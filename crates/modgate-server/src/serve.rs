@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     controllers::{
         self, AuditConfig, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes,
-        Rotation, VapConfig, VapSettings, events::Events,
+        Rotation, Settings, Shared, VapConfig, VapSettings, events::Events,
     },
     export::{AdmissionQueue, ExportConfig, Exporter},
     files::{FileWatch, POLL_INTERVAL},
@@ -113,6 +113,23 @@ impl ServeConfig {
             shutdown_delay: Duration::ZERO,
             grace: Duration::from_secs(10),
             lease: LeaseTimes::default(),
+        }
+    }
+
+    /// What is to be done in the cluster.
+    fn of_cluster(&self) -> Settings {
+        let installation = &self.gatekeeper.installation;
+        Settings {
+            identity: Identity { namespace: installation.namespace.clone(), pod: self.pod.clone() },
+            operations: self.operations.clone(),
+            engine: self.engine.clone(),
+            waits_for_broken_policies: self.waits_for_broken_policies,
+            vap: VapSettings {
+                config: self.vap.clone(),
+                failure_policy: self.engine.templates.failure_policy,
+                exempt: installation.exempt.clone(),
+            },
+            audit: self.audit.clone(),
         }
     }
 }
@@ -275,25 +292,16 @@ impl Server {
         let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
         let cluster = match &config.cluster {
             Some(cluster) => {
-                let controllers = Controllers::new(
-                    controllers::connect(cluster, &app.metrics).await?,
-                    config.engine.clone(),
-                    Identity {
-                        namespace: config.gatekeeper.installation.namespace.clone(),
-                        pod: config.pod.clone(),
-                    },
-                    config.operations.clone(),
-                    Arc::clone(&app.current),
-                    Arc::clone(&app.metrics),
-                    Arc::clone(&report),
-                );
-                let controllers = controllers.auditing(config.audit.clone()).telling(told, to_tell);
-                let controllers = controllers.exporting(exporter).generating(VapSettings {
-                    config: config.vap.clone(),
-                    failure_policy: config.engine.templates.failure_policy,
-                    exempt: config.gatekeeper.installation.exempt.clone(),
-                });
-                Some(controllers.waiting_for_broken_policies(config.waits_for_broken_policies))
+                let client = controllers::connect(cluster, &app.metrics).await?;
+                let shared = Shared {
+                    current: Arc::clone(&app.current),
+                    metrics: Arc::clone(&app.metrics),
+                    report: Arc::clone(&report),
+                    events: told,
+                    to_tell,
+                    exporter,
+                };
+                Some(Controllers::new(client, config.of_cluster(), shared))
             }
             None => {
                 let refresh = store.refresh();

@@ -37,7 +37,7 @@ use std::{
 use futures_util::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client, Error,
+    Api, Error,
     api::{ApiResource, ObjectMeta, Patch, PatchParams, PostParams},
     runtime::{
         WatchStreamExt as _,
@@ -54,7 +54,7 @@ use tokio::{
 
 use self::contents::{Contents, Reading, Rules};
 use super::{
-    LOGGER, context::Identity, definitions::FIELD_MANAGER, kinds, lease::Leadership, object::Stored,
+    LOGGER, context::Context, definitions::FIELD_MANAGER, kinds, lease::Leadership, object::Stored,
 };
 use crate::{
     operations::{Operation, Operations},
@@ -179,14 +179,12 @@ pub(crate) struct Rotation {
 
 impl Rotation {
     pub(crate) fn new(
-        client: Client,
-        identity: &Identity,
-        operations: &Operations,
+        context: &Context,
         config: &ClusterCertificates,
-        leadership: Leadership,
         certificates: Arc<Certificates>,
         app: Arc<App>,
     ) -> Self {
+        let Context { client, identity, operations, leadership, .. } = context;
         let namespace = identity.namespace.to_string();
         let service = format!("{}.{namespace}.svc", config.service);
         let mut names = vec![service, KUBEMOD_SERVICE.to_owned()];
@@ -209,11 +207,11 @@ impl Rotation {
             operations.has(Operation::Webhook) || operations.has(Operation::MutationWebhook);
         let mut rotation = Self {
             configurations: configurations.collect(),
-            secrets: Api::namespaced(client, &namespace),
+            secrets: Api::namespaced(client.clone(), &namespace),
             namespace,
             rules: Rules { names, times: config.times },
             leader: leadership.subscribe(),
-            leadership,
+            leadership: leadership.clone(),
             certificates,
             app,
             secret: None,

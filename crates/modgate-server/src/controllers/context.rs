@@ -29,7 +29,6 @@ pub(crate) struct Context {
     pub(crate) operations: Operations,
     /// Tells when this process begins and ceases to write what must be written by one process
     /// only; [`Context::leads`] says whether it may now.
-    pub(crate) leader: watch::Receiver<bool>,
     pub(crate) leadership: Leadership,
     /// What is loaded; none before everything present at start is.
     pub(crate) state: watch::Receiver<Option<Arc<State>>>,

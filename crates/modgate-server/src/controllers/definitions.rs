@@ -136,15 +136,16 @@ fn tell(context: &Context, definition: &str, failed: Option<(bool, kube::Error)>
 ///
 /// A write that fails is tried again, less and less often, and holds up no other. What somebody else
 /// changes of what we wrote is put back, less and less often too.
-pub(crate) async fn write(mut context: Context, mut wanted: watch::Receiver<Definitions>) {
+pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definitions>) {
     let api: Api<Stored> = Api::all_with(context.client.clone(), &kinds::definitions());
     // Each with how often it had been deleted by then.
     let mut written: BTreeMap<String, (Value, u64)> = BTreeMap::new();
     let mut upkeep: BTreeMap<String, Upkeep> = BTreeMap::new();
     let [shortest, longest] = BACKOFF;
     let mut pause = shortest;
+    let mut leader = context.leadership.subscribe();
     loop {
-        if context.leader.wait_for(|leads| *leads).await.is_err() {
+        if leader.wait_for(|leads| *leads).await.is_err() {
             return;
         }
         let Definitions { wanted: now, lost, seen } = wanted.borrow_and_update().clone();
@@ -204,7 +205,7 @@ pub(crate) async fn write(mut context: Context, mut wanted: watch::Receiver<Defi
             () = sleep(rest) => {}
             changed = wanted.changed() => if changed.is_err() { return },
             // What another process wrote meanwhile may be less than is wanted now.
-            changed = context.leader.changed() => match changed {
+            changed = leader.changed() => match changed {
                 Ok(()) => written.clear(),
                 Err(_) => return,
             },

@@ -27,8 +27,9 @@ const PAGE: u32 = 100;
 /// Migrates each kind that needs it, once, for as long as this process leads.
 pub(crate) async fn migrate(mut context: Context) {
     let mut tried: BTreeSet<String> = BTreeSet::new();
+    let mut leader = context.leadership.subscribe();
     loop {
-        if context.leader.wait_for(|leads| *leads).await.is_err() {
+        if leader.wait_for(|leads| *leads).await.is_err() {
             return;
         }
         let Some(state) = context.loaded().await else { return };

@@ -116,7 +116,7 @@ pub(crate) async fn run(mut context: Context, settings: Settings, metrics: Admis
     if context.loaded().await.is_none() {
         return;
     }
-    let mut leader = context.leader.clone();
+    let mut leader = context.leadership.subscribe();
     while leader.wait_for(|leads| *leads).await.is_ok() {
         let mut term = Term::new(context.clone(), settings.clone(), metrics.clone());
         tokio::select! {

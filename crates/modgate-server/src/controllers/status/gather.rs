@@ -58,7 +58,7 @@ pub(crate) async fn run(context: Context, mut own: watch::Receiver<bool>) {
     if !gathers.iter().any(|operation| context.operations.has(*operation)) {
         return;
     }
-    let mut leader = context.leader.clone();
+    let mut leader = context.leadership.subscribe();
     loop {
         if leader.wait_for(|leads| *leads).await.is_err() {
             return;

@@ -1,0 +1,81 @@
+//! The client of a cluster.
+
+use std::path::PathBuf;
+
+use kube::{
+    Client, Config,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+
+use super::{LOGGER, counted::CountRequests};
+use crate::telemetry::metrics::Metrics;
+
+/// Which cluster to take policies from, and as whom.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterConfig {
+    /// The file that names the cluster; without one it is the cluster this process runs in, and
+    /// never one that merely happens to be in somebody's home.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of that file, if not its current one.
+    pub context: Option<String>,
+}
+
+/// Why there is no cluster to take policies from.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig `{}`: {reason}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// This process does not run in a cluster.
+    #[error(
+        "no policies to serve: neither `--policies` nor `--kubeconfig` is given, and this process \
+         is not in a cluster: {reason}"
+    )]
+    Nowhere {
+        /// What is missing.
+        reason: String,
+    },
+    /// What the configuration says cannot be done, such as an unreadable key.
+    #[error("cannot make a client of the cluster: {reason}")]
+    Client {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The client, whose requests are counted; nothing is sent yet.
+pub(crate) async fn connect(
+    config: &ClusterConfig,
+    metrics: &Metrics,
+) -> Result<Client, ClusterError> {
+    let found = match &config.kubeconfig {
+        Some(path) => {
+            let unusable = |error| ClusterError::Kubeconfig {
+                path: path.clone(),
+                reason: match error {
+                    KubeconfigError::ReadConfig(error, _) => error.to_string(),
+                    error => error.to_string(),
+                },
+            };
+            let context = config.context.clone();
+            let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+            let file = Kubeconfig::read_from(path).map_err(unusable)?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)?
+        }
+        None => Config::incluster()
+            .map_err(|error| ClusterError::Nowhere { reason: error.to_string() })?,
+    };
+    tracing::info!(target: LOGGER, server = %found.cluster_url, "policies come from a cluster");
+    let host = found.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let count = CountRequests { metrics: metrics.controllers().clone(), host: host.into() };
+    let client = ClientBuilder::try_from(found)
+        .map_err(|error| ClusterError::Client { reason: error.to_string() })?;
+    Ok(client.with_layer(&count).build())
+}
