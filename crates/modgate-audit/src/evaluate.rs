@@ -65,7 +65,7 @@ pub(crate) struct Found {
 }
 
 /// Whose demand a violation is, and what it leads to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Charge {
     /// As the constraint says.
     Constraint,

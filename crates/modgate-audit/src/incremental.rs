@@ -10,10 +10,14 @@
 //! was cut short, or failed, is done again in every epoch.
 
 mod change;
+mod kept;
+mod pack;
 mod record;
+mod tell;
+mod verdicts;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -23,20 +27,20 @@ use modgate_engine::{
     api::{config::Process, meta::GroupVersionKind},
     constraint::Inventory,
 };
-use modgate_value::{Str, Value};
+use modgate_value::Str;
 
 use self::{
-    change::Changes,
-    record::{Kept, Key, OfKind, Record},
+    change::{Changes, Since},
+    kept::{Broken, Finding, Findings, Json, Kept},
+    record::{OfKind, Record},
+    verdicts::Verdicts,
 };
 use crate::{
-    evaluate::{Asked, Outcome, Session, excluded_as},
+    evaluate::{Asked, Outcome, Session, excluded_as, is_namespace},
     object::Item,
     pass::{Manner, Source, each},
     policies::{Options, Policies, UnitId},
-    report::{Counts, Report, Tally},
-    sink::Sink,
-    violation::{Subject, violations},
+    report::Counts,
 };
 
 /// What is known of all objects.
@@ -53,8 +57,7 @@ pub struct Incremental {
     /// Namespaces of objects, and the empty one.
     namespaces: BTreeMap<Str, Namespace>,
     kinds: BTreeMap<GroupVersionKind, OfKind>,
-    texts: HashSet<Str>,
-    values: HashSet<Value>,
+    verdicts: Verdicts,
     /// Since the last report.
     counts: Counts,
 }
@@ -85,9 +88,6 @@ enum Need {
     All,
 }
 
-/// Texts that are looked for among those known already; more are not shared.
-const MAX_SHARED: usize = 1 << 16;
-
 impl Incremental {
     /// Nothing is known yet.
     pub fn new(options: Options) -> Self {
@@ -98,8 +98,7 @@ impl Incremental {
             changes: Changes::default(),
             namespaces: BTreeMap::new(),
             kinds: BTreeMap::new(),
-            texts: HashSet::new(),
-            values: HashSet::new(),
+            verdicts: Verdicts::default(),
             counts: Counts::default(),
         }
     }
@@ -114,6 +113,7 @@ impl Incremental {
                 let next = before.next(snapshot.clone(), inventory.clone());
                 let gone = self.changes.between(&before, &next, self.epoch);
                 self.forget_units(&next, &gone);
+                self.renew_packers(&next);
                 self.change_generators(&before, &next);
                 next
             }
@@ -166,14 +166,13 @@ impl Incremental {
     pub fn end(&mut self, kind: &GroupVersionKind) {
         let of_kind = self.of_kind(kind);
         let sweep = of_kind.sweep;
-        of_kind.objects.retain(|_, record| record.sweep == sweep);
+        of_kind.retain(|record| record.sweep == sweep);
     }
 
     /// An object is gone.
     pub fn remove(&mut self, kind: &GroupVersionKind, namespace: &str, name: &str) {
-        let key = Key { namespace: namespace.into(), name: name.into() };
         if let Some(of_kind) = self.kinds.get_mut(kind) {
-            of_kind.objects.remove(&key);
+            of_kind.remove(namespace, name);
         }
     }
 
@@ -190,42 +189,14 @@ impl Incremental {
     /// The objects of which something must be evaluated again although they have not changed.
     pub fn stale(&self) -> Vec<Stale> {
         let stale = self.kinds.iter().map(|(kind, of_kind)| {
-            let objects = of_kind.objects.iter();
-            let stale =
-                objects.filter(|(_, record)| self.need(kind, of_kind, record) != Need::Nothing);
-            let objects = stale.map(|(key, _)| (key.namespace.clone(), key.name.clone())).collect();
-            Stale { kind: kind.clone(), objects, of: of_kind.objects.len() }
+            let mut since = Since::default();
+            let stale = of_kind.records().filter(|(namespace, name, record)| {
+                self.need((kind, namespace, name), of_kind, record, &mut since) != Need::Nothing
+            });
+            let objects = stale.map(|(namespace, name, _)| (namespace.clone(), name.clone()));
+            Stale { kind: kind.clone(), objects: objects.collect(), of: of_kind.len() }
         });
         stale.filter(|stale| !stale.objects.is_empty()).collect()
-    }
-
-    /// What is known of all objects; each violation goes to `sink`.
-    pub fn report(&mut self, audit: &str, limit: usize, sink: &dyn Sink) -> Option<Report> {
-        let policies = self.policies.clone()?;
-        sink.started(audit);
-        let mut tally = Tally::new(&policies, limit);
-        let mut used = BTreeSet::new();
-        let mut counts = std::mem::take(&mut self.counts);
-        for (kind, of_kind) in &self.kinds {
-            for (key, record) in &of_kind.objects {
-                counts.objects += 1;
-                counts.excluded += u64::from(record.excluded);
-                if used.last() != Some(&&record.namespace) {
-                    used.insert(&record.namespace);
-                }
-                let Some(kept) = &record.kept else { continue };
-                let subject = Arc::new(kept.subject(kind, key));
-                kept.errors.iter().for_each(|error| tally.error(&subject, error));
-                for violation in violations(&policies, &subject, &kept.found) {
-                    tally.violation(&violation);
-                    sink.violation(audit, &violation);
-                }
-            }
-        }
-        tally.count(counts);
-        self.namespaces.retain(|name, _| used.contains(name));
-        sink.finished(audit);
-        Some(tally.finish(audit))
     }
 
     fn of_kind(&mut self, kind: &GroupVersionKind) -> &mut OfKind {
@@ -244,39 +215,44 @@ impl Incremental {
             let known = Namespace { fingerprint, changed: self.epoch };
             self.namespaces.insert(namespace.into(), known);
         }
-        let key = Key::of(subject);
         let Some(of_kind) = self.kinds.get_mut(&subject.kind) else { return Need::All };
         let sweep = of_kind.sweep;
-        let Some(record) = of_kind.objects.get_mut(&key) else { return Need::All };
+        let record = of_kind.get_mut(&subject.namespace, &subject.name);
+        let Some(record) = record else { return Need::All };
         record.sweep = sweep;
         if record.version != item.version {
             return Need::All;
         }
         let Some(of_kind) = self.kinds.get(&subject.kind) else { return Need::All };
-        match of_kind.objects.get(&key) {
-            Some(record) => self.need(&subject.kind, of_kind, record),
+        match of_kind.get(&subject.namespace, &subject.name) {
+            Some(record) => {
+                let place = (&subject.kind, &subject.namespace, &subject.name);
+                self.need(place, of_kind, record, &mut Since::default())
+            }
             None => Need::All,
         }
     }
 
-    /// What must be evaluated of an object that has not changed.
-    fn need(&self, kind: &GroupVersionKind, of_kind: &OfKind, record: &Record) -> Need {
-        if record.epoch == self.epoch {
+    /// What must be evaluated of an object that has not changed; `since` is about its kind.
+    fn need(
+        &self,
+        (kind, namespace, name): (&GroupVersionKind, &Str, &Str),
+        of_kind: &OfKind,
+        record: &Record,
+        since: &mut Since,
+    ) -> Need {
+        let epoch = record.epoch;
+        if epoch == self.epoch {
             return Need::Nothing;
         }
-        let since = record.epoch;
-        let namespace = self.namespaces.get(&record.namespace);
-        let is_other = namespace.is_none_or(|namespace| namespace.changed > since);
-        if is_other || of_kind.changed > since || record.fleeting {
+        let namespace = self.namespaces.get(if is_namespace(kind) { name } else { namespace });
+        let is_other = namespace.is_none_or(|namespace| namespace.changed > epoch);
+        if is_other || of_kind.changed > epoch || record.fleeting || record.failed {
             return Need::All;
         }
-        let mut ids = match &record.kept {
-            Some(kept) if !kept.errors.is_empty() => return Need::All,
-            Some(kept) => kept.volatile.to_vec(),
-            None => Vec::new(),
-        };
+        let mut ids: Vec<UnitId> = record.kept.iter().flat_map(Kept::volatile).collect();
         if let Some(policies) = &self.policies {
-            ids.extend(self.changes.since(since, policies, kind));
+            ids.extend_from_slice(since.units(epoch, &self.changes, policies, kind));
         }
         if ids.is_empty() {
             return Need::Nothing;
@@ -290,56 +266,76 @@ impl Incremental {
         self.counts.evaluated += 1;
         self.counts.asked += outcome.asked;
         let subject = &item.subject;
-        let key = Key::of(subject);
-        let (epoch, sweep) = (self.epoch, self.kinds.get(&subject.kind).map_or(0, |it| it.sweep));
-        let labels = share(&mut self.values, subject.labels.clone());
-        let found = outcome.found.into_iter().map(|(id, found)| {
-            let found = found.into_iter().map(|mut found| {
-                found.message = share(&mut self.texts, found.message);
-                found.details = share(&mut self.values, found.details);
-                found
-            });
-            (id, found.collect())
+        let verdicts = &mut self.verdicts;
+        let found = outcome.found.into_iter().flat_map(|(id, found)| {
+            found.into_iter().map(move |found| (id, found)).collect::<Vec<_>>()
         });
-        let mut kept = Kept {
+        let found = found.map(|(id, found)| Finding {
+            verdict: verdicts.id((id, found.charge)),
+            message: found.message,
+            details: Json::of(&found.details),
+        });
+        let mut findings = Findings {
             uid: subject.uid.clone(),
-            labels,
-            found: found.collect(),
-            volatile: outcome.volatile.into(),
+            labels: Json::of(&subject.labels),
             errors: outcome.errors.into_iter().map(Into::into).collect(),
+            volatile: outcome.volatile,
+            found: found.collect(),
         };
-        let objects = &mut self.kinds.entry(subject.kind.clone()).or_default().objects;
-        if let (Need::Only(ids), Some(before)) = (&need, objects.get_mut(&key))
-            && let Some(before) = before.kept.take()
+        let of_kind = self.kinds.entry(subject.kind.clone()).or_default();
+        if let Need::Only(ids) = &need
+            && let Some(before) = of_kind.get(&subject.namespace, &subject.name)
+            && let Some(before) = &before.kept
         {
-            kept.merge(*before, ids);
+            match before.open() {
+                Ok(before) => findings.merge(before, ids, &self.verdicts),
+                // Then the object is evaluated once more, wholly.
+                Err(Broken) => findings.errors.push(Broken.to_string().into()),
+            }
         }
         let record = Record {
             version: item.version,
-            epoch,
-            sweep,
-            namespace: excluded_as(subject).into(),
+            epoch: self.epoch,
+            sweep: of_kind.sweep,
             fleeting: outcome.fleeting,
             excluded: outcome.excluded,
-            kept: (!kept.is_empty()).then(|| kept.into()),
+            failed: !findings.errors.is_empty(),
+            kept: Kept::of(&findings, &mut of_kind.packer),
         };
-        objects.insert(key, record);
+        of_kind.insert(&subject.namespace, &subject.name, record);
     }
 
     /// Drops what units found that are gone, or no longer about a kind.
     fn forget_units(&mut self, next: &Policies, gone: &BTreeSet<UnitId>) {
-        let epoch = self.epoch;
+        let (epoch, verdicts) = (self.epoch, &self.verdicts);
         for (kind, of_kind) in &mut self.kinds {
-            let forget = |id: &UnitId| {
-                gone.contains(id)
-                    || self.changes.is_changed(*id, epoch) && !change::concerns(next, *id, kind)
-            };
-            for record in of_kind.objects.values_mut() {
-                let Some(kept) = &mut record.kept else { continue };
-                kept.forget(&forget);
-                if kept.is_empty() {
-                    record.kept = None;
+            let narrowed = self.changes.at(epoch).filter(|id| !change::concerns(next, *id, kind));
+            let forgotten: BTreeSet<UnitId> = narrowed.chain(gone.iter().copied()).collect();
+            if forgotten.is_empty() {
+                continue;
+            }
+            for record in of_kind.namespaces.values_mut().flat_map(BTreeMap::values_mut) {
+                let Some(kept) = &record.kept else { continue };
+                let found = kept.counts().filter_map(|(id, _)| verdicts.unit(id));
+                if !found.chain(kept.volatile()).any(|id| forgotten.contains(&id)) {
+                    continue;
                 }
+                match kept.open() {
+                    Ok(mut findings) => {
+                        findings.forget(|id| forgotten.contains(&id), verdicts);
+                        record.kept = Kept::of(&findings, &mut of_kind.packer);
+                    }
+                    Err(Broken) => record.failed = true,
+                }
+            }
+        }
+    }
+
+    /// Objects that are evaluated again have other things in common.
+    fn renew_packers(&mut self, next: &Policies) {
+        for (kind, of_kind) in &mut self.kinds {
+            if self.changes.at(self.epoch).any(|id| change::concerns(next, id, kind)) {
+                of_kind.packer.renew();
             }
         }
     }
@@ -366,30 +362,4 @@ fn fingerprint(name: &str, policies: &Policies, host: &dyn Host) -> u64 {
         host.namespace(name).map_err(|error| error.0).hash(&mut hash);
     }
     hash.finish()
-}
-
-/// The same value, stored once.
-fn share<T: Clone + Eq + std::hash::Hash>(known: &mut HashSet<T>, value: T) -> T {
-    if let Some(known) = known.get(&value) {
-        return known.clone();
-    }
-    if known.len() >= MAX_SHARED {
-        known.clear();
-    }
-    known.insert(value.clone());
-    value
-}
-
-impl Kept {
-    fn subject(&self, kind: &GroupVersionKind, key: &Key) -> Subject {
-        Subject {
-            kind: kind.clone(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            uid: self.uid.clone(),
-            labels: self.labels.clone(),
-            origin: Str::default(),
-            position: None,
-        }
-    }
 }

@@ -117,19 +117,16 @@ impl Totals {
         self.by_action().iter().map(|(_, count)| count).sum::<u64>() + self.rules
     }
 
-    fn count(&mut self, violation: &Violation) {
-        if violation.judge.kind.group != constraints::GROUP {
-            self.rules += 1;
-            return;
-        }
-        let count = match violation.action.as_str() {
+    fn count(&mut self, judge: &Judge, action: &str, count: u64) {
+        let total = match action {
+            _ if judge.kind.group != constraints::GROUP => &mut self.rules,
             "deny" => &mut self.deny,
             "dryrun" => &mut self.dryrun,
             "warn" => &mut self.warn,
             SCOPED => &mut self.scoped,
             _ => &mut self.unrecognized,
         };
-        *count += 1;
+        *total += count;
     }
 }
 
@@ -235,17 +232,31 @@ impl Tally {
     }
 
     pub(crate) fn violation(&mut self, violation: &Violation) {
-        self.totals.count(violation);
-        let report = self.judges.entry(key_of(&violation.judge)).or_insert_with(|| JudgeReport {
-            judge: Arc::clone(&violation.judge),
-            action: violation.action.clone(),
-            actions: violation.actions.clone(),
-            total: 0,
-            first: Vec::new(),
-        });
-        report.total += 1;
-        let first = &mut report.first;
-        if first.len() >= self.limit {
+        let Violation { judge, action, actions, .. } = violation;
+        self.count_violations(judge, action, actions, 1);
+        self.list(violation);
+    }
+
+    /// Counts so many violations of a policy.
+    pub(crate) fn count_violations(
+        &mut self,
+        judge: &Arc<Judge>,
+        action: &Str,
+        actions: &[EnforcementAction],
+        count: u64,
+    ) {
+        if count > 0 {
+            self.totals.count(judge, action, count);
+            self.of_judge(judge, action, actions).total += count;
+        }
+    }
+
+    /// Lists a violation if it is one of the first of its policy; does not count it.
+    pub(crate) fn list(&mut self, violation: &Violation) {
+        let limit = self.limit;
+        let Violation { judge, action, actions, .. } = violation;
+        let first = &mut self.of_judge(judge, action, actions).first;
+        if first.len() >= limit {
             let is_later =
                 first.last().is_none_or(|last| violation.cmp_listed(last) != Ordering::Less);
             if is_later {
@@ -255,6 +266,26 @@ impl Tally {
         }
         let at = first.partition_point(|known| known.cmp_listed(violation) != Ordering::Greater);
         first.insert(at, violation.clone());
+    }
+
+    /// Whether fewer violations of a policy are listed than may be.
+    pub(crate) fn is_short(&self, judge: &Judge) -> bool {
+        self.judges.get(&key_of(judge)).is_none_or(|report| report.first.len() < self.limit)
+    }
+
+    fn of_judge(
+        &mut self,
+        judge: &Arc<Judge>,
+        action: &Str,
+        actions: &[EnforcementAction],
+    ) -> &mut JudgeReport {
+        self.judges.entry(key_of(judge)).or_insert_with(|| JudgeReport {
+            judge: Arc::clone(judge),
+            action: action.clone(),
+            actions: actions.to_vec(),
+            total: 0,
+            first: Vec::new(),
+        })
     }
 
     /// Counts an error; the smallest are told, so that the same are told whatever came first.

@@ -19,6 +19,14 @@ pub trait Sink: Send + Sync {
         let _ = audit;
     }
 
+    /// Whether it wants to be told of violations now; it may be told even if not.
+    ///
+    /// An audit that keeps results counts violations without reading their words. Where nobody wants
+    /// them, only those that the report lists are read.
+    fn wants_violations(&self) -> bool {
+        true
+    }
+
     /// Something is not as it should be.
     fn violation(&self, audit: &str, violation: &Violation);
 
@@ -32,6 +40,10 @@ pub trait Sink: Send + Sync {
 impl Sink for Vec<Arc<dyn Sink>> {
     fn started(&self, audit: &str) {
         self.iter().for_each(|sink| sink.started(audit));
+    }
+
+    fn wants_violations(&self) -> bool {
+        self.iter().any(|sink| sink.wants_violations())
     }
 
     fn violation(&self, audit: &str, violation: &Violation) {

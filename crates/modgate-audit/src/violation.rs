@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The policy that judged: a constraint or a ModRule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judge {
     /// Its group, version and kind.
     pub kind: GroupVersionKind,
@@ -68,6 +68,19 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// What identifies an object as far as that is known.
+    pub(crate) fn known(kind: &GroupVersionKind, namespace: &Str, name: &Str) -> Self {
+        Self {
+            kind: kind.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: Str::default(),
+            labels: Value::Null,
+            origin: Str::default(),
+            position: None,
+        }
+    }
+
     /// What identifies an object, and its labels.
     pub fn of_object(object: &Value) -> Self {
         let labels = object.path(&["metadata", "labels"]).cloned();
@@ -145,6 +158,25 @@ impl Violation {
     }
 }
 
+/// Who charges an object, with which `enforcementAction`, and what that leads to in audits: `None`
+/// if the unit is gone.
+pub(crate) fn charged<'a>(
+    policies: &'a Policies,
+    unit: UnitId,
+    charge: &'a Charge,
+) -> Option<(&'a Arc<Judge>, Str, Vec<EnforcementAction>)> {
+    if let Charge::Rule(judge, action) = charge {
+        return Some((judge, (*action).into(), Vec::new()));
+    }
+    let (constraint, judge) = policies.unit(unit)?.constraint.as_ref()?;
+    if let Charge::Overridden(action) = charge {
+        return Some((judge, action.as_str().into(), vec![*action]));
+    }
+    let enforcement = constraint.enforcement();
+    let actions = enforcement.at(EnforcementPoint::Audit).unwrap_or_default();
+    Some((judge, enforcement.name().clone(), actions.to_vec()))
+}
+
 /// The violations of one object, from what its units found.
 pub(crate) fn violations<'a>(
     policies: &'a Policies,
@@ -152,14 +184,14 @@ pub(crate) fn violations<'a>(
     found: &'a [(UnitId, impl AsRef<[Found]> + 'a)],
 ) -> impl Iterator<Item = Violation> + 'a {
     found.iter().flat_map(move |(id, found)| {
-        let constraint = policies.unit(*id).and_then(|unit| unit.constraint.as_ref());
         let mut rules: Vec<(&Judge, u32)> = Vec::new();
         (0..).zip(found.as_ref()).filter_map(move |(index, found)| {
             let Found { message, details, charge } = found;
-            let (judge, action, actions, ordinal) = match (charge, constraint) {
-                (Charge::Rule(judge, action), _) => {
+            let (judge, action, actions) = charged(policies, *id, charge)?;
+            let ordinal = match charge {
+                Charge::Rule(judge, _) => {
                     let same = rules.iter_mut().find(|(known, _)| **known == **judge);
-                    let ordinal = match same {
+                    match same {
                         Some((_, count)) => {
                             *count += 1;
                             *count
@@ -168,18 +200,9 @@ pub(crate) fn violations<'a>(
                             rules.push((judge, 0));
                             0
                         }
-                    };
-                    (judge, Str::from(*action), Vec::new(), ordinal)
+                    }
                 }
-                (_, None) => return None,
-                (Charge::Overridden(action), Some((_, judge))) => {
-                    (judge, action.as_str().into(), vec![*action], index)
-                }
-                (Charge::Constraint, Some((constraint, judge))) => {
-                    let enforcement = constraint.enforcement();
-                    let actions = enforcement.at(EnforcementPoint::Audit).unwrap_or_default();
-                    (judge, enforcement.name().clone(), actions.to_vec(), index)
-                }
+                _ => index,
             };
             Some(Violation {
                 judge: Arc::clone(judge),

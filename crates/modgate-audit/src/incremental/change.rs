@@ -1,6 +1,9 @@
 //! Which units may find something else than before.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use modgate_engine::{
     api::meta::GroupVersionKind,
@@ -55,22 +58,36 @@ impl Changes {
         }
     }
 
-    pub(super) fn is_changed(&self, id: UnitId, epoch: u32) -> bool {
-        self.units.get(id as usize) == Some(&epoch)
+    /// The units that changed last in an epoch.
+    pub(super) fn at(&self, epoch: u32) -> impl Iterator<Item = UnitId> {
+        let units = (0..).zip(&self.units).filter(move |(_, changed)| **changed == epoch);
+        units.map(|(id, _)| id)
     }
 
     /// The units that changed after an epoch and may have to do with objects of a kind.
-    pub(super) fn since(
-        &self,
-        epoch: u32,
-        policies: &Policies,
-        kind: &GroupVersionKind,
-    ) -> Vec<UnitId> {
+    fn since(&self, epoch: u32, policies: &Policies, kind: &GroupVersionKind) -> Vec<UnitId> {
         if self.latest <= epoch {
             return Vec::new();
         }
         let changed = (0..).zip(&self.units).filter(|(_, changed)| **changed > epoch);
         changed.map(|(id, _)| id).filter(|id| concerns(policies, *id, kind)).collect()
+    }
+}
+
+/// What [`Changes::since`] says of one kind, asked for many of its objects.
+#[derive(Debug, Default)]
+pub(super) struct Since(BTreeMap<u32, Vec<UnitId>>);
+
+impl Since {
+    /// The units that changed after an epoch and may have to do with objects of the kind.
+    pub(super) fn units(
+        &mut self,
+        epoch: u32,
+        changes: &Changes,
+        policies: &Policies,
+        kind: &GroupVersionKind,
+    ) -> &[UnitId] {
+        self.0.entry(epoch).or_insert_with(|| changes.since(epoch, policies, kind))
     }
 }
 

@@ -1,10 +1,10 @@
-//! What is known of one object, in few bytes.
+//! What is known of objects, in few bytes.
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Str, Value};
+use modgate_value::Str;
 
-use crate::{evaluate::Found, policies::UnitId, violation::Subject};
+use super::{kept::Kept, pack::Packer};
 
 /// The objects of a kind.
 #[derive(Debug, Default)]
@@ -13,20 +13,10 @@ pub(super) struct OfKind {
     pub(super) changed: u32,
     /// Counts how often it was listed.
     pub(super) sweep: u32,
-    pub(super) objects: BTreeMap<Key, Record>,
-}
-
-/// What tells an object from others of its kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) namespace: Str,
-    pub(super) name: Str,
-}
-
-impl Key {
-    pub(super) fn of(subject: &Subject) -> Self {
-        Self { namespace: subject.namespace.clone(), name: subject.name.clone() }
-    }
+    /// By namespace, then name: the order in which violations are listed (AU-21). No namespace is
+    /// without objects.
+    pub(super) namespaces: BTreeMap<Str, BTreeMap<Str, Record>>,
+    pub(super) packer: Packer,
 }
 
 /// An object as it was judged.
@@ -37,54 +27,56 @@ pub(super) struct Record {
     pub(super) epoch: u32,
     /// In which listing it was last seen.
     pub(super) sweep: u32,
-    /// Its Namespace, its own name if it is one, or empty.
-    pub(super) namespace: Str,
+    /// Whether nothing of it may be kept.
     pub(super) fleeting: bool,
     pub(super) excluded: bool,
+    /// Whether it could not be judged completely.
+    pub(super) failed: bool,
     /// `None` if there is nothing to say about it, as about most objects.
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) kept: Option<Kept>,
 }
 
-/// What there is to say about an object.
-#[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) uid: Str,
-    pub(super) labels: Value,
-    /// Units with violations, by number.
-    pub(super) found: Box<[(UnitId, Box<[Found]>)]>,
-    /// Units that must be asked every time, by number.
-    pub(super) volatile: Box<[UnitId]>,
-    pub(super) errors: Box<[Box<str>]>,
-}
-
-impl Kept {
-    pub(super) fn is_empty(&self) -> bool {
-        self.found.is_empty() && self.volatile.is_empty() && self.errors.is_empty()
+impl OfKind {
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Record> {
+        self.namespaces.get(namespace)?.get(name)
     }
 
-    /// Adds what was known before, but of the units `asked` anew (sorted).
-    pub(super) fn merge(&mut self, before: Self, asked: &[UnitId]) {
-        let is_old = |id: &UnitId| asked.binary_search(id).is_err();
-        let found = std::mem::take(&mut self.found).into_iter();
-        let mut found: Vec<_> =
-            found.chain(before.found.into_iter().filter(|(id, _)| is_old(id))).collect();
-        found.sort_by_key(|(id, _)| *id);
-        self.found = found.into();
-        let volatile = self.volatile.iter().chain(before.volatile.iter().filter(|id| is_old(id)));
-        let mut volatile: Vec<UnitId> = volatile.copied().collect();
-        volatile.sort_unstable();
-        volatile.dedup();
-        self.volatile = volatile.into();
+    pub(super) fn get_mut(&mut self, namespace: &str, name: &str) -> Option<&mut Record> {
+        self.namespaces.get_mut(namespace)?.get_mut(name)
     }
 
-    /// Drops some units.
-    pub(super) fn forget(&mut self, is_gone: &impl Fn(&UnitId) -> bool) {
-        if self.found.iter().any(|(id, _)| is_gone(id)) {
-            let found = std::mem::take(&mut self.found).into_iter();
-            self.found = found.filter(|(id, _)| !is_gone(id)).collect();
+    pub(super) fn insert(&mut self, namespace: &Str, name: &Str, record: Record) {
+        let names = match self.namespaces.get_mut(namespace) {
+            Some(names) => names,
+            None => self.namespaces.entry(namespace.clone()).or_default(),
+        };
+        names.insert(name.clone(), record);
+    }
+
+    pub(super) fn remove(&mut self, namespace: &str, name: &str) {
+        let Some(names) = self.namespaces.get_mut(namespace) else { return };
+        names.remove(name);
+        if names.is_empty() {
+            self.namespaces.remove(namespace);
         }
-        if self.volatile.iter().any(is_gone) {
-            self.volatile = self.volatile.iter().filter(|id| !is_gone(id)).copied().collect();
-        }
+    }
+
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&Record) -> bool) {
+        self.namespaces.retain(|_, names| {
+            names.retain(|_, record| is_wanted(record));
+            !names.is_empty()
+        });
+    }
+
+    /// How many objects there are.
+    pub(super) fn len(&self) -> usize {
+        self.namespaces.values().map(BTreeMap::len).sum()
+    }
+
+    /// Namespaces, names and what is known.
+    pub(super) fn records(&self) -> impl Iterator<Item = (&Str, &Str, &Record)> {
+        self.namespaces.iter().flat_map(|(namespace, names)| {
+            names.iter().map(move |(name, record)| (namespace, name, record))
+        })
     }
 }

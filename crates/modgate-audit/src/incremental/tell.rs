@@ -1,0 +1,161 @@
+//! What is known of all objects, told.
+//!
+//! How many violations there are of what stands in front of what is kept of an object; the words are
+//! read where somebody wants them: the first objects of each policy, in the order in which they are
+//! listed, and all of them if a sink is to be told.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use modgate_engine::api::meta::GroupVersionKind;
+use modgate_value::Str;
+
+use super::{
+    Incremental,
+    kept::{Broken, Findings, Kept},
+    verdicts::Verdicts,
+};
+use crate::{
+    evaluate::{Found, is_namespace},
+    policies::{Policies, UnitId},
+    report::{Report, Tally},
+    sink::Sink,
+    violation::{Subject, Violation, charged, violations},
+};
+
+impl Incremental {
+    /// What is known of all objects; each violation goes to `sink`, if it wants them.
+    pub fn report(&mut self, audit: &str, limit: usize, sink: &dyn Sink) -> Option<Report> {
+        let policies = self.policies.clone()?;
+        sink.started(audit);
+        let mut telling = Telling {
+            audit,
+            policies: &policies,
+            verdicts: &self.verdicts,
+            sink,
+            wants_all: sink.wants_violations(),
+            tally: Tally::new(&policies, limit),
+            of_verdict: vec![OfVerdict { count: 0, is_short: limit > 0 }; self.verdicts.len()],
+        };
+        let mut used = BTreeSet::new();
+        let mut counts = std::mem::take(&mut self.counts);
+        for (kind, of_kind) in &mut self.kinds {
+            let is_namespace = is_namespace(kind);
+            for (namespace, objects) in &mut of_kind.namespaces {
+                if is_namespace {
+                    used.extend(objects.keys().cloned());
+                } else {
+                    used.insert(namespace.clone());
+                }
+                for (name, record) in objects {
+                    counts.objects += 1;
+                    counts.excluded += u64::from(record.excluded);
+                    let Some(kept) = &record.kept else { continue };
+                    let place = (kind, namespace, name);
+                    if let Err(broken) = telling.object(place, kept, record.failed) {
+                        let subject = Arc::new(Subject::known(kind, namespace, name));
+                        telling.tally.error(&subject, &broken.to_string());
+                        record.failed = true;
+                    }
+                }
+            }
+        }
+        let Telling { mut tally, of_verdict, .. } = telling;
+        for (id, of_verdict) in (0..).zip(&of_verdict) {
+            if let Some((unit, charge)) = self.verdicts.get(id)
+                && let Some((judge, action, actions)) = charged(&policies, *unit, charge)
+            {
+                tally.count_violations(judge, &action, &actions, of_verdict.count);
+            }
+        }
+        let is_used = |id| of_verdict.get(id as usize).is_some_and(|it| it.count > 0);
+        self.verdicts.retain(is_used);
+        tally.count(counts);
+        self.namespaces.retain(|name, _| used.contains(name));
+        sink.finished(audit);
+        Some(tally.finish(audit))
+    }
+}
+
+/// A report on its way.
+struct Telling<'a> {
+    audit: &'a str,
+    policies: &'a Policies,
+    verdicts: &'a Verdicts,
+    sink: &'a dyn Sink,
+    wants_all: bool,
+    tally: Tally,
+    of_verdict: Vec<OfVerdict>,
+}
+
+#[derive(Clone)]
+struct OfVerdict {
+    count: u64,
+    /// Whether its policy may not have as many violations as it lists.
+    is_short: bool,
+}
+
+impl Telling<'_> {
+    /// The next object in order.
+    fn object(
+        &mut self,
+        place: (&GroupVersionKind, &Str, &Str),
+        kept: &Kept,
+        failed: bool,
+    ) -> Result<(), Broken> {
+        let mut is_wanted = self.wants_all || failed;
+        for (id, count) in kept.counts() {
+            let Some(of_verdict) = self.of_verdict.get_mut(id as usize) else { continue };
+            of_verdict.count += u64::from(count);
+            is_wanted |= of_verdict.is_short;
+        }
+        if !is_wanted {
+            return Ok(());
+        }
+        self.words(place, kept.open()?)?;
+        for (id, _) in kept.counts() {
+            let judge = self.verdicts.get(id).and_then(|(unit, charge)| {
+                charged(self.policies, *unit, charge).map(|(judge, ..)| judge)
+            });
+            if let Some(of_verdict) = self.of_verdict.get_mut(id as usize) {
+                of_verdict.is_short &= judge.is_some_and(|judge| self.tally.is_short(judge));
+            }
+        }
+        Ok(())
+    }
+
+    fn words(
+        &mut self,
+        (kind, namespace, name): (&GroupVersionKind, &Str, &Str),
+        findings: Findings,
+    ) -> Result<(), Broken> {
+        let Findings { uid, labels, errors, found, .. } = findings;
+        let subject =
+            Subject { uid, labels: labels.value()?, ..Subject::known(kind, namespace, name) };
+        let subject = Arc::new(subject);
+        errors.iter().for_each(|error| self.tally.error(&subject, error));
+        let mut by_unit: Vec<(UnitId, Vec<Found>)> = Vec::new();
+        for finding in found {
+            let Some((unit, charge)) = self.verdicts.get(finding.verdict) else { continue };
+            let found = Found {
+                message: finding.message,
+                details: finding.details.value()?,
+                charge: charge.clone(),
+            };
+            match by_unit.last_mut() {
+                Some((last, all)) if last == unit => all.push(found),
+                _ => by_unit.push((*unit, vec![found])),
+            }
+        }
+        for violation in violations(self.policies, &subject, &by_unit) {
+            self.tell(&violation);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, violation: &Violation) {
+        self.tally.list(violation);
+        if self.wants_all {
+            self.sink.violation(self.audit, violation);
+        }
+    }
+}
