@@ -44,7 +44,13 @@ impl<'f> Workload<'f> {
         self.containers().iter().map(|container| text(container, &["image"]))
     }
 
-    /// The operations it is told to do; none given means all.
+    /// Whether it was scaled to nothing.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let replicas = self.found.object.path(&["spec", "replicas"]);
+        replicas.and_then(Value::as_i64) == Some(0)
+    }
+
+    /// Whether a flag is given, and not as `false`.
     pub(crate) fn has_flag(&self, name: &str) -> bool {
         let given = |container: &Value| {
             crate::flags::given(container).into_iter().any(|(flag, value)| {
@@ -61,12 +67,16 @@ pub(crate) struct Installation<'f> {
     pub(crate) objects: &'f [Found],
 }
 
-/// Names of Deployments, and parts of the names of images, by whose they are.
+/// Names of Deployments, and the repositories of their images, by whose they are.
 const WORKLOADS: [(&str, &str, Original); 3] = [
     ("kubemod-operator", "kubemod/kubemod", Original::KubeMod),
-    ("gatekeeper-controller-manager", "openpolicyagent/gatekeeper", Original::Gatekeeper),
-    ("gatekeeper-audit", "openpolicyagent/gatekeeper", Original::Gatekeeper),
+    ("gatekeeper-controller-manager", GATEKEEPER, Original::Gatekeeper),
+    ("gatekeeper-audit", GATEKEEPER, Original::Gatekeeper),
 ];
+
+/// The repository of Gatekeeper's image. What else is published beside it, such as
+/// `openpolicyagent/gatekeeper-external-data-provider`, is not Gatekeeper.
+pub(crate) const GATEKEEPER: &str = "openpolicyagent/gatekeeper";
 
 /// The webhook configurations of their manifests.
 pub(crate) const CONFIGURATIONS: [(&str, &str, Original); 4] = [
@@ -101,13 +111,12 @@ impl<'f> Installation<'f> {
                 return None;
             }
             let containers = found.list(&["spec", "template", "spec", "containers"]);
-            let runs = |part: &str| {
-                containers.iter().any(|container| text(container, &["image"]).contains(part))
-            };
+            let runs =
+                |repository: &str| containers.iter().any(|container| is_of(container, repository));
             let (.., original) = WORKLOADS
                 .into_iter()
                 .find(|(name, image, _)| found.name() == *name || runs(image))?;
-            Some(Workload { original, found })
+            (!is_modgates(found)).then_some(Workload { original, found })
         };
         Self { workloads: objects.iter().filter_map(workload).collect(), objects }
     }
@@ -116,7 +125,9 @@ impl<'f> Installation<'f> {
     pub(crate) fn originals(&self) -> BTreeSet<Original> {
         let of_workloads = self.workloads.iter().map(|workload| workload.original);
         let of_configurations = self.configurations().map(|(_, original)| original);
-        of_workloads.chain(of_configurations).collect()
+        let of_parts = self.switched().map(|(_, original)| original);
+        let of_parts = of_parts.filter(|original| self.parts(*original).next().is_some());
+        of_workloads.chain(of_configurations).chain(of_parts).collect()
     }
 
     /// The namespaces an original runs in, its own one last resort.
@@ -126,8 +137,11 @@ impl<'f> Installation<'f> {
             .iter()
             .filter(|workload| workload.original == original)
             .map(|workload| workload.found.namespace());
+        // Gatekeeper's namespace is where modgate is.
+        let taken = self.switched().filter(|_| original == Original::Gatekeeper);
         let of_services = self
             .configurations()
+            .chain(taken)
             .filter(|(_, whose)| *whose == original)
             .flat_map(|(found, _)| services(found).map(|(namespace, _)| namespace));
         let mut found: BTreeSet<&str> =
@@ -141,31 +155,101 @@ impl<'f> Installation<'f> {
         found
     }
 
-    /// The originals' webhook configurations: those of their manifests, and others that call their
-    /// Services.
+    /// The originals' webhook configurations: those of their manifests as long as they are not
+    /// modgate's, and others that call their Services.
     pub(crate) fn configurations(&self) -> impl Iterator<Item = (&'f Found, Original)> {
-        self.objects.iter().filter_map(|found| {
-            if found.group() != "admissionregistration.k8s.io" {
+        let has_modgate = self.has_modgate();
+        self.objects.iter().filter_map(move |found| {
+            if found.group() != "admissionregistration.k8s.io" || is_modgates(found) {
                 return None;
             }
-            let named = CONFIGURATIONS
-                .into_iter()
-                .find(|(kind, name, _)| found.kind() == *kind && found.name() == *name);
             let of_service = || {
                 SERVICES.into_iter().find_map(|(name, original)| {
                     services(found).any(|(_, called)| called == name).then_some(original)
                 })
             };
-            Some((found, named.map(|(.., original)| original).or_else(of_service)?))
+            // Behind Gatekeeper's Service is modgate, too.
+            let of_service =
+                || of_service().filter(|it| !(has_modgate && *it == Original::Gatekeeper));
+            Some((found, named(found).or_else(of_service)?))
         })
+    }
+
+    /// Webhook configurations that have an original's name and are modgate's.
+    pub(crate) fn switched(&self) -> impl Iterator<Item = (&'f Found, Original)> {
+        let modgates = self.objects.iter().filter(|found| is_modgates(found));
+        modgates.filter_map(|found| Some((found, named(found)?)))
     }
 
     /// Whether a configuration goes on under its name, for modgate's has the same.
     pub(crate) fn is_taken_over(found: &Found) -> bool {
-        CONFIGURATIONS
-            .into_iter()
-            .any(|(kind, name, _)| found.kind() == kind && found.name() == name)
+        named(found).is_some()
     }
+
+    /// Whether modgate is installed, as far as that can be seen.
+    pub(crate) fn has_modgate(&self) -> bool {
+        self.objects.iter().any(|found| {
+            is_modgates(found) && (found.kind() == "Deployment" || named(found).is_some())
+        })
+    }
+
+    /// Whether modgate is seen to do everything: no part of it is left to an original.
+    pub(crate) fn modgate_does_all(&self) -> bool {
+        let is_deployment = |found: &&Found| found.kind() == "Deployment" && is_modgates(found);
+        let deployments = self.objects.iter().filter(is_deployment);
+        let mut containers = deployments
+            .flat_map(|found| found.list(&["spec", "template", "spec", "containers"]))
+            .map(crate::flags::given);
+        containers.any(|flags| {
+            let mut operations = flags.iter().filter(|(flag, _)| flag == "operation").peekable();
+            operations.peek().is_none()
+                || operations.any(|(_, operation)| operation.as_deref() == Some("audit"))
+        })
+    }
+
+    /// The objects of [`PARTS`] that are there and to be removed; Secrets are not among them, for
+    /// they are not read.
+    pub(crate) fn parts(&self, original: Original) -> impl Iterator<Item = &'f Found> {
+        let namespaces = self.namespaces(original);
+        let parts = PARTS.into_iter().filter(move |part| part.0 == original);
+        let parts = parts.filter(|(_, kind, _, name)| *kind != "Secret" && !is_kept(kind, name));
+        parts.flat_map(move |(_, kind, namespaced, name)| {
+            let namespaces = namespaces.clone();
+            self.objects.iter().filter(move |found| {
+                found.kind() == kind
+                    && found.name() == name
+                    && (!namespaced || namespaces.contains(found.namespace()))
+                    && !is_modgates(found)
+            })
+        })
+    }
+}
+
+/// Whose name a webhook configuration has.
+fn named(found: &Found) -> Option<Original> {
+    let is_named =
+        |(kind, name, _): &(&str, &str, Original)| found.kind() == *kind && found.name() == *name;
+    CONFIGURATIONS.into_iter().find(is_named).map(|(.., original)| original)
+}
+
+/// Whether an object belongs to modgate, whatever its name: so say the label that the chart gives it,
+/// or Helm.
+pub(crate) fn is_modgates(found: &Found) -> bool {
+    const NAME: &str = "modgate";
+    found.text(&["metadata", "labels", "app.kubernetes.io/name"]) == NAME
+        || found.text(&["metadata", "annotations", "meta.helm.sh/release-name"]) == NAME
+}
+
+/// Whether a container's image is of a repository, whatever registry it is mirrored in.
+pub(crate) fn is_of(container: &Value, repository: &str) -> bool {
+    let image = text(container, &["image"]);
+    let image = image.split('@').next().unwrap_or_default();
+    // Further to the left a colon is that of a port.
+    let image = match image.rsplit_once(':') {
+        Some((image, tag)) if !tag.contains('/') => image,
+        _ => image,
+    };
+    image.strip_suffix(repository).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('/'))
 }
 
 /// Namespace and name of the Services that a webhook configuration calls.
@@ -206,6 +290,19 @@ pub(crate) const PARTS: [(Original, &str, bool, &str); 24] = [
     (Original::Gatekeeper, "NetworkPolicy", true, "gatekeeper-controller-manager"),
 ];
 
+/// Objects that modgate has under the same name, in the same place.
+const KEPT: [(&str, &str); 5] = [
+    ("Service", "gatekeeper-webhook-service"),
+    ("Secret", "gatekeeper-webhook-server-cert"),
+    ("ServiceAccount", "gatekeeper-admin"),
+    ("PodDisruptionBudget", "gatekeeper-controller-manager"),
+    ("ResourceQuota", "gatekeeper-critical-pods"),
+];
+
+pub(crate) fn is_kept(kind: &str, name: &str) -> bool {
+    KEPT.contains(&(kind, name))
+}
+
 /// Where the API server has objects of a kind of [`PARTS`]: group, and name in URLs.
 fn place(kind: &str) -> (&'static str, &'static str) {
     match kind {
@@ -244,7 +341,10 @@ pub struct Part {
 pub fn parts(objects: &[Found]) -> Vec<Part> {
     let installation = Installation::of(objects);
     let mut all = Vec::new();
-    for original in installation.originals() {
+    let switched = installation.switched().map(|(_, original)| original);
+    let originals: BTreeSet<Original> =
+        installation.originals().into_iter().chain(switched).collect();
+    for original in originals {
         let parts = PARTS.into_iter().filter(|part| part.0 == original && part.1 != "Secret");
         for (_, kind, namespaced, name) in parts {
             let (group, plural) = place(kind);
@@ -274,4 +374,31 @@ pub(crate) fn release(found: &Found) -> Option<(&str, &str)> {
 /// The operations that a webhook of a configuration is called for.
 pub(crate) fn operations(webhook: &Value) -> impl Iterator<Item = &str> {
     list(webhook, &["rules"]).iter().flat_map(|rule| texts(rule, &["operations"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images() {
+        for (image, expected) in [
+            ("openpolicyagent/gatekeeper", true),
+            ("openpolicyagent/gatekeeper:v3.22.0", true),
+            ("openpolicyagent/gatekeeper@sha256:0123", true),
+            ("openpolicyagent/gatekeeper:v3.22.0@sha256:0123", true),
+            ("docker.io/openpolicyagent/gatekeeper:v3.22.0", true),
+            ("registry.example.com:5000/mirror/openpolicyagent/gatekeeper", true),
+            ("registry.example.com:5000/mirror/openpolicyagent/gatekeeper:v3", true),
+            ("openpolicyagent/gatekeeper-external-data-provider:v0.1", false),
+            ("openpolicyagent/gatekeeper-crds:v3.22.0", false),
+            ("openpolicyagent/gatekeeper/more", false),
+            ("notopenpolicyagent/gatekeeper:v3.22.0", false),
+            ("example.com/a:openpolicyagent/gatekeeper", false),
+            ("", false),
+        ] {
+            let container = [("image", Value::from(image))].into_iter().collect();
+            assert_eq!(is_of(&container, GATEKEEPER), expected, "{image}");
+        }
+    }
 }

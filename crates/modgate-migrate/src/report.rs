@@ -32,7 +32,9 @@ pub struct Report {
     pub refused: Vec<Remark>,
     /// Flags of the originals' Deployments.
     pub flags: Vec<Flag>,
-    /// How to switch, in this order.
+    /// Webhook configurations with an original's name that are modgate's already.
+    pub switched: Vec<Subject>,
+    /// How to switch, in this order; of what is switched already, what is left.
     pub steps: Vec<Step>,
 }
 
@@ -144,8 +146,9 @@ pub fn check(objects: &[Found], config: &EngineConfig, accepts: &Accepts<'_>) ->
             }
         })
         .collect();
+    let switched = installation.switched().map(|(found, _)| found.subject()).collect();
     let steps = steps::steps(&installation);
-    Report { originals, unchanged, differs, warnings, refused, flags, steps }
+    Report { originals, unchanged, differs, warnings, refused, flags, switched, steps }
 }
 
 /// Whether a lint names a decision that is reported for the object anyway.

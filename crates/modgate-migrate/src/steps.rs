@@ -13,7 +13,7 @@ use modgate_value::Value;
 use serde::Serialize;
 
 use crate::{
-    installation::{Installation, Original, PARTS, Workload, release},
+    installation::{GATEKEEPER, Installation, Original, PARTS, Workload, is_kept, is_of, release},
     object::{Found, text},
     report::is_policy,
 };
@@ -32,6 +32,9 @@ pub struct Step {
 
 /// Where the webhook configurations are kept for the way back.
 const BACKUP: &str = "webhooks-before.yaml";
+
+/// Where those are kept that are left when some are switched already: the first file stays as it is.
+const BACKUP_OF_REST: &str = "webhooks-left.yaml";
 
 /// The chart, from the root of the repository.
 const CHART: &str = "deploy/chart";
@@ -82,22 +85,38 @@ fn reference(found: &Found) -> String {
     word(&format!("{}/{}", found.kind().to_lowercase(), found.name()))
 }
 
-/// The configurations that move.
+/// The configurations that move, and those that have.
 fn taken_over(installation: &Installation<'_>) -> Vec<String> {
-    let all = installation.configurations().map(|(found, _)| found);
+    let all = installation.configurations().chain(installation.switched()).map(|(found, _)| found);
     all.filter(|found| Installation::is_taken_over(found)).map(reference).collect()
+}
+
+/// Whether some configurations are switched of an original that could still have them back.
+fn is_begun(installation: &Installation<'_>) -> bool {
+    installation
+        .switched()
+        .any(|(_, original)| installation.workloads.iter().any(|it| it.original == original))
 }
 
 fn keep(installation: &Installation<'_>) -> Option<Step> {
     let mut commands = Vec::new();
     let configurations: Vec<String> =
         installation.configurations().map(|(found, _)| reference(found)).collect();
+    let is_begun = is_begun(installation);
     if !configurations.is_empty() {
+        let file = if is_begun { BACKUP_OF_REST } else { BACKUP };
         commands.push(format!(
             "kubectl get {} -o yaml | sed -E '/^ +(resourceVersion|uid|generation|\
-             creationTimestamp): /d' > {BACKUP}",
+             creationTimestamp): /d' > {file}",
             configurations.join(" ")
         ));
+    }
+    if is_begun {
+        let why = format!(
+            "they are the way back. {BACKUP} of the first time has those that are switched already"
+        );
+        let title = "Keep what is there of webhook configurations";
+        return (!commands.is_empty()).then(|| step(title, why, commands)).flatten();
     }
     let kinds: BTreeSet<String> =
         installation.objects.iter().filter(|found| is_policy(found)).map(resource).collect();
@@ -133,7 +152,10 @@ fn hands_off(installation: &Installation<'_>) -> Option<Step> {
         }
     }
     for workload in &installation.workloads {
-        if workload.original != Original::Gatekeeper || workload.has_flag("disable-cert-rotation") {
+        if workload.original != Original::Gatekeeper
+            || workload.is_stopped()
+            || workload.has_flag("disable-cert-rotation")
+        {
             continue;
         }
         let (namespace, name) = (word(workload.found.namespace()), word(workload.found.name()));
@@ -158,8 +180,11 @@ fn hands_off(installation: &Installation<'_>) -> Option<Step> {
 fn without_rotation(workload: &Workload<'_>) -> String {
     const FLAG: &str = "--disable-cert-rotation";
     let containers = workload.containers();
-    let runs = |container: &Value| text(container, &["image"]).contains("gatekeeper");
-    let index = containers.iter().position(runs).unwrap_or_default();
+    let runs = |container: &Value| is_of(container, GATEKEEPER);
+    // An image that was renamed.
+    let is_called = |container: &Value| text(container, &["name"]) == "manager";
+    let index = containers.iter().position(runs);
+    let index = index.or_else(|| containers.iter().position(is_called)).unwrap_or_default();
     let args = containers.get(index).and_then(|container| container.get("args"));
     let path = format!("/spec/template/spec/containers/{index}/args");
     match args {
@@ -168,13 +193,17 @@ fn without_rotation(workload: &Workload<'_>) -> String {
     }
 }
 
+/// What makes the originals' objects part of modgate's release. Helm 4 applies on the server, where
+/// whoever wrote a field first keeps it unless told otherwise.
+const TAKE: &str = "--take-ownership --force-conflicts";
+
 /// A command of Helm about modgate, and the wait for what it does.
 fn helm(installation: &Installation<'_>, command: &str, settings: &[&str]) -> Vec<String> {
     let namespace = word(home(installation));
     let settings: String =
         settings.iter().map(|setting| format!(" --set {}", word(setting))).collect();
     vec![
-        format!("helm {command} modgate {CHART} -n {namespace} --take-ownership{settings}"),
+        format!("helm {command} modgate {CHART} -n {namespace} {TAKE}{settings}"),
         format!("kubectl -n {namespace} rollout status deployment modgate"),
     ]
 }
@@ -183,9 +212,13 @@ fn helm(installation: &Installation<'_>, command: &str, settings: &[&str]) -> Ve
 const UPGRADE: &str = "upgrade --reuse-values";
 
 fn beside(installation: &Installation<'_>) -> Option<Step> {
+    if installation.has_modgate() {
+        return None;
+    }
     let originals = installation.originals();
     let mut why = "it loads every policy and is not ready before. CRDs, audit, statuses and \
-                   generated objects stay with the originals for now, and ModRules with KubeMod"
+                   generated objects stay with the originals for now, and ModRules with KubeMod. \
+                   Helm 3 has no `--force-conflicts`: leave it out there, in this and later steps"
         .to_owned();
     if originals.contains(&Original::Gatekeeper) {
         why.push_str(
@@ -199,12 +232,17 @@ fn beside(installation: &Installation<'_>) -> Option<Step> {
         "kubemod.enabled=false",
         "operations={webhook,mutation-webhook}",
     ];
-    let commands = helm(installation, "install --create-namespace", &settings);
+    let commands = helm(installation, "upgrade --install --create-namespace", &settings);
     step("Install modgate beside them", why, commands)
 }
 
 fn switch(installation: &Installation<'_>) -> Option<Step> {
-    if !installation.originals().contains(&Original::KubeMod) {
+    let is_kubemods = |(found, original): (&Found, Original)| {
+        original == Original::KubeMod && Installation::is_taken_over(found)
+    };
+    let is_done =
+        installation.switched().any(is_kubemods) && !installation.configurations().any(is_kubemods);
+    if is_done || !installation.originals().contains(&Original::KubeMod) {
         return None;
     }
     step(
@@ -242,7 +280,7 @@ fn stop(installation: &Installation<'_>, original: Original) -> Option<Step> {
         }
     }
     let of = installation.workloads.iter().filter(|it| it.original == original);
-    commands.extend(of.map(|workload| {
+    commands.extend(of.filter(|it| !it.is_stopped()).map(|workload| {
         let found = workload.found;
         let (namespace, name) = (word(found.namespace()), word(found.name()));
         format!("kubectl -n {namespace} scale deployment {name} --replicas=0")
@@ -260,6 +298,9 @@ fn stop(installation: &Installation<'_>, original: Original) -> Option<Step> {
 }
 
 fn rest(installation: &Installation<'_>) -> Option<Step> {
+    if installation.modgate_does_all() {
+        return None;
+    }
     step(
         "Let modgate do the rest",
         "nobody else audits, writes statuses and looks after the CRDs of constraints any more",
@@ -274,25 +315,19 @@ fn remove(installation: &Installation<'_>) -> Option<Step> {
         for workload in installation.workloads.iter().filter(|it| it.original == original) {
             commands.push(delete("deployment", workload.found.namespace(), workload.found.name()));
         }
-        let parts = PARTS.into_iter().filter(|part| part.0 == original);
-        for (_, kind, namespaced, name) in parts.filter(|part| !is_kept(part.1, part.3)) {
-            // Secrets are not read, so nobody knows which are there.
-            if kind == "Secret" {
-                commands.extend(namespaces.iter().map(|namespace| {
-                    format!("{} --ignore-not-found", delete("secret", namespace, name))
-                }));
-                continue;
-            }
-            let is_part = |found: &&Found| {
-                found.kind() == kind
-                    && found.name() == name
-                    && (!namespaced || namespaces.contains(found.namespace()))
-            };
-            let there = installation.objects.iter().filter(is_part);
-            commands.extend(
-                there.map(|found| delete(&kind.to_lowercase(), found.namespace(), found.name())),
-            );
+        let left = installation.parts(original);
+        commands
+            .extend(left.map(|it| delete(&it.kind().to_lowercase(), it.namespace(), it.name())));
+        // Secrets are not read, so nobody knows which are there.
+        let secrets = PARTS.into_iter().filter(|part| part.0 == original && part.1 == "Secret");
+        for (.., name) in secrets.filter(|part| !is_kept(part.1, part.3)) {
+            commands.extend(namespaces.iter().map(|namespace| {
+                format!("{} --ignore-not-found", delete("secret", namespace, name))
+            }));
         }
+    }
+    if commands.is_empty() {
+        return None;
     }
     step(
         "Remove what the originals leave behind, object by object",
@@ -300,19 +335,6 @@ fn remove(installation: &Installation<'_>) -> Option<Step> {
          webhook configurations that modgate answers now, and CRDs with every policy in them",
         commands,
     )
-}
-
-/// Objects that modgate has under the same name, in the same place.
-const KEPT: [(&str, &str); 5] = [
-    ("Service", "gatekeeper-webhook-service"),
-    ("Secret", "gatekeeper-webhook-server-cert"),
-    ("ServiceAccount", "gatekeeper-admin"),
-    ("PodDisruptionBudget", "gatekeeper-controller-manager"),
-    ("ResourceQuota", "gatekeeper-critical-pods"),
-];
-
-fn is_kept(kind: &str, name: &str) -> bool {
-    KEPT.contains(&(kind, name))
 }
 
 fn delete(kind: &str, namespace: &str, name: &str) -> String {
@@ -325,8 +347,10 @@ fn delete(kind: &str, namespace: &str, name: &str) -> String {
 fn forget(installation: &Installation<'_>) -> Option<Step> {
     let of_workloads = installation.workloads.iter().map(|workload| workload.found);
     let of_configurations = installation.configurations().map(|(found, _)| found);
+    let originals = installation.originals().into_iter();
+    let of_parts = originals.flat_map(|original| installation.parts(original));
     let releases: BTreeSet<(&str, &str)> =
-        of_workloads.chain(of_configurations).filter_map(release).collect();
+        of_workloads.chain(of_configurations).chain(of_parts).filter_map(release).collect();
     if releases.is_empty() {
         return None;
     }
@@ -367,7 +391,9 @@ fn stays(installation: &Installation<'_>) -> Option<Step> {
 }
 
 fn back(installation: &Installation<'_>) -> Option<Step> {
-    if taken_over(installation).is_empty() {
+    let is_possible = is_begun(installation)
+        || installation.configurations().any(|(found, _)| Installation::is_taken_over(found));
+    if !is_possible {
         return None;
     }
     let mut commands = Vec::new();
@@ -375,12 +401,16 @@ fn back(installation: &Installation<'_>) -> Option<Step> {
         let found = workload.found;
         let replicas = found.object.path(&["spec", "replicas"]).and_then(Value::as_i64);
         let (namespace, name) = (word(found.namespace()), word(found.name()));
-        let replicas = replicas.unwrap_or(1);
+        // Of one that is stopped already nobody knows how many there were.
+        let replicas = replicas.filter(|count| *count > 0).unwrap_or(1);
         commands
             .push(format!("kubectl -n {namespace} scale deployment {name} --replicas={replicas}"));
         commands.push(format!("kubectl -n {namespace} rollout status deployment {name}"));
     }
     commands.push(format!("kubectl replace -f {BACKUP}"));
+    if is_begun(installation) && installation.configurations().next().is_some() {
+        commands.push(format!("kubectl replace -f {BACKUP_OF_REST}"));
+    }
     let namespace = word(home(installation));
     commands.push(format!("kubectl -n {namespace} scale deployment modgate --replicas=0"));
     step(

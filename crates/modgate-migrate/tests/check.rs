@@ -166,9 +166,9 @@ fn gatekeeper() {
     assert_eq!(
         commands(&report, "Install modgate"),
         [
-            "helm install --create-namespace modgate deploy/chart -n gatekeeper-system \
-             --take-ownership --set image.repository=REGISTRY/modgate --set kubemod.enabled=false \
-             --set 'operations={webhook,mutation-webhook}'",
+            "helm upgrade --install --create-namespace modgate deploy/chart -n gatekeeper-system \
+             --take-ownership --force-conflicts --set image.repository=REGISTRY/modgate \
+             --set kubemod.enabled=false --set 'operations={webhook,mutation-webhook}'",
             "kubectl -n gatekeeper-system rollout status deployment modgate",
         ]
     );
@@ -197,7 +197,7 @@ fn gatekeeper() {
     assert_eq!(
         commands(&report, "Let modgate do the rest")[0],
         "helm upgrade --reuse-values modgate deploy/chart -n gatekeeper-system --take-ownership \
-         --set operations=null"
+         --force-conflicts --set operations=null"
     );
     let back = commands(&report, "The way back");
     assert_eq!(
@@ -282,6 +282,190 @@ fn the_chart_has_these_names() {
     ] {
         assert!(!text.contains(name), "{name} is the chart's now");
     }
+}
+
+/// What is published beside an original's image is not the original, and is left alone.
+#[test]
+fn providers_are_not_gatekeeper() {
+    let text = |image: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: provider, namespace: p}}\n\
+             spec: {{template: {{spec: {{containers: [{{name: provider, image: '{image}'}}]}}}}}}\n"
+        )
+    };
+    for image in
+        ["openpolicyagent/gatekeeper-external-data-provider:v0.1", "kubemod/kubemod-crt:v1.3.0"]
+    {
+        let report = report(&objects("x", &text(image)));
+        assert_eq!((report.originals.len(), report.steps.len()), (0, 0), "{image}");
+    }
+    let mirrored = report(&objects("x", &text("mirror.local:5000/kubemod/kubemod@sha256:01")));
+    assert_eq!(mirrored.originals[0].program, Original::KubeMod);
+}
+
+/// The flag goes to Gatekeeper's own container, wherever it stands.
+#[test]
+fn the_flag_goes_to_gatekeeper() {
+    let text = fs::read_to_string(crate_folder().join("tests/fixtures/gatekeeper.yaml"));
+    let beside = "{name: side, image: openpolicyagent/gatekeeper-external-data-provider}";
+    let text = text
+        .expect("fixture")
+        .replace("      containers:\n", &format!("      containers:\n      - {beside}\n"));
+    let renamed = text.replace("openpolicyagent/gatekeeper:", "mirror.local/gk:");
+    for text in [text, renamed] {
+        let commands = commands(&report(&objects("x", &text)), "Keep the originals");
+        assert!(commands[0].contains("/spec/template/spec/containers/1/args/-"), "{commands:?}");
+    }
+}
+
+/// Both originals and modgate beside them, with the webhook configurations of
+/// those in `switched` taken over, as they are after `helm upgrade --take-ownership`.
+fn half_way(switched: &[&str], modgate_args: &str, edit: impl Fn(String) -> String) -> Vec<Found> {
+    const OURS: &str = "labels: {app.kubernetes.io/name: modgate}, annotations: \
+                        {meta.helm.sh/release-name: modgate, \
+                        meta.helm.sh/release-namespace: gatekeeper-system}";
+    let mut all = objects(
+        "modgate.yaml",
+        &format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: modgate, namespace: \
+             gatekeeper-system, {OURS}}}\nspec: {{template: {{spec: {{containers: [{{name: manager, \
+             image: r/modgate, args: [{modgate_args}]}}]}}}}}}\n"
+        ),
+    );
+    for name in ["kubemod.yaml", "gatekeeper.yaml"] {
+        let text = fs::read_to_string(crate_folder().join("tests/fixtures").join(name));
+        let mut text = edit(text.expect(name));
+        for original in switched {
+            for kind in ["mutating", "validating"] {
+                let named = format!("{original}-{kind}-webhook-configuration");
+                text = text.replace(
+                    &format!("metadata: {{name: {named}}}"),
+                    &format!("metadata: {{name: {named}, {OURS}}}"),
+                );
+            }
+        }
+        if switched.contains(&"kubemod") {
+            text = text.replace(
+                "service: {name: kubemod-webhook-service, namespace: kubemod-system",
+                "service: {name: gatekeeper-webhook-service, namespace: gatekeeper-system",
+            );
+        }
+        all.extend(objects(name, &text));
+    }
+    all
+}
+
+fn switched(report: &Report) -> Vec<&str> {
+    report.switched.iter().map(|it| it.name.as_str()).collect()
+}
+
+fn titles(report: &Report) -> Vec<&str> {
+    report.steps.iter().map(|step| step.title.as_str()).collect()
+}
+
+/// Gatekeeper's webhooks are modgate's, KubeMod's are not.
+#[test]
+fn half_switched() {
+    let report = report(&half_way(&["gatekeeper"], "--operation=webhook", |text| text));
+    assert_eq!(
+        switched(&report),
+        [
+            "gatekeeper-validating-webhook-configuration",
+            "gatekeeper-mutating-webhook-configuration"
+        ]
+    );
+    let programs: Vec<Original> = report.originals.iter().map(|it| it.program).collect();
+    assert_eq!(programs, [Original::KubeMod, Original::Gatekeeper]);
+    assert_eq!(
+        titles(&report),
+        [
+            "Keep what is there of webhook configurations",
+            "Keep the originals from renewing certificates",
+            "Stop Gatekeeper, and leave it there",
+            "Give ModRules to modgate",
+            "See that modgate is asked",
+            "Stop KubeMod, and leave it there",
+            "Let modgate do the rest",
+            "Remove what the originals leave behind, object by object",
+            "Let Helm forget the originals' releases",
+            "What stays",
+            "The way back, as long as nothing is removed",
+        ]
+    );
+    let all: Vec<&String> = report.steps.iter().flat_map(|step| &step.commands).collect();
+    assert!(all.iter().all(|it| !it.contains("> webhooks-before.yaml")), "{all:?}");
+    let [keep] = &commands(&report, "Keep what is there")[..] else { panic!("{all:?}") };
+    assert!(keep.ends_with("> webhooks-left.yaml") && !keep.contains("gatekeeper"), "{keep}");
+    assert_eq!(
+        commands(&report, "Let Helm forget"),
+        ["kubectl -n gatekeeper-system delete secret -l owner=helm,name=gatekeeper"]
+    );
+    let back = commands(&report, "The way back");
+    assert_eq!(
+        back[back.len() - 3..back.len() - 1],
+        ["kubectl replace -f webhooks-before.yaml", "kubectl replace -f webhooks-left.yaml"]
+    );
+}
+
+/// Everything is modgate's, and the originals are stopped.
+#[test]
+fn switched_and_not_removed() {
+    let stopped = |text: String| {
+        text.replace("replicas: 1", "replicas: 0")
+            .replace("replicas: 3", "replicas: 0")
+            .replace("schedule: 0 0 1 * *", "suspend: true")
+    };
+    let report = report(&half_way(&["gatekeeper", "kubemod"], "--port=8443", stopped));
+    assert_eq!(switched(&report).len(), 4);
+    assert_eq!(
+        titles(&report),
+        [
+            "See that modgate is asked",
+            "Remove what the originals leave behind, object by object",
+            "Let Helm forget the originals' releases",
+            "What stays",
+            "The way back, as long as nothing is removed",
+        ]
+    );
+    assert!(
+        commands(&report, "Remove").contains(
+            &"kubectl -n kubemod-system delete service kubemod-webhook-service".to_owned()
+        )
+    );
+    let back = commands(&report, "The way back");
+    assert!(back[0].ends_with("scale deployment kubemod-operator --replicas=1"), "{back:?}");
+    let last = &back[back.len() - 2..];
+    assert_eq!(last[0], "kubectl replace -f webhooks-before.yaml");
+}
+
+/// Nothing of an original is left but what has its name and is modgate's, or calls a Service that is.
+#[test]
+fn switched_and_removed() {
+    let mut all = half_way(&["gatekeeper", "kubemod"], "--port=8443", |text| text);
+    all.retain(|found| {
+        let text =
+            |path: &[&str]| found.object.path(path).and_then(|it| it.as_str().map(str::to_owned));
+        let name = text(&["metadata", "name"]).unwrap_or_default();
+        match text(&["kind"]).unwrap_or_default().as_str() {
+            "Deployment" => name == "modgate",
+            "CronJob" | "ClusterRole" | "ClusterRoleBinding" => false,
+            "Service" => name == "gatekeeper-webhook-service",
+            _ => true,
+        }
+    });
+    let clean = report(&all);
+    assert_eq!((clean.originals.len(), clean.steps.len(), clean.switched.len()), (0, 0, 4));
+    // Parts are looked for all the same, and one that was forgotten is still to be removed.
+    let looked_for = parts(&all);
+    assert!(looked_for.iter().any(|part| part.name == "kubemod-manager"));
+    assert!(looked_for.iter().any(|part| part.name == "gatekeeper-manager-role"));
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n\
+                metadata: {name: kubemod-manager}\nrules: []\n";
+    all.extend(objects("left", role));
+    let report = report(&all);
+    assert_eq!(report.originals[0].program, Original::KubeMod);
+    assert_eq!(commands(&report, "Remove")[0], "kubectl delete clusterrole kubemod-manager");
+    assert!(!titles(&report).iter().any(|title| title.contains("back")), "{:?}", titles(&report));
 }
 
 #[test]

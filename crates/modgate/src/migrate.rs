@@ -212,6 +212,7 @@ impl<W: Write> Printer<'_, W> {
             let name = self.terminal.paint(Tone::Heading, installed.program);
             writeln!(self.out, "{name}: {}", printable(&images))?;
         }
+        self.switched(&report.switched)?;
         self.unchanged(&report.unchanged)?;
         self.differences(&report.differs)?;
         self.remarks("does not run", Tone::Bad, &report.refused)?;
@@ -222,6 +223,17 @@ impl<W: Write> Printer<'_, W> {
 
     fn heading(&mut self, text: &str) -> Result<()> {
         Ok(writeln!(self.out, "\n{}", self.terminal.paint(Tone::Heading, text))?)
+    }
+
+    fn switched(&mut self, subjects: &[Subject]) -> Result<()> {
+        if subjects.is_empty() {
+            return Ok(());
+        }
+        self.heading("is modgate's already")?;
+        for subject in subjects {
+            self.object(subject, "")?;
+        }
+        Ok(())
     }
 
     /// Counted by kind: these are most, and there is nothing to say of each.

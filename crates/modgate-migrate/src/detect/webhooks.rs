@@ -2,7 +2,7 @@
 
 use super::About;
 use crate::{
-    installation::{CONFIGURATIONS, Original, operations},
+    installation::{CONFIGURATIONS, Original, is_modgates, operations},
     object::text,
 };
 
@@ -12,7 +12,7 @@ pub(super) fn configuration(about: &mut About<'_>) {
     let known = CONFIGURATIONS
         .into_iter()
         .find(|(kind, name, _)| found.kind() == *kind && found.name() == *name);
-    let Some((.., original)) = known else { return };
+    let Some((.., original)) = known.filter(|_| !is_modgates(found)) else { return };
     for (index, webhook) in found.list(&["webhooks"]).iter().enumerate() {
         let name = text(webhook, &["name"]);
         if name == "podbinding.kubemod.io" && text(webhook, &["failurePolicy"]) == "Fail" {
