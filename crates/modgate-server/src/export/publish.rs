@@ -186,6 +186,10 @@ fn note(
 }
 
 impl Sink for Exporter {
+    fn wants_violations(&self) -> bool {
+        self.config.audit
+    }
+
     fn started(&self, audit: &str) {
         if !self.config.audit {
             return;

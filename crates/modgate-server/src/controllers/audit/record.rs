@@ -15,6 +15,10 @@ use super::{
 pub(super) struct Lines;
 
 impl Sink for Lines {
+    fn wants_violations(&self) -> bool {
+        tracing::enabled!(target: LOGGER, tracing::Level::INFO)
+    }
+
     fn violation(&self, audit: &str, violation: &Violation) {
         let Violation { judge, subject, action, message, details, .. } = violation;
         let (message, details) = if is_secret(subject) {
