@@ -5,11 +5,12 @@
 //! interrupted are there for the one that begins again under its name.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Component, Path, PathBuf},
-    time::SystemTime,
+    thread,
+    time::{Duration, SystemTime},
 };
 
 use modgate_value::{Value, gotime};
@@ -24,8 +25,16 @@ const DONE: &str = "log";
 /// What the files of requests begin with ([`spool`](super::spool)).
 pub(super) const REQUESTS: &str = "admission-";
 
-/// Longer lines were not written by us.
-const MAX_LINE: u64 = 1 << 20;
+/// Of longer lines only the end is read, where their ids are.
+const MAX_LINE: usize = 1 << 20;
+/// As much as such an end may be.
+const MAX_END: usize = 128;
+
+/// Bytes of lines that wait for room on the disk; more are not kept.
+const MAX_WAITING: usize = 1 << 20;
+/// How often, and how long apart, they are tried at the end of an audit.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(100);
 
 const MAX_AUDITS: i64 = 5;
 const SECOND: i64 = 1_000_000_000;
@@ -116,6 +125,8 @@ pub(super) enum DiskError {
     Locked(PathBuf),
     #[error("failed to write violation: no file provided")]
     NotStarted,
+    #[error("{lines} lines of the audit `{}` could not be written", path.display())]
+    Incomplete { lines: u64, path: PathBuf },
     #[error("{0}")]
     Name(String),
 }
@@ -140,6 +151,59 @@ struct Run {
     path: PathBuf,
     /// What was written before this process took over.
     known: BTreeSet<u128>,
+    /// Bytes of complete lines.
+    length: u64,
+    /// Whether half a line may follow them.
+    is_torn: bool,
+    /// Lines that could not be written yet, in their order, and their bytes.
+    waiting: VecDeque<String>,
+    waiting_bytes: usize,
+    /// Lines that could neither be written nor wait.
+    missing: u64,
+}
+
+impl Run {
+    /// Writes a line after those that wait. One that cannot be written waits, too, if there is room.
+    fn append(&mut self, line: &str) -> io::Result<()> {
+        let text = format!("{line}\n");
+        let done = self.flush().and_then(|()| self.write(&text));
+        if done.is_err() {
+            if self.waiting_bytes + text.len() <= MAX_WAITING {
+                self.waiting_bytes += text.len();
+                self.waiting.push_back(text);
+            } else {
+                self.missing += 1;
+            }
+        }
+        done
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while let Some(text) = self.waiting.pop_front() {
+            if let Err(error) = self.write(&text) {
+                self.waiting.push_front(text);
+                return Err(error);
+            }
+            self.waiting_bytes -= text.len();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_torn, true) {
+            self.file.set_len(self.length)?;
+            self.file.seek(SeekFrom::Start(self.length))?;
+        }
+        self.file.write_all(text.as_bytes())?;
+        self.is_torn = false;
+        self.length += u64::try_from(text.len()).unwrap_or_default();
+        Ok(())
+    }
+
+    /// How many lines are not there.
+    fn unwritten(&self) -> u64 {
+        self.missing + u64::try_from(self.waiting.len()).unwrap_or_default()
+    }
 }
 
 impl Disk {
@@ -160,40 +224,50 @@ impl Disk {
         if done.exists() && !path.exists() {
             fs::rename(&done, &path).map_err(error("rename", &done))?;
         }
-        let (mut file, known) = open(&path)?;
-        if known.lines == 0 {
-            let line = message::frame(audit, message::STARTED);
-            file.write_all(format!("{line}\n").as_bytes()).map_err(error("write", &path))?;
+        let (file, known) = open(&path, Completion::Cut)?;
+        let run = self.run.insert(Run {
+            file,
+            path,
+            known: known.ids,
+            length: known.length,
+            is_torn: false,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            missing: 0,
+        });
+        if known.lines > 0 {
+            return Ok(());
         }
-        self.run = Some(Run { file, path, known: known.ids });
-        Ok(())
+        run.append(&message::frame(audit, message::STARTED)).map_err(error("write", &run.path))
     }
 
-    /// Writes a line, unless it stands there already.
+    /// Writes a line, unless it stands there already. What fails is tried again with the next line,
+    /// and at the end.
     pub(super) fn write(&mut self, line: &Line) -> Result<(), DiskError> {
         let run = self.run.as_mut().ok_or(DiskError::NotStarted)?;
         if run.known.contains(&line.id) {
             return Ok(());
         }
-        let text = format!("{}\n", line.json);
-        if let Err(source) = run.file.write_all(text.as_bytes()) {
-            // Half a line must not become the beginning of the next; what it said comes again.
-            let path = run.path.clone();
-            match open(&path) {
-                Ok((file, known)) => *run = Run { file, path: path.clone(), known: known.ids },
-                Err(_) => self.run = None,
-            }
-            return Err(DiskError::Io { what: "write", path, source });
-        }
-        Ok(())
+        run.append(&line.json).map_err(error("write", &run.path))
     }
 
-    /// Completes the file, and removes those that are too many.
+    /// Completes the file, and removes those that are too many. A file that does not have every line
+    /// is not completed.
     pub(super) fn finish(&mut self, audit: &str) -> Result<(), DiskError> {
-        let Run { mut file, path, .. } = self.run.take().ok_or(DiskError::NotStarted)?;
+        let mut run = self.run.take().ok_or(DiskError::NotStarted)?;
+        for _ in 0..TRIES {
+            if run.flush().is_ok() {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        let (lines, path) = (run.unwritten(), run.path.clone());
+        if lines > 0 {
+            return Err(DiskError::Incomplete { lines, path });
+        }
         let line = message::frame(audit, message::COMPLETED);
-        file.write_all(format!("{line}\n").as_bytes()).map_err(error("write", &path))?;
-        file.sync_all().map_err(error("write", &path))?;
+        run.append(&line).map_err(error("write", &path))?;
+        run.file.sync_all().map_err(error("write", &path))?;
         let done = path.with_extension(DONE);
         fs::rename(&path, &done).map_err(error("rename", &path))?;
         sync_folder(&self.folder);
@@ -207,7 +281,7 @@ impl Disk {
                 continue;
             }
             // Locked files are another process's.
-            match open(&path) {
+            match open(&path, Completion::Keep) {
                 Ok((file, _)) => {
                     let _ = fs::rename(&path, path.with_extension(DONE));
                     drop(file);
@@ -238,12 +312,20 @@ impl Disk {
 #[derive(Debug, Default)]
 struct Known {
     lines: usize,
+    /// Bytes of these lines.
+    length: u64,
     ids: BTreeSet<u128>,
 }
 
-/// Opens and locks a file, cuts off a line that is not complete or that says the audit is, and reads
-/// what is left.
-fn open(path: &Path) -> Result<(File, Known), DiskError> {
+/// What becomes of the line that says that an audit is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Completion {
+    Cut,
+    Keep,
+}
+
+/// Opens and locks a file, cuts off a line that is not complete, and reads what is left.
+fn open(path: &Path, completion: Completion) -> Result<(File, Known), DiskError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let mut file = options.open(path).map_err(error("open", path))?;
@@ -255,30 +337,55 @@ fn open(path: &Path) -> Result<(File, Known), DiskError> {
         }
     }
     let mut known = Known::default();
-    let mut end = 0_u64;
     let mut reader = BufReader::new(&file);
     let mut line = Vec::new();
     loop {
-        line.clear();
-        let read = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
-        let read = read.map_err(error("read", path))?;
+        let read = next_line(&mut reader, &mut line).map_err(error("read", path))?;
         if line.last() != Some(&b'\n') {
             break;
         }
         let told = Value::from_json(&line).unwrap_or_default();
         let text = |key: &str| told.get(key).and_then(Value::as_str);
-        match text(message::ID).and_then(|id| u128::from_str_radix(id, 16).ok()) {
+        let id = text(message::ID).and_then(|id| u128::from_str_radix(id, 16).ok());
+        let is_completion = text("message") == Some(message::COMPLETED);
+        match id.or_else(|| last_id(&line)) {
             Some(id) => drop(known.ids.insert(id)),
-            None if text("message") == Some(message::COMPLETED) => break,
+            None if is_completion && completion == Completion::Cut => break,
             None => {}
         }
         known.lines += 1;
-        end += u64::try_from(read).unwrap_or_default();
+        known.length += read;
     }
     drop(reader);
-    file.set_len(end).map_err(error("write", path))?;
-    file.seek(SeekFrom::Start(end)).map_err(error("write", path))?;
+    file.set_len(known.length).map_err(error("write", path))?;
+    file.seek(SeekFrom::Start(known.length)).map_err(error("write", path))?;
     Ok((file, known))
+}
+
+/// Reads up to the end of the line, of which `line` is all, or the end if it is long. Returns how
+/// many bytes it has.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
+    line.clear();
+    let mut length = 0;
+    loop {
+        let most = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
+        let read = reader.by_ref().take(most).read_until(b'\n', line)?;
+        length += u64::try_from(read).unwrap_or_default();
+        if read == 0 || line.last() == Some(&b'\n') {
+            return Ok(length);
+        }
+        line.drain(..line.len().saturating_sub(MAX_END));
+    }
+}
+
+/// The id of a line of which only the end is known: no key comes after it.
+fn last_id(line: &[u8]) -> Option<u128> {
+    let line = String::from_utf8_lossy(line.get(line.len().saturating_sub(MAX_END)..)?);
+    let (rest, id) = line.strip_suffix("\"}\n")?.rsplit_once('"')?;
+    // A quotation mark within a string would have a backslash.
+    let rest = rest.strip_suffix(':')?.strip_suffix(&format!("\"{}\"", message::ID))?;
+    let is_key = rest.ends_with([',', '{']);
+    u128::from_str_radix(id, 16).ok().filter(|_| is_key && id.len() == 32)
 }
 
 /// Files with an extension.
@@ -409,6 +516,97 @@ mod tests {
         (1..=5).for_each(|id| disk.write(&line(id)).expect("written"));
         disk.finish("a").expect("finished");
         assert_eq!(read(&channel.join("a.log")).len(), 7);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_tried_again() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("a.txt");
+        let mut disk = Disk::new(folder.path().to_owned(), 5);
+        disk.start("a").expect("started");
+        disk.write(&line(1)).expect("written");
+        // A handle that cannot write stands for a disk without room, which takes half a line.
+        let swap = |disk: &mut Disk, file: File| {
+            std::mem::replace(&mut disk.run.as_mut().expect("running").file, file)
+        };
+        let good = swap(&mut disk, File::open(&path).expect("opened"));
+        let error = disk.write(&line(2)).expect_err("no room").to_string();
+        assert!(error.starts_with(&format!("cannot write `{}`: ", path.display())), "{error}");
+        disk.write(&line(3)).expect_err("no room");
+        (&good).write_all(b"{\"violationId\":").expect("half a line");
+        drop(swap(&mut disk, good));
+        disk.write(&line(4)).expect("there is room again");
+        assert_eq!(read(&path)[1..], [1, 2, 3, 4].map(|id| line(id).json));
+        // Right before the end.
+        let good = swap(&mut disk, File::open(&path).expect("opened"));
+        disk.write(&line(5)).expect_err("no room");
+        drop(swap(&mut disk, good));
+        disk.finish("a").expect("finished");
+        let lines = read(&folder.path().join("a.log"));
+        assert_eq!(lines[1..6], [1, 2, 3, 4, 5].map(|id| line(id).json));
+        assert_eq!(lines.len(), 7, "{lines:?}");
+    }
+
+    #[test]
+    fn an_audit_that_is_not_written_as_a_whole_is_not_complete() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("a.txt");
+        let mut disk = Disk::new(folder.path().to_owned(), 5);
+        disk.start("a").expect("started");
+        disk.run.as_mut().expect("running").file = File::open(&path).expect("opened");
+        let long = |id| Line { id, json: format!("\"{}\"", "x".repeat(MAX_WAITING)) };
+        disk.write(&line(1)).expect_err("no room");
+        disk.write(&long(2)).expect_err("no room");
+        disk.write(&long(3)).expect_err("no room");
+        let error = disk.finish("a").expect_err("no room").to_string();
+        assert_eq!(
+            error,
+            format!("3 lines of the audit `{}` could not be written", path.display())
+        );
+        assert!(path.exists(), "it is not complete");
+        disk.start("b").expect("started");
+        assert_eq!(read(&path.with_extension("log")).len(), 1, "what there was is kept");
+    }
+
+    #[test]
+    fn long_lines_are_ours_too() {
+        let folder = tempfile::tempdir().expect("folder");
+        let long = |id: u128| {
+            let details = "x".repeat(MAX_LINE + 10);
+            Line { id, json: format!(r#"{{"details":"{details}","violationId":"{id:032x}"}}"#) }
+        };
+        let write = |disk: &mut Disk| {
+            disk.start("a").expect("started");
+            for written in [line(1), long(2), line(3), long(4)] {
+                disk.write(&written).expect("written");
+            }
+        };
+        let mut disk = Disk::new(folder.path().to_owned(), 5);
+        write(&mut disk);
+        drop(disk);
+        let path = folder.path().join("a.txt");
+        let before = fs::metadata(&path).expect("there").len();
+        let mut torn = OpenOptions::new().append(true).open(&path).expect("opened");
+        torn.write_all(long(5).json.as_bytes()).expect("written");
+        drop(torn);
+
+        let mut disk = Disk::new(folder.path().to_owned(), 5);
+        write(&mut disk);
+        assert_eq!(fs::metadata(&path).expect("there").len(), before, "each stands there once");
+        disk.finish("a").expect("finished");
+        let lines = read(&path.with_extension("log"));
+        let expected = [line(1), long(2), line(3), long(4)].map(|line| line.json);
+        assert!(lines[1..5] == expected, "each is whole");
+    }
+
+    #[test]
+    fn what_is_put_away_keeps_its_last_line() {
+        let folder = tempfile::tempdir().expect("folder");
+        // The process died before it could rename the file.
+        let text = format!("{}\n{}\n", line(1).json, message::frame("a", message::COMPLETED));
+        fs::write(folder.path().join("a.txt"), &text).expect("written");
+        Disk::new(folder.path().to_owned(), 5).start("b").expect("started");
+        assert_eq!(fs::read_to_string(folder.path().join("a.log")).expect("read"), text);
     }
 
     #[test]
