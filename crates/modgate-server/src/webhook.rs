@@ -35,7 +35,7 @@ use modgate_value::Value;
 use crate::{
     operations::{Operation, Operations},
     policies::Current,
-    telemetry::metrics::{self, Metrics},
+    telemetry::metrics::{Format, Metrics},
 };
 
 /// The admission webhooks.
@@ -213,8 +213,10 @@ pub fn router(app: Arc<App>, routes: Routes) -> Router {
     router.fallback(any(not_found)).with_state(app)
 }
 
-async fn scrape(State(app): State<Arc<App>>) -> Response {
-    respond(StatusCode::OK, metrics::CONTENT_TYPE, app.metrics.encode())
+async fn scrape(State(app): State<Arc<App>>, request: Request) -> Response {
+    let accept = request.headers().get_all(header::ACCEPT).iter();
+    let format = Format::accepted(accept.filter_map(|header| header.to_str().ok()));
+    respond(StatusCode::OK, format.content_type(), app.metrics.encode_as(format))
 }
 
 /// As Go's HTTP servers answer.

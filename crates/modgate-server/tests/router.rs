@@ -337,6 +337,34 @@ async fn everything_is_counted() {
 }
 
 #[tokio::test]
+async fn metrics_come_as_they_are_asked_for() {
+    const OPEN: &str = "application/openmetrics-text;version=1.0.0";
+    let server = Server::loaded();
+    for (accept, kind, family) in [
+        (None, "text/plain; version=0.0.4; charset=utf-8", "modgate_decisions_total counter"),
+        (
+            Some("text/plain;version=0.0.4"),
+            "text/plain; version=0.0.4; charset=utf-8",
+            "target_info gauge",
+        ),
+        (Some(OPEN), "application/openmetrics-text; version=1.0.0; charset=utf-8", "target info"),
+    ] {
+        let mut request = Request::get("/metrics");
+        if let Some(accept) = accept {
+            request = request.header(header::ACCEPT, accept);
+        }
+        let request = request.body(Body::empty()).expect("request");
+        let response = router(Arc::clone(&server.app), Routes::Metrics).oneshot(request).await;
+        let response = response.expect("infallible");
+        assert_eq!(response.headers()[header::CONTENT_TYPE], kind, "{accept:?}");
+        let body = response.into_body().collect().await.expect("body").to_bytes();
+        let text = String::from_utf8(body.to_vec()).expect("text");
+        assert!(text.contains(&format!("# TYPE {family}\n")), "{accept:?}\n{text}");
+        assert_eq!(text.ends_with("# EOF\n"), accept == Some(OPEN), "{accept:?}");
+    }
+}
+
+#[tokio::test]
 async fn unknown_paths_and_methods() {
     let server = Server::loaded();
     assert_eq!(server.get("/").await.0, StatusCode::NOT_FOUND);

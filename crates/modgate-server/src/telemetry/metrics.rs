@@ -7,6 +7,7 @@
 
 mod catalog;
 mod cost;
+mod format;
 mod gatekeeper;
 mod process;
 mod reports;
@@ -34,6 +35,7 @@ use self::{
 };
 pub use self::{
     catalog::{Descriptor, Label, MetricType, Origin},
+    format::Format,
     reports::{
         AdmissionPolicyMetrics, AuditMetrics, ControllerMetrics, DropReason, EventMetrics,
         EventResult, ExportMetrics, Health, Reconciled, SyncMetrics, WatchMetrics,
@@ -41,9 +43,6 @@ pub use self::{
 };
 pub(crate) use self::{cost::lane, webhooks::InFlight};
 use crate::webhook::Webhook;
-
-/// The content type of [`Metrics::encode`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Labels whose values are known when the program is written.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -148,7 +147,12 @@ impl Metrics {
         }
     }
 
-    /// Everything in the OpenMetrics text format, see [`CONTENT_TYPE`].
+    /// Everything in a text format.
+    pub fn encode_as(&self, format: Format) -> String {
+        format.of_open_metrics(self.encode())
+    }
+
+    /// Everything in the OpenMetrics text format.
     pub fn encode(&self) -> String {
         let mut out = String::with_capacity(16 << 10);
         // Writing to a string fails only if a metric's own encoding does, and none of ours can.

@@ -16,7 +16,7 @@ pub enum MetricType {
 }
 
 impl MetricType {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
@@ -114,10 +114,12 @@ impl Catalog {
         let mut out = String::from(
             "# Metrics\n\n\
              Written by `cargo xtask codegen` from what the process registers; do not edit.\n\n\
-             Served as OpenMetrics text on `/metrics` of the HTTPS port, and over plain HTTP on \
-             `--prometheus-port` and `--operator-metrics-addr`. Names, types and labels of \
-             Gatekeeper and KubeMod are as theirs, so that dashboards and alerts go on working; \
-             what differs, and Go's own `go_*`, is in [compatibility.md](compatibility.md).\n",
+             Served on `/metrics` of the HTTPS port, and over plain HTTP on `--prometheus-port` and \
+             `--operator-metrics-addr`: in Prometheus' text format 0.0.4, as the originals have it, or \
+             as OpenMetrics 1.0.0 to whoever prefers that in `Accept`, as Prometheus does. Names, \
+             types and labels of Gatekeeper and KubeMod are as theirs, so that dashboards and alerts \
+             go on working; what differs, and Go's own `go_*`, is in \
+             [compatibility.md](compatibility.md).\n",
         );
         for origin in Origin::ALL {
             let _ = write!(

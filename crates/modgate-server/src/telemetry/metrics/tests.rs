@@ -168,6 +168,42 @@ fn every_metric_is_described_as_it_is() {
     }
 }
 
+/// The type of each family, by the name that its `# TYPE` line has.
+fn families(text: &str) -> BTreeMap<&str, &str> {
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    types.map(|line| line.split_once(' ').expect(line)).collect()
+}
+
+#[test]
+fn both_formats_say_the_same() {
+    let metrics = touched();
+    // What the process has used is read again for each.
+    let stable = |line: &&str| !line.starts_with("process_");
+    let open = metrics.encode_as(Format::OpenMetrics);
+    let text = metrics.encode_as(Format::Text);
+    assert!(open.ends_with("\n# EOF\n") && !text.contains("# EOF"), "{text}");
+    let series = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(stable).filter(|line| !line.starts_with('#'));
+        // A whole bound is spelled as each format has it.
+        lines.map(|line| line.replacen(".0\"", "\"", 1)).collect()
+    };
+    assert_eq!(series(&text), series(&open));
+    for (text, is_open) in [(&open, true), (&text, false)] {
+        let families = families(text);
+        assert_eq!(families.len(), metrics.descriptors().len());
+        for descriptor in metrics.descriptors() {
+            let is_info = descriptor.name.ends_with("_info");
+            let (name, kind) = match (is_open, is_info) {
+                (true, true) => (descriptor.name.trim_end_matches("_info"), "info"),
+                (true, false) => (descriptor.family(), descriptor.kind.as_str()),
+                (false, _) => (descriptor.name, descriptor.kind.as_str()),
+            };
+            assert_eq!(families.get(name), Some(&kind), "{name}");
+            assert!(text.contains(&format!("# HELP {name} {}", descriptor.help)), "{name}");
+        }
+    }
+}
+
 /// Spec `gatekeeper-validation`, 9.7, and `gatekeeper-mutation…`, 4.3 and 4.4: name, type, labels,
 /// and the bounds of histograms.
 const GATEKEEPERS: &str = "\
@@ -215,6 +251,8 @@ target_info G service_name=* service_version=*";
 fn gatekeepers_metrics_are_those_of_the_specification() {
     let metrics = touched();
     let exposed = exposed(&metrics.encode());
+    let text = metrics.encode_as(Format::Text);
+    let families = families(&text);
     let mut names = BTreeSet::new();
     for line in GATEKEEPERS.lines() {
         let mut words = line.split_whitespace();
@@ -228,6 +266,7 @@ fn gatekeepers_metrics_are_those_of_the_specification() {
         };
         let descriptor = metrics.descriptors().iter().find(|each| each.name == name);
         assert_eq!(descriptor.map(|each| each.kind), Some(kind), "{name}");
+        assert_eq!(families.get(name), Some(&kind.as_str()), "{name}");
         let found = &exposed[name];
         let mut labels = BTreeSet::new();
         for (label, values) in words.filter_map(|word| word.split_once('=')) {
