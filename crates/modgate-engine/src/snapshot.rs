@@ -262,7 +262,7 @@ impl Snapshot {
     }
 
     /// How every constraint decides about a request that [`Snapshot::admit`] is asked about, by
-    /// kind, then name. Generated objects are not looked at.
+    /// kind, then name. Generated objects are not looked at: see [`Snapshot::explain_resultants`].
     ///
     /// # Errors
     ///
@@ -276,6 +276,17 @@ impl Snapshot {
     ) -> Result<Vec<ConstraintTrace>, String> {
         let namespace = namespace_of(review, host)?;
         let admission = admission_of(review, namespace.as_ref())?;
+        Ok(self.explain_admission(&admission, inventory, host, arena))
+    }
+
+    /// How every constraint decides about an admission at the webhook.
+    fn explain_admission(
+        &self,
+        admission: &Admission,
+        inventory: &Inventory,
+        host: &dyn Host,
+        arena: &mut Arena,
+    ) -> Vec<ConstraintTrace> {
         let budget = budget(self.config.review_limits, host);
         let evaluation = Evaluation {
             point: EnforcementPoint::Webhook,
@@ -284,7 +295,7 @@ impl Snapshot {
             limits: self.config.constraint_limits,
             meter: meter(host),
         };
-        Ok(constraint::explain(&self.constraints, &admission, evaluation, arena))
+        constraint::explain(&self.constraints, admission, evaluation, arena)
     }
 
     /// Every violation of an object or request at an enforcement point, in the order in which they

@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::{Expansion, Snapshot};
 use crate::{
     Host, PolicyId, Review,
-    constraint::{Admission, Inventory},
-    expansion::Resultant,
+    constraint::{Admission, Arena, ConstraintTrace, Inventory},
+    expansion::{Resultant, implied},
     explain::RuleTrace,
     gatekeeper::{Installation, Mutation, explain_mutation},
     matching::Source,
@@ -80,6 +80,9 @@ pub struct PlannedResultant {
     pub name: Str,
     /// The mutators, pass by pass; empty where there are none.
     pub mutators: Vec<Vec<MutatorTrace>>,
+    /// How each constraint decides about it, once [`Snapshot::explain_resultants`] was asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<ConstraintTrace>,
     /// The resultant.
     pub object: Value,
 }
@@ -217,6 +220,37 @@ impl Snapshot {
         plan
     }
 
+    /// How every constraint decides about each resultant of a plan for a request, as
+    /// [`Snapshot::admit`] asks them: violations and actions as they are charged to the object.
+    pub fn explain_resultants(
+        &self,
+        plan: &mut Plan,
+        review: &Review,
+        inventory: &Inventory,
+        host: &dyn Host,
+        arena: &mut Arena,
+    ) {
+        let namespace = match review.store_namespace() {
+            "" => None,
+            name => host.namespace(name).ok(),
+        };
+        for resultant in &mut plan.resultants.steps {
+            let admission = Admission::of_object(resultant.object.clone(), namespace.as_ref())
+                .with_source(Some(Source::Generated))
+                .with_operation(Some(review.request().operation));
+            let mut traces = self.explain_admission(&admission, inventory, host, arena);
+            for trace in &mut traces {
+                for violation in &mut trace.violations {
+                    *violation = implied(&resultant.template, violation);
+                }
+                if let Some(action) = resultant.enforcement_action {
+                    trace.action = action.as_str().to_owned();
+                }
+            }
+            resultant.constraints = traces;
+        }
+    }
+
     /// The constraints that the webhook asks about an object.
     fn matching(
         &self,
@@ -259,6 +293,7 @@ fn planned(resultant: &Resultant) -> PlannedResultant {
             .as_ref()
             .map(|explanation| explanation.passes.clone())
             .unwrap_or_default(),
+        constraints: Vec::new(),
         object,
     }
 }
