@@ -56,6 +56,24 @@ fn connection(name: &str, driver: &str, config: &str) -> Value {
     ))
 }
 
+/// What docs/export.md shows is taken as it stands there.
+#[test]
+fn documented_connections_are_taken() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/export.md");
+    let page = fs::read_to_string(page).expect("docs/export.md");
+    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let connections: Vec<&str> =
+        blocks.filter(|block| block.contains("kind: Connection\n")).collect();
+    let runtime = runtime();
+    let exporter = exporter("http://localhost:1", &runtime);
+    for (connection, driver) in connections.iter().zip(["disk", "dapr"]) {
+        let connection = modgate_value::yaml::value(connection).expect("YAML");
+        assert_eq!(connection.path(&["spec", "driver"]), Some(&Value::from(driver)));
+        exporter.connect(Some(&connection)).expect(driver);
+    }
+    assert_eq!(connections.len(), 2);
+}
+
 fn on_disk(folder: &Path) -> Value {
     let config = format!(r#"{{"path": "{}", "maxAuditResults": 3}}"#, folder.display());
     connection("audit-connection", "disk", &config)
