@@ -59,12 +59,6 @@ use tokio::{
 };
 
 pub use self::vap::VapConfig;
-pub use self::{
-    audit::AuditConfig,
-    certificates::{ClusterCertificates, RotationTimes},
-    connect::{ClusterConfig, ClusterError},
-    lease::LeaseTimes,
-};
 use self::{
     audit::Auditing,
     context::Context,
@@ -80,6 +74,12 @@ use self::{
     reports::Reports,
     state::State,
     watches::{Event, Seen, Target, Watches},
+};
+pub use self::{
+    audit::{AuditConfig, PolicyReportConfig, PolicyReportFormat},
+    certificates::{ClusterCertificates, RotationTimes},
+    connect::{ClusterConfig, ClusterError},
+    lease::LeaseTimes,
 };
 pub(crate) use self::{
     certificates::Rotation, connect::connect, context::Identity, vap::Settings as VapSettings,

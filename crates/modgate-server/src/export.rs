@@ -19,17 +19,20 @@
 
 pub(crate) mod dapr;
 mod disk;
+mod file;
 mod message;
 mod publish;
 mod queue;
 mod spool;
 mod status;
 
+use modgate_audit::Violation;
 use modgate_value::Value;
 
-pub(crate) use self::status::error as connection_error;
 use self::{dapr::Dapr, disk::Disk, spool::Spool};
+pub(crate) use self::{file::ViolationsFile, status::error as connection_error};
 pub use self::{
+    file::ViolationsFileConfig,
     publish::Exporter,
     queue::AdmissionQueue,
     status::{PublishState, Published, Source},
@@ -107,6 +110,12 @@ pub(crate) struct Line {
     pub(crate) id: u128,
     /// JSON, without a line break.
     pub(crate) json: String,
+}
+
+/// A violation as it is exported, in JSON without a line break. In an audit without a name the same
+/// violation has the same `violationId` each time.
+pub fn violation_line(audit: &str, violation: &Violation) -> String {
+    message::of_audit(audit, violation).json
 }
 
 /// Where a Connection leads.

@@ -47,8 +47,8 @@ mod webhook;
 
 pub use controllers::events::Events;
 pub use controllers::{
-    AuditConfig, ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, RotationTimes,
-    VapConfig,
+    AuditConfig, ClusterCertificates, ClusterConfig, ClusterError, LeaseTimes, PolicyReportConfig,
+    PolicyReportFormat, RotationTimes, VapConfig,
 };
 pub use files::POLL_INTERVAL;
 pub use operations::{Operation, Operations, UnknownOperation};

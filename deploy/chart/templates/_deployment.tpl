@@ -81,7 +81,7 @@ spec:
               containerPort: 8888
             - name: healthz
               containerPort: 9090
-            {{- if and $values.kubemod.enabled $values.kubemod.webapp }}
+            {{- if and $values.kubemod.enabled $values.kubemod.webapp (include "modgate.serves" .operations) }}
             - name: api
               containerPort: 8081
             {{- end }}

@@ -47,10 +47,35 @@ clientConfig:
     namespace: {{ $root.Release.Namespace }}
     path: {{ index . 1 }}
     port: 443
-  {{- if and (eq $root.Values.certificates.source "secret") $root.Values.certificates.caBundle }}
-  caBundle: {{ $root.Values.certificates.caBundle }}
+  {{- if eq $root.Values.certificates.source "secret" }}
+  caBundle: {{ required "certificates.caBundle is missing: with certificates.source=secret it says whom the API server trusts" $root.Values.certificates.caBundle }}
   {{- end }}
 admissionReviewVersions: [v1, v1beta1]
+{{- end }}
+
+{{- /* The MutatingWebhookConfiguration of mutators. */}}
+{{- define "modgate.mutatingConfiguration" -}}
+{{- if .Values.unifiedMutation.enabled -}}
+modgate-mutating-webhook-configuration
+{{- else -}}
+{{ .Values.mutation.configurationName }}
+{{- end }}
+{{- end }}
+
+{{- /* What the webhook of both mutators and ModRules is sent, as JSON. The API server takes no resource
+beside `*` but subresources. */}}
+{{- define "modgate.unifiedRules" -}}
+{{- $mutation := .Values.mutation -}}
+{{- $dragnet := .Values.kubemod.dragnet -}}
+{{- $all := concat $mutation.resources $dragnet.resources | uniq -}}
+{{- $resources := list -}}
+{{- range $all -}}
+{{- if or (eq . "*") (contains "/" .) (not (has "*" $all)) -}}
+{{- $resources = append $resources . -}}
+{{- end -}}
+{{- end -}}
+{{- $operations := concat $mutation.operations $dragnet.operations | uniq -}}
+{{- dict "operations" $operations "apiGroups" $mutation.apiGroups "apiVersions" $mutation.apiVersions "resources" $resources | toJson -}}
 {{- end }}
 
 {{- /* What a webhook entry is about: (list root values ignored), where `ignored` is the expression of
@@ -142,9 +167,15 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{- /* Whether Pods that do this serve webhooks: the operations, none for all. */}}
+{{- define "modgate.serves" -}}
+{{- if or (empty .) (has "webhook" .) (has "mutation-webhook" .) }}yes{{ end }}
+{{- end }}
+
 {{- /* Flags of `modgate serve`: (list root operations). */}}
 {{- define "modgate.args" -}}
 {{- $root := index . 0 -}}
+{{- $serves := include "modgate.serves" (index . 1) -}}
 {{- $values := $root.Values -}}
 - serve
 - --port=8443
@@ -174,15 +205,29 @@ annotations:
 - --exempt-namespace-suffix={{ . }}
 {{- end }}
 - --cluster-modrules-namespace={{ $values.kubemod.namespace }}
-{{- if and $values.kubemod.enabled $values.kubemod.webapp }}
+{{- if and $values.kubemod.enabled $values.kubemod.webapp $serves }}
 - --webapp-addr=:8081
 {{- end }}
 {{- if ne $values.certificates.source "self" }}
 - --disable-cert-rotation
 {{- end }}
+{{- with $values.validation.configurationName }}
+{{- if ne . "gatekeeper-validating-webhook-configuration" }}
+- --validating-webhook-configuration-name={{ . }}
+{{- end }}
+{{- end }}
+{{- with include "modgate.mutatingConfiguration" $root }}
+{{- if ne . "gatekeeper-mutating-webhook-configuration" }}
+- --mutating-webhook-configuration-name={{ . }}
+{{- end }}
+{{- end }}
+{{- range $kind, $names := $values.certificates.additionalConfigurations }}
+{{- range $names }}
+- --additional-{{ $kind }}-webhook-configs-to-rotate-certs={{ . }}
+{{- end }}
+{{- end }}
 {{- if $values.unifiedMutation.enabled }}
 - --unified-mutate
-- --mutating-webhook-configuration-name=modgate-mutating-webhook-configuration
 {{- range $values.kubemod.dragnet.resources }}
 - --modrule-resource={{ . }}
 {{- end }}

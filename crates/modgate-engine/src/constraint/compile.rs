@@ -183,6 +183,11 @@ impl CompiledConstraint {
         &self.resource
     }
 
+    /// Its annotations, an object; null where it has none.
+    pub(super) fn annotations(&self) -> Value {
+        self.resource.path(&["metadata", "annotations"]).cloned().unwrap_or_default()
+    }
+
     /// Which policy it is.
     pub fn id(&self) -> PolicyId {
         PolicyId {

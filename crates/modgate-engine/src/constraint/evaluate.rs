@@ -41,6 +41,8 @@ pub struct Finding {
     pub message: String,
     /// Goes to logs and exports only (EV-35).
     pub details: Value,
+    /// The constraint's annotations, an object; null where it has none. For exports (XP-2).
+    pub annotations: Value,
 }
 
 impl Finding {
@@ -94,6 +96,7 @@ pub fn review<'c>(
             actions: actions.to_vec(),
             message: violation.message,
             details: violation.details,
+            annotations: constraint.annotations(),
         }));
     }
     findings.sort_by(|a, b| order(a).cmp(&order(b)));

@@ -11,11 +11,17 @@
 //! - No audit begins before everything present at start is loaded, and none is reported
 //!   before every kind was listed, except for kinds that cannot be: they are left out, and that is
 //!   logged each time.
-//! - Audits never overlap. Only the process that leads audits; one that ceases to forgets everything.
+//! - Audits never overlap. Only the process that leads audits.
+//! - An audit that is interrupted, because this process ceases to lead or the API server is away, is
+//!   not reported. The next one of this process goes on where it was: what was evaluated is not
+//!   evaluated again. A process that does not lead for a whole interval forgets everything, and
+//!   another process starts anew.
 //! - A status is written as a whole, as a merge patch of its own members: who else writes to it at the
 //!   same time neither stands in the way nor loses anything.
 
 mod follow;
+mod host;
+mod policy_reports;
 mod record;
 mod write;
 
@@ -27,21 +33,19 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use modgate_audit::{Incremental, Item, Manner, Options, Report, Sink, Stale};
-use modgate_engine::{
-    Host, HostError,
-    api::{constraints, meta::GroupVersionKind},
-    mutation::{Answers, Providers as Asks},
-    provider::{FUNCTION, external_data},
-    rego::builtins,
-    template,
-};
-use modgate_value::{Clock, Str, Value, gotime};
+use modgate_engine::api::{constraints, meta::GroupVersionKind};
+use modgate_value::{Str, gotime};
 use tokio::{
     task::spawn_blocking,
     time::{MissedTickBehavior, interval_at},
 };
 
-use self::follow::{Follower, Seen};
+pub use self::policy_reports::{PolicyReportConfig, PolicyReportFormat};
+use self::{
+    follow::{Follower, Seen},
+    host::AuditHost,
+    policy_reports::{Collector, Reporting},
+};
 use super::{
     context::Context,
     events::Events,
@@ -50,8 +54,8 @@ use super::{
     state::State,
 };
 use crate::{
-    policies::{Current, Objects},
-    providers::Providers,
+    export::{ViolationsFile, ViolationsFileConfig},
+    policies::Current,
     telemetry::metrics::AuditMetrics,
 };
 
@@ -77,6 +81,12 @@ pub struct AuditConfig {
     pub events_in_namespace: bool,
     /// Whether mutators are audited, too: what they would still change.
     pub mutators: bool,
+    /// Whether it is logged what constraints cost.
+    pub log_statistics: bool,
+    /// Where violations are written to a file, if they are.
+    pub violations_file: Option<ViolationsFileConfig>,
+    /// Which policy reports are written, if any.
+    pub policy_reports: Option<PolicyReportConfig>,
 }
 
 impl Default for AuditConfig {
@@ -90,6 +100,9 @@ impl Default for AuditConfig {
             events: false,
             events_in_namespace: false,
             mutators: false,
+            log_statistics: false,
+            violations_file: None,
+            policy_reports: None,
         }
     }
 }
@@ -122,6 +135,7 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut auditor = Auditor::new(context.clone(), auditing);
     let mut last = 0;
+    let mut idle = false;
     loop {
         let seen = tokio::select! {
             _ = ticks.tick() => None,
@@ -133,15 +147,23 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
             continue;
         }
         if !context.leads() {
-            auditor.forget();
+            // Leadership that comes back within an interval finds everything as it was.
+            if std::mem::replace(&mut idle, true) {
+                auditor.forget();
+            }
             continue;
         }
+        idle = false;
         let Some(state) = context.loaded().await else { return };
         last = second(SystemTime::now(), last);
         let name = name(last);
-        if let Err(error) = auditor.audit(&name, &state).await {
-            tracing::error!(target: LOGGER, process = "audit", audit_id = %name, error,
-                "audit manager audit() failed");
+        match auditor.audit(&name, &state).await {
+            Ok(()) => {}
+            Err(Ended::NotLeading) => tracing::info!(target: LOGGER, process = "audit",
+                audit_id = %name, semantic = true, event_type = "audit_interrupted",
+                "this process does not lead any more: the audit is not reported"),
+            Err(Ended::Failed(error)) => tracing::error!(target: LOGGER, process = "audit",
+                audit_id = %name, error, "audit manager audit() failed"),
         }
     }
 }
@@ -157,6 +179,19 @@ fn name(second: i64) -> Str {
     Timestamp::from_second(second).unwrap_or_default().to_string().into()
 }
 
+/// Why an audit came to no end.
+enum Ended {
+    /// Another process may audit by now.
+    NotLeading,
+    Failed(String),
+}
+
+impl From<String> for Ended {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
 struct Auditor {
     context: Context,
     auditing: Auditing,
@@ -165,10 +200,17 @@ struct Auditor {
     incremental: Option<Incremental>,
     host: Option<Arc<AuditHost>>,
     writing: write::Writing,
+    collector: Option<Arc<Collector>>,
+    reporting: Reporting,
 }
 
 impl Auditor {
-    fn new(context: Context, auditing: Auditing) -> Self {
+    fn new(context: Context, mut auditing: Auditing) -> Self {
+        let collector =
+            auditing.config.policy_reports.clone().map(|it| Arc::new(Collector::new(it)));
+        let file = auditing.config.violations_file.clone().map(ViolationsFile::new);
+        auditing.sinks.extend(file.map(|it| Arc::new(it) as Arc<dyn Sink>));
+        auditing.sinks.extend(collector.iter().map(|it| Arc::clone(it) as Arc<dyn Sink>));
         let follower = Follower::new(context.client.clone(), auditing.config.chunk);
         let incremental = Some(Incremental::new(options(&auditing.config)));
         Self {
@@ -178,6 +220,8 @@ impl Auditor {
             incremental,
             host: None,
             writing: write::Writing::default(),
+            collector,
+            reporting: Reporting::default(),
         }
     }
 
@@ -185,20 +229,22 @@ impl Auditor {
     fn forget(&mut self) {
         self.follower.stop_all();
         self.writing.stop();
+        self.reporting.stop();
         self.host = None;
         self.incremental = Some(Incremental::new(options(&self.auditing.config)));
     }
 
     /// One audit, from the start to its report.
-    async fn audit(&mut self, name: &str, state: &State) -> Result<(), String> {
+    async fn audit(&mut self, name: &str, state: &State) -> Result<(), Ended> {
         let began = Instant::now();
         self.auditing.metrics.started(SystemTime::now());
         tracing::info!(target: LOGGER, process = "audit", audit_id = name, semantic = true,
             event_type = "audit_started", "auditing constraints and violations");
-        let host = Arc::new(AuditHost {
-            objects: state.world.objects.clone(),
-            providers: self.auditing.current.providers().cloned(),
-        });
+        let host = Arc::new(AuditHost::new(
+            state.world.objects.clone(),
+            self.auditing.current.providers().cloned(),
+            self.auditing.config.log_statistics,
+        ));
         self.host = Some(Arc::clone(&host));
         let world = Arc::clone(&state.world);
         self.with(move |incremental| {
@@ -210,6 +256,7 @@ impl Auditor {
         } else {
             self.audit_cluster(state).await?;
         }
+        self.still_leads()?;
         let report = self.report(name).await?;
         self.auditing.metrics.finished(
             SystemTime::now(),
@@ -217,12 +264,12 @@ impl Auditor {
             report.totals.by_action(),
         );
         record::errors(name, &report);
-        if self.context.leads() {
-            let objects =
-                state.policies.iter().filter(|(kind, _)| kind.group == constraints::GROUP);
-            let statuses = write::statuses(objects, &state.served, &report);
-            self.writing.start(self.context.clone(), statuses);
-        }
+        self.log_statistics(name);
+        // Each of these asks again before it writes anything.
+        let objects = state.policies.iter().filter(|(kind, _)| kind.group == constraints::GROUP);
+        let statuses = write::statuses(objects, &state.served, &report);
+        self.writing.start(self.context.clone(), statuses);
+        self.write_policy_reports(name);
         let took = gotime::Duration(i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX));
         tracing::info!(target: LOGGER, process = "audit", audit_id = name, semantic = true,
             event_type = "audit_finished", duration = %took,
@@ -231,8 +278,31 @@ impl Auditor {
         Ok(())
     }
 
+    /// Fails if another process may audit by now.
+    fn still_leads(&self) -> Result<(), Ended> {
+        if self.context.leads() { Ok(()) } else { Err(Ended::NotLeading) }
+    }
+
+    fn log_statistics(&mut self, name: &str) {
+        // Nobody else has the host: what was lent is back.
+        let host = self.host.as_mut().and_then(Arc::get_mut);
+        if let Some(statistics) = host.and_then(AuditHost::take_statistics) {
+            record::statistics(name, self.auditing.config.from_cache, &statistics);
+        }
+    }
+
+    fn write_policy_reports(&mut self, name: &str) {
+        let Some(collector) = &self.collector else { return };
+        let (reports, left_out) = collector.take();
+        if left_out > 0 {
+            tracing::warn!(target: LOGGER, process = "audit", audit_id = name, left_out,
+                "namespaces have no policy report because there are too many");
+        }
+        self.reporting.start(self.context.clone(), collector.format(), reports);
+    }
+
     /// What the API server has.
-    async fn audit_cluster(&mut self, state: &State) -> Result<(), String> {
+    async fn audit_cluster(&mut self, state: &State) -> Result<(), Ended> {
         let listable = listing::listable(&self.context.client).await;
         let listable =
             listable.map_err(|error| format!("cannot find out which kinds there are: {error}"))?;
@@ -242,16 +312,19 @@ impl Auditor {
             self.with(move |incremental| incremental.remove_kind(&gone)).await?;
         }
         while self.follower.is_listing() {
+            self.still_leads()?;
             let seen = self.follower.next().await;
             self.take(seen).await;
         }
         self.flush().await;
         for kind in wanted.iter().filter(|kind| !kind.watchable) {
+            self.still_leads()?;
             self.list_again(kind, None).await;
         }
         let stale = self.with(|incremental| incremental.stale()).await?;
         for stale in stale {
             let Some(kind) = wanted.iter().find(|kind| kind.kind() == stale.kind) else { continue };
+            self.still_leads()?;
             self.list_again(kind, Some(stale)).await;
         }
         for (kind, error) in self.follower.failed() {
@@ -319,6 +392,10 @@ impl Auditor {
             Pages::new(&self.context.client, &kind.resource, self.auditing.config.chunk);
         while let Some(page) = pages.next().await? {
             self.evaluate(page.into_iter().map(Into::into).collect()).await;
+            if !self.context.leads() {
+                // What was not listed is still to be evaluated, and not gone.
+                return Ok(());
+            }
         }
         if all {
             let _ = self.with(move |incremental| incremental.end(&gvk)).await;
@@ -353,6 +430,7 @@ impl Auditor {
             sinks.push(Arc::new(record::AsEvents {
                 events: self.auditing.events.clone(),
                 in_namespace: self.auditing.config.events_in_namespace,
+                installation: self.context.identity.namespace.clone(),
             }));
         }
         let (name, limit) = (name.to_owned(), self.auditing.config.limit);
@@ -456,76 +534,6 @@ fn named_kinds(state: &State) -> Option<std::collections::BTreeSet<Str>> {
         names.extend(kinds);
     }
     Some(names)
-}
-
-/// What policies may ask during an audit.
-struct AuditHost {
-    objects: Objects,
-    providers: Option<Arc<Providers>>,
-}
-
-/// How long a provider may take for one question.
-const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
-
-impl Host for AuditHost {
-    fn clock(&self) -> &dyn Clock {
-        self.objects.clock()
-    }
-
-    fn namespace(&self, name: &str) -> Result<Value, HostError> {
-        self.objects.namespace(name)
-    }
-
-    fn node(&self, name: &str) -> Result<Value, HostError> {
-        self.objects.node(name)
-    }
-
-    fn templates(&self) -> &dyn template::Host {
-        self.objects.templates()
-    }
-
-    fn policies(&self) -> &dyn builtins::Host {
-        self
-    }
-
-    fn providers(&self) -> &dyn Asks {
-        self
-    }
-}
-
-impl builtins::Host for AuditHost {
-    fn now_ns(&self) -> Option<i64> {
-        self.objects.policies().now_ns()
-    }
-
-    fn random(&self) -> Option<u64> {
-        self.objects.policies().random()
-    }
-
-    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
-        match &self.providers {
-            Some(providers) if name == FUNCTION => {
-                let deadline = tokio::time::Instant::now() + PROVIDER_PATIENCE;
-                Some(external_data(args, &providers.asking(deadline)))
-            }
-            _ => self.objects.policies().call(name, args),
-        }
-    }
-}
-
-impl Asks for AuditHost {
-    fn ask(
-        &self,
-        keys: &std::collections::BTreeMap<Str, std::collections::BTreeSet<Str>>,
-    ) -> Result<Answers, String> {
-        match &self.providers {
-            Some(providers) => {
-                let deadline = tokio::time::Instant::now() + PROVIDER_PATIENCE;
-                providers.asking(deadline).ask(keys)
-            }
-            None => self.objects.providers().ask(keys),
-        }
-    }
 }
 
 /// Who an object is, for maps.

@@ -29,6 +29,15 @@ pub(super) fn frame(audit: &str, message: &str) -> String {
     object([("id", audit.into()), ("message", message.into())]).to_json()
 }
 
+/// The last line of a file of one audit: how many violations there are, and how many of those the
+/// file does not have.
+pub(super) fn closing(audit: &str, violations: u64, left_out: u64) -> String {
+    let number = |count: u64| Value::from(i64::try_from(count).unwrap_or(i64::MAX));
+    let counts = [("violations", number(violations)), ("leftOut", number(left_out))];
+    let told = [("id", audit.into()), ("message", COMPLETED.into())];
+    object(told.into_iter().chain(counts)).to_json()
+}
+
 /// A violation that an audit found.
 pub(super) fn of_audit(audit: &str, violation: &Violation) -> Line {
     let id = violation.id(audit);
@@ -87,6 +96,7 @@ pub(super) fn of_request(
         ("name", finding.constraint.clone().into()),
         ("enforcementAction", finding.action.clone().into()),
         ("enforcementActions", actions(if scoped { &finding.actions } else { &[] })),
+        ("constraintAnnotations", annotations(&finding.annotations)),
         ("resourceGroup", request.kind.group.clone().into()),
         ("resourceAPIVersion", request.kind.version.clone().into()),
         ("resourceKind", request.kind.kind.clone().into()),
@@ -104,6 +114,14 @@ pub(super) fn of_request(
         ("dryRun", request.dry_run.into()),
     ];
     Line { id, json: object(members).to_json() }
+}
+
+/// A constraint's annotations without the copy of itself that `kubectl apply` keeps there; those of
+/// [audits](Violation) come without it.
+fn annotations(all: &Value) -> Value {
+    let mut kept = all.as_object().cloned().unwrap_or_default();
+    kept.remove("kubectl.kubernetes.io/last-applied-configuration");
+    kept.into()
 }
 
 fn request_id(uid: &str, finding: &Finding, ordinal: usize) -> u128 {
@@ -134,7 +152,7 @@ fn object<'k>(members: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use modgate_audit::{Judge, Subject};
@@ -192,6 +210,9 @@ mod tests {
             actions: vec![EnforcementAction::Warn],
             message: "s3cret".to_owned(),
             details: Value::Null,
+            annotations: value(
+                r#"{"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"}"#,
+            ),
         }
     }
 
@@ -205,6 +226,7 @@ mod tests {
         for (key, expected) in [
             ("eventType", r#""violation_admission""#),
             ("enforcementActions", r#"["warn"]"#),
+            ("constraintAnnotations", r#"{"a":"b"}"#),
             ("message", r#""s3cret""#),
             ("resourceLabels", r#"{"l":"m"}"#),
             ("operation", r#""CREATE""#),

@@ -280,8 +280,13 @@ pub fn log_finding(finding: &Diagnostic) {
 }
 
 /// Fields that hold JSON already.
-const JSON_FIELDS: [&str; 4] =
-    ["details", "constraint_enforcement_actions", "execution_stats", "resource_labels"];
+const JSON_FIELDS: [&str; 5] = [
+    "constraint_annotations",
+    "constraint_enforcement_actions",
+    "details",
+    "execution_stats",
+    "resource_labels",
+];
 
 /// A field whose members become fields of the line, for those whose names are not known before.
 const MEMBERS: &str = "members";

@@ -179,6 +179,7 @@ mod tests {
             actions: vec![action],
             message: "it says s3cret".to_owned(),
             details: Value::Null,
+            annotations: Value::Null,
         };
         let events = AdmissionEvents { emit: true, in_object_namespace, to: None };
         let subject = Subject::of(&review, super::super::is_secret(&review));

@@ -182,6 +182,7 @@ mod tests {
             actions: actions.to_vec(),
             message: "it says s3cret".to_owned(),
             details: Value::from_json(br#"{"is": "s3cret"}"#).expect("details"),
+            annotations: Value::Null,
         };
         let verdict = Verdict::of(std::slice::from_ref(&finding));
         capture(|| record(&review, &verdict, &[finding], true))

@@ -1,10 +1,12 @@
 //! Flags of audits in a cluster, under Gatekeeper's names and with its defaults
 //! (spec `gatekeeper-validation`, 7.1).
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use clap::ArgAction;
-use modgate_server::AuditConfig;
+use clap::{ArgAction, ValueEnum};
+use modgate_server::{
+    AuditConfig, PolicyReportConfig, PolicyReportFormat, export::ViolationsFileConfig,
+};
 
 /// How existing objects are audited.
 #[derive(Debug, clap::Args)]
@@ -39,11 +41,51 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     audit_mutators: bool,
+    /// Log what the constraints took, once for each audit.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    log_stats_audit: bool,
+    /// Write the violations of each audit to this file, as JSON lines; it is replaced when the audit
+    /// is complete.
+    #[arg(long, value_name = "FILE")]
+    audit_violations_file: Option<PathBuf>,
+    /// How large that file may become; its last line counts what has no room.
+    #[arg(long, value_name = "BYTES", default_value_t = 100 << 20,
+        requires = "audit_violations_file")]
+    audit_violations_file_bytes: u64,
+    /// Write what audits find to policy reports, one for each namespace and one for the cluster.
+    #[arg(long, value_name = "FORMAT", default_value = "none")]
+    policy_reports: PolicyReports,
+    /// Violations listed in one policy report, 500 at most; its summary counts all.
+    #[arg(long, value_name = "N", default_value_t = 100,
+        value_parser = clap::value_parser!(u16).range(0..=500))]
+    policy_report_results: u16,
+    /// Namespaces with a policy report, the first by name.
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    policy_reports_limit: usize,
+}
+
+/// The kinds of policy reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PolicyReports {
+    /// None.
+    None,
+    /// PolicyReport and ClusterPolicyReport of wgpolicyk8s.io/v1alpha2.
+    #[value(name = "wgpolicyk8s")]
+    WgPolicy,
+    /// Report and ClusterReport of openreports.io/v1alpha1.
+    #[value(name = "openreports")]
+    OpenReports,
 }
 
 impl AuditArgs {
     /// Settings of the controller.
     pub(crate) fn config(&self) -> AuditConfig {
+        let format = match self.policy_reports {
+            PolicyReports::None => None,
+            PolicyReports::WgPolicy => Some(PolicyReportFormat::WgPolicy),
+            PolicyReports::OpenReports => Some(PolicyReportFormat::OpenReports),
+        };
         AuditConfig {
             interval: Duration::from_secs(self.audit_interval),
             limit: self.constraint_violations_limit,
@@ -53,6 +95,16 @@ impl AuditArgs {
             events: self.emit_audit_events,
             events_in_namespace: self.audit_events_involved_namespace,
             mutators: self.audit_mutators,
+            log_statistics: self.log_stats_audit,
+            violations_file: self.audit_violations_file.clone().map(|path| ViolationsFileConfig {
+                path,
+                max_bytes: self.audit_violations_file_bytes,
+            }),
+            policy_reports: format.map(|format| PolicyReportConfig {
+                format,
+                results: self.policy_report_results.into(),
+                reports: self.policy_reports_limit,
+            }),
         }
     }
 }

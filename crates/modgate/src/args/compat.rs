@@ -38,13 +38,9 @@ pub(crate) struct CompatArgs {
     /// Refused: `--kubeconfig` says where the cluster is.
     #[arg(long, value_name = "URL", hide = true)]
     master: Option<String>,
-    /// Without effect: an audit writes no files.
+    /// Without effect: objects that are audited are not put into files.
     #[arg(long, value_name = "FOLDER", hide = true)]
     api_cache_dir: Option<String>,
-    /// Without effect: metrics say what each constraint costs.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
-    log_stats_audit: bool,
     /// Without effect: logs go to standard error.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
         default_missing_value = "true", action = ArgAction::Set)]
@@ -95,11 +91,8 @@ impl CompatArgs {
             notes
                 .push("--debug-use-fake-pod does nothing: without POD_NAME no Pod is reported for");
         }
-        if self.log_stats_audit {
-            notes.push("--log-stats-audit does nothing: metrics say what each constraint costs");
-        }
         if self.api_cache_dir.is_some() {
-            notes.push("--api-cache-dir does nothing: an audit writes no files");
+            notes.push("--api-cache-dir does nothing: objects that are audited are not put into files");
         }
         let glog = [
             ("--alsologtostderr", self.alsologtostderr.is_some()),

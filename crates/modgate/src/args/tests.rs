@@ -69,7 +69,7 @@ const GATEKEEPER: &[(&str, Fate)] = &[
     ("--api-cache-dir=/tmp/audit", Nothing),
     ("--emit-audit-events", Means),
     ("--audit-events-involved-namespace", Means),
-    ("--log-stats-audit", Nothing),
+    ("--log-stats-audit", Means),
     ("--enable-violation-export", Means),
     ("--audit-connection=audit-connection", Means),
     ("--audit-channel=audit-channel", Means),

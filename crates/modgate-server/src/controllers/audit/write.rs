@@ -101,26 +101,38 @@ impl Drop for Writing {
 
 /// Writes one status. Every attempt has all of it, so that none loses anything.
 async fn write(context: &Context, status: Status) {
-    let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &status.resource);
+    let Status { resource, name, body } = &status;
+    let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
     let parameters = PatchParams::default();
-    let patch = Patch::Merge(&status.body);
+    let patch = Patch::Merge(body);
+    let once = || async { api.patch_status(name, &parameters, &patch).await.map(drop) };
+    persist(context, &format!("status of {} {name}", resource.kind), once).await;
+}
+
+/// Tries to write something until it is written or gone, there were too many attempts, or this
+/// process does not lead any more.
+pub(super) async fn persist<F>(context: &Context, what: &str, mut once: impl FnMut() -> F)
+where
+    F: Future<Output = Result<(), kube::Error>>,
+{
     let mut pause = BACKOFF;
     for attempt in 1..=ATTEMPTS {
         if !context.leads() {
             return;
         }
-        match api.patch_status(&status.name, &parameters, &patch).await {
-            Ok(_) => return,
-            // Gone meanwhile.
-            Err(kube::Error::Api(answer)) if answer.code == 404 => return,
-            Err(error) => {
-                let Status { resource, name, .. } = &status;
-                tracing::warn!(target: LOGGER, process = "audit", constraint_kind = %resource.kind,
-                    constraint_name = %name, attempt, %error, "cannot write the status of a constraint");
-            }
+        let error = match once().await {
+            Ok(()) => return,
+            // It, or its namespace, is gone meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 404 => return,
+            Err(error) => error,
+        };
+        tracing::warn!(target: LOGGER, process = "audit", what, attempt, %error, "cannot be written");
+        // Nobody who may not will soon; and nothing is made in a namespace that is going.
+        if matches!(&error, kube::Error::Api(status) if status.code == 403) {
+            return;
         }
         // Several that failed together are not tried again together.
-        let jitter = name_hash(&status.name) % 1000;
+        let jitter = name_hash(what) % 1000;
         sleep(pause.mul_f64(1.0 + jitter as f64 / 1000.0)).await;
         pause *= 2;
     }
