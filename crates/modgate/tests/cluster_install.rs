@@ -69,10 +69,10 @@ fn flags_of_the_chart_exist() {
     if build::has_go() {
         let helm = build::helm().expect("Helm");
         for values in [
-            "split.enabled=true,logs.denies=true,logs.mutations=true",
+            "split.enabled=true,logs.denies=true,logs.mutations=true,ignoreLabel.allowedPrefixes={b}",
             "certificates.source=cert-manager,unifiedMutation.enabled=true",
-            "ignoreLabel.allowedNamespaces={a},ignoreLabel.allowedPrefixes={b}",
-            "ignoreLabel.allowedSuffixes={c},operations={audit,status},audit.interval=0",
+            "ignoreLabel.allowedNamespaces={a},certificates.additionalConfigurations.mutating={m}",
+            "ignoreLabel.allowedSuffixes={c},operations={webhook,mutation-webhook,status},audit.interval=0",
         ] {
             let manifest = helm.render(&["--set", values]).expect("a manifest");
             all.extend(arguments(&documents(&manifest)));
