@@ -194,6 +194,9 @@ annotations:
 {{- end }}
 - --audit-interval={{ $values.audit.interval }}
 - --constraint-violations-limit={{ $values.audit.constraintViolationsLimit }}
+{{- if ne ($values.audit.policyReports | default "none") "none" }}
+- --policy-reports={{ $values.audit.policyReports }}
+{{- end }}
 - --exempt-namespace={{ $root.Release.Namespace }}
 {{- range $values.ignoreLabel.allowedNamespaces }}
 - --exempt-namespace={{ . }}
