@@ -218,7 +218,7 @@ impl Controllers {
         Rotation::new(&self.context, config, certificates, app)
     }
 
-    /// Follows the cluster until dropped.
+    /// Follows the cluster; ends only if a part of it fails.
     pub(crate) async fn run(mut self) {
         let mut controllers = self.start_controllers();
         if let Some(queue) = self.to_tell.take() {
@@ -236,9 +236,18 @@ impl Controllers {
         loop {
             let received = self.events.recv_many(&mut events, BATCH);
             let complete = self.known.was_complete();
-            let received = match due.or((!complete).then_some(note)) {
-                Some(due) => timeout_at(due, received).await.ok(),
-                None => Some(received.await),
+            let received = async {
+                match due.or((!complete).then_some(note)) {
+                    Some(due) => timeout_at(due, received).await.ok(),
+                    None => Some(received.await),
+                }
+            };
+            let received = tokio::select! {
+                received = received => received,
+                Some(Err(error)) = controllers.join_next() => {
+                    tracing::error!(target: LOGGER, %error, "a controller failed");
+                    break;
+                }
             };
             if !complete && Instant::now() >= note {
                 note = Instant::now() + PATIENCE;
@@ -397,6 +406,10 @@ impl Controllers {
                 self.watches.refill(kind, synced.fields());
             }
         }
+        self.known.listed.retain(|target| match target {
+            Target::Synced(kind) => self.ingest.sync().wants(kind),
+            Target::Kind(_) => true,
+        });
         self.metrics.watches().intended(self.watches.len());
         self.metrics.watches().watched(self.known.listed.len());
     }
@@ -477,7 +490,7 @@ impl Controllers {
             facts: Arc::new(self.known.facts.clone()),
             synced: Arc::clone(self.ingest.synced()),
         });
-        if pending == Pending::Inventory && !facts_changed {
+        if pending == Pending::Inventory && !is_first && !facts_changed {
             // Controllers find the newest inventory, and are not woken by each change of it.
             self.state.send_if_modified(|known| {
                 *known = Some(state);

@@ -181,6 +181,8 @@ pub enum Stopped {
     Gracefully,
     /// Asked twice.
     AtOnce,
+    /// Policies could no longer be followed.
+    Broken,
 }
 
 /// The runtime to serve on: two workers more than there are evaluators, so that accepting
@@ -344,8 +346,15 @@ impl Server {
         let app = Arc::clone(&self.app);
         let (announce, stopping) = watch::channel(false);
         let (close, closing) = watch::channel(false);
-        let mut serving = self.serve(&stopping, &closing);
-        asked.recv().await;
+        let (mut serving, mut following) = self.serve(&stopping, &closing);
+        let broken = tokio::select! {
+            _ = asked.recv() => false,
+            Some(ended) = following.join_next() => {
+                let error = ended.err().map(|error| error.to_string());
+                tracing::error!(target: "serve", error, "policies are no longer followed: ending, to be started again");
+                true
+            }
+        };
         tracing::info!(target: "serve", delay_seconds = delay.as_secs(),
             "stopping: not ready any more, requests are answered until the delay is over"
         );
@@ -367,42 +376,39 @@ impl Server {
             }
         };
         tokio::select! {
-            () = finished => Stopped::Gracefully,
+            () = finished => if broken { Stopped::Broken } else { Stopped::Gracefully },
             () = again => Stopped::AtOnce,
         }
     }
 
-    /// Starts everything; the set is empty once every listener has closed and everything held for
-    /// the time of serving was given back.
+    /// Starts everything. The first set is empty once every listener has closed and everything held
+    /// for the time of serving was given back; what is in the second never ends, unless it breaks.
     fn serve(
         self,
         stopping: &watch::Receiver<bool>,
         closing: &watch::Receiver<bool>,
-    ) -> JoinSet<()> {
+    ) -> (JoinSet<()>, JoinSet<()>) {
         let Self { listeners, certificates, app, store, cluster, rotation, report, config, .. } =
             self;
-        let mut serving = JoinSet::new();
+        let (mut serving, mut following) = (JoinSet::new(), JoinSet::new());
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
         match cluster {
             Some(cluster) => {
                 serving.spawn(cluster.elector(config.lease).run(stopping.clone()));
                 if let Some(rotation) = rotation {
-                    tokio::spawn(rotation.run());
+                    following.spawn(rotation.run());
                 }
-                tokio::spawn(cluster.run())
+                following.spawn(cluster.run());
             }
-            None => tokio::spawn(policies::follow(
-                store,
-                Arc::clone(&app.current),
-                Arc::clone(&app.metrics),
-                config.poll,
-                report,
-            )),
-        };
+            None => {
+                let (current, metrics) = (Arc::clone(&app.current), Arc::clone(&app.metrics));
+                following.spawn(policies::follow(store, current, metrics, config.poll, report));
+            }
+        }
         for listener in listeners {
             serving.spawn(listener.run(closing.clone(), config.grace));
         }
-        serving
+        (serving, following)
     }
 }
 

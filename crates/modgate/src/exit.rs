@@ -10,7 +10,7 @@ pub(crate) enum Exit {
     /// 1: an object is denied; the server was told twice to stop.
     Denied,
     /// 2: arguments, files, policies or objects are not what they should be; the server could not
-    /// start. Nothing can be concluded about the objects.
+    /// start, or could not go on. Nothing can be concluded about the objects.
     BadInput,
 }
 

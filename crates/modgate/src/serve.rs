@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
     path::Path,
 };
@@ -14,6 +14,7 @@ use modgate_server::{
     telemetry::{LogFormat, init_logs, log_finding},
 };
 use modgate_value::diag::Diagnostic;
+use tokio::sync::mpsc;
 
 use crate::{
     args::{ClusterArgs, Program, ServeArgs},
@@ -49,12 +50,13 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
         LogFormat::Text | LogFormat::Auto => terminal.diagnostic(finding),
     };
     runtime(config.evaluators)?.block_on(async {
-        let asked_to_stop = stop_signals()?;
+        let asked_to_stop = tell_of_stopping(stop_signals()?, terminal);
         let server = Server::start(config, report).await?;
         announce(&server)?;
         Ok(match server.run_until(asked_to_stop).await {
             Stopped::Gracefully => Exit::Success,
             Stopped::AtOnce => Exit::Denied,
+            Stopped::Broken => Exit::BadInput,
         })
     })
 }
@@ -82,8 +84,9 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     }
     let mut config = ServeConfig::new(files, certificate);
     args.certificate.apply(&mut config);
-    args.replicas.apply(&mut config);
     config.cluster = cluster;
+    let is_pod = env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    args.replicas.apply(is_pod || config.cluster.is_some(), &mut config);
     config.pod = env::var("POD_NAME").ok().filter(|pod| !pod.is_empty()).map(Into::into);
     config.engine = args.engine.config(&args.namespace);
     args.gatekeeper.apply(&mut config.engine);
@@ -103,6 +106,35 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
         config.addresses.webhooks.clear();
     }
     config
+}
+
+/// Tells whoever pressed Ctrl-C what the next one does.
+fn tell_of_stopping(asked: mpsc::Receiver<()>, terminal: Terminal) -> mpsc::Receiver<()> {
+    if !io::stderr().is_terminal() {
+        return asked;
+    }
+    let text = "stopping once open requests are answered; Ctrl-C again stops at once";
+    handed_on(asked, move || terminal.note(text))
+}
+
+/// Hands signals on, and does something at the first.
+fn handed_on(
+    mut asked: mpsc::Receiver<()>,
+    at_first: impl FnOnce() + Send + 'static,
+) -> mpsc::Receiver<()> {
+    let (tell, told) = mpsc::channel(2);
+    tokio::spawn(async move {
+        let mut at_first = Some(at_first);
+        while asked.recv().await.is_some() {
+            if let Some(at_first) = at_first.take() {
+                at_first();
+            }
+            if tell.send(()).await.is_err() {
+                return;
+            }
+        }
+    });
+    told
 }
 
 /// Says where the webhooks are, and how to see a patch.
@@ -144,7 +176,31 @@ fn reachable(address: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
     use super::*;
+
+    #[test]
+    fn the_first_signal_is_told_and_all_are_handed_on() {
+        let runtime = runtime(1).expect("runtime");
+        runtime.block_on(async {
+            let (signal, asked) = mpsc::channel(2);
+            let count = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&count);
+            let mut told = handed_on(asked, move || drop(counted.fetch_add(1, Ordering::Relaxed)));
+            assert_eq!(count.load(Ordering::Relaxed), 0);
+            for _ in 0..2 {
+                signal.send(()).await.expect("handed on");
+                assert_eq!(told.recv().await, Some(()));
+                assert_eq!(count.load(Ordering::Relaxed), 1);
+            }
+            drop(signal);
+            assert_eq!(told.recv().await, None);
+        });
+    }
 
     #[test]
     fn addresses_to_paste() {

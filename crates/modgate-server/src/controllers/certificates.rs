@@ -148,6 +148,27 @@ struct Configuration {
     seen: Option<Option<Stored>>,
     /// Since when its bundles are others than they should be.
     wrong: Option<Instant>,
+    backoff: Backoff,
+}
+
+/// How long to wait after the next failure.
+#[derive(Debug, Clone, Copy)]
+struct Backoff(Duration);
+
+impl Backoff {
+    fn next(&mut self) -> Duration {
+        let [_, longest] = BACKOFF;
+        let pause = self.0;
+        self.0 = longest.min(pause * 2);
+        pause
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        let [shortest, _] = BACKOFF;
+        Self(shortest)
+    }
 }
 
 enum Seen {
@@ -169,7 +190,10 @@ pub(crate) struct Rotation {
     secret: Option<Option<Secret>>,
     /// What is served.
     served: Option<Contents>,
-    backoff: Duration,
+    /// Since when every configuration has been seen to trust this authority first.
+    trusted: Option<(Vec<u8>, Instant)>,
+    /// Of writing the Secret.
+    backoff: Backoff,
     /// Whether webhooks are served, so that they must be reachable.
     is_webhook: bool,
     /// Why it is not ready, as last told in the log.
@@ -201,6 +225,7 @@ impl Rotation {
                 name,
                 seen: None,
                 wrong: None,
+                backoff: Backoff::default(),
             }
         });
         let is_webhook =
@@ -216,7 +241,8 @@ impl Rotation {
             app,
             secret: None,
             served: None,
-            backoff: BACKOFF[0],
+            trusted: None,
+            backoff: Backoff::default(),
             is_webhook,
             told: None,
             told_of_cert_manager: false,
@@ -274,12 +300,12 @@ impl Rotation {
         let reading = self.serve(&contents, now);
         let pause = match self.renew(secret.as_ref(), &contents, now).await {
             Ok(Renewal::Written(secret)) => {
-                self.backoff = BACKOFF[0];
+                self.backoff = Backoff::default();
                 self.secret = Some(Some(*secret));
                 return Duration::ZERO;
             }
             Ok(Renewal::Rests(pause)) => {
-                self.backoff = BACKOFF[0];
+                self.backoff = Backoff::default();
                 pause.min(self.rules.times.look)
             }
             Err(reason) => {
@@ -287,7 +313,7 @@ impl Rotation {
                 tracing::error!(target: LOGGER, %namespace, secret = SECRET, %reason,
                     "certificate neither made nor renewed, trying again"
                 );
-                self.back_off()
+                self.backoff.next()
             }
         };
         // What is not served is not to be trusted instead of what is.
@@ -300,13 +326,6 @@ impl Rotation {
             rest = rest.min(self.inject(index, authorities, now).await);
         }
         rest
-    }
-
-    fn back_off(&mut self) -> Duration {
-        let [_, longest] = BACKOFF;
-        let pause = self.backoff;
-        self.backoff = longest.min(pause * 2);
-        pause
     }
 
     /// Serves what the Secret holds, if it can be served.
@@ -350,15 +369,15 @@ impl Rotation {
             }
             return Ok(Renewal::Rests(Duration::MAX));
         }
+        let trusted_for = self.first_trusted_for(contents, now);
         let before = self.served.as_ref().filter(|before| *before != contents);
-        let is_trusted = self.is_first_trusted(contents, now);
         // A key that is not the certificate's is found out when it is served only.
         let spoilt = Contents { tls_crt: Vec::new(), tls_key: Vec::new(), ..contents.clone() };
         let is_served = self.served.as_ref().is_some_and(|served| served == contents);
         let usable = if is_served { contents } else { &spoilt };
         let next = self
             .rules
-            .next(usable, before, now, is_trusted)
+            .next(usable, before, now, trusted_for)
             .map_err(|error| format!("no certificate for {:?}: {error}", self.rules.names))?;
         let Some(wanted) = next.write else {
             return Ok(Renewal::Rests(next.again.unwrap_or(Duration::MAX)));
@@ -399,14 +418,22 @@ impl Rotation {
         }
     }
 
-    /// Whether every configuration trusts the first authority of the Secret.
-    fn is_first_trusted(&self, contents: &Contents, now: SystemTime) -> bool {
+    /// For how long every configuration has been seen to trust the first authority of the Secret.
+    fn first_trusted_for(&mut self, contents: &Contents, now: SystemTime) -> Option<Duration> {
         let Reading { authorities, .. } = Reading::of(contents, now);
-        let Some(first) = authorities.first() else { return false };
-        self.configurations.iter().all(|configuration| match &configuration.seen {
-            None => false,
-            Some(stored) => object(stored).is_none_or(|object| bundles::all_trust(object, first)),
-        })
+        let first = authorities.first().filter(|first| {
+            self.configurations.iter().all(|configuration| match &configuration.seen {
+                None => false,
+                Some(stored) => {
+                    object(stored).is_none_or(|object| bundles::all_trust(object, first))
+                }
+            })
+        });
+        self.trusted = first.map(|first| match self.trusted.take() {
+            Some((known, since)) if *known == *first.der => (known, since),
+            _ => (first.der.to_vec(), Instant::now()),
+        });
+        self.trusted.as_ref().map(|(_, since)| since.elapsed())
     }
 
     /// Gives a configuration the authorities; returns how long that lasts at most.
@@ -418,7 +445,7 @@ impl Rotation {
     ) -> Duration {
         let leads = self.leadership.lasts();
         let Some(configuration) = self.configurations.get_mut(index) else { return Duration::MAX };
-        let Configuration { api, name, seen, wrong, resource } = configuration;
+        let Configuration { api, name, seen, wrong, resource, backoff } = configuration;
         let Some(Some(stored)) = &*seen else { return Duration::MAX };
         let Ok(object) = &stored.object else { return Duration::MAX };
         let keep_kubemods = KUBEMOD.contains(&name.as_str());
@@ -441,7 +468,7 @@ impl Rotation {
                 tracing::info!(target: LOGGER, kind, name, webhooks, "authorities written");
                 *seen = Some(Some(stored));
                 *wrong = None;
-                self.backoff = BACKOFF[0];
+                *backoff = Backoff::default();
                 Duration::ZERO
             }
             // It has changed or is gone; its watch will tell.
@@ -450,7 +477,7 @@ impl Rotation {
                 tracing::error!(target: LOGGER, kind, name, error = %Chain(&error),
                     "authorities not written, trying again"
                 );
-                self.back_off()
+                backoff.next()
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The client of a cluster.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use kube::{
     Client, Config,
@@ -50,12 +50,18 @@ pub enum ClusterError {
     },
 }
 
-/// The client, whose requests are counted; nothing is sent yet.
+/// How long the API server may be silent on a connection: longer than it lets a watch last.
+const SILENCE: Duration = Duration::from_secs(295);
+
+/// How long it may take to begin an answer: a little longer than it gives itself.
+const PATIENCE: Duration = Duration::from_secs(65);
+
+/// The client, whose requests are counted and end in time; nothing is sent yet.
 pub(crate) async fn connect(
     config: &ClusterConfig,
     metrics: &Metrics,
 ) -> Result<Client, ClusterError> {
-    let found = match &config.kubeconfig {
+    let mut found = match &config.kubeconfig {
         Some(path) => {
             let unusable = |error| ClusterError::Kubeconfig {
                 path: path.clone(),
@@ -73,8 +79,13 @@ pub(crate) async fn connect(
             .map_err(|error| ClusterError::Nowhere { reason: error.to_string() })?,
     };
     tracing::info!(target: LOGGER, server = %found.cluster_url, "policies come from a cluster");
+    (found.read_timeout, found.reset_reader_on_write) = (Some(SILENCE), true);
     let host = found.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    let count = CountRequests { metrics: metrics.controllers().clone(), host: host.into() };
+    let count = CountRequests {
+        metrics: metrics.controllers().clone(),
+        host: host.into(),
+        patience: PATIENCE,
+    };
     let client = ClientBuilder::try_from(found)
         .map_err(|error| ClusterError::Client { reason: error.to_string() })?;
     Ok(client.with_layer(&count).build())

@@ -4,6 +4,7 @@ mod drift;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use futures_util::{StreamExt as _, stream};
 use kube::{
     Api,
     api::{Patch, PatchParams},
@@ -30,6 +31,9 @@ pub(crate) const FIELD_MANAGER: &str = "modgate";
 
 /// As which it reports.
 const CONTROLLER: &str = "definitions";
+
+/// Writes under way at the same time: a template does not wait for all that came before it.
+const AT_ONCE: usize = 8;
 
 /// How long to wait after a write failed, at first and at most.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
@@ -152,11 +156,11 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
         written.retain(|name, _| now.contains_key(name));
         upkeep.retain(|name, _| now.contains_key(name));
         let mut next_due = None;
-        let mut failed = false;
+        let mut due_now = Vec::new();
         for (name, definition) in now {
             let this = (definition, lost.get(&name).copied().unwrap_or_default());
             let seen = seen.get(&name);
-            let mut changed = None;
+            let (exists, mut changed) = (seen.is_some(), None);
             if written.get(&name) == Some(&this) {
                 let due = upkeep.get(&name).and_then(|upkeep| upkeep.due(seen, Instant::now()));
                 match due {
@@ -168,11 +172,24 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
                     None => continue,
                 }
             }
-            if !context.leads() {
-                break;
-            }
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            match api.patch(&name, &params, &Patch::Apply(&this.0)).await {
+            due_now.push((name, this, exists, changed));
+        }
+        let writes = due_now.into_iter().map(async |(name, this, exists, changed)| {
+            let made = match context.leads() {
+                true => {
+                    let params = PatchParams::apply(FIELD_MANAGER).force();
+                    let (definition, _): &(Value, u64) = &this;
+                    Some(api.patch(&name, &params, &Patch::Apply(definition)).await)
+                }
+                false => None,
+            };
+            (name, this, exists, changed, made)
+        });
+        let mut writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+        let mut failed = false;
+        while let Some((name, this, exists, changed, made)) = writes.next().await {
+            let Some(made) = made else { break };
+            match made {
                 Ok(made) => {
                     let made = made.object.map(kinds::without_schemas).unwrap_or_default();
                     let settled = Sight::of(&made);
@@ -192,8 +209,7 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
                 Err(error) => {
                     failed = true;
                     tracing::warn!(target: LOGGER, %name, %error, "CRD not written, trying again");
-                    let before = written.contains_key(&name);
-                    tell(&context, &name, Some((before, error)));
+                    tell(&context, &name, Some((exists, error)));
                 }
             }
         }
@@ -206,7 +222,11 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
             changed = wanted.changed() => if changed.is_err() { return },
             // What another process wrote meanwhile may be less than is wanted now.
             changed = leader.changed() => match changed {
-                Ok(()) => written.clear(),
+                Ok(()) => {
+                    written.clear();
+                    // Whoever leads now says what comes of it.
+                    context.reports.replace(CONTROLLER, BTreeMap::new());
+                }
                 Err(_) => return,
             },
         }

@@ -282,6 +282,9 @@ impl Term {
         self.created.retain(|kind, _| kinds_served(kind));
 
         for (name, policy) in &policies {
+            if !self.context.leads() {
+                return far_away();
+            }
             let target = Target::Policy(name.clone());
             let report = reports.entry(policy.template.clone()).or_default();
             let generation = |state, warning: String| {
@@ -313,6 +316,9 @@ impl Term {
         }
 
         for (name, binding) in &bindings {
+            if !self.context.leads() {
+                return far_away();
+            }
             let target = Target::Binding(name.clone());
             let report = reports.entry(binding.constraint.clone()).or_default();
             let point = |state, message: String| EnforcementPoint {
@@ -366,6 +372,9 @@ impl Term {
         };
         // Bindings first: one without its policy is of no use.
         for target in observed.owned().into_iter().filter(|target| !wanted(target)) {
+            if !self.context.leads() {
+                return far_away();
+            }
             if let Err(failure) = writer.delete(&target, observed).await {
                 next = next.min(failure.again);
             }

@@ -1,6 +1,7 @@
 //! Watches, one per kind.
 
 mod follow;
+mod patient;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,8 @@ use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
 };
+
+pub(super) use self::patient::patient;
 
 use self::follow::Watch;
 use super::{kinds::Kind, object::Item};

@@ -134,8 +134,8 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// What should become of the Secret. `before` is what was served until now, which counts where
-    /// the Secret was emptied or spoilt; `is_trusted` tells whether the first authority is known to
-    /// every webhook configuration.
+    /// the Secret was emptied or spoilt; `trusted_for` tells for how long every webhook configuration
+    /// has been seen to trust the first authority.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Rules {
         contents: &Contents,
         before: Option<&Contents>,
         now: SystemTime,
-        is_trusted: bool,
+        trusted_for: Option<Duration>,
     ) -> Result<Next, rcgen::Error> {
         let mut reading = Reading::of(contents, now);
         let mut served = contents;
@@ -209,10 +209,8 @@ impl Rules {
             }
             return Ok(if served == contents { Next::default() } else { Next::write(keep()) });
         }
-        let settled = first.not_before + whole(CLOCK_SKEW + self.times.settle);
-        let rest = u64::try_from(settled - seconds(now)).unwrap_or_default();
-        if !is_firsts && (rest > 0 || !is_trusted) {
-            let again = Duration::from_secs(rest.max(1));
+        let again = self.times.settle.saturating_sub(trusted_for.unwrap_or_default());
+        if !is_firsts && (!again.is_zero() || trusted_for.is_none()) {
             return Ok(if served == contents {
                 Next::again(again)
             } else {

@@ -1,19 +1,14 @@
 //! Watches of the objects that Pods report with, in the namespace of the installation.
 
-use std::pin::pin;
-
 use futures_util::StreamExt as _;
 use kube::{
     Api,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, watcher},
-    },
+    runtime::watcher::{self, watcher},
 };
 use tokio::sync::mpsc;
 
 use super::subject::Subject;
-use crate::controllers::{LOGGER, object::Stored};
+use crate::controllers::{LOGGER, object::Stored, watches::patient};
 
 /// What a watch saw.
 #[derive(Debug)]
@@ -33,7 +28,7 @@ pub(super) async fn follow(
     subject: Subject,
     events: mpsc::Sender<(Subject, Seen)>,
 ) {
-    let mut stream = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut stream = patient(watcher(api, watcher::Config::default()));
     let mut listed = Vec::new();
     while let Some(event) = stream.next().await {
         let seen = match event {

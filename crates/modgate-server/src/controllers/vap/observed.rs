@@ -9,16 +9,13 @@ use futures_util::{
 use kube::{
     Api, Client,
     api::ApiResource,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, watcher},
-    },
+    runtime::watcher::{self, watcher},
 };
 use modgate_engine::constraint::vap::VapVersion;
 use modgate_value::Value;
 
 use super::{
-    super::{LOGGER, object::Stored},
+    super::{LOGGER, object::Stored, watches::patient},
     BINDINGS, POLICIES, VapConfig,
     compare::Owner,
     resource,
@@ -43,7 +40,7 @@ impl Follow {
         let watch = |source: Source, resource: &ApiResource, config: watcher::Config| {
             let api: Api<Stored> = Api::all_with(client.clone(), resource);
             let known = resource.clone();
-            let events = watcher(api, config).default_backoff().map(move |event| {
+            let events = patient(watcher(api, config)).map(move |event| {
                 let of_kind = |stored: Stored| stored.of_kind(&known);
                 let event = event.map(|event| match event {
                     watcher::Event::Apply(stored) => watcher::Event::Apply(of_kind(stored)),

@@ -39,6 +39,10 @@ impl Target {
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
+/// How long to wait before putting back what was put back before, at first and at most. Whoever keeps
+/// changing it meets less and less resistance, and is not fought.
+const TRUCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(600)];
+
 /// Why an object is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
@@ -49,14 +53,47 @@ pub(super) struct Failure {
     pub(super) again: Instant,
 }
 
+/// What was written.
+#[derive(Debug)]
+struct Written {
+    object: Value,
+    /// What came of it: what the API server makes of an object may look different for good.
+    generation: i64,
+    at: Instant,
+    /// How often the same was written again, because somebody else had changed it.
+    rewrites: u32,
+}
+
+impl Written {
+    /// The next time, after `before`.
+    fn after(before: Option<&Self>, object: &Value, generation: i64, at: Instant) -> Self {
+        let [_, longest] = TRUCE;
+        let rewrites = match before.filter(|before| before.object == *object) {
+            None => 0,
+            Some(before) if at > before.at + 2 * longest => 1,
+            Some(before) => before.rewrites.saturating_add(1),
+        };
+        Self { object: object.clone(), generation, at, rewrites }
+    }
+
+    /// When the same may be written again.
+    fn due(&self) -> Instant {
+        let [shortest, longest] = TRUCE;
+        match self.rewrites.checked_sub(1) {
+            None => self.at,
+            Some(more) => {
+                self.at + shortest.saturating_mul(2_u32.saturating_pow(more)).min(longest)
+            }
+        }
+    }
+}
+
 /// Writes policies and bindings, and knows what it wrote.
 pub(super) struct Writer {
     client: Client,
     policies: ApiResource,
     bindings: ApiResource,
-    /// What was written, and the generation that came of it: what the API server makes of an object
-    /// may look different for good.
-    written: BTreeMap<Target, (Value, i64)>,
+    written: BTreeMap<Target, Written>,
     /// What was refused, and how often: not tried again before its time, unless something else is
     /// wanted by then.
     refused: BTreeMap<Target, (Option<Value>, Failure, u32)>,
@@ -91,19 +128,29 @@ impl Writer {
         let live = observed.get(target);
         let existed = live.is_some();
         if let Some(live) = live {
-            let settled = (wanted, generation(live));
-            let is_settled = |(value, at): &(Value, i64)| (value, *at) == settled;
+            let is_settled = |written: &Written| {
+                written.object == *wanted && written.generation == generation(live)
+            };
             if is_same(wanted, live) || self.written.get(target).is_some_and(is_settled) {
                 self.refused.remove(target);
                 return Ok(());
             }
         }
         self.may_try(target, Some(wanted))?;
+        let before = self.written.get(target);
+        if let Some(again) = before.filter(|before| before.object == *wanted).map(Written::due)
+            && again > Instant::now()
+        {
+            let message = "somebody else keeps changing it".to_owned();
+            return Err(Failure { message, existed, again });
+        }
         match self.write(target, wanted, live).await {
             Ok(now) => {
                 tracing::info!(target: LOGGER, name = target.name(), "{} written", self.resource(target).kind);
                 self.refused.remove(target);
-                self.written.insert(target.clone(), (wanted.clone(), generation(&now)));
+                let before = self.written.get(target);
+                let written = Written::after(before, wanted, generation(&now), Instant::now());
+                self.written.insert(target.clone(), written);
                 observed.note(target, Some(now));
                 Ok(())
             }
@@ -247,4 +294,29 @@ pub(super) fn text(error: &kube::Error) -> String {
 
 fn generation(object: &Value) -> i64 {
     object.path(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_change_is_put_back_less_and_less_often() {
+        let (ours, other) = (Value::from("ours"), Value::from("other"));
+        let mut now = Instant::now();
+        let mut written = Written::after(None, &ours, 1, now);
+        let mut waits = Vec::new();
+        for _ in 0..13 {
+            let due = written.due();
+            waits.push((due - now).as_secs());
+            now = due;
+            written = Written::after(Some(&written), &ours, 1, now);
+        }
+        assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+        let later = now + Duration::from_secs(1300);
+        let again = Written::after(Some(&written), &ours, 1, later);
+        assert_eq!((again.due() - later).as_secs(), 1, "it was quiet for long");
+        let next = Written::after(Some(&written), &other, 1, now);
+        assert_eq!(next.due(), now, "something else is wanted");
+    }
 }

@@ -8,15 +8,12 @@ use kube::{
     api::ApiResource,
     core::{GroupVersionKind as Gvk, Status},
     discovery::{pinned_kind, verbs},
-    runtime::{
-        utils::Backoff as _,
-        watcher::{self, DefaultBackoff, watcher},
-    },
+    runtime::watcher::{self, DefaultBackoff, watcher},
 };
 use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields};
 use tokio::{
     sync::{mpsc, watch},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{Event, Seen, Target};
@@ -34,6 +31,8 @@ const DEFINITIONS_PAGE: u32 = 20;
 const STREAM_PATIENCE: Duration = Duration::from_secs(30);
 /// After so many failures in a row everything is listed anew.
 const FAILURES: u32 = 3;
+/// A list that is out of date sooner than this is not asked for again without a pause.
+const LASTING: Duration = Duration::from_secs(10);
 
 pub(super) struct Watch {
     pub(super) client: Client,
@@ -115,12 +114,14 @@ impl Watch {
 
     async fn follow(&mut self, resource: &ApiResource) -> End {
         let api: Api<Stored> = Api::all_with(self.client.clone(), resource);
+        // Starts over by itself when nothing has failed for a while.
         let mut backoff = DefaultBackoff::default();
         let mut failures = 0;
         loop {
             let streams = self.streams;
             let mut stream = pin!(watcher(api.clone(), self.config(resource)));
             let mut listed = Listed::new(&self.fields);
+            let begun = Instant::now();
             loop {
                 let Some(event) = next(&mut stream, streams && !listed.complete).await else {
                     tracing::debug!(target: LOGGER, kind = %resource.kind, "no list is streamed");
@@ -129,7 +130,10 @@ impl Watch {
                 };
                 let error = match event {
                     Ok(event) => {
-                        (failures, backoff) = (0, DefaultBackoff::default());
+                        // Others come before anything was asked, or seen to its end.
+                        if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                            failures = 0;
+                        }
                         let Some(seen) = listed.take(event, |stored| self.item(stored, resource))
                         else {
                             continue;
@@ -145,6 +149,9 @@ impl Watch {
                     Remedy::Relist if failures == 0 => {
                         failures += 1;
                         tracing::debug!(target: LOGGER, kind = %resource.kind, %error, "listing anew");
+                        if begun.elapsed() < LASTING {
+                            sleep(backoff.next().unwrap_or(STREAM_PATIENCE)).await;
+                        }
                         break;
                     }
                     Remedy::Page => {
@@ -163,7 +170,6 @@ impl Watch {
                 }
                 sleep(backoff.next().unwrap_or(STREAM_PATIENCE)).await;
                 if failures >= FAILURES {
-                    backoff.reset();
                     break;
                 }
             }
