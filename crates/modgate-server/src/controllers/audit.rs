@@ -26,6 +26,7 @@ mod record;
 mod write;
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
@@ -42,14 +43,14 @@ use tokio::{
 
 pub use self::policy_reports::{PolicyReportConfig, PolicyReportFormat};
 use self::{
-    follow::{Follower, Seen},
+    follow::{Failure, Follower, Seen},
     host::AuditHost,
     policy_reports::{Collector, Reporting},
 };
 use super::{
     context::Context,
     events::Events,
-    listing::{self, Listable, Pages},
+    listing::{self, Listable, Pages, Served},
     object::{self, Stored},
     state::State,
 };
@@ -139,7 +140,8 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
     loop {
         let seen = tokio::select! {
             _ = ticks.tick() => None,
-            seen = auditor.follower.next() => Some(seen),
+            // Who does not lead any more leaves what is seen until it does again.
+            seen = auditor.follower.next(), if context.leads() => Some(seen),
         };
         // Not within the above, where it could be interrupted.
         if let Some(seen) = seen {
@@ -303,14 +305,27 @@ impl Auditor {
 
     /// What the API server has.
     async fn audit_cluster(&mut self, state: &State) -> Result<(), Ended> {
-        let listable = listing::listable(&self.context.client).await;
-        let listable =
-            listable.map_err(|error| format!("cannot find out which kinds there are: {error}"))?;
-        let wanted = self.wanted(listable, state);
-        let watched = wanted.iter().filter(|kind| kind.watchable).cloned().collect();
-        for gone in self.follower.follow(watched) {
-            self.with(move |incremental| incremental.remove_kind(&gone)).await?;
+        let found = listing::listable(&self.context.client).await;
+        let Served { mut kinds, unknown } =
+            found.map_err(|error| format!("cannot find out which kinds there are: {error}"))?;
+        for version in &unknown {
+            tracing::warn!(target: LOGGER, process = "audit", error = version.reason,
+                "it is unknown which kinds {version} has: those known are audited as before; an \
+                 orphaned APIService can be deleted with kubectl delete apiservice {version}");
         }
+        let unknown: BTreeSet<Str> = unknown.into_iter().map(|it| it.group.into()).collect();
+        listing::keep(&mut kinds, self.follower.followed(), &unknown);
+        let wanted = self.wanted(kinds, state);
+        self.follower.follow(wanted.iter().filter(|kind| kind.watchable).cloned().collect());
+        let known: BTreeSet<_> = wanted.iter().map(Listable::kind).collect();
+        self.with(move |incremental| {
+            let is_gone = |kind: &&GroupVersionKind| {
+                !known.contains(*kind) && !unknown.contains(&kind.group)
+            };
+            let gone: Vec<_> = incremental.kinds().filter(is_gone).cloned().collect();
+            gone.iter().for_each(|kind| incremental.remove_kind(kind));
+        })
+        .await?;
         while self.follower.is_listing() {
             self.still_leads()?;
             let seen = self.follower.next().await;
@@ -327,10 +342,14 @@ impl Auditor {
             self.still_leads()?;
             self.list_again(kind, Some(stale)).await;
         }
-        for (kind, error) in self.follower.failed() {
-            tracing::warn!(target: LOGGER, process = "audit", kind = %kind, error,
-                "objects cannot be listed and are not audited; an orphaned APIService can be \
-                 deleted with kubectl delete apiservice {}.{}", kind.version, kind.group);
+        for Failure { kind, is_listed, error } in self.follower.failed() {
+            if is_listed {
+                tracing::warn!(target: LOGGER, process = "audit", kind = %kind, error,
+                    "objects cannot be followed; those that changed since are reported as they were");
+            } else {
+                tracing::warn!(target: LOGGER, process = "audit", kind = %kind, error,
+                    "objects cannot be listed and are not audited");
+            }
         }
         Ok(())
     }
@@ -409,7 +428,7 @@ impl Auditor {
         self.with(move |incremental| {
             let Some(host) = host else { return };
             let mut objects = world.inventory.objects().peekable();
-            let mut kinds = std::collections::BTreeSet::new();
+            let mut kinds = BTreeSet::new();
             kinds.extend(world.inventory.objects().map(|synced| synced.gvk()));
             kinds.extend(incremental.kinds().cloned());
             kinds.iter().for_each(|kind| incremental.begin(kind));
@@ -524,8 +543,8 @@ fn manner() -> Manner<'static> {
 
 /// The kinds that constraints name, whatever their group; `None` when one of them is about all (AU-7,
 /// Q-25).
-fn named_kinds(state: &State) -> Option<std::collections::BTreeSet<Str>> {
-    let mut names = std::collections::BTreeSet::new();
+fn named_kinds(state: &State) -> Option<BTreeSet<Str>> {
+    let mut names = BTreeSet::new();
     for constraint in state.world.snapshot.constraints().constraints() {
         let kinds = constraint.criteria()?.kind_names()?;
         if kinds.contains("") {

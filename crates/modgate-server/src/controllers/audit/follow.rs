@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -10,10 +9,7 @@ use std::{
 use futures_util::StreamExt as _;
 use kube::{
     Api, Client,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, watcher},
-    },
+    runtime::watcher::{self, watcher},
 };
 use modgate_engine::api::meta::GroupVersionKind;
 use tokio::{
@@ -26,6 +22,7 @@ use super::{
     super::{
         listing::Listable,
         object::{Item, Key, Stored},
+        watches::patient,
     },
     Place,
 };
@@ -51,6 +48,9 @@ const PENDING: usize = 500;
 const BACKLOG: usize = 512;
 /// Kinds listed at the same time: each holds a page in memory.
 const LISTINGS: usize = 2;
+/// A watch that failed works again when it has not failed for so long: more than the longest pause,
+/// and time to be refused. Where nothing changes it says nothing else.
+const QUIET: Duration = Duration::from_secs(120);
 
 /// Watches of the kinds that are audited.
 pub(super) struct Follower {
@@ -66,9 +66,19 @@ pub(super) struct Follower {
     listing: BTreeSet<GroupVersionKind>,
     failed: BTreeMap<GroupVersionKind, String>,
     pending: BTreeMap<Place, Item>,
+    quiet: Duration,
+}
+
+/// What is wrong with a kind.
+pub(super) struct Failure<'a> {
+    pub(super) kind: &'a GroupVersionKind,
+    /// Whether its objects were listed before.
+    pub(super) is_listed: bool,
+    pub(super) error: &'a str,
 }
 
 struct Running {
+    listable: Listable,
     watch: u64,
     task: AbortHandle,
 }
@@ -85,6 +95,8 @@ enum What {
     Is(Item),
     Gone(Key),
     Failed(String),
+    /// Nothing failed for a while.
+    Works,
 }
 
 impl Follower {
@@ -102,11 +114,17 @@ impl Follower {
             listing: BTreeSet::new(),
             failed: BTreeMap::new(),
             pending: BTreeMap::new(),
+            quiet: QUIET,
         }
     }
 
-    /// Follows these kinds and no others; returns those that were followed and are not any more.
-    pub(super) fn follow(&mut self, wanted: Vec<Listable>) -> Vec<GroupVersionKind> {
+    /// What is followed.
+    pub(super) fn followed(&self) -> impl Iterator<Item = &Listable> {
+        self.running.values().map(|running| &running.listable)
+    }
+
+    /// Follows these kinds and no others.
+    pub(super) fn follow(&mut self, wanted: Vec<Listable>) {
         while self.tasks.try_join_next().is_some() {}
         let kinds: BTreeSet<_> = wanted.iter().map(Listable::kind).collect();
         let gone: Vec<_> =
@@ -121,17 +139,17 @@ impl Follower {
             let watch = Watch {
                 api: Api::all_with(self.client.clone(), &listable.resource),
                 kind: kind.clone(),
-                listable,
+                listable: listable.clone(),
                 chunk: self.chunk,
                 watch: self.started,
                 events: self.sender.clone(),
                 listings: Arc::clone(&self.listings),
+                quiet: self.quiet,
             };
             let task = self.tasks.spawn(watch.run());
-            self.running.insert(kind.clone(), Running { watch: self.started, task });
+            self.running.insert(kind.clone(), Running { listable, watch: self.started, task });
             self.listing.insert(kind);
         }
-        gone
     }
 
     fn stop(&mut self, kind: &GroupVersionKind) {
@@ -153,9 +171,13 @@ impl Follower {
         self.listing.iter().any(|kind| !self.failed.contains_key(kind))
     }
 
-    /// Kinds that cannot be listed, and why.
-    pub(super) fn failed(&self) -> impl Iterator<Item = (&GroupVersionKind, &String)> {
-        self.failed.iter()
+    /// Kinds that cannot be listed, or not be followed since.
+    pub(super) fn failed(&self) -> impl Iterator<Item = Failure<'_>> {
+        self.failed.iter().map(|(kind, error)| Failure {
+            kind,
+            is_listed: !self.listing.contains(kind),
+            error,
+        })
     }
 
     /// Objects that have changed.
@@ -185,9 +207,11 @@ impl Follower {
                 Seen::Gone(kind, key)
             }
             What::Failed(error) => {
-                if self.listing.contains(&kind) {
-                    self.failed.insert(kind, error);
-                }
+                self.failed.insert(kind, error);
+                Seen::Nothing
+            }
+            What::Works => {
+                self.failed.remove(&kind);
                 Seen::Nothing
             }
             What::Is(item) => {
@@ -209,6 +233,7 @@ struct Watch {
     watch: u64,
     events: mpsc::Sender<Event>,
     listings: Arc<Semaphore>,
+    quiet: Duration,
 }
 
 impl Watch {
@@ -217,29 +242,178 @@ impl Watch {
     async fn run(self) {
         let page_size = (self.chunk > 0).then_some(self.chunk);
         let config = watcher::Config { page_size, ..watcher::Config::default() };
-        let mut stream = pin!(watcher(self.api.clone(), config).default_backoff());
-        let mut turn = self.listings.acquire().await.ok();
-        while let Some(event) = stream.next().await {
+        let mut stream = patient(watcher(self.api.clone(), config));
+        let mut turn = None;
+        let (mut is_listed, mut has_failed) = (false, false);
+        loop {
+            let next = match is_listed && has_failed {
+                true => timeout(self.quiet, stream.next()).await,
+                false => Ok(stream.next().await),
+            };
+            // A change, or its absence, says that the watch works; a list does at its end.
+            let works = match &next {
+                Err(_) | Ok(Some(Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_)))) => true,
+                Ok(_) => false,
+            };
+            if works && std::mem::take(&mut has_failed) && !self.tell(What::Works).await {
+                return;
+            }
+            let event = match next {
+                Ok(Some(event)) => event,
+                Ok(None) => return,
+                Err(_) => continue,
+            };
             let what = match event {
-                Ok(watcher::Event::Init) => What::Begins,
+                Ok(watcher::Event::Init) => {
+                    // Before the server is asked for the first page.
+                    is_listed = false;
+                    turn = self.listings.acquire().await.ok();
+                    What::Begins
+                }
                 Ok(watcher::Event::InitApply(stored) | watcher::Event::Apply(stored)) => {
                     What::Is(stored.of_kind(&self.listable.resource).into())
                 }
                 Ok(watcher::Event::InitDone) => {
-                    turn = None;
+                    (is_listed, has_failed) = (true, false);
+                    drop(turn.take());
                     What::Ends
                 }
                 Ok(watcher::Event::Delete(stored)) => What::Gone(stored.key()),
                 Err(error) => {
-                    turn = None;
+                    has_failed = true;
+                    drop(turn.take());
                     What::Failed(error.to_string())
                 }
             };
-            let event = Event { kind: self.kind.clone(), watch: self.watch, what };
-            if self.events.send(event).await.is_err() {
+            if !self.tell(what).await {
                 return;
             }
         }
-        drop(turn);
+    }
+
+    /// Whether anybody listened.
+    async fn tell(&self, what: What) -> bool {
+        let event = Event { kind: self.kind.clone(), watch: self.watch, what };
+        self.events.send(event).await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        future::pending,
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    };
+
+    use hyper::{Request, Response};
+    use kube::{api::ApiResource, client::Body, core::GroupVersionKind as Gvk};
+    use tokio::{sync::Barrier, time::sleep};
+    use tower::service_fn;
+
+    use super::*;
+
+    /// A cluster of which lists and watches are answered so.
+    fn client<F>(answer: impl Fn(bool) -> F + Clone + Send + 'static) -> Client
+    where
+        F: Future<Output = String> + Send + 'static,
+    {
+        let service = service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let answered = answer(query.contains("watch=true"));
+            async move {
+                let body = answered.await;
+                let status =
+                    if body.contains("Status") && !body.contains("type") { 500 } else { 200 };
+                let response =
+                    Response::builder().status(status).body(Body::from(body.into_bytes()));
+                Ok::<_, Infallible>(response.expect("a response"))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn listable(kind: &str) -> Listable {
+        let resource = ApiResource::from_gvk(&Gvk::gvk("", "v1", kind));
+        Listable { resource, watchable: true }
+    }
+
+    const LIST: &str = r#"{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"},
+        "items": [{"metadata": {"name": "a", "resourceVersion": "1"}}]}"#;
+    const REFUSED: &str = r#"{"kind": "Status", "apiVersion": "v1", "metadata": {}, "message": "no",
+        "status": "Failure", "reason": "InternalError", "code": 500}"#;
+    const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}"#;
+
+    async fn until(follower: &mut Follower, what: &str, is_so: impl Fn(&Follower) -> bool) {
+        let waiting = async {
+            while !is_so(follower) {
+                follower.next().await;
+            }
+        };
+        assert!(timeout(Duration::from_secs(30), waiting).await.is_ok(), "{what}");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_fails_is_named_until_it_works() {
+        let works = Arc::new(AtomicBool::new(false));
+        let state = Arc::clone(&works);
+        let client = client(move |is_watch| {
+            let works = state.load(Ordering::Relaxed);
+            async move {
+                match (is_watch, works) {
+                    (false, _) => LIST.to_owned(),
+                    (true, false) => REFUSED.to_owned(),
+                    (true, true) => pending().await,
+                }
+            }
+        });
+        let mut follower = Follower::new(client, 500);
+        follower.quiet = Duration::from_secs(2);
+        follower.follow(vec![listable("ConfigMap")]);
+        until(&mut follower, "the watch is refused", |follower| follower.failed().next().is_some())
+            .await;
+        let failure = follower.failed().next().expect("a failure");
+        assert_eq!(failure.kind.kind, "ConfigMap");
+        assert!(failure.is_listed, "its objects are known");
+        assert!(failure.error.contains("no"), "{}", failure.error);
+        assert!(!follower.is_listing());
+        works.store(true, Ordering::Relaxed);
+        until(&mut follower, "it works", |follower| follower.failed().next().is_none()).await;
+    }
+
+    #[tokio::test]
+    async fn kinds_take_turns_to_be_listed_again() {
+        const KINDS: usize = 6;
+        let (now, most, lists) = (
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let all = Arc::new(Barrier::new(KINDS));
+        let counts = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&lists));
+        let client = client(move |is_watch| {
+            let ((now, most, lists), all) = (counts.clone(), Arc::clone(&all));
+            async move {
+                if !is_watch {
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    sleep(Duration::from_millis(20)).await;
+                    now.fetch_sub(1, Ordering::SeqCst);
+                    lists.fetch_add(1, Ordering::SeqCst);
+                    return LIST.to_owned();
+                }
+                if lists.load(Ordering::SeqCst) >= 2 * KINDS {
+                    return pending().await;
+                }
+                // Every watch is too old at once.
+                all.wait().await;
+                EXPIRED.to_owned()
+            }
+        });
+        let mut follower = Follower::new(client, 500);
+        let kinds = ["A", "B", "C", "D", "E", "F"];
+        follower.follow(kinds.map(listable).to_vec());
+        until(&mut follower, "all are listed again", |_| lists.load(Ordering::SeqCst) == 2 * KINDS)
+            .await;
+        assert_eq!(most.load(Ordering::SeqCst), LISTINGS);
     }
 }
