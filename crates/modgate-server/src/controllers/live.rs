@@ -70,8 +70,7 @@ impl Lookup for Live {
             templates::KIND => kinds::templates(),
             _ => return Ok(None),
         };
-        // Also `namespaces/a/../b` would be a path.
-        if name.is_empty() || name.contains(['/', '?', '#', '%']) || name.starts_with('.') {
+        if !is_name(name) {
             return Ok(None);
         }
         if may_block() {
@@ -88,17 +87,18 @@ impl Lookup for Live {
 
 impl Live {
     async fn name_node(&self, binding: &PodBinding) -> Result<(), Unbound> {
+        let unread = |cause: String| Unbound { reason: "failed to obtain pod", cause };
+        if !is_name(&binding.namespace) || !is_name(&binding.name) {
+            return Err(unread("its namespace or name is that of no object".to_owned()));
+        }
         let resource = kinds::pods();
         let api: Api<Stored> =
             Api::namespaced_with(self.client.clone(), &binding.namespace, &resource);
-        let unread = |cause: String| Unbound { reason: "failed to obtain pod", cause };
         let pod =
             api.get(&binding.name).await.map_err(|error| unread(Chain(&error).to_string()))?;
         let pod = pod.of_kind(&resource).object.map_err(unread)?;
         let Some(named) = binding.update(&pod) else { return Ok(()) };
-        let annotations = named.path(&["metadata", "annotations"]).cloned().unwrap_or_default();
-        let metadata: Value = [("annotations", annotations)].into_iter().collect();
-        let patch: Value = [("metadata", metadata)].into_iter().collect();
+        let patch = annotations_patch(&pod, &named);
         // The reason is KubeMod's for this, too.
         let unnamed = |error: kube::Error| {
             let what = "failed to inject annotation ref.kubemod.io/nodename into pod";
@@ -111,8 +111,78 @@ impl Live {
     }
 }
 
+/// Whether a text may stand in a path as the name of an object: `namespaces/a/../b` would be another.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['/', '?', '#', '%']) && !text.starts_with('.')
+}
+
+/// A merge patch with the annotations that `after` has and `before` has not: whatever else changes
+/// meanwhile stays.
+fn annotations_patch(before: &Value, after: &Value) -> Value {
+    let of = |pod: &Value| {
+        let annotations = pod.path(&["metadata", "annotations"]).and_then(Value::as_object);
+        annotations.cloned().unwrap_or_default()
+    };
+    let before = of(before);
+    let after = of(after);
+    let new = after.iter().filter(|(name, text)| before.get(name) != Some(text)).cloned();
+    let annotations: Value = new.collect();
+    let metadata: Value = [("annotations", annotations)].into_iter().collect();
+    [("metadata", metadata)].into_iter().collect()
+}
+
 impl std::fmt::Debug for Live {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Live").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::controllers::context::scripted;
+
+    fn binding(namespace: &str, name: &str) -> PodBinding {
+        PodBinding { namespace: namespace.into(), name: name.into(), node: "node-7".into() }
+    }
+
+    /// What is asked of a cluster whose one Pod wants the name of its node.
+    async fn asked(binding: PodBinding) -> (Vec<String>, Result<(), Unbound>) {
+        const POD: &str = r#"{"metadata": {"name": "p", "namespace": "n", "annotations":
+            {"ref.kubemod.io/inject-node-ref": "true", "other": "as it was read"}}}"#;
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        let client = scripted::client(move |method, path, body| {
+            log.lock().expect("no panic").push(format!("{method} {path} {body}"));
+            (200, POD.to_owned())
+        });
+        let live = Live::new(client, Handle::current());
+        let named = live.name_node(&binding).await;
+        let asked = asked.lock().expect("no panic").clone();
+        (asked, named)
+    }
+
+    #[tokio::test]
+    async fn only_the_name_of_the_node_is_written() {
+        let (asked, named) = asked(binding("n", "p")).await;
+        assert!(named.is_ok());
+        assert_eq!(
+            asked,
+            [
+                "GET /api/v1/namespaces/n/pods/p ",
+                r#"PATCH /api/v1/namespaces/n/pods/p? {"metadata":{"annotations":{"ref.kubemod.io/nodename":"node-7"}}}"#,
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_binding_reaches_no_other_path() {
+        for (namespace, name) in [("n", "../secrets/s"), ("n/../m", "p"), ("n", "p?dryRun=All")] {
+            let (asked, named) = asked(binding(namespace, name)).await;
+            assert_eq!(asked, [""; 0], "{namespace} {name}");
+            assert_eq!(named.expect_err("no Pod").reason, "failed to obtain pod");
+        }
     }
 }

@@ -30,6 +30,21 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Nothing is loaded and nothing served.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        use crate::{controllers::ingest::Ingest, policies::Objects};
+        let ingest =
+            Ingest::new(Default::default(), "gatekeeper-system".into(), Objects::default());
+        Self {
+            world: Arc::clone(ingest.world()),
+            policies: BTreeMap::new(),
+            served: Arc::default(),
+            facts: Arc::default(),
+            synced: Arc::default(),
+        }
+    }
+
     /// Policies of a kind.
     pub(crate) fn of_kind(
         &self,
