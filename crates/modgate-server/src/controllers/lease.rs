@@ -93,13 +93,13 @@ impl Leadership {
         self.until.load().as_ref().is_some_and(|until| Instant::now() < **until)
     }
 
-    fn lead_until(&self, until: Instant) {
+    pub(super) fn lead_until(&self, until: Instant) {
         self.until.store(Some(Arc::new(until)));
         self.leads.send_if_modified(|leads| !std::mem::replace(leads, true));
     }
 
     /// Returns whether it led until now.
-    fn end(&self) -> bool {
+    pub(super) fn end(&self) -> bool {
         self.until.store(None);
         self.leads.send_if_modified(|leads| std::mem::replace(leads, false))
     }
