@@ -22,6 +22,7 @@ mod gather;
 mod ledger;
 mod modrule;
 mod pod;
+mod retries;
 mod subject;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ use super::{
     entry::{About, Entries},
     ledger::{Ledger, Unwanted, Written},
     now, outcome,
+    retries::Retries,
     subject::{POD, Subject},
     write_all,
 };
@@ -53,6 +54,7 @@ pub(crate) async fn report(context: Context, reported: watch::Sender<bool>) {
         ledger: Ledger::new(Unwanted::Delete, Value::Null),
         since: BTreeMap::new(),
         read: BTreeMap::new(),
+        unlisted: Retries::new(),
     };
     reporter.run(reported).await;
 }
@@ -111,6 +113,8 @@ struct Reporter {
     since: BTreeMap<Target, (Value, Value)>,
     /// When what the cluster has was last read.
     read: BTreeMap<Subject, Instant>,
+    /// Kinds that could not be read.
+    unlisted: Retries<Subject>,
 }
 
 impl Reporter {
@@ -129,8 +133,10 @@ impl Reporter {
             };
             let wanted = self.objects(wanted, &served);
             self.write(&wanted).await;
-            reported.send_if_modified(|reported| !std::mem::replace(reported, true));
-            let next = self.ledger.next_try();
+            if self.unlisted.failed().all(|subject| served.contains(subject)) {
+                reported.send_if_modified(|reported| !std::mem::replace(reported, true));
+            }
+            let next = self.ledger.next_try().into_iter().chain(self.unlisted.next()).min();
             if !waiting.next(&mut self.context.state, next).await {
                 return;
             }
@@ -145,11 +151,16 @@ impl Reporter {
             if state.facts.of(&subject.report_kind()).is_none() {
                 self.ledger.forget(|(of, _)| *of == subject);
                 self.read.remove(&subject);
+                self.unlisted.retain(|unlisted| *unlisted != subject);
                 continue;
             }
             let is_fresh = self.read.get(&subject).is_some_and(|read| read.elapsed() < RESYNC);
+            if !is_fresh && self.unlisted.is_due(&subject, Instant::now()) {
+                let is_listed = self.list(subject).await;
+                self.unlisted.record(subject, is_listed, Instant::now());
+            }
             // What was read before is still good enough where it cannot be read again.
-            if is_fresh || self.list(subject).await || self.read.contains_key(&subject) {
+            if self.read.contains_key(&subject) {
                 served.insert(subject);
             }
         }
@@ -327,5 +338,40 @@ fn is_refusal(error: &kube::Error) -> bool {
 impl From<&kube::Error> for Written {
     fn from(error: &kube::Error) -> Self {
         if is_refusal(error) { Self::Refused } else { Self::Failed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::controllers::context::scripted;
+
+    /// The first two lists fail: what is said of policies is complete only after the third.
+    #[tokio::test]
+    async fn lists_that_fail_are_tried_again() {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&lists);
+        let client = scripted::client(move |_, path, _| match path {
+            "/api/v1/namespaces/gatekeeper-system/pods/pod-1" => {
+                (200, r#"{"metadata": {"name": "pod-1", "uid": "u"}}"#.to_owned())
+            }
+            _ if count.fetch_add(1, Ordering::Relaxed) < 2 => (500, "{}".to_owned()),
+            _ => (200, r#"{"metadata": {}, "items": []}"#.to_owned()),
+        });
+        let state = State { facts: Arc::new(Subject::Template.served()), ..State::empty() };
+        let (context, _state) = scripted::context(client, state);
+        let (reported, mut own) = watch::channel(false);
+        let report = tokio::spawn(report(context, reported));
+        let done = timeout(Duration::from_secs(20), own.wait_for(|reported| *reported)).await;
+        assert!(done.is_ok_and(|done| done.is_ok()), "reported");
+        assert_eq!(lists.load(Ordering::Relaxed), 3);
+        report.abort();
     }
 }

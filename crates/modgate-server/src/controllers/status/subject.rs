@@ -103,6 +103,22 @@ impl Subject {
         }
     }
 
+    /// As if the API server served the objects that Pods report with on this kind alone.
+    #[cfg(test)]
+    pub(super) fn served(self) -> crate::controllers::facts::Facts {
+        let ApiResource { version, kind, plural, .. } = self.resource();
+        let definition = format!(
+            r#"{{"metadata": {{"name": "{plural}.{GROUP}"}},
+            "spec": {{"group": "{GROUP}", "names": {{"kind": "{kind}", "plural": "{plural}"}},
+                "versions": [{{"name": "{version}", "served": true, "storage": true}}]}},
+            "status": {{"storedVersions": ["{version}"],
+                "conditions": [{{"type": "Established", "status": "True"}}]}}}}"#
+        );
+        let mut facts = crate::controllers::facts::Facts::default();
+        facts.with(&Value::from_json(definition.as_bytes()).unwrap_or_default());
+        facts
+    }
+
     /// The member of an entry that tells which object it is about, whatever its name.
     pub(crate) fn uid_member(self) -> &'static str {
         match self {
