@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::pending,
     time::{Duration, Instant},
 };
 
@@ -24,6 +25,7 @@ use super::{
     ledger::{Ledger, Unwanted},
     modrule, now, outcome,
     pod::pods,
+    retries::Retries,
     subject::{POD, Subject},
     write_all,
 };
@@ -103,6 +105,8 @@ struct Gatherer {
     since: BTreeMap<Target, (Value, Value)>,
     /// When the statuses the cluster has were last read.
     read: BTreeMap<Kind, Instant>,
+    /// Kinds of which they could not be read.
+    unlisted: Retries<Kind>,
     /// Kinds whose schemas, as they are told apart, have no place for what we write.
     unkept: BTreeMap<Kind, Value>,
     sweep: Instant,
@@ -124,6 +128,7 @@ impl Gatherer {
             ledger: Ledger::new(Unwanted::Forget, nothing),
             since: BTreeMap::new(),
             read: BTreeMap::new(),
+            unlisted: Retries::new(),
             unkept: BTreeMap::new(),
             sweep: Instant::now() + COALESCE,
         }
@@ -139,21 +144,20 @@ impl Gatherer {
             self.read(&state).await;
             let wanted = self.wanted(&state);
             self.write(&state, wanted).await;
-            if self.sweep <= Instant::now() {
-                let all_seen = self.running.keys().all(|subject| self.listed.contains(subject));
-                if all_seen && self.context.leads() {
+            if self.sees_all() && self.sweep <= Instant::now() {
+                if self.context.leads() {
                     self.sweep().await;
                 }
-                self.sweep = Instant::now() + if all_seen { SWEEP } else { COALESCE };
+                self.sweep = Instant::now() + SWEEP;
             }
-            let next = self.ledger.next_try().map_or(self.sweep, |next| next.min(self.sweep));
+            let next = self.next_try();
             let event = tokio::select! {
                 changed = self.context.state.changed() => match changed {
                     Ok(()) => None,
                     Err(_) => return,
                 },
                 event = self.events.recv() => event,
-                () = sleep_until(next.into()) => None,
+                () = wait_until(next) => None,
             };
             event.into_iter().for_each(|(subject, seen)| self.take(subject, seen));
             sleep(COALESCE).await;
@@ -161,6 +165,17 @@ impl Gatherer {
                 self.take(subject, seen);
             }
         }
+    }
+
+    /// Whether all reports there are have been seen; whose Pods are gone is not known before.
+    fn sees_all(&self) -> bool {
+        self.running.keys().all(|subject| self.listed.contains(subject))
+    }
+
+    /// When there is something to do although nothing was seen.
+    fn next_try(&self) -> Option<Instant> {
+        let sweep = self.sees_all().then_some(self.sweep);
+        [self.ledger.next_try(), self.unlisted.next(), sweep].into_iter().flatten().min()
     }
 
     fn gathers(&self, subject: Subject) -> bool {
@@ -265,12 +280,19 @@ impl Gatherer {
     /// Learns which statuses the cluster has, of each kind once in a while.
     async fn read(&mut self, state: &State) {
         self.read.retain(|kind, _| state.served.contains_key(kind));
+        self.unlisted.retain(|kind| state.policies.contains_key(kind));
         for (kind, policies) in &state.policies {
             let is_fresh = self.read.get(kind).is_some_and(|read| read.elapsed() < RESYNC);
-            if is_fresh || policies.is_empty() || !self.writes(state, kind) {
+            if policies.is_empty() || !self.writes(state, kind) {
+                self.unlisted.retain(|unlisted| unlisted != kind);
                 continue;
             }
-            if let Err(error) = self.list(state, kind).await {
+            if is_fresh || !self.unlisted.is_due(kind, Instant::now()) {
+                continue;
+            }
+            let listed = self.list(state, kind).await;
+            self.unlisted.record(kind.clone(), listed.is_ok(), Instant::now());
+            if let Err(error) = listed {
                 let Kind { group, kind } = kind;
                 tracing::debug!(target: LOGGER, %group, %kind, %error, "statuses cannot be listed");
                 continue;
@@ -464,6 +486,13 @@ impl Gatherer {
     }
 }
 
+async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time.into()).await,
+        None => pending().await,
+    }
+}
+
 /// Whether the API server has kept the status that was written.
 fn keeps(kind: &Kind, stored: &Stored) -> bool {
     let has_conditions =
@@ -490,4 +519,66 @@ fn makes_kind(state: &State, template: &Loaded) -> bool {
         let kind = Kind { group: constraints::GROUP.to_owned(), kind: kind.to_owned() };
         state.served.contains_key(&kind)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::context::scripted;
+
+    /// What cannot be listed is waited for, not looked at again and again.
+    #[tokio::test]
+    async fn nothing_is_done_before_all_reports_are_seen() {
+        let client = scripted::client(|_, _, _| (403, "{}".to_owned()));
+        let (context, _state) = scripted::context(client, State::empty());
+        let mut gatherer = Gatherer::new(context);
+        for subject in [Subject::Template, Subject::Mutator] {
+            let watch = gatherer.watches.spawn(pending());
+            gatherer.running.insert(subject, watch);
+        }
+        gatherer.take(Subject::Template, Seen::All(Vec::new()));
+        assert!(!gatherer.sees_all());
+        assert_eq!(gatherer.next_try(), None);
+        gatherer.take(Subject::Mutator, Seen::All(Vec::new()));
+        assert_eq!(gatherer.next_try(), Some(gatherer.sweep));
+    }
+
+    #[tokio::test]
+    async fn statuses_that_cannot_be_listed_are_tried_again() {
+        let client = scripted::client(|_, _, _| (500, "{}".to_owned()));
+        let kind = Kind { group: api::GROUP.to_owned(), kind: api::KIND.to_owned() };
+        let (state, rest) = with_a_rule(&kind);
+        let (context, _state) = scripted::context(client, rest);
+        let mut gatherer = Gatherer::new(context);
+        gatherer.sweep = Instant::now() + SWEEP;
+        gatherer.read(&state).await;
+        let next = gatherer.next_try().expect("a time");
+        assert!(next < Instant::now() + Duration::from_secs(1));
+        // Not at each turn.
+        gatherer.read(&state).await;
+        assert_eq!(gatherer.next_try(), Some(next));
+    }
+
+    /// One ModRule whose status can be written, and a state for somebody else.
+    fn with_a_rule(kind: &Kind) -> (State, State) {
+        let definition = r#"{"metadata": {"name": "modrules.api.kubemod.io"},
+            "spec": {"group": "api.kubemod.io", "names": {"kind": "ModRule", "plural": "modrules"},
+                "versions": [{"name": "v1beta1", "served": true, "storage": true,
+                    "subresources": {"status": {}}}]},
+            "status": {"storedVersions": ["v1beta1"],
+                "conditions": [{"type": "Established", "status": "True"}]}}"#;
+        let mut facts = crate::controllers::facts::Facts::default();
+        facts.with(&Value::from_json(definition.as_bytes()).expect("JSON"));
+        let resource = facts.of(kind).expect("served").resource.clone();
+        let key = Key { namespace: "n".into(), name: "r".into() };
+        let loaded = Loaded { object: Value::default(), problems: Vec::new() };
+        let rules = [(key, loaded.into())].into_iter().collect::<BTreeMap<_, _>>();
+        let state = State {
+            facts: facts.into(),
+            served: BTreeMap::from([(kind.clone(), resource)]).into(),
+            policies: BTreeMap::from([(kind.clone(), rules.into())]),
+            ..State::empty()
+        };
+        (state, State::empty())
+    }
 }
