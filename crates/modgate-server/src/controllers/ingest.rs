@@ -19,7 +19,7 @@ use modgate_engine::{
 use modgate_value::{Object, Str, Value, diag::Diagnostic};
 
 use super::{
-    broken,
+    LOGGER, broken,
     kinds::{self, Kind},
     object::{Item, Key},
     state::{Loaded, OfKind},
@@ -42,6 +42,8 @@ pub(crate) struct Ingest {
     changes: Vec<Change>,
     /// Whether there is anything for the next world beside changes of policies and inventory.
     changed: bool,
+    /// Whether Nodes have changed, which say that they are alive every few minutes each.
+    nodes_changed: bool,
     /// Kinds of the core group whose objects were all seen.
     listed: BTreeSet<String>,
     sync: Sync,
@@ -65,7 +67,7 @@ pub(crate) struct Ingest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pending {
     Nothing,
-    /// Objects in the inventory, of which there may be a thousand a second.
+    /// Objects in the inventory, of which there may be a thousand a second, and Nodes.
     Inventory,
     /// Policies, and objects that decide where they apply.
     Policies,
@@ -80,6 +82,7 @@ impl Ingest {
             broken: BTreeSet::new(),
             changes: Vec::new(),
             changed: false,
+            nodes_changed: false,
             listed: BTreeSet::new(),
             sync: Sync::default(),
             synced: Arc::default(),
@@ -166,7 +169,7 @@ impl Ingest {
         let is_released = self.held.is_some() && !self.sync.lacks_fields();
         if self.changed || !self.changes.is_empty() || self.sync.has_told() || is_released {
             Pending::Policies
-        } else if self.sync.has_changed() {
+        } else if self.sync.has_changed() || self.nodes_changed {
             Pending::Inventory
         } else {
             Pending::Nothing
@@ -189,13 +192,13 @@ impl Ingest {
         }
         match seen {
             Seen::All(all, _) => {
-                if kind.group.is_empty() {
-                    self.listed.insert(kind.kind.clone());
-                }
                 let present: BTreeSet<Key> = all.iter().map(|item| item.key.clone()).collect();
                 self.retain(kind, |key| present.contains(key));
                 for item in all {
                     self.apply_one(kind, item, &mut findings);
+                }
+                if kind.group.is_empty() {
+                    self.listed.insert(kind.kind.clone());
                 }
             }
             Seen::Applied(item) => self.apply_one(kind, item, &mut findings),
@@ -211,6 +214,9 @@ impl Ingest {
     /// Takes out a kind that the cluster no longer has.
     pub(crate) fn forget(&mut self, kind: &Kind) {
         self.retain(kind, |_| false);
+        if kind.group.is_empty() {
+            self.listed.remove(&kind.kind);
+        }
         self.policies.remove(kind);
         if std::mem::take(&mut self.sync_stale) {
             self.sync_as_told(&mut Vec::new());
@@ -285,9 +291,10 @@ impl Ingest {
 
     fn retain(&mut self, kind: &Kind, keep: impl Fn(&Key) -> bool) {
         if kind.group.is_empty() {
-            self.changed |= self.objects.retain(&kind.kind, |name| {
+            let has_changed = self.objects.retain(&kind.kind, |name| {
                 keep(&Key { namespace: Str::default(), name: name.into() })
             });
+            self.object_changed(kind, has_changed);
             return;
         }
         let Some(known) = self.policies.get_mut(kind) else { return };
@@ -309,6 +316,16 @@ impl Ingest {
         }
     }
 
+    /// Notes that a Namespace or Node has changed, if it has. All Nodes that were there at first are as
+    /// important as policies, which are not in force before.
+    fn object_changed(&mut self, kind: &Kind, has_changed: bool) {
+        if kind.kind == kinds::nodes().kind && self.listed.contains(&kind.kind) {
+            self.nodes_changed |= has_changed;
+        } else {
+            self.changed |= has_changed;
+        }
+    }
+
     fn apply_one(&mut self, kind: &Kind, item: Item, findings: &mut Vec<Diagnostic>) {
         let Item { key, object } = item;
         let object = match object {
@@ -325,7 +342,16 @@ impl Ingest {
             }
         };
         if kind.group.is_empty() {
-            self.changed |= self.objects.take(&object);
+            let has_changed = self.objects.update(&object);
+            self.object_changed(kind, has_changed);
+            return;
+        }
+        if kind.group == config::GROUP
+            && !(key.namespace == self.namespace && key.name == config::NAME)
+        {
+            // In Gatekeeper's words (ST-30).
+            let Key { namespace, name } = &key;
+            tracing::info!(target: LOGGER, %namespace, %name, "Ignoring unsupported config name");
             return;
         }
         if kinds::is_our_own(kind) && key.namespace != self.namespace {
@@ -365,7 +391,7 @@ impl Ingest {
             return None;
         }
         let changes = std::mem::take(&mut self.changes);
-        self.changed = false;
+        (self.changed, self.nodes_changed) = (false, false);
         self.sync.take_changed();
         if self.sync.take_told() {
             self.synced = Arc::new(self.sync.kinds().clone());
@@ -468,7 +494,7 @@ mod tests {
     use modgate_engine::{Host as _, api::modrule};
 
     use super::*;
-    use crate::controllers::object::Stored;
+    use crate::{controllers::object::Stored, telemetry::capture};
 
     fn kind(group: &str, kind: &str) -> Kind {
         Kind { group: group.to_owned(), kind: kind.to_owned() }
@@ -592,18 +618,93 @@ mod tests {
     }
 
     #[test]
-    fn configs_of_other_namespaces() {
-        let config = |namespace: &str| {
+    fn configs_of_other_namespaces_and_names() {
+        let config = |namespace: &str, name: &str| {
             stored(&format!(
                 r#"{{"apiVersion": "config.gatekeeper.sh/v1alpha1", "kind": "Config",
-                "metadata": {{"name": "config", "namespace": "{namespace}"}}, "spec": {{}}}}"#
+                "metadata": {{"name": "{name}", "namespace": "{namespace}"}}, "spec": {{}}}}"#
             ))
         };
         let configs = kind("config.gatekeeper.sh", "Config");
         let mut fixture = Fixture::new();
-        assert_eq!(fixture.take(&configs, Seen::Applied(config("other"))), None);
-        let loaded = fixture.take(&configs, Seen::Applied(config("gatekeeper-system")));
-        assert_eq!(loaded, Some((vec![], vec![])));
+        let logged = capture(|| {
+            assert_eq!(fixture.take(&configs, Seen::Applied(config("other", "config"))), None);
+            let second = config("gatekeeper-system", "second");
+            assert_eq!(fixture.take(&configs, Seen::Applied(second)), None);
+        });
+        let lines: Vec<&str> = logged.lines().collect();
+        let [first, second] = lines[..] else { panic!("{logged}") };
+        for (line, name) in [(first, r#""namespace":"other","name":"config""#), (second, "second")]
+        {
+            assert!(line.contains(r#""msg":"Ignoring unsupported config name""#), "{line}");
+            assert!(line.contains(name), "{line}");
+        }
+        assert!(fixture.0.broken().is_empty());
+        let ours = Seen::Applied(config("gatekeeper-system", "config"));
+        let logged = capture(|| assert_eq!(fixture.take(&configs, ours), Some((vec![], vec![]))));
+        assert_eq!(logged, "");
+    }
+
+    fn node(name: &str, version: &str, label: &str, heartbeat: &str) -> Item {
+        stored(&format!(
+            r#"{{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "{name}",
+            "resourceVersion": "{version}", "managedFields": [{{"manager": "{version}"}}],
+            "labels": {{"zone": "{label}"}}}},
+            "status": {{"conditions": [{{"type": "Ready", "lastHeartbeatTime": "{heartbeat}"}}]}}}}"#
+        ))
+    }
+
+    /// What becomes of Nodes is no change of policies, and what the API server counts is none at all.
+    #[test]
+    fn nodes_say_that_they_are_alive() {
+        let nodes = kind("", "Node");
+        let mut fixture = Fixture::new();
+        let mut pending = |seen: Seen| {
+            fixture.0.take(&Target::Kind(nodes.clone()), seen);
+            let pending = fixture.0.pending();
+            fixture.0.apply();
+            let zone = fixture.0.world().objects.node("a").ok().and_then(|node| {
+                let zone = node.path(&["metadata", "labels", "zone"]).cloned();
+                zone.and_then(|zone| zone.as_str().map(str::to_owned))
+            });
+            (pending, zone.unwrap_or_default())
+        };
+        let at_first = listed(vec![node("a", "1", "x", "10:00")]);
+        assert_eq!(pending(at_first), (Pending::Policies, "x".to_owned()));
+        for (seen, expected) in [
+            (Seen::Applied(node("a", "2", "x", "10:00")), Pending::Nothing),
+            (listed(vec![node("a", "3", "x", "10:00")]), Pending::Nothing),
+            // ModRules can read it.
+            (Seen::Applied(node("a", "4", "x", "10:05")), Pending::Inventory),
+            (listed(vec![node("a", "5", "x", "10:06")]), Pending::Inventory),
+            (Seen::Applied(node("b", "6", "x", "10:06")), Pending::Inventory),
+            (Seen::Deleted(node("b", "6", "x", "10:06")), Pending::Inventory),
+        ] {
+            let seen_as = format!("{seen:?}");
+            assert_eq!(pending(seen), (expected, "x".to_owned()), "{seen_as}");
+        }
+        let labelled = Seen::Applied(node("a", "7", "y", "10:06"));
+        assert_eq!(pending(labelled), (Pending::Inventory, "y".to_owned()));
+    }
+
+    /// Nodes that are watched again are listed again before anybody takes them for all there are.
+    #[test]
+    fn nodes_that_were_forgotten() {
+        let nodes = kind("", "Node");
+        let mut fixture = Fixture::new();
+        fixture.take(&nodes, listed(vec![node("a", "1", "x", "")])).expect("loaded");
+        fixture.0.forget(&nodes);
+        fixture.0.apply();
+        let synced = stored(
+            r#"{"apiVersion": "config.gatekeeper.sh/v1alpha1", "kind": "Config",
+            "metadata": {"name": "config", "namespace": "gatekeeper-system"},
+            "spec": {"sync": {"syncOnly": [{"group": "", "version": "v1", "kind": "Node"}]}}}"#,
+        );
+        let configs = kind("config.gatekeeper.sh", "Config");
+        fixture.take(&configs, Seen::Applied(synced)).expect("loaded");
+        assert!(!fixture.0.sync().is_settled(), "they were not listed");
+        fixture.take(&nodes, listed(vec![node("a", "1", "x", "")])).expect("loaded");
+        assert!(fixture.0.sync().is_settled());
     }
 
     #[test]
@@ -617,6 +718,7 @@ mod tests {
         let mut fixture = Fixture::new();
         let all = listed(vec![namespace("a"), namespace("b")]);
         fixture.take(&namespaces, all).expect("loaded");
+        assert_eq!(fixture.take(&namespaces, Seen::Applied(namespace("b"))), None, "nothing new");
         let snapshot = |fixture: &Fixture| fixture.0.world().objects.clone();
         let labelled = |objects: &Objects, name: &str| {
             let namespace = objects.namespace(name).expect(name);

@@ -7,9 +7,10 @@ use modgate_engine::{
     Host, HostError, Snapshot, constraint::Inventory, modrule::PodBinding, rego::builtins, template,
 };
 use modgate_value::{Clock, Str, Value};
+use tokio::{task::block_in_place, time::Instant};
 
 use super::outside::Outside;
-use crate::telemetry::metrics::lane;
+use crate::{providers::may_block, telemetry::metrics::lane, webhook::Turn};
 
 /// Policies and the objects they may refer to, as they were at one moment.
 #[derive(Debug, Clone)]
@@ -69,6 +70,28 @@ impl Objects {
         };
         Arc::make_mut(kept).insert(text(&["metadata", "name"]).into(), object.clone());
         true
+    }
+
+    /// As [`take`](Self::take), and returns whether there is anything new in `object`. What the API
+    /// server counts changes with every write, also with those that change nothing.
+    pub(crate) fn update(&mut self, object: &Value) -> bool {
+        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
+        let name = text(&["metadata", "name"]);
+        let known = match text(&["kind"]) {
+            "Namespace" => self.namespaces.get(name),
+            "Node" => self.nodes.get(name),
+            _ => None,
+        };
+        if known.is_some_and(|known| uncounted(known) == uncounted(object)) {
+            return false;
+        }
+        self.take(object)
+    }
+
+    /// The same for one evaluation, which gives `turn` back while it waits for the cluster, and goes
+    /// on at `until` if there is no turn again before.
+    pub(crate) fn pausing<'t>(&'t self, turn: &'t Turn, until: Instant) -> Pausing<'t> {
+        Pausing { objects: self, turn, until }
     }
 
     /// Where to ask for what is not among them; `None` where files stand in for a cluster.
@@ -139,6 +162,68 @@ impl Host for Objects {
     }
 }
 
+/// [`Objects`] as one evaluation asks for them.
+pub(crate) struct Pausing<'t> {
+    objects: &'t Objects,
+    turn: &'t Turn,
+    until: Instant,
+}
+
+impl Pausing<'_> {
+    /// Asks for something that is not known.
+    fn wait<T>(&self, ask: impl FnOnce() -> T) -> T {
+        if self.objects.cluster.is_none() || !may_block() {
+            return ask();
+        }
+        block_in_place(|| self.turn.pause(self.until, ask))
+    }
+}
+
+impl Host for Pausing<'_> {
+    fn clock(&self) -> &dyn Clock {
+        self.objects.clock()
+    }
+
+    fn lane(&self) -> usize {
+        self.objects.lane()
+    }
+
+    fn templates(&self) -> &dyn template::Host {
+        self.objects.templates()
+    }
+
+    fn policies(&self) -> &dyn builtins::Host {
+        self.objects.policies()
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        match self.objects.namespaces.get(name) {
+            Some(namespace) => Ok(namespace.clone()),
+            None => self.wait(|| self.objects.namespace(name)),
+        }
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        match self.objects.nodes.get(name) {
+            Some(node) => Ok(node.clone()),
+            None => self.wait(|| self.objects.node(name)),
+        }
+    }
+}
+
+/// An object without what the API server counts.
+fn uncounted(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Value::Object(members) = &mut object
+        && let Some(Value::Object(metadata)) = members.get_mut("metadata")
+    {
+        for member in ["managedFields", "resourceVersion"] {
+            metadata.remove(member);
+        }
+    }
+    object
+}
+
 fn not_found(plural: &str, name: &str) -> HostError {
     HostError(format!("{plural} \"{name}\" not found"))
 }
@@ -153,4 +238,63 @@ fn minimal_namespace(name: &str) -> Value {
         ("spec", object(vec![("finalizers", Value::from(vec!["kubernetes".into()]))])),
         ("status", object(vec![("phase", "Active".into())])),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+    use crate::webhook::Evaluators;
+
+    /// A cluster that answers once another evaluation had its turn.
+    #[derive(Debug)]
+    struct Slow {
+        asked: mpsc::SyncSender<()>,
+        answer: std::sync::Mutex<mpsc::Receiver<()>>,
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    impl Lookup for Slow {
+        fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError> {
+            self.asked.send(()).expect("the other listens");
+            let answer = self.answer.lock().expect("no panic");
+            answer
+                .recv_timeout(PATIENCE)
+                .map_err(|_| HostError("no other had a turn".to_owned()))?;
+            let members = [("kind", Value::from(kind)), ("name", name.into())];
+            Ok(Some(members.into_iter().collect()))
+        }
+
+        fn bind<'a>(&'a self, _: &'a PodBinding) -> BoxFuture<'a, Result<(), Unbound>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    /// There is one turn, and whoever has it asks a cluster that does not answer.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn others_go_on_while_the_cluster_is_asked() {
+        for kind in ["Namespace", "Node"] {
+            let evaluators = Arc::new(Evaluators::new(1));
+            let (ask, asked) = mpsc::sync_channel(1);
+            let (answer, answered) = mpsc::sync_channel(1);
+            let cluster = Slow { asked: ask, answer: answered.into() };
+            let objects = Objects::of_cluster(Arc::new(cluster));
+            let of_first = Arc::clone(&evaluators);
+            let first = tokio::spawn(async move {
+                let evaluate = |turn: &Turn| {
+                    let host = objects.pausing(turn, Instant::now() + PATIENCE);
+                    if kind == "Node" { host.node("a") } else { host.namespace("a") }
+                };
+                of_first.run(PATIENCE, evaluate).await
+            });
+            let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(PATIENCE));
+            asked.await.expect("no panic").expect("the first asks");
+            let second = evaluators.run(PATIENCE, |_| answer.send(()).expect("the first listens"));
+            assert_eq!(second.await, Ok(()), "{kind}");
+            let found = first.await.expect("no panic").expect("a turn").expect(kind);
+            assert_eq!(found.get("kind"), Some(&kind.into()));
+        }
+    }
 }

@@ -143,7 +143,8 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let started = Instant::now();
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).pausing(turn));
-                let host = WithProviders::new(&world.objects, asking)
+                let objects = world.objects.pausing(turn, deadline);
+                let host = WithProviders::new(&objects, asking)
                     .until(deadline.into_std())
                     .counting(app.gatekeeper.log_stats && webhook == Webhook::Admit);
                 let answer = evaluate(app, webhook, &world, &host, &body, &mut head, template);
@@ -279,11 +280,9 @@ fn judge(
             decided(app, webhook, review, decision)
         }
         Webhook::Dragnet | Webhook::Mutate => {
-            decided(app, webhook, review, world.snapshot.mutate(review, &world.objects))
+            decided(app, webhook, review, world.snapshot.mutate(review, host))
         }
-        Webhook::Validate => {
-            decided(app, webhook, review, world.snapshot.validate(review, &world.objects))
-        }
+        Webhook::Validate => decided(app, webhook, review, world.snapshot.validate(review, host)),
         // Answered before a turn is taken, by `bind_pod`.
         Webhook::PodBinding => decided(app, webhook, review, PodBinding::ok()),
         Webhook::Admit => match gatekeeper::admit(app, review, world, host, template) {

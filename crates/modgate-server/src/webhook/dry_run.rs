@@ -23,6 +23,7 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
     // Without this type KubeMod reads the body as a form, which never has the members it needs.
     let json = is_json(&request);
     let limits = &app.limits;
+    let deadline = tokio::time::Instant::now() + limits.time;
     let body = to_bytes(request.into_body(), limits.body_bytes);
     let body = match tokio::time::timeout(limits.time, body).await {
         Ok(Ok(body)) => body,
@@ -37,14 +38,14 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
     };
     let answered = app
         .evaluators
-        .run(limits.time, |_| {
+        .run(limits.time, |turn| {
             let request = if json {
                 Value::from_json(&body).map_err(|error| error.to_string())?
             } else {
                 Value::from(Object::default())
             };
-            dry_run(&request, world.snapshot.config(), &world.objects)
-                .map_err(|error| error.to_string())
+            let objects = world.objects.pausing(turn, deadline);
+            dry_run(&request, world.snapshot.config(), &objects).map_err(|error| error.to_string())
         })
         .await;
     match answered {
