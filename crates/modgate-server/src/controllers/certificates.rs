@@ -148,7 +148,30 @@ struct Configuration {
     seen: Option<Option<Stored>>,
     /// Since when its bundles are others than they should be.
     wrong: Option<Instant>,
+    /// Whether the last attempt to read or to write it was forbidden.
+    forbidden: bool,
     backoff: Backoff,
+}
+
+impl Configuration {
+    /// Why it does not trust the certificate, or is not known to.
+    fn reason(&self, otherwise: &str) -> String {
+        let Self { resource, name, .. } = self;
+        let kind = &resource.kind;
+        match self.forbidden {
+            true => format!("{kind} `{name}` {otherwise}: {}", permission(resource, name)),
+            false => format!("{kind} `{name}` {otherwise} yet"),
+        }
+    }
+}
+
+/// What is missing where the API server forbids something with a configuration.
+fn permission(resource: &ApiResource, name: &str) -> String {
+    let plural = &resource.plural;
+    format!(
+        "the ClusterRole must allow `list`, `watch` and `patch` on `{plural}` with the resourceName \
+         `{name}`, as the chart's `certificates.additionalConfigurations` makes it do"
+    )
 }
 
 /// How long to wait after the next failure.
@@ -174,6 +197,8 @@ impl Default for Backoff {
 enum Seen {
     Secret(Option<Secret>),
     Configuration(usize, Option<Stored>),
+    /// A configuration may not be read.
+    Forbidden(usize),
 }
 
 /// Keeps the certificate and its trust.
@@ -225,6 +250,7 @@ impl Rotation {
                 name,
                 seen: None,
                 wrong: None,
+                forbidden: false,
                 backoff: Backoff::default(),
             }
         });
@@ -256,12 +282,14 @@ impl Rotation {
         let (events, mut seen) = mpsc::channel(BACKLOG);
         let mut watches = JoinSet::new();
         let secret = watch_object(self.secrets.clone(), SECRET).default_backoff();
-        watches.spawn(follow(secret, SECRET.to_owned(), Seen::Secret, events.clone()));
+        let may_not = || None;
+        watches.spawn(follow(secret, SECRET.to_owned(), Seen::Secret, may_not, events.clone()));
         for (index, configuration) in self.configurations.iter().enumerate() {
             let Configuration { api, name, .. } = configuration;
             let stream = watch_object(api.clone(), name).default_backoff();
             let seen = move |stored| Seen::Configuration(index, stored);
-            watches.spawn(follow(stream, name.clone(), seen, events.clone()));
+            let may_not = move || Some(Seen::Forbidden(index));
+            watches.spawn(follow(stream, name.clone(), seen, may_not, events.clone()));
         }
         loop {
             let pause = self.reconcile().await;
@@ -286,6 +314,12 @@ impl Rotation {
             Seen::Configuration(index, stored) => {
                 if let Some(configuration) = self.configurations.get_mut(index) {
                     configuration.seen = Some(stored);
+                    configuration.forbidden = false;
+                }
+            }
+            Seen::Forbidden(index) => {
+                if let Some(configuration) = self.configurations.get_mut(index) {
+                    configuration.forbidden = true;
                 }
             }
         }
@@ -445,7 +479,7 @@ impl Rotation {
     ) -> Duration {
         let leads = self.leadership.lasts();
         let Some(configuration) = self.configurations.get_mut(index) else { return Duration::MAX };
-        let Configuration { api, name, seen, wrong, resource, backoff } = configuration;
+        let Configuration { api, name, seen, wrong, resource, forbidden, backoff } = configuration;
         let Some(Some(stored)) = &*seen else { return Duration::MAX };
         let Ok(object) = &stored.object else { return Duration::MAX };
         let keep_kubemods = KUBEMOD.contains(&name.as_str());
@@ -468,13 +502,16 @@ impl Rotation {
                 tracing::info!(target: LOGGER, kind, name, webhooks, "authorities written");
                 *seen = Some(Some(stored));
                 *wrong = None;
+                *forbidden = false;
                 *backoff = Backoff::default();
                 Duration::ZERO
             }
             // It has changed or is gone; its watch will tell.
             Err(Error::Api(status)) if matches!(status.code, 404 | 409) => BACKOFF[1],
             Err(error) => {
-                tracing::error!(target: LOGGER, kind, name, error = %Chain(&error),
+                *forbidden = is_forbidden(&error);
+                let help = forbidden.then(|| permission(resource, name)).unwrap_or_default();
+                tracing::error!(target: LOGGER, kind, name, error = %Chain(&error), help,
                     "authorities not written, trying again"
                 );
                 backoff.next()
@@ -509,11 +546,12 @@ impl Rotation {
                 self.namespace
             ));
         };
-        for Configuration { resource, name, seen, .. } in &self.configurations {
-            let kind = &resource.kind;
-            let Some(stored) = seen else { return Err(format!("{kind} `{name}` not read yet")) };
+        for configuration in &self.configurations {
+            let Some(stored) = &configuration.seen else {
+                return Err(configuration.reason("not read"));
+            };
             if !object(stored).is_none_or(|object| bundles::all_trust(object, &leaf.authority)) {
-                return Err(format!("{kind} `{name}` does not trust the certificate yet"));
+                return Err(configuration.reason("does not trust the certificate"));
             }
         }
         Ok(())
@@ -560,11 +598,16 @@ fn configurations<'a>(
     all.into_keys()
 }
 
-/// Sends what a watch of one object sees until nobody listens any more.
+fn is_forbidden(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 403)
+}
+
+/// Sends what a watch of one object sees, and that it may not be seen, until nobody listens any more.
 async fn follow<K>(
     stream: impl Stream<Item = Result<Option<K>, watcher::Error>>,
     name: String,
     seen: impl Fn(Option<K>) -> Seen,
+    may_not: impl Fn() -> Option<Seen>,
     events: mpsc::Sender<Seen>,
 ) {
     let mut stream = pin!(stream);
@@ -576,8 +619,20 @@ async fn follow<K>(
                 }
             }
             Err(error) => {
-                let error = Chain(&error);
-                tracing::warn!(target: LOGGER, %name, %error, "watch failed, trying again");
+                let is_refused = match &error {
+                    watcher::Error::InitialListFailed(error)
+                    | watcher::Error::WatchStartFailed(error) => is_forbidden(error),
+                    _ => false,
+                };
+                tracing::warn!(target: LOGGER, %name, error = %Chain(&error),
+                    "watch failed, trying again"
+                );
+                let told = is_refused.then(&may_not).flatten();
+                if let Some(told) = told
+                    && events.send(told).await.is_err()
+                {
+                    return;
+                }
             }
         }
     }

@@ -106,7 +106,8 @@ fn send(config: &mut ServeConfig, endpoint: &str, metrics: Option<Duration>) -> 
 fn send(_: &mut ServeConfig, endpoint: &str, _: Option<Duration>) -> Result<()> {
     bail!(
         "nothing can be sent to `{endpoint}`: this modgate was built without the feature `otel`; \
-         leave out `--otlp-endpoint`, metrics are on `/metrics`"
+         build with `--features otel` (the image with `--build-arg FEATURES=otel`), or leave out \
+         `--otlp-endpoint`: metrics are on `/metrics`"
     )
 }
 
