@@ -82,6 +82,8 @@ pub(crate) struct Outcome {
     pub(crate) found: Vec<(UnitId, Vec<Found>)>,
     /// Units that asked the outside, by number.
     pub(crate) volatile: Vec<UnitId>,
+    /// Units that looked at the inventory, by number.
+    pub(crate) looked: Vec<UnitId>,
     /// Why the object, or a part of it, could not be judged.
     pub(crate) errors: Vec<String>,
     /// Whether more than the object and its Namespace was looked at, hence nothing of it may be
@@ -149,8 +151,10 @@ impl Policies {
         judging.rules(object, subject);
         let mut outcome = judging.outcome;
         outcome.found.sort_by_key(|(id, _)| *id);
-        outcome.volatile.sort_unstable();
-        outcome.volatile.dedup();
+        for ids in [&mut outcome.volatile, &mut outcome.looked] {
+            ids.sort_unstable();
+            ids.dedup();
+        }
         outcome
     }
 
@@ -216,6 +220,9 @@ impl Judging<'_> {
         self.outcome.asked += 1;
         if self.host.take_asked() {
             self.outcome.volatile.push(id);
+        }
+        if self.session.arena.take_looked() {
+            self.outcome.looked.push(id);
         }
         let found = findings.into_iter().map(|finding| match resultant {
             None => Found {

@@ -1,7 +1,7 @@
 //! Audits that keep what they found, and evaluate again what may have changed since.
 //!
 //! What a constraint finds in an object depends on the object, its Namespace, the constraint with its
-//! template, the parts of the inventory that the template can look at, the expansion templates and
+//! template, the parts of the inventory that the template can look at if it did look at any, the expansion templates and
 //! mutators where the object is a generator, and what the host is asked. So for each object is kept
 //! which version of it was judged, when, and what was found; for everything else, when it last
 //! changed. *When* is an epoch: the number of the last [`Incremental::adopt`].
@@ -252,7 +252,12 @@ impl Incremental {
         }
         let mut ids: Vec<UnitId> = record.kept.iter().flat_map(Kept::volatile).collect();
         if let Some(policies) = &self.policies {
-            ids.extend_from_slice(since.units(epoch, &self.changes, policies, kind));
+            let changed = since.units(epoch, &self.changes, policies, kind);
+            ids.extend_from_slice(&changed.own);
+            if let Some(kept) = record.kept.as_ref().filter(|_| !changed.inventory.is_empty()) {
+                let is_changed = |id: &UnitId| changed.inventory.binary_search(id).is_ok();
+                ids.extend(kept.looked().filter(is_changed));
+            }
         }
         if ids.is_empty() {
             return Need::Nothing;
@@ -280,6 +285,7 @@ impl Incremental {
             labels: Json::of(&subject.labels),
             errors: outcome.errors.into_iter().map(Into::into).collect(),
             volatile: outcome.volatile,
+            looked: outcome.looked,
             found: found.collect(),
         };
         let of_kind = self.kinds.entry(subject.kind.clone()).or_default();
@@ -317,7 +323,11 @@ impl Incremental {
             for record in of_kind.namespaces.values_mut().flat_map(BTreeMap::values_mut) {
                 let Some(kept) = &record.kept else { continue };
                 let found = kept.counts().filter_map(|(id, _)| verdicts.unit(id));
-                if !found.chain(kept.volatile()).any(|id| forgotten.contains(&id)) {
+                if !found
+                    .chain(kept.volatile())
+                    .chain(kept.looked())
+                    .any(|id| forgotten.contains(&id))
+                {
                     continue;
                 }
                 match kept.open() {

@@ -15,8 +15,25 @@ use crate::policies::{Policies, Unit, UnitId, UnitKey};
 /// When each unit last changed.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    units: Vec<u32>,
+    units: Vec<Changed>,
     latest: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Changed {
+    /// The unit itself.
+    own: u32,
+    /// What it may see in the inventory.
+    inventory: u32,
+}
+
+/// The units that changed after an epoch and may have to do with objects of a kind.
+#[derive(Debug, Default)]
+pub(super) struct ChangedUnits {
+    /// Those that changed themselves.
+    pub(super) own: Vec<UnitId>,
+    /// Those that find something else only where they looked at the inventory, sorted.
+    pub(super) inventory: Vec<UnitId>,
 }
 
 impl Changes {
@@ -38,12 +55,13 @@ impl Changes {
                 gone.insert(id);
             }
             let Some(new) = new else { continue };
-            let is_other = match old.filter(|old| old.key == new.key) {
-                None => true,
-                Some(old) => is_other(old, new, before, next) || reads(new, &parts),
-            };
-            if is_other {
-                *changed = epoch;
+            let old = old.filter(|old| old.key == new.key);
+            if old.is_none_or(|old| is_other(old, new, before, next)) {
+                changed.own = epoch;
+                self.latest = epoch;
+            }
+            if reads(new, &parts) {
+                changed.inventory = epoch;
                 self.latest = epoch;
             }
         }
@@ -53,30 +71,36 @@ impl Changes {
     /// Units beyond those known are new.
     pub(super) fn extend_to(&mut self, count: usize, epoch: u32) {
         if self.units.len() < count {
-            self.units.resize(count, epoch);
+            self.units.resize(count, Changed { own: epoch, inventory: epoch });
             self.latest = epoch;
         }
     }
 
-    /// The units that changed last in an epoch.
+    /// The units that changed themselves in an epoch, the last.
     pub(super) fn at(&self, epoch: u32) -> impl Iterator<Item = UnitId> {
-        let units = (0..).zip(&self.units).filter(move |(_, changed)| **changed == epoch);
+        let units = (0..).zip(&self.units).filter(move |(_, changed)| changed.own == epoch);
         units.map(|(id, _)| id)
     }
 
-    /// The units that changed after an epoch and may have to do with objects of a kind.
-    fn since(&self, epoch: u32, policies: &Policies, kind: &GroupVersionKind) -> Vec<UnitId> {
+    fn since(&self, epoch: u32, policies: &Policies, kind: &GroupVersionKind) -> ChangedUnits {
+        let mut since = ChangedUnits::default();
         if self.latest <= epoch {
-            return Vec::new();
+            return since;
         }
-        let changed = (0..).zip(&self.units).filter(|(_, changed)| **changed > epoch);
-        changed.map(|(id, _)| id).filter(|id| concerns(policies, *id, kind)).collect()
+        for (id, changed) in (0..).zip(&self.units) {
+            if changed.own > epoch && concerns(policies, id, kind) {
+                since.own.push(id);
+            } else if changed.inventory > epoch {
+                since.inventory.push(id);
+            }
+        }
+        since
     }
 }
 
 /// What [`Changes::since`] says of one kind, asked for many of its objects.
 #[derive(Debug, Default)]
-pub(super) struct Since(BTreeMap<u32, Vec<UnitId>>);
+pub(super) struct Since(BTreeMap<u32, ChangedUnits>);
 
 impl Since {
     /// The units that changed after an epoch and may have to do with objects of the kind.
@@ -86,7 +110,7 @@ impl Since {
         changes: &Changes,
         policies: &Policies,
         kind: &GroupVersionKind,
-    ) -> &[UnitId] {
+    ) -> &ChangedUnits {
         self.0.entry(epoch).or_insert_with(|| changes.since(epoch, policies, kind))
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Findings {
     pub(super) errors: Vec<Str>,
     /// Units that must be asked every time, by number.
     pub(super) volatile: Vec<UnitId>,
+    /// Units that looked at the inventory, by number.
+    pub(super) looked: Vec<UnitId>,
     /// By unit; those of one unit as they were found.
     pub(super) found: Vec<Finding>,
 }
@@ -61,7 +63,10 @@ pub(super) struct Broken;
 
 impl Findings {
     fn is_empty(&self) -> bool {
-        self.found.is_empty() && self.volatile.is_empty() && self.errors.is_empty()
+        self.found.is_empty()
+            && self.volatile.is_empty()
+            && self.looked.is_empty()
+            && self.errors.is_empty()
     }
 
     /// Adds what was known before, but of the units `asked` anew (sorted).
@@ -69,15 +74,20 @@ impl Findings {
         before.forget(|id| asked.binary_search(&id).is_ok(), verdicts);
         self.found.append(&mut before.found);
         self.found.sort_by_key(|finding| verdicts.unit(finding.verdict));
-        self.volatile.append(&mut before.volatile);
-        self.volatile.sort_unstable();
-        self.volatile.dedup();
+        let pairs =
+            [(&mut self.volatile, &mut before.volatile), (&mut self.looked, &mut before.looked)];
+        for (ids, before) in pairs {
+            ids.append(before);
+            ids.sort_unstable();
+            ids.dedup();
+        }
     }
 
     /// Drops some units.
     pub(super) fn forget(&mut self, is_gone: impl Fn(UnitId) -> bool, verdicts: &Verdicts) {
         self.found.retain(|finding| !verdicts.unit(finding.verdict).is_none_or(&is_gone));
         self.volatile.retain(|id| !is_gone(*id));
+        self.looked.retain(|id| !is_gone(*id));
     }
 }
 
@@ -94,10 +104,12 @@ impl Kept {
         if findings.is_empty() {
             return None;
         }
-        let Findings { uid, labels, errors, volatile, found } = findings;
+        let Findings { uid, labels, errors, volatile, looked, found } = findings;
         let mut out = Vec::new();
-        put_number(&mut out, volatile.len());
-        volatile.iter().for_each(|id| put_number(&mut out, *id as usize));
+        for ids in [volatile, looked] {
+            put_number(&mut out, ids.len());
+            ids.iter().for_each(|id| put_number(&mut out, *id as usize));
+        }
         let runs = || found.chunk_by(|a, b| a.verdict == b.verdict);
         put_number(&mut out, runs().count());
         for run in runs() {
@@ -137,17 +149,25 @@ impl Kept {
         (0..input.number().unwrap_or_default()).map_while(move |_| input.id().ok())
     }
 
+    /// Units that looked at the inventory, by number.
+    pub(super) fn looked(&self) -> impl Iterator<Item = UnitId> {
+        let mut input = Input(&self.bytes);
+        let count = input.skip_ids().and_then(|()| input.number()).unwrap_or_default();
+        (0..count).map_while(move |_| input.id().ok())
+    }
+
     /// How many violations there are of what, by unit; the same may come more than once.
     pub(super) fn counts(&self) -> impl Iterator<Item = (VerdictId, u32)> {
         let mut input = Input(&self.bytes);
-        let count = input.skip_volatile().and_then(|()| input.number()).unwrap_or_default();
+        let skipped = input.skip_ids().and_then(|()| input.skip_ids());
+        let count = skipped.and_then(|()| input.number()).unwrap_or_default();
         (0..count).map_while(move |_| input.count().ok())
     }
 
     /// All of it.
     pub(super) fn open(&self) -> Result<Findings, Broken> {
         let mut input = Input(&self.bytes);
-        let volatile = (0..input.number()?).map(|_| input.id()).collect::<Result<_, _>>()?;
+        let (volatile, looked) = (input.ids()?, input.ids()?);
         let counts =
             (0..input.number()?).map(|_| input.count()).collect::<Result<Vec<_>, Broken>>()?;
         let uuid = match input.number()? {
@@ -177,7 +197,7 @@ impl Kept {
         if !words.0.is_empty() {
             return Err(Broken);
         }
-        Ok(Findings { uid, labels, errors, volatile, found })
+        Ok(Findings { uid, labels, errors, volatile, looked, found })
     }
 }
 
@@ -226,7 +246,11 @@ impl<'a> Input<'a> {
         Ok((self.id()?, self.id()?))
     }
 
-    fn skip_volatile(&mut self) -> Result<(), Broken> {
+    fn ids(&mut self) -> Result<Vec<u32>, Broken> {
+        (0..self.number()?).map(|_| self.id()).collect()
+    }
+
+    fn skip_ids(&mut self) -> Result<(), Broken> {
         (0..self.number()?).try_for_each(|_| self.number().map(drop))
     }
 
@@ -287,13 +311,14 @@ mod tests {
             });
         let lists = (
             prop::collection::vec("[ -~]{0,20}".prop_map(Str::from), 0..3),
-            prop::collection::vec(any::<u32>(), 0..4),
+            [prop::collection::vec(any::<u32>(), 0..4), prop::collection::vec(any::<u32>(), 0..2)],
             prop::collection::vec((finding, 1..4_usize), 0..20),
         );
-        (uid, json(), lists).prop_map(|(uid, labels, (errors, volatile, found))| {
+        (uid, json(), lists).prop_map(|(uid, labels, (errors, [volatile, looked], found))| {
             let found = found.into_iter();
             let found = found.flat_map(|(finding, count)| std::iter::repeat_n(finding, count));
-            Findings { uid: uid.into(), labels, errors, volatile, found: found.collect() }
+            let found = found.collect();
+            Findings { uid: uid.into(), labels, errors, volatile, looked, found }
         })
     }
 
@@ -309,6 +334,7 @@ mod tests {
                 let Some(kept) = kept else { continue };
                 prop_assert_eq!(&kept.open().expect("readable"), findings);
                 prop_assert_eq!(kept.volatile().collect::<Vec<_>>(), &findings.volatile[..]);
+                prop_assert_eq!(kept.looked().collect::<Vec<_>>(), &findings.looked[..]);
                 let counted: Vec<VerdictId> = kept
                     .counts()
                     .flat_map(|(verdict, count)| (0..count).map(move |_| verdict))
@@ -331,14 +357,14 @@ mod tests {
                     dictionary: Arc::clone(&kept.dictionary),
                 };
                 prop_assert_eq!(cut.open(), Err(Broken));
-                cut.volatile().chain(cut.counts().map(|(id, _)| id)).for_each(drop);
+                cut.volatile().chain(cut.looked()).chain(cut.counts().map(|(id, _)| id)).for_each(drop);
             }
             // A changed bit is not always noticed, but never does harm.
             let mut broken = kept;
             let at = at.index(broken.bytes.len());
             broken.bytes[at] ^= 1 << bit;
             let _ = broken.open();
-            broken.volatile().chain(broken.counts().map(|(id, _)| id)).for_each(drop);
+            broken.volatile().chain(broken.looked()).chain(broken.counts().map(|(id, _)| id)).for_each(drop);
         }
     }
 

@@ -1,6 +1,10 @@
 //! A template's policy, compiled, and one evaluation of it (spec 3.5 and 4.3).
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use modgate_api::templates::CEL_ENGINE;
 use modgate_rego::{
@@ -9,7 +13,7 @@ use modgate_rego::{
     ir::{GroupId, Program},
     reads::{self, Reads},
     specialize,
-    value::{self, Heap, Limit, Value as Rego},
+    value::{self, Heap, Limit, Tree, Value as Rego},
 };
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
 
@@ -92,6 +96,7 @@ pub struct RegoDriver {
 pub struct Arena {
     rego: value::Arena,
     pub(super) cel: modgate_cel::Arena,
+    looked: AtomicBool,
 }
 
 impl Arena {
@@ -103,6 +108,12 @@ impl Arena {
     /// Bytes held from the system.
     pub fn allocated_bytes(&self) -> usize {
         self.rego.allocated_bytes()
+    }
+
+    /// Whether any evaluation since the last time looked at the inventory. What did not does not
+    /// depend on it, whatever its policy [may read](Driver::reads).
+    pub fn take_looked(&mut self) -> bool {
+        std::mem::take(self.looked.get_mut())
     }
 
     /// Forgets everything that was built.
@@ -175,7 +186,8 @@ impl RegoDriver {
         arena: &Arena,
         budget: &Budget<'_>,
     ) -> Result<Vec<Violation>, EvalError> {
-        self.run(review, parameters, world, arena, budget, None)
+        let data = world.inventory.watched(&arena.looked);
+        self.run(review, parameters, (&data, world.host), arena, budget, None)
     }
 
     /// As [`violations`](Self::violations), and `tracer` is told of every expression.
@@ -188,7 +200,8 @@ impl RegoDriver {
         budget: &Budget<'_>,
         tracer: &mut dyn Tracer,
     ) -> Result<Vec<Violation>, EvalError> {
-        self.run(review, parameters, world, arena, budget, Some(tracer))
+        let data = world.inventory.watched(&arena.looked);
+        self.run(review, parameters, (&data, world.host), arena, budget, Some(tracer))
     }
 
     /// What was compiled.
@@ -200,7 +213,7 @@ impl RegoDriver {
         &'a self,
         review: &'a Value,
         parameters: &'a Value,
-        world: World<'a>,
+        (data, host): (&'a dyn Tree, &'a dyn Host),
         arena: &'a Arena,
         budget: &'a Budget<'a>,
         tracer: Option<&'a mut dyn Tracer>,
@@ -210,9 +223,9 @@ impl RegoDriver {
             heap.record([("parameters", Rego::json(parameters)), ("review", Rego::json(review))])?;
         let context = eval::Context {
             input: Some(input),
-            data: Some(Rego::tree(world.inventory.data())),
+            data: Some(Rego::tree(data)),
             heap,
-            host: world.host,
+            host,
             strict_builtin_errors: false,
             tracer,
         };

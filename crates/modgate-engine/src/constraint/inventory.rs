@@ -3,15 +3,22 @@
 mod changed;
 mod fields;
 mod level;
+mod watched;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use modgate_api::meta::{GroupVersionKind, split_api_version};
 use modgate_rego::value::Tree;
 use modgate_value::{Str, Value};
 
-use self::level::{Child, Level};
 pub use self::{changed::InventoryPart, fields::Fields};
+use self::{
+    level::{Child, Level},
+    watched::Watched,
+};
 
 /// The synced objects, immutable once shared.
 ///
@@ -165,6 +172,11 @@ impl Inventory {
     /// The whole of `data`.
     pub(super) fn data(&self) -> &dyn Tree {
         &*self.root
+    }
+
+    /// [`data`](Self::data); `looked` says afterwards whether anybody looked.
+    pub(super) fn watched<'a>(&'a self, looked: &'a AtomicBool) -> Watched<'a> {
+        Watched::new(self.data(), looked)
     }
 
     fn level(&self, path: &[&str]) -> Option<&Level> {
