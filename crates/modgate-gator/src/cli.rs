@@ -1,5 +1,6 @@
 //! The command line: flags as gator spells them, errors as it words them (7.1).
 
+pub(crate) mod help;
 mod refusal;
 
 use std::{ffi::OsString, path::Path};
@@ -15,7 +16,7 @@ use crate::{Failure, Io, bench, expand, policy, sync, test, verify};
     disable_version_flag = true,
     args_override_self = true,
     max_term_width = 100,
-    after_help = "`gator --version` prints the version."
+    after_help = "`modgate --version` prints the version."
 )]
 struct Root {
     #[command(subcommand)]
@@ -29,6 +30,7 @@ enum RootVerb {
     /// Print the version.
     Version,
     /// Print a completion script for a shell.
+    #[command(after_help = help::COMPLETION)]
     Completion {
         /// The shell.
         shell: clap_complete::Shell,
@@ -39,18 +41,19 @@ enum RootVerb {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Judge manifests by the templates and constraints among them, as gator does.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::TEST)]
     Test(TestArgs),
     /// Run test suites: do templates, constraints, mutators and ModRules do what is written?
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::VERIFY)]
     Verify(VerifyArgs),
     /// Print what ExpansionTemplates and mutators make of manifests.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::EXPAND)]
     Expand(ExpandArgs),
     /// Measure how fast templates and constraints judge objects.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::BENCH)]
     Bench(Box<bench::BenchArgs>),
     /// Find published policies, and install them into a cluster.
+    #[command(after_help = help::POLICY)]
     Policy {
         /// What to do.
         #[command(subcommand)]
@@ -68,7 +71,7 @@ pub enum Verb {
 #[derive(Debug, Subcommand)]
 pub enum SyncVerb {
     /// Do SyncSets and the Config hold what templates say they need?
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::SYNC_TEST)]
     Test(SyncTestArgs),
 }
 
@@ -206,6 +209,9 @@ pub struct SyncTestArgs {
     rest: Vec<String>,
 }
 
+/// Examples of `completion`, for `--help`.
+pub const COMPLETION_HELP: &str = help::COMPLETION;
+
 /// A boolean as Go's flags read it.
 pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
     match text {
@@ -309,7 +315,8 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
 }
 
 fn command(program: &str) -> clap::Command {
-    Root::command().bin_name(program.to_owned()).display_name(program.to_owned())
+    let command = Root::command().bin_name(program.to_owned()).display_name(program.to_owned());
+    help::called(command, program)
 }
 
 fn version(program: &str, io: &mut Io<'_>) -> Result<u8, Failure> {

@@ -29,7 +29,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::cli::{Verb, is_verb};
+pub use self::cli::{COMPLETION_HELP, Verb, is_verb};
 
 /// What a run may use of the world.
 pub struct Io<'a> {

@@ -1,6 +1,8 @@
 //! Kubernetes objects in files: which files there are, which documents they hold, and where in the
 //! text each part stands.
 
+mod unquoted;
+
 use std::{
     borrow::Cow,
     fs,
@@ -281,7 +283,14 @@ pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
                 .zip(problem.span)
                 .and_then(|(text, part)| block_span(&source.text, position, text, part))
                 .unwrap_or_else(|| field_span(&source.text, position, problem.span));
-            diagnostic.at(source.clone(), span)
+            let written = source.text.get(span.start..).unwrap_or_default();
+            match unquoted::scalar(&problem.message, written) {
+                Some((scalar, help)) => {
+                    diagnostic.help.get_or_insert(help);
+                    diagnostic.at(source.clone(), Span::new(span.start, span.start + scalar.len()))
+                }
+                None => diagnostic.at(source.clone(), span),
+            }
         }
         (Some(source), None) => diagnostic.at(source.clone(), line_span(&source.text, 0)),
         (None, _) => {

@@ -27,7 +27,7 @@ pub(crate) use self::{
     compat::CompatArgs,
     export::ExportArgs,
     gatekeeper::GatekeeperArgs,
-    go::{Program, command_line},
+    go::{Program, parsed},
     listen::ListenArgs,
     logging::LogArgs,
     operations::OperationArgs,
@@ -36,7 +36,7 @@ pub(crate) use self::{
 };
 use crate::{exit, migrate, plan, render::RenderVerb};
 
-/// Kubernetes admission policies: KubeMod's ModRules, on the command line and as a webhook.
+/// Kubernetes admission policies, KubeMod's and Gatekeeper's, on the command line and as webhooks.
 #[derive(Debug, Parser)]
 #[command(name = "modgate", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Answer admission webhooks with the policies of a folder; no cluster needed.
+    /// Answer admission webhooks with the policies of a cluster, or of files without one.
     #[command(after_help = SERVE_EXAMPLES, args_override_self = true)]
     Serve(Box<ServeArgs>),
     /// Say what policies do to objects.
@@ -78,6 +78,7 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     Metrics,
     /// Print a completion script for a shell.
+    #[command(after_help = modgate_gator::COMPLETION_HELP)]
     Completion {
         /// The shell.
         shell: clap_complete::Shell,
@@ -89,9 +90,17 @@ Examples:
   # Policies from a folder on https://localhost:9443, with a certificate made at start
   modgate serve --policies examples/quickstart
 
-  # In a cluster: certificate from a mounted Secret, probes and metrics over plain HTTP
-  modgate serve --policies /policies --cert /tls/tls.crt --key /tls/tls.key \\
-    --operator-health-probe-addr :8083 --operator-metrics-addr :8082";
+  # In a cluster, with its policies: the certificate is kept in a Secret, probes and metrics over
+  # plain HTTP
+  modgate serve --health-addr :9090 --prometheus-port 8888
+
+  # The same from outside of it, without changing anything there
+  modgate serve --kubeconfig ~/.kube/config --disable-cert-rotation --cert-dir certs
+
+Exit codes:
+  0  it was told to stop, and every open request was answered
+  1  it was told twice to stop
+  2  arguments, files or policies are not valid, the server could not start, or could not go on";
 
 fn review_examples() -> String {
     format!(
@@ -300,9 +309,9 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, default_value = "default")]
     pub(crate) namespace: String,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    #[command(flatten)]
     pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) operations: OperationArgs,
     #[command(flatten)]

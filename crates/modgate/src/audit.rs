@@ -57,14 +57,20 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         return Ok(Exit::BadInput);
     }
     let world = World::clone(store.world());
-    let found = match &args.kubeconfig {
-        Some(_) => cluster::audit(args, world, terminal)?,
-        None => of_files(args, world, terminal)?,
+    if !inputs::are_policies(&world, &args.policies.policies, terminal) {
+        return Ok(Exit::BadInput);
+    }
+    let found = match args.subjects.is_empty() {
+        true => cluster::audit(args, world, terminal)?,
+        false => of_files(args, world, terminal)?,
     };
     for error in &found.report.errors {
         let place = modgate_audit::place(&error.subject.origin, error.subject.position);
         let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
         terminal.error(&format!("{}{place}: {}", report::title(&error.subject), error.message));
+    }
+    if found.incomplete && found.report.counts.objects == 0 {
+        return Ok(Exit::BadInput);
     }
     let mut out = io::stdout().lock();
     match args.output {

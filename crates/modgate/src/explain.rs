@@ -1,11 +1,14 @@
 //! `modgate explain`: why each policy did or did not apply.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
 use anyhow::{Context as _, Result};
 use modgate_engine::{
-    Position,
-    constraint::{Arena, ConstraintOutcome, ConstraintTrace, Finding},
+    PolicyId, Position,
+    constraint::{Arena, ConstraintOutcome, ConstraintTrace},
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
     gatekeeper::Installation,
 };
@@ -48,12 +51,13 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
             .unwrap_or_default();
         let constraints: Vec<&ConstraintTrace> =
             constraints.iter().filter(|trace| is_constraint_shown(trace, args)).collect();
-        let rest = inputs.world.snapshot.plan(
-            &subject.review,
-            &Installation::default(),
-            &inputs.world.inventory,
-            &inputs.world.objects,
-        );
+        let (inventory, host) = (&world.inventory, &world.objects);
+        let installation = Installation::default();
+        let mut rest = world.snapshot.plan(&subject.review, &installation, inventory, host);
+        world.snapshot.explain_resultants(&mut rest, &subject.review, inventory, host, &mut arena);
+        for resultant in &mut rest.resultants.steps {
+            resultant.constraints.retain(|trace| is_constraint_shown(trace, args));
+        }
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }
@@ -71,16 +75,14 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 for trace in &constraints {
                     constraints::explain(&mut out, trace, terminal)?;
                 }
+                let named = !args.rule.is_empty();
+                plan::explain(&mut out, &rest, args.all, named, terminal)?;
+                let implied = rest.resultants.steps.iter().flat_map(|it| &it.constraints);
+                let traces = constraints.iter().copied().chain(implied);
+                let shown: BTreeSet<&PolicyId> = traces.map(|trace| &trace.policy).collect();
                 let all =
                     explanation.rules.len() + world.snapshot.constraints().constraints().count();
-                let hidden = all.saturating_sub(rules.len() + constraints.len());
-                if args.rule.is_empty() {
-                    plan::explain(&mut out, &rest, args.all, terminal)?;
-                }
-                // What constraints say of the objects that come of this one has no trace of its own.
-                let implied: Vec<Finding> =
-                    findings.into_iter().filter(|found| is_implied(found, args)).collect();
-                constraints::findings(&mut out, &implied, &world.snapshot, terminal)?;
+                let hidden = all.saturating_sub(rules.len() + shown.len());
                 if hidden > 0 {
                     let rules = if hidden == 1 { "rule" } else { "rules" };
                     let hint = if args.rule.is_empty() { ", `--all` shows them" } else { "" };
@@ -126,12 +128,6 @@ fn is_shown(rule: &RuleTrace, args: &ExplainArgs) -> bool {
         return args.all || !matches!(rule.outcome, Outcome::NotCandidate(_));
     }
     args.rule.iter().any(|name| is_named(name, &rule.policy.namespace, &rule.policy.name))
-}
-
-/// Violations of objects that this one expands to, of constraints asked for by name or of all.
-fn is_implied(finding: &Finding, args: &ExplainArgs) -> bool {
-    let named = args.rule.iter().any(|name| is_named(name, "", &finding.constraint));
-    finding.message.starts_with("[Implied by ") && (args.rule.is_empty() || named)
 }
 
 /// Constraints asked for by name; otherwise those whose match block is about the object, or all.

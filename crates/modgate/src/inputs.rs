@@ -85,6 +85,9 @@ pub(crate) fn read(
         return Ok(None);
     }
     let mut world = World::clone(store.world());
+    if !are_policies(&world, &policies.policies, terminal) {
+        return Ok(None);
+    }
     let mut found = VecDeque::new();
     let mut incomplete = false;
     for (manifest, review) in read_subjects(subjects, terminal, &mut incomplete) {
@@ -93,12 +96,26 @@ pub(crate) fn read(
         found.push_back(Subject { place: manifest.location(), review });
     }
     if found.is_empty() && !incomplete {
-        let paths: Vec<_> =
-            subjects.subjects.iter().map(|path| path.display().to_string()).collect();
-        terminal.error(&format!("there is no object in `{}`", paths.join("`, `")));
+        terminal.error(&format!("there is no object in {}", listed(&subjects.subjects)));
         incomplete = true;
     }
     Ok(Some(Inputs { world: Arc::new(world), subjects: found, incomplete }))
+}
+
+/// Whether there is any policy; if not, says so. What no policy objects to would be allowed, so that a
+/// wrong folder would pass for a good one.
+pub(crate) fn are_policies(world: &World, paths: &[PathBuf], terminal: &Terminal) -> bool {
+    let found = world.snapshot.policies().next().is_some();
+    if !found {
+        terminal.error(&format!("there is no policy in {}", listed(paths)));
+    }
+    found
+}
+
+/// The paths as the user gave them.
+fn listed(paths: &[PathBuf]) -> String {
+    let paths: Vec<_> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+    paths.join(", ")
 }
 
 fn read_subjects(

@@ -24,7 +24,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 
 use crate::{
     args::{Args, Verb},
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     if let Some(code) = gator::answer() {
         return code;
     }
-    let args = Args::parse_from(args::command_line());
+    let args = args::parsed();
     let terminal = Terminal::detect();
     let done = match args.verb {
         Verb::Serve(args) => serve::run(*args, &terminal),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use modgate_engine::{
-    Plan, PlannedConstraint, Stage,
+    Plan, PlannedConstraint, PlannedResultant, Stage,
     explain::{Outcome, RuleTrace},
     gatekeeper::Installation,
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
@@ -14,6 +14,7 @@ use modgate_value::{Value, yaml};
 
 use crate::{
     args::{PolicyArgs, SubjectArgs},
+    constraints,
     exit::{self, Exit},
     explain::shorten,
     inputs::{self, Subject},
@@ -109,14 +110,24 @@ fn json(subject: &Subject, plan: &Plan) -> Result<Value> {
     Ok(members.into())
 }
 
-/// Prints what mutators and expansion have to do with an object; see `modgate explain`.
+/// Prints what mutators and expansion have to do with an object; see `modgate explain`. Where policies
+/// were `named`, only the resultants that those of them decide about.
 pub(crate) fn explain(
     out: &mut impl Write,
     plan: &Plan,
     all: bool,
+    named: bool,
     terminal: &Terminal,
 ) -> Result<()> {
     let mut printer = Printer { out, terminal, all };
+    if named {
+        let mut asked = plan.resultants.steps.iter().filter(|it| !it.constraints.is_empty());
+        return asked.try_for_each(|resultant| {
+            writeln!(printer.out)?;
+            printer.resultant(resultant, "  ")?;
+            printer.decisions(resultant)
+        });
+    }
     if plan.mutators.fails || plan.mutators.steps.iter().any(|pass| !pass.is_empty()) {
         printer.mutators(&plan.mutators)?;
     }
@@ -271,19 +282,38 @@ impl<W: Write> Printer<'_, W> {
         };
         self.heading(heading, &plan.resultants)?;
         for resultant in &plan.resultants.steps {
-            let action = match resultant.enforcement_action {
-                Some(action) => format!(", violations {}", action.as_str()),
-                None => String::new(),
-            };
-            let by = format!("(by {}{action})", resultant.template);
-            writeln!(
-                self.out,
-                "    {} {} {}",
-                printable(&resultant.kind.kind),
-                printable(&resultant.name),
-                self.terminal.paint(Tone::Faint, printable(&by))
-            )?;
+            self.resultant(resultant, "    ")?;
             self.passes(&resultant.mutators, "      ")?;
+            self.decisions(resultant)?;
+        }
+        Ok(())
+    }
+
+    fn resultant(&mut self, resultant: &PlannedResultant, indent: &str) -> Result<()> {
+        let action = match resultant.enforcement_action {
+            Some(action) => format!(", violations {}", action.as_str()),
+            None => String::new(),
+        };
+        let by = format!("(by {}{action})", resultant.template);
+        writeln!(
+            self.out,
+            "{indent}{} {} {}",
+            printable(&resultant.kind.kind),
+            printable(&resultant.name),
+            self.terminal.paint(Tone::Faint, printable(&by))
+        )?;
+        Ok(())
+    }
+
+    /// How constraints came to what they say of a resultant, further in than those of the object.
+    fn decisions(&mut self, resultant: &PlannedResultant) -> Result<()> {
+        let mut text = Vec::new();
+        for trace in &resultant.constraints {
+            constraints::explain(&mut text, trace, self.terminal)?;
+        }
+        for line in String::from_utf8_lossy(&text).lines() {
+            let indent = if line.is_empty() { "" } else { "    " };
+            writeln!(self.out, "{indent}{line}")?;
         }
         Ok(())
     }

@@ -190,7 +190,9 @@ mod tests {
             let (signal, asked) = mpsc::channel(2);
             let count = Arc::new(AtomicUsize::new(0));
             let counted = Arc::clone(&count);
-            let mut told = handed_on(asked, move || drop(counted.fetch_add(1, Ordering::Relaxed)));
+            let mut told = handed_on(asked, move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
             assert_eq!(count.load(Ordering::Relaxed), 0);
             for _ in 0..2 {
                 signal.send(()).await.expect("handed on");

@@ -267,3 +267,48 @@ totals:
 "#]]
     );
 }
+
+/// Exit code, standard output and standard error in a folder with policies and one that is empty.
+fn modgate(arguments: &[&str]) -> Run {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("policies.yaml"), POLICIES).expect("written");
+    fs::write(folder.path().join("objects.yaml"), OBJECTS).expect("written");
+    fs::create_dir(folder.path().join("none")).expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_modgate"))
+        .args(arguments)
+        .current_dir(folder.path())
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env("HOME", folder.path())
+        .env("KUBECONFIG", if arguments.contains(&"nowhere") { "" } else { "missing" })
+        .output()
+        .expect("run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Run { stdout: text(output.stdout), stderr: text(output.stderr), code: output.status.code() }
+}
+
+#[test]
+fn nothing_is_reported_of_nothing() {
+    for (arguments, expected) in [
+        (&["-f", "none", "objects.yaml"][..], "error: there is no policy in `none`\n"),
+        (&["-f", "policies.yaml", "none"], "error: there is no object in `none`\n"),
+        (&["-f", "policies.yaml", "-o", "json", "none"], "error: there is no object in `none`\n"),
+        (&["-f", "policies.yaml", "gone"], "error: cannot read `gone`: "),
+        (&["-f", "policies.yaml"], "error: cannot use the kubeconfig `missing`: "),
+        (
+            &["-f", "policies.yaml", "-n", "nowhere"],
+            "error: give objects to audit, or say with `--kubeconfig` which cluster has them: ",
+        ),
+        (
+            &["-f", "policies.yaml", "objects.yaml", "--kubeconfig", "a"],
+            "error: the argument '[OBJECT]...' cannot be used with '--kubeconfig <FILE>'",
+        ),
+    ] {
+        let arguments: Vec<&str> = ["audit"].iter().chain(arguments).copied().collect();
+        let run = modgate(&arguments);
+        assert!(run.stderr.starts_with(expected), "{arguments:?}: {}", run.stderr);
+        assert_eq!((run.stdout.as_str(), run.code), ("", Some(2)), "{arguments:?}");
+    }
+    // What was read is reported, whatever else could not be.
+    let run = modgate(&["audit", "-f", "policies.yaml", "gone", "objects.yaml"]);
+    assert!(run.stdout.contains("4 objects audited") && run.code == Some(2), "{}", run.stdout);
+}

@@ -14,6 +14,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     path::Path,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use snapbox::{assert_data_eq, str};
@@ -43,6 +44,8 @@ impl Workspace {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_modgate"));
         command.args(args).current_dir(self.0.path()).env_remove("NO_COLOR");
+        // As on the machine of a person, wherever the tests run.
+        command.env_remove("KUBERNETES_SERVICE_HOST");
         command
     }
 
@@ -414,6 +417,59 @@ For more information, try '--help'.
     );
 }
 
+/// A wrong folder must not pass for one whose policies have no objection.
+#[test]
+fn without_any_policy_nothing_is_allowed() {
+    let workspace = Workspace::new();
+    fs::create_dir(workspace.0.path().join("none")).expect("folder");
+    for verb in ["review", "explain", "plan"] {
+        for (arguments, expected) in [
+            (&["-f", "none"][..], "`none`"),
+            (
+                &["-f", "none", "-f", "quickstart/deployment.yaml"],
+                "`none`, `quickstart/deployment.yaml`",
+            ),
+        ] {
+            let mut line = vec![verb, "quickstart/deployment.yaml"];
+            line.extend(arguments);
+            let expected = format!("exit 2\n--- stderr\nerror: there is no policy in {expected}\n");
+            assert_eq!(workspace.run(&line), expected, "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn texts_that_yaml_takes_for_something_else() {
+    let rule = BROKEN.replace("'$.spec.containers['", "$.kind\n      matchValue: y");
+    let workspace = Workspace::new().with("rule.yaml", &rule);
+    assert_data_eq!(
+        workspace.run(&["review", "-f", "rule.yaml", "quickstart/debug-pod.yaml"]),
+        str![[r#"
+exit 2
+--- stderr
+error: ModRule shop/broken: spec.match[0].matchValue: invalid type: boolean `true`, expected a string
+  --> rule.yaml:10:19
+   |
+10 |       matchValue: y
+   |                   ^
+   |
+   = help: put it in quotes; YAML reads `y` as true
+
+"#]]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn called_as_an_original_help_has_its_name() {
+    let workspace = Workspace::new();
+    let program = workspace.0.path().join("kubemod");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_modgate"), &program).expect("a link");
+    let output = Command::new(&program).arg("-h").output().expect("kubemod");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("\nUsage: kubemod [OPTIONS]\n"), "{text}");
+}
+
 #[test]
 fn explain() {
     let workspace = Workspace::new();
@@ -694,7 +750,10 @@ fn serve_until_told_to_stop() {
     assert!(command.contains("--data @quickstart/review.json"), "{command}");
     let told = Command::new("kill").arg(child.id().to_string()).status().expect("kill");
     assert!(told.success());
+    let asked = Instant::now();
     assert_eq!(child.wait().expect("exit").code(), Some(0));
+    // Nobody has to learn that it is going: the ten seconds of a Pod would be waited for nobody.
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
     let mut log = String::new();
     child.stderr.take().expect("stderr").read_to_string(&mut log).expect("log");
     assert!(log.contains(r#""msg":"policies loaded""#), "{log}");

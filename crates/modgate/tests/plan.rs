@@ -184,12 +184,30 @@ fn explain_tells_of_mutators_and_resultants() {
         let section = section.get(..end.expect("another section").0).expect("text");
         assert!(explained.contains(section), "{section}\n\nis not in\n\n{explained}");
     }
-    let implied = "  warning of NoLatest no-latest: [Implied by pods] latest (policies.yaml:";
+    // The expression that failed, under the resultant it failed on.
+    let decided = "
+      NoLatest no-latest violated (warn, Rego, policies.yaml:67:1)
+        violation: [Implied by pods] latest
+";
+    let failed = "endswith(input.review.object.spec.containers[_].image, \":latest\")";
     for args in [&["explain"][..], &["explain", "--rule", "no-latest"]] {
         let explained = run(args);
-        assert!(explained.contains(implied), "{explained}");
+        let from = explained.find("Pod web-pod (by pods, violations warn)").expect("the resultant");
+        let of_resultant = explained.get(from..).expect("text");
+        for part in [decided, failed] {
+            assert!(of_resultant.contains(part), "{part}\n\nis not in\n\n{explained}");
+        }
+        assert_eq!(explained.matches("[Implied by pods]").count(), 1, "{explained}");
     }
-    assert!(!run(&["explain", "--rule", "replicas"]).contains(implied));
+    let explained = run(&["explain", "--rule", "replicas"]);
+    assert!(!explained.contains("web-pod") && !explained.contains("latest"), "{explained}");
+    let json = run(&["explain", "-o", "json"]);
+    let json = json.strip_prefix("exit 0\n").expect("success");
+    let explained: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let trace = &explained[0]["resultants"]["steps"][0]["constraints"][0];
+    assert_eq!(trace["policy"]["name"], "no-latest", "{explained:#}");
+    assert_eq!(trace["action"], "warn");
+    assert_eq!(trace["violations"][0], "[Implied by pods] latest");
 }
 
 /// The text shows what the data has.

@@ -2,31 +2,31 @@
 
 use clap::{ArgAction, Args, Subcommand};
 
-use crate::cli::go_bool;
+use crate::cli::{go_bool, help};
 
 /// The verbs of `gator policy`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyVerb {
     /// Fetch the catalog of policies.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::POLICY_UPDATE)]
     Update(UpdateArgs),
     /// Find policies in the catalog by name or description.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::POLICY_SEARCH)]
     Search(SearchArgs),
     /// List the policies that gator installed into the cluster.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::POLICY_LIST)]
     List(ListArgs),
     /// Install policies, or bundles of policies with their constraints.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::POLICY_INSTALL)]
     Install(InstallArgs),
     /// Remove policies that gator installed.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::POLICY_UNINSTALL)]
     Uninstall(UninstallArgs),
     /// Install the catalog's versions of policies that are installed in others.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::POLICY_UPGRADE)]
     Upgrade(UpgradeArgs),
     /// Make a catalog from a folder of policies.
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, after_help = help::POLICY_GENERATE)]
     GenerateCatalog(GenerateArgs),
 }
 

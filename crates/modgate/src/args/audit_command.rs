@@ -12,18 +12,14 @@ pub(crate) struct AuditCommandArgs {
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
     /// Objects to audit: files, folders, or `-` for standard input. All of them are seen as
-    /// `data.inventory`.
-    #[arg(
-        value_name = "OBJECT",
-        required_unless_present = "kubeconfig",
-        conflicts_with = "kubeconfig"
-    )]
+    /// `data.inventory`. Without any, all objects of a cluster are audited.
+    #[arg(value_name = "OBJECT")]
     pub(crate) subjects: Vec<PathBuf>,
-    /// File that names a cluster, all of whose objects are audited.
-    #[arg(long, value_name = "FILE")]
+    /// File that names the cluster [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE", conflicts_with = "subjects")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context of that file, if not its current one.
-    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    #[arg(long, value_name = "NAME", conflicts_with = "subjects")]
     pub(crate) context: Option<String>,
     /// Namespace of policies that name none.
     #[arg(short, long, default_value = "default")]
@@ -86,8 +82,11 @@ Examples:
   # What do these policies find in these files?
   modgate audit -f policies/ manifests/
 
-  # A cluster, by namespace
-  modgate audit -f policies/ --kubeconfig ~/.kube/config --by namespace
+  # The cluster that kubectl talks to, by namespace
+  modgate audit -f policies/ --by namespace
+
+  # Another cluster
+  modgate audit -f policies/ --kubeconfig staging.yaml --context admin
 
   # For code scanning
   modgate audit -f policies/ -o sarif manifests/ > audit.sarif

@@ -127,26 +127,34 @@ impl CertificateArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Replicas")]
 pub(crate) struct ReplicaArgs {
-    /// Seconds for which requests are answered as before after a signal to stop.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    shutdown_delay: u32,
+    /// Seconds for which requests are answered as before after a signal to stop
+    /// [default: 10 in a cluster or with its policies, else 0]
+    #[arg(long, value_name = "SECONDS")]
+    shutdown_delay: Option<u32>,
     /// Accepted for KubeMod's manifests: replicas always elect who writes, and all of them enforce.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     enable_leader_election: bool,
 }
 
+/// Until every API server knows that a Pod is going.
+const SHUTDOWN_DELAY: u32 = 10;
+
 impl ReplicaArgs {
-    pub(crate) fn apply(&self, config: &mut ServeConfig) {
+    /// `is_asked_by_cluster` tells whether API servers may call this process.
+    pub(crate) fn apply(&self, is_asked_by_cluster: bool, config: &mut ServeConfig) {
         // Whatever it says, there is one leader, and it decides nothing.
         let _ = self.enable_leader_election;
-        config.shutdown_delay = Duration::from_secs(self.shutdown_delay.into());
+        let default = if is_asked_by_cluster { SHUTDOWN_DELAY } else { 0 };
+        let delay = self.shutdown_delay.unwrap_or(default);
+        config.shutdown_delay = Duration::from_secs(delay.into());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use modgate_server::PolicyFiles;
 
     use super::*;
 
@@ -190,6 +198,28 @@ mod tests {
             panic!("not made at start");
         };
         assert!(names.starts_with(&["localhost".to_owned()]) && names.ends_with(&["n".to_owned()]));
+    }
+
+    #[test]
+    fn how_long_a_process_goes_on() {
+        #[derive(Debug, Parser)]
+        struct Flags {
+            #[command(flatten)]
+            replicas: ReplicaArgs,
+        }
+        for (flags, is_asked_by_cluster, expected) in [
+            ("modgate", true, 10),
+            ("modgate", false, 0),
+            ("modgate --shutdown-delay=3", true, 3),
+            ("modgate --shutdown-delay=3", false, 3),
+            ("modgate --shutdown-delay=0", true, 0),
+        ] {
+            let flags = Flags::try_parse_from(flags.split_whitespace()).expect(flags);
+            let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
+            let mut config = ServeConfig::new(files, parsed("").source(false));
+            flags.replicas.apply(is_asked_by_cluster, &mut config);
+            assert_eq!(config.shutdown_delay.as_secs(), expected, "{flags:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Command, CommandFactory as _};
+use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::Args;
 
@@ -42,9 +42,25 @@ impl Program {
     }
 }
 
-/// The command line of this process, as the parser takes it.
-pub(crate) fn command_line() -> Vec<OsString> {
-    rewritten(env::args_os().collect())
+/// The command line of this process. Help, and what is wrong with it, end the process.
+pub(crate) fn parsed() -> Args {
+    let line: Vec<OsString> = env::args_os().collect();
+    parse(line).unwrap_or_else(|error| error.exit())
+}
+
+fn parse(line: Vec<OsString>) -> Result<Args, clap::Error> {
+    let program = line.first().map(PathBuf::from).unwrap_or_default();
+    let words = line.len();
+    let line = rewritten(line);
+    let mut command = Args::command();
+    if line.len() > words {
+        // The verb stands in the name already.
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let usage = format!("{name} [OPTIONS]");
+        command = command.mut_subcommand(SERVE, |serve| serve.override_usage(usage));
+    }
+    let mut matches = command.try_get_matches_from_mut(line)?;
+    Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 pub(super) fn rewritten(mut args: Vec<OsString>) -> Vec<OsString> {
@@ -150,6 +166,24 @@ mod tests {
             ("modgate", "modgate"),
         ] {
             check(line, expected);
+        }
+    }
+
+    #[test]
+    fn usage_has_the_name_that_was_called() {
+        for (line, expected) in [
+            ("/kubemod -h", "Usage: kubemod [OPTIONS]\n"),
+            ("/manager --foo", "Usage: manager [OPTIONS]\n"),
+            ("/manager serve --foo", "Usage: manager serve [OPTIONS]\n"),
+            ("modgate serve --foo", "Usage: modgate serve [OPTIONS]\n"),
+            (
+                "/kubemod review -h",
+                "Usage: kubemod review [OPTIONS] --filename <PATH> <OBJECT>...\n",
+            ),
+        ] {
+            let words = line.split(' ').map(OsString::from).collect();
+            let said = parse(words).expect_err(line).to_string();
+            assert!(said.contains(expected), "{line}: {said}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Objects of a cluster, listed page by page as they are judged.
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use modgate_audit::{Item, Options, Policies};
 use modgate_engine::{api::meta::GroupVersionKind, constraint::InventoryPart};
 use modgate_server::{
@@ -12,6 +12,8 @@ use modgate_value::Str;
 use super::{Found, Progress};
 use crate::{args::AuditCommandArgs, terminal::Terminal};
 
+const NO_CLUSTER: &str = "give objects to audit, or say with `--kubeconfig` which cluster has them";
+
 /// Lists and judges what the policies may have something to do with. What they look at beside that is
 /// listed first, and held in memory.
 pub(super) fn audit(
@@ -21,7 +23,10 @@ pub(super) fn audit(
 ) -> Result<Found> {
     let env = |name: &str| std::env::var(name).ok();
     let place = Place::find(args.kubeconfig.as_deref(), args.context.as_deref(), &env);
-    let remote = Remote::connect(&place)?;
+    let remote = Remote::connect(&place).map_err(|error| match place.files.is_empty() {
+        true => Error::new(error).context(NO_CLUSTER),
+        false => error.into(),
+    })?;
     let mut incomplete = false;
     let mut kinds = Vec::new();
     for group in remote.groups()? {
