@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::{
     installation::Workload,
     object::{Subject, texts},
+    values,
 };
 
 /// Whether `modgate serve` takes a flag, which only its own parser knows: what it says of one that does
@@ -30,6 +31,8 @@ pub struct Flag {
 pub enum Fate {
     /// It is taken, and means the same.
     Same,
+    /// Modgate's chart says it itself.
+    Chart,
     /// It means something else.
     Differs {
         /// The row of `docs/compatibility.md`.
@@ -134,6 +137,7 @@ pub(crate) fn judge(workload: &Workload<'_>, accepts: &Accepts<'_>) -> Vec<Flag>
                 Fate::Differs { decision: note.decision, sentence: note.sentence }
             }
             (Ok(Some(sentence)), None) => Fate::Nothing { sentence },
+            (Ok(None), None) if values::is_of_chart(&name) => Fate::Chart,
             (Ok(None), None) => Fate::Same,
         };
         Flag { object: workload.found.subject(), flag, fate }

@@ -20,6 +20,7 @@ mod installation;
 mod object;
 mod report;
 mod steps;
+mod values;
 
 pub use self::{
     flags::{Accepts, Fate, Flag},

@@ -6,6 +6,7 @@ use modgate_api::{config, constraints, expansion, externaldata, modrule, mutatio
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicyId, Problem, Severity, Snapshot, Update,
 };
+use modgate_value::Value;
 use serde::Serialize;
 
 use crate::{
@@ -14,6 +15,7 @@ use crate::{
     installation::{Installation, Original},
     object::{Found, Subject},
     steps::{self, Step},
+    values::Values,
 };
 
 /// What becomes of an installation.
@@ -32,6 +34,8 @@ pub struct Report {
     pub refused: Vec<Remark>,
     /// Flags of the originals' Deployments.
     pub flags: Vec<Flag>,
+    /// What these become in the values of modgate's chart; an empty object if there are none.
+    pub values: Value,
     /// Webhook configurations with an original's name that are modgate's already.
     pub switched: Vec<Subject>,
     /// How to switch, in this order; of what is switched already, what is left.
@@ -147,8 +151,10 @@ pub fn check(objects: &[Found], config: &EngineConfig, accepts: &Accepts<'_>) ->
         })
         .collect();
     let switched = installation.switched().map(|(found, _)| found.subject()).collect();
-    let steps = steps::steps(&installation);
-    Report { originals, unchanged, differs, warnings, refused, flags, switched, steps }
+    let values = Values::of(&flags, steps::home(&installation));
+    let steps = steps::steps(&installation, &values);
+    let values = values.document();
+    Report { originals, unchanged, differs, warnings, refused, flags, values, switched, steps }
 }
 
 /// Whether a lint names a decision that is reported for the object anyway.

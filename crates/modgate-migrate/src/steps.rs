@@ -16,6 +16,7 @@ use crate::{
     installation::{GATEKEEPER, Installation, Original, PARTS, Workload, is_kept, is_of, release},
     object::{Found, text},
     report::is_policy,
+    values::Values,
 };
 
 /// One step of the switch.
@@ -40,14 +41,14 @@ const BACKUP_OF_REST: &str = "webhooks-left.yaml";
 const CHART: &str = "deploy/chart";
 
 /// All steps; none if nothing of the originals is there.
-pub(crate) fn steps(installation: &Installation<'_>) -> Vec<Step> {
+pub(crate) fn steps(installation: &Installation<'_>, values: &Values) -> Vec<Step> {
     if installation.originals().is_empty() {
         return Vec::new();
     }
     let all = [
         keep(installation),
         hands_off(installation),
-        beside(installation),
+        beside(installation, values),
         stop(installation, Original::Gatekeeper),
         switch(installation),
         verify(installation),
@@ -62,7 +63,7 @@ pub(crate) fn steps(installation: &Installation<'_>) -> Vec<Step> {
 }
 
 /// Where modgate goes: into Gatekeeper's place, wherever that is.
-fn home<'f>(installation: &Installation<'f>) -> &'f str {
+pub(crate) fn home<'f>(installation: &Installation<'f>) -> &'f str {
     let namespaces = installation.namespaces(Original::Gatekeeper);
     namespaces.into_iter().next().unwrap_or("gatekeeper-system")
 }
@@ -209,9 +210,9 @@ fn helm(installation: &Installation<'_>, command: &str, settings: &[&str]) -> Ve
 }
 
 /// With the settings it has, but for what is set.
-const UPGRADE: &str = "upgrade --reuse-values";
+const UPGRADE: &str = "upgrade --reset-then-reuse-values";
 
-fn beside(installation: &Installation<'_>) -> Option<Step> {
+fn beside(installation: &Installation<'_>, values: &Values) -> Option<Step> {
     if installation.has_modgate() {
         return None;
     }
@@ -232,7 +233,19 @@ fn beside(installation: &Installation<'_>) -> Option<Step> {
         "kubemod.enabled=false",
         "operations={webhook,mutation-webhook}",
     ];
-    let commands = helm(installation, "upgrade --install --create-namespace", &settings);
+    let mut commands = helm(installation, "upgrade --install --create-namespace", &settings);
+    if let Some(install) = commands.first_mut() {
+        for setting in values.settings() {
+            install.push_str(&format!(" --set-json {}", word(&setting)));
+        }
+    }
+    if !values.unlike.is_empty() {
+        let unlike: Vec<&str> = values.unlike.iter().map(String::as_str).collect();
+        why.push_str(&format!(
+            ". The originals' Deployments do not agree on {}: here is what the first one says",
+            unlike.join(", ")
+        ));
+    }
     step("Install modgate beside them", why, commands)
 }
 

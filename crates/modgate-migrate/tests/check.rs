@@ -90,8 +90,8 @@ fn kubemod() {
     assert!(report.needs_attention());
 
     let fates: Vec<_> = report.flags.iter().map(|it| (it.flag.as_str(), &it.fate)).collect();
-    assert_eq!(fates[0], ("--operator", &Fate::Same));
-    assert_eq!(fates[1], ("--webapp", &Fate::Same));
+    assert_eq!(fates[0], ("--operator", &Fate::Chart));
+    assert_eq!(fates[1], ("--webapp", &Fate::Chart));
     let (flag, fate) = fates[2];
     assert_eq!(flag, "--enable-leader-election");
     assert!(matches!(fate, Fate::Differs { decision: "Q-41", .. }), "{fate:?}");
@@ -136,6 +136,7 @@ fn gatekeeper() {
         .iter()
         .filter_map(|it| match &it.fate {
             Fate::Same => None,
+            Fate::Chart => Some((it.flag.as_str(), "chart")),
             Fate::Differs { decision, .. } => Some((it.flag.as_str(), *decision)),
             Fate::Nothing { sentence } | Fate::Refused { sentence } => {
                 Some((it.flag.as_str(), sentence.as_str()))
@@ -145,13 +146,23 @@ fn gatekeeper() {
     assert_eq!(
         special,
         [
+            ("--port=8443", "chart"),
             ("--logtostderr", "it does nothing"),
             ("--log-denies=true", "GK-Q-34"),
+            ("--operation=webhook", "chart"),
+            ("--operation=mutation-webhook", "chart"),
             ("--disable-opa-builtin={http.send}", "REGO-8"),
             ("--audit-interval=60", "unexpected argument '--audit-interval=60'"),
+            ("--operation=audit", "chart"),
+            ("--operation=status", "chart"),
+            ("--disable-cert-rotation", "chart"),
         ]
     );
     assert!(report.needs_attention());
+    assert_eq!(
+        report.values.to_json(),
+        r#"{"args":["--disable-opa-builtin={http.send}"],"logs":{"denies":true}}"#
+    );
 
     // The audit's is off already.
     assert_eq!(
@@ -168,7 +179,9 @@ fn gatekeeper() {
         [
             "helm upgrade --install --create-namespace modgate deploy/chart -n gatekeeper-system \
              --take-ownership --force-conflicts --set image.repository=REGISTRY/modgate \
-             --set kubemod.enabled=false --set 'operations={webhook,mutation-webhook}'",
+             --set kubemod.enabled=false --set 'operations={webhook,mutation-webhook}' \
+             --set-json 'args=[\"--disable-opa-builtin={http.send}\"]' \
+             --set-json logs.denies=true",
             "kubectl -n gatekeeper-system rollout status deployment modgate",
         ]
     );
@@ -196,7 +209,7 @@ fn gatekeeper() {
     assert!(report.steps.iter().all(|step| !step.title.contains("KubeMod")));
     assert_eq!(
         commands(&report, "Let modgate do the rest")[0],
-        "helm upgrade --reuse-values modgate deploy/chart -n gatekeeper-system --take-ownership \
+        "helm upgrade --reset-then-reuse-values modgate deploy/chart -n gatekeeper-system --take-ownership \
          --force-conflicts --set operations=null"
     );
     let back = commands(&report, "The way back");

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser as _, ValueEnum};
 use modgate_migrate::{Difference, Fate, Found, Remark, Report, Subject};
 use modgate_server::remote::{Place, Remote, RemoteError, Resource};
-use modgate_value::{Str, Value, yaml};
+use modgate_value::{Object, Str, Value, yaml};
 
 use crate::{
     args::{Args, EngineArgs, Verb},
@@ -218,6 +218,7 @@ impl<W: Write> Printer<'_, W> {
         self.remarks("does not run", Tone::Bad, &report.refused)?;
         self.remarks("runs, but look at it", Tone::Notice, &report.warnings)?;
         self.flags(report)?;
+        self.values(&report.values)?;
         self.steps(report)
     }
 
@@ -293,6 +294,7 @@ impl<W: Write> Printer<'_, W> {
         for flag in &report.flags {
             let (tone, fate) = match &flag.fate {
                 Fate::Same => (Tone::Good, "means the same".to_owned()),
+                Fate::Chart => (Tone::Faint, "from the chart, leave it out".to_owned()),
                 Fate::Differs { decision, sentence } => {
                     (Tone::Notice, format!("{decision}: {sentence}"))
                 }
@@ -306,6 +308,17 @@ impl<W: Write> Printer<'_, W> {
                 printable(&flag.flag),
                 self.terminal.paint(tone, printable(&fate))
             )?;
+        }
+        Ok(())
+    }
+
+    fn values(&mut self, values: &Value) -> Result<()> {
+        if values.as_object().is_none_or(Object::is_empty) {
+            return Ok(());
+        }
+        self.heading("these flags as values of the chart, which the steps below set")?;
+        for line in yaml::write(values).lines() {
+            writeln!(self.out, "  {}", printable(line))?;
         }
         Ok(())
     }

@@ -1,0 +1,247 @@
+//! What flags of the originals become in the values of modgate's chart (`deploy/chart/values.yaml`).
+//!
+//! The chart says some flags itself, as its ports, rights and webhook configurations have to agree with
+//! them; for others it has values; the rest goes into `args`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modgate_value::{Object, Value};
+
+use crate::flags::{Fate, Flag};
+
+/// Where the chart has what a flag says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It says it itself.
+    Chart,
+    /// In a value that is true or false, and false if nothing is said.
+    Switch(&'static str),
+    /// In a value that is a number.
+    Number(&'static str),
+    /// In a value that is text.
+    Text(&'static str),
+    /// In a value that lists what the flag says each time.
+    List(&'static str),
+}
+
+/// All others go into `args`.
+const PLACES: [(&str, Place); 31] = [
+    (
+        "additional-mutating-webhook-configs-to-rotate-certs",
+        Place::List("certificates.additionalConfigurations.mutating"),
+    ),
+    (
+        "additional-validating-webhook-configs-to-rotate-certs",
+        Place::List("certificates.additionalConfigurations.validating"),
+    ),
+    ("address", Place::Chart),
+    ("audit-interval", Place::Number("audit.interval")),
+    ("cert-dir", Place::Chart),
+    ("cert-service-name", Place::Chart),
+    ("cluster-modrules-namespace", Place::Text("kubemod.namespace")),
+    ("constraint-violations-limit", Place::Number("audit.constraintViolationsLimit")),
+    ("disable-cert-rotation", Place::Chart),
+    ("enable-leader-election", Place::Chart),
+    ("exempt-namespace", Place::List("ignoreLabel.allowedNamespaces")),
+    ("exempt-namespace-prefix", Place::List("ignoreLabel.allowedPrefixes")),
+    ("exempt-namespace-suffix", Place::List("ignoreLabel.allowedSuffixes")),
+    ("health-addr", Place::Chart),
+    ("host", Place::Chart),
+    ("kubeconfig", Place::Chart),
+    ("log-denies", Place::Switch("logs.denies")),
+    ("log-level", Place::Text("logs.level")),
+    ("log-mutations", Place::Switch("logs.mutations")),
+    ("metrics-addr", Place::Chart),
+    ("mutating-webhook-configuration-name", Place::Text("mutation.configurationName")),
+    ("operation", Place::Chart),
+    ("operator", Place::Chart),
+    ("operator-health-probe-addr", Place::Chart),
+    ("operator-metrics-addr", Place::Chart),
+    ("port", Place::Chart),
+    ("prometheus-port", Place::Chart),
+    ("unified-mutate", Place::Chart),
+    ("validating-webhook-configuration-name", Place::Text("validation.configurationName")),
+    ("webapp", Place::Chart),
+    ("webapp-addr", Place::Chart),
+];
+
+/// Flags that may be given more than once; of others the last one would count.
+const REPEATED: [&str; 2] = ["disable-opa-builtin", "metrics-backend"];
+
+fn place(flag: &str) -> Option<Place> {
+    PLACES.iter().find(|(name, _)| *name == flag).map(|(_, place)| *place)
+}
+
+/// Whether the chart says a flag itself, so that nobody else has to.
+pub(crate) fn is_of_chart(flag: &str) -> bool {
+    place(flag) == Some(Place::Chart)
+}
+
+/// Values of the chart that take the place of flags.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Values {
+    /// By path, such as `logs.denies`.
+    by_path: BTreeMap<&'static str, Value>,
+    /// Flags to which different Deployments give different values; the first one is taken.
+    pub(crate) unlike: BTreeSet<String>,
+}
+
+impl Values {
+    /// Of the flags that are taken; `home` is the namespace modgate goes to, which is exempt anyway.
+    pub(crate) fn of(flags: &[Flag], home: &str) -> Self {
+        let mut values = Self::default();
+        let mut args: Vec<(&str, &str)> = Vec::new();
+        for Flag { flag, fate, .. } in flags {
+            if !matches!(fate, Fate::Same | Fate::Differs { .. }) {
+                continue;
+            }
+            let plain = flag.trim_start_matches('-');
+            let (name, value) = match plain.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (plain, None),
+            };
+            let text = value.unwrap_or_default();
+            match place(name) {
+                Some(Place::Chart) => {}
+                Some(Place::Switch(path)) => {
+                    let is_on = !matches!(text, "false" | "False" | "FALSE" | "f" | "F" | "0");
+                    values.set(name, path, is_on.into());
+                }
+                Some(Place::Number(path)) => match text.parse::<i64>() {
+                    Ok(number) => values.set(name, path, number.into()),
+                    Err(_) => args.push((name, flag)),
+                },
+                Some(Place::Text(path)) => values.set(name, path, text.into()),
+                Some(Place::List(path)) => {
+                    for element in text.split(',').filter(|it| !it.is_empty() && *it != home) {
+                        values.add(path, element);
+                    }
+                }
+                None => args.push((name, flag)),
+            }
+        }
+        for (name, flag) in args {
+            let is_given = |given: &Value| {
+                let given = given.as_str().unwrap_or_default().trim_start_matches('-');
+                given.split('=').next() == Some(name)
+            };
+            let known = values.by_path.get("args").and_then(Value::as_array);
+            let mut known = known.into_iter().flat_map(|known| known.iter());
+            match REPEATED.contains(&name) || !known.any(is_given) {
+                true => values.add("args", flag),
+                false => values.note_unlike("args", name, &flag.into()),
+            }
+        }
+        values
+    }
+
+    fn set(&mut self, name: &str, path: &'static str, value: Value) {
+        if self.by_path.get(path).is_some_and(|known| *known != value) {
+            self.unlike.insert(format!("--{name}"));
+        }
+        self.by_path.entry(path).or_insert(value);
+    }
+
+    fn note_unlike(&mut self, path: &str, name: &str, value: &Value) {
+        let known = self.by_path.get(path).and_then(Value::as_array);
+        if !known.is_some_and(|known| known.iter().any(|known| known == value)) {
+            self.unlike.insert(format!("--{name}"));
+        }
+    }
+
+    fn add(&mut self, path: &'static str, element: &str) {
+        let known = self.by_path.entry(path).or_insert_with(|| Value::from(Vec::new()));
+        let mut elements: Vec<Value> =
+            known.as_array().into_iter().flat_map(|it| it.iter().cloned()).collect();
+        if elements.iter().all(|known| known.as_str() != Some(element)) {
+            elements.push(element.into());
+        }
+        *known = elements.into();
+    }
+
+    /// As Helm takes them on its command line: path and JSON, joined by `=`.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = String> {
+        self.by_path.iter().map(|(path, value)| format!("{path}={}", value.to_json()))
+    }
+
+    /// As a file of values has them; an empty object if there are none.
+    pub(crate) fn document(&self) -> Value {
+        let mut document = Object::default();
+        for (path, value) in &self.by_path {
+            let keys: Vec<&str> = path.split('.').collect();
+            insert(&mut document, &keys, value.clone());
+        }
+        document.into()
+    }
+}
+
+fn insert(object: &mut Object, keys: &[&str], value: Value) {
+    let Some((key, rest)) = keys.split_first() else { return };
+    if rest.is_empty() {
+        object.insert(*key, value);
+        return;
+    }
+    let mut inner = object.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+    insert(&mut inner, rest, value);
+    object.insert(*key, inner.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Subject;
+
+    fn subject() -> Subject {
+        let (kind, namespace) = ("Deployment".to_owned(), "home".to_owned());
+        Subject { kind, namespace, name: "original".to_owned(), place: String::new() }
+    }
+
+    fn values(flags: &str) -> Values {
+        let flag = |flag: &str| Flag {
+            object: subject(),
+            flag: flag.to_owned(),
+            fate: match flag.starts_with("--no") {
+                true => Fate::Refused { sentence: String::new() },
+                false => Fate::Same,
+            },
+        };
+        let flags: Vec<Flag> = flags.split_whitespace().map(flag).collect();
+        Values::of(&flags, "home")
+    }
+
+    #[test]
+    fn flags_have_their_places() {
+        for (flags, expected) in [
+            ("--port=8443 --operation=webhook --disable-cert-rotation --webapp", "{}"),
+            ("--log-denies --log-mutations=false", r#"{"logs":{"denies":true,"mutations":false}}"#),
+            (
+                "--audit-interval=30 --log-level=DEBUG",
+                r#"{"audit":{"interval":30},"logs":{"level":"DEBUG"}}"#,
+            ),
+            (
+                "--exempt-namespace=home --exempt-namespace=a --exempt-namespace=b --exempt-namespace=a",
+                r#"{"ignoreLabel":{"allowedNamespaces":["a","b"]}}"#,
+            ),
+            (
+                "--additional-validating-webhook-configs-to-rotate-certs=a,b",
+                r#"{"certificates":{"additionalConfigurations":{"validating":["a","b"]}}}"#,
+            ),
+            (
+                "--disable-opa-builtin={http.send} --emit-audit-events --disable-opa-builtin=trace --nothing",
+                r#"{"args":["--disable-opa-builtin={http.send}","--emit-audit-events","--disable-opa-builtin=trace"]}"#,
+            ),
+        ] {
+            let values = values(flags);
+            assert_eq!(values.document().to_json(), expected, "{flags}");
+            assert!(values.unlike.is_empty(), "{flags}: {:?}", values.unlike);
+        }
+    }
+
+    #[test]
+    fn deployments_that_do_not_agree() {
+        let values = values("--log-level=INFO --x=1 --x=1 --y=1 --log-level=DEBUG --y=2");
+        let settings: Vec<String> = values.settings().collect();
+        assert_eq!(settings, [r#"args=["--x=1","--y=1"]"#, r#"logs.level="INFO""#]);
+        assert_eq!(Vec::from_iter(&values.unlike), ["--log-level", "--y"]);
+    }
+}
