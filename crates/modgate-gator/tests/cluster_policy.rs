@@ -11,7 +11,12 @@
 #[path = "../../modgate-server/tests/common/mod.rs"]
 mod common;
 
-use std::{collections::BTreeMap, ffi::OsString, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs,
+    path::Path,
+};
 
 use modgate_engine::api::crds;
 use modgate_gator::Io;
@@ -163,6 +168,8 @@ fn policies_come_and_go() {
     assert_eq!(code, 0);
     assert!(stdout.ends_with("\nAll policies are up to date.\n"), "{stdout}");
 
+    what_is_held_is_tested_for_what_it_lacks(cluster, folder.path(), &env);
+
     is("policy uninstall --dry-run k8slabels", 0, "k8slabels\n", "");
     let gone = "✓ k8slabels uninstalled\n✓ k8snothing uninstalled\n- nothing (not found)\n";
     is("policy uninstall k8slabels k8snothing nothing", 0, gone, "");
@@ -173,6 +180,47 @@ fn policies_come_and_go() {
         let kind = "get crd k8slabels.constraints.gatekeeper.sh";
         eventually("the constraints are gone with it", || !kubectl(cluster, kind, "").success);
     }
+}
+
+/// `gator sync test` of what kubectl gets of a cluster, with the kinds this API server has.
+fn what_is_held_is_tested_for_what_it_lacks(
+    cluster: &Cluster,
+    folder: &Path,
+    env: &BTreeMap<String, String>,
+) {
+    let template = "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata:\n  \
+        name: needing\n  annotations:\n    metadata.gatekeeper.sh/requires-sync-data: '\"[[{\\\"groups\\\": \
+        [\\\"\\\"], \\\"versions\\\": [\\\"v1\\\"], \\\"kinds\\\": [\\\"Service\\\"]}]]\"'\nspec:\n  \
+        crd: {spec: {names: {kind: Needing}}}\n  targets:\n  - target: admission.k8s.gatekeeper.sh\n    \
+        rego: |\n      package p\n      violation[{\"msg\": \"no\"}] { \
+        data.inventory.namespace[_].v1.Service[_] }\n";
+    let sync_set = "apiVersion: syncset.gatekeeper.sh/v1alpha1\nkind: SyncSet\nmetadata: {name: s}\n\
+                    spec: {gvks: [{group: '', version: v1, kind: Service}]}\n";
+    let served = succeeds(cluster, "get --raw /api/v1", "");
+    let served = Value::from_json(served.as_bytes()).expect("JSON");
+    let served = served.get("resources").and_then(Value::as_array).expect("resources");
+    let kinds: BTreeSet<&str> = served.iter().filter_map(|it| it.get("kind")?.as_str()).collect();
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    let manifest = format!(
+        "apiVersion: gvkmanifest.gatekeeper.sh/v1alpha1\nkind: GVKManifest\nmetadata: {{name: m}}\n\
+         spec: {{groups: {{'': {{v1: [{}]}}}}}}\n",
+        kinds.join(", ")
+    );
+    let [manifest_file, held] = ["manifest.yaml", "held.yaml"].map(|name| folder.join(name));
+    fs::write(&manifest_file, manifest).expect("written");
+    let test = || {
+        let all = "get constrainttemplates,syncsets,configs -A -o yaml";
+        fs::write(&held, succeeds(cluster, all, "")).expect("written");
+        gator(&format!("sync test -n {} -n {}", held.display(), manifest_file.display()), env)
+    };
+    succeeds(cluster, "create -f -", template);
+    let missing = "the following requirements were not met: \nneeding:\n- /v1:Service";
+    let (code, _, stderr) = test();
+    assert!(code == 1 && stderr.contains(missing), "{code}: {stderr}");
+    succeeds(cluster, "create -f -", sync_set);
+    let (code, _, stderr) = test();
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    succeeds(cluster, "delete -f -", &format!("{template}---\n{sync_set}"));
 }
 
 /// What is said when there is no cluster to be had.

@@ -13,6 +13,7 @@ mod common;
 
 use std::{
     fs,
+    path::PathBuf,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -21,8 +22,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use modgate_server::remote::{Place, Remote, RemoteError, Resource};
-use modgate_testkit::cluster::{Cluster, Options};
+use modgate_server::{
+    ClusterConfig,
+    remote::{Place, Remote, RemoteError, Resource},
+};
+use modgate_testkit::cluster::{Cluster, Options, balancer::Balancer};
 use modgate_value::{Value, yaml};
 
 use self::common::{Running, definition, eventually, kubectl, namespace, succeeds};
@@ -39,20 +43,28 @@ struct Fixture {
 
 impl Fixture {
     fn start() -> Option<Self> {
-        let cluster = Cluster::start(&Options::default()).expect("cluster")?;
+        Some(Self::in_cluster(Cluster::start(&Options::default()).expect("cluster")?, None))
+    }
+
+    /// The server reaches the cluster as this kubeconfig says.
+    fn in_cluster(cluster: Cluster, kubeconfig: Option<PathBuf>) -> Self {
         let rules = definition("api.kubemod.io", "ModRule", "modrules", "Namespaced", "v1beta1");
         succeeds(&cluster, "create -f -", &rules);
         succeeds(&cluster, "wait --for=condition=Established crd/modrules.api.kubemod.io", "");
         namespace(&cluster, "load", "faults");
         succeeds(&cluster, "create -f -", &rule("refuse", "bad", "by rule"));
-        let server = Running::of_cluster(&cluster);
+        let server = Running::configured(&cluster, |config| {
+            if kubeconfig.is_some() {
+                config.cluster = Some(ClusterConfig { kubeconfig, context: None });
+            }
+        });
         succeeds(&cluster, "create -f -", &server.webhook("faults", "/validate"));
         let fixture = Self { cluster, _server: server };
         let first = fixture.remote();
         eventually("the webhook is asked", || {
             matches!(make(&first, "load", "first", "bad"), Err(RemoteError::Refused { .. }))
         });
-        Some(fixture)
+        fixture
     }
 
     fn remote(&self) -> Remote {
@@ -308,4 +320,71 @@ fn a_namespace_goes_with_its_rules() {
     // One of the same name has none of its rules.
     namespace(&fixture.cluster, "doomed", "faults");
     eventually("nothing is refused", || make(&remote, "doomed", "again", "bad").is_ok());
+}
+
+/// Watches stand still until everything they missed is compacted, and then break off: the API server
+/// answers that they are expired, and the kinds are listed anew.
+#[test]
+fn watches_expire() {
+    // Watches are etcd's own, whose past is short; lists can be told from them.
+    let flags =
+        ["--watch-cache=false", "--etcd-compaction-interval=1s", "--feature-gates=WatchList=false"];
+    let options = Options { flags: flags.map(str::to_owned).into() };
+    let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
+    let server = cluster.server().strip_prefix("https://").expect("HTTPS").to_owned();
+    let balancer = Balancer::start(&[server.parse().expect("an address")]).expect("balancer");
+    let folder = tempfile::tempdir().expect("folder");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let direct = fs::read_to_string(cluster.kubeconfig()).expect("kubeconfig");
+    fs::write(&kubeconfig, direct.replace(&server, &balancer.address().to_string()))
+        .expect("written");
+    let fixture = Fixture::in_cluster(cluster, Some(kubeconfig));
+    let (cluster, remote) = (&fixture.cluster, fixture.remote());
+    succeeds(cluster, "create -f -", &rule("leaves", "leaving", "by what leaves"));
+    let refused = |name: &str, kind: &str| {
+        let answer = make(&remote, "load", name, kind).map_err(|error| error.to_string());
+        answer.err().unwrap_or_default()
+    };
+    eventually("the rule is in force", || refused("probe", "leaving").contains("by what leaves"));
+
+    let watched = "/apis/api.kubemod.io/v1beta1/modrules";
+    let lists = || {
+        let metrics = succeeds(cluster, "get --raw /metrics", "");
+        let is_list = |line: &&str| {
+            line.starts_with("apiserver_request_total{")
+                && line.contains(r#"resource="modrules""#)
+                && line.contains(r#"verb="LIST""#)
+        };
+        let counts = metrics.lines().filter(is_list).filter_map(|line| line.rsplit_once(' '));
+        counts.map(|(_, count)| count.parse::<f64>().expect("number")).sum::<f64>()
+    };
+    let list = succeeds(cluster, &format!("get --raw {watched}?limit=1"), "");
+    let list = Value::from_json(list.as_bytes()).expect("JSON");
+    let version = list.path(&["metadata", "resourceVersion"]).and_then(Value::as_str);
+    let version = version.expect("a version").to_owned();
+    let before = lists();
+    let (listed, count) = fixture.under_load("load", || {
+        balancer.hold();
+        succeeds(cluster, "delete modrule leaves -n load --wait=false", "");
+        succeeds(cluster, "create -f -", &rule("comes", "coming", "by what comes"));
+        succeeds(cluster, "apply -f -", &rule("refuse", "bad", "by a changed rule"));
+        let watch =
+            format!("get --raw {watched}?watch=1&timeoutSeconds=1&resourceVersion={version}");
+        eventually("what was missed is compacted", || {
+            kubectl(cluster, &watch, "").stdout.contains(r#""code":410"#)
+        });
+        assert_eq!(lists(), before, "nothing was seen yet");
+        assert_eq!(refused("unseen", "coming"), "");
+        // What the watches would still have been told is lost with their connections.
+        balancer.cut();
+        balancer.mend();
+        eventually("the new rule is in force", || {
+            refused("comes", "coming").contains("by what comes")
+        });
+        eventually("the changed one is", || refused("c", "bad").contains("by a changed rule"));
+        eventually("the deleted one is not", || refused("leaves", "leaving").is_empty());
+        lists()
+    });
+    assert!(listed > before, "{listed} lists, {before} before");
+    count.check("watches expired by a compaction");
 }

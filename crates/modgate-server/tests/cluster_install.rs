@@ -560,3 +560,51 @@ async fn create(
         Err(error) => panic!("{error}"),
     }
 }
+
+/// Scenario 77: for a namespace with the ignore label, the webhook of the manifest is not called; the
+/// audit reports what is in it.
+#[test]
+fn ignored_namespaces_are_audited() {
+    let Some((cluster, _)) = installed() else { return };
+    let template = "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\n\
+                    metadata: {name: nothing}\nspec:\n  crd: {spec: {names: {kind: Nothing}}}\n  \
+                    targets:\n  - target: admission.k8s.gatekeeper.sh\n    rego: |\n      \
+                    package nothing\n      violation[{\"msg\": \"never\"}] { true }\n";
+    succeeds(cluster, "create -f -", template);
+    let server = common::Running::configured(cluster, |config| {
+        config.audit.interval = std::time::Duration::from_secs(1);
+    });
+    let constraint = "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Nothing\n\
+                      metadata: {name: never}\nspec: {match: {namespaces: [watched, ignored], kinds: \
+                      [{apiGroups: [''], kinds: [ConfigMap]}]}}\n";
+    let is_taken = || kubectl(cluster, "apply -f -", constraint).success;
+    common::eventually("there is a constraint", is_taken);
+    // As installed, but for who answers and for the objects of other tests.
+    let of_chart = documents(&manifest().webhooks);
+    let of_chart = of_chart.iter().flat_map(|it| it["webhooks"].as_array().expect("webhooks"));
+    let mut webhook =
+        of_chart.clone().find(|it| it["name"] == "validation.gatekeeper.sh").expect("ours").clone();
+    let answers = plain(&yaml::value(&server.webhook("ignoring", "/v1/admit")).expect("YAML"));
+    webhook["clientConfig"] = answers["webhooks"][0]["clientConfig"].clone();
+    webhook["rules"] = answers["webhooks"][0]["rules"].clone();
+    webhook["failurePolicy"] = "Fail".into();
+    let mut configuration = answers;
+    configuration["webhooks"] = json!([webhook]);
+    for (name, labels) in [("watched", ""), ("ignored", "admission.gatekeeper.sh/ignore: 'yes'")] {
+        let namespace = format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, labels: {{{labels}}}}}\n"
+        );
+        succeeds(cluster, "create -f -", &namespace);
+    }
+    succeeds(cluster, "create -f -", &configuration.to_string());
+    let create = |namespace: &str, more: &str| {
+        kubectl(cluster, &format!("create configmap violating -n {namespace} {more}"), "")
+    };
+    common::eventually("the webhook is asked", || {
+        create("watched", "--dry-run=server").stderr.contains("[never] never")
+    });
+    assert!(create("ignored", "").success);
+    let found = "get nothing never -o jsonpath={.status.violations[*].namespace}";
+    common::eventually("the audit reports it", || kubectl(cluster, found, "").stdout == "ignored");
+    succeeds(cluster, "delete validatingwebhookconfiguration ignoring", "");
+}

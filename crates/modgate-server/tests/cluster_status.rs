@@ -18,9 +18,11 @@ use std::{
 };
 
 use common::{Running, eventually, kubectl, succeeds};
-use modgate_engine::api::crds;
 use modgate_server::{Operation, ServeConfig};
-use modgate_testkit::cluster::{Cluster, Options};
+use modgate_testkit::{
+    cluster::{Cluster, Options},
+    corpus,
+};
 use modgate_value::Value;
 
 const NAMESPACE: &str = "gatekeeper-system";
@@ -28,9 +30,7 @@ const NAMESPACE: &str = "gatekeeper-system";
 /// All CRDs of an installation, and its namespace.
 fn install(cluster: &Cluster) {
     // Scenario 1 of the acceptance scenarios.
-    let definitions: Vec<String> =
-        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
-    succeeds(cluster, "apply --server-side -f -", &definitions.join("\n---\n"));
+    succeeds(cluster, "apply --server-side -f -", &common::our_definitions());
     succeeds(cluster, "wait --for=condition=Established crd --all", "");
     for classic in [
         "assign.mutations",
@@ -64,6 +64,8 @@ fn process(cluster: &Cluster, name: &str, operations: &[Operation]) -> Running {
     Running::configured(cluster, |config: &mut ServeConfig| {
         config.pod = (!name.is_empty()).then(|| name.into());
         config.operations = operations.iter().copied().collect();
+        // What scenario 30 needs, and nothing else here looks at.
+        config.engine.templates.referential_rules = false;
     })
 }
 
@@ -198,6 +200,7 @@ fn statuses_of_three_pods() {
     assert_eq!(operations(&entries[1]), r#"["mutation-webhook","webhook"]"#);
     let crd = "crd/k8sdeny.constraints.gatekeeper.sh";
     succeeds(cluster, &format!("wait --for=condition=Established {crd}"), "");
+    refused_before_any_webhook(cluster);
 
     eventually("what a Pod left behind is swept away", || {
         let ghost = format!("get constrainttemplatepodstatus ghost-k8sdeny -n {NAMESPACE}");
@@ -237,6 +240,12 @@ fn statuses_of_three_pods() {
     let is_second =
         |entry: &Value| is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into());
     everybody_says(cluster, what, &pods, is_second);
+    // Scenario 12: what is left out is stored.
+    let stored = "get k8sdeny plain -o jsonpath={.spec.enforcementAction}";
+    succeeds(cluster, "create -f -", &constraint("K8sDeny", "plain", ""));
+    assert_eq!(succeeds(cluster, stored, ""), "deny");
+    succeeds(cluster, "delete k8sdeny plain", "");
+
     // Scenario 88: nothing is generated of Rego.
     let is_told = |entries: &[Value]| {
         let point = entries[0].get("enforcementPointsStatus").and_then(|points| points.at(0));
@@ -269,7 +278,7 @@ fn statuses_of_three_pods() {
         assert_eq!(entry.get("enforcedGeneration"), Some(&2.into()));
     }
 
-    // Scenarios 26 to 34: Rego that is not.
+    templates_that_do_not_load(cluster, &pods);
     let broken = template("K8sBroken", "package broken\nviolation[{\"msg\": msg}] {");
     succeeds(cluster, "create -f -", &broken);
     let entries = everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| {
@@ -358,6 +367,80 @@ fn statuses_of_three_pods() {
     drop(audit);
 }
 
+/// What the API server, or kubectl, says before any webhook is asked.
+fn refused_before_any_webhook(cluster: &Cluster) {
+    // Scenario 4, Scenario 16, Scenario 66.
+    for (constraint, expected) in [
+        (
+            constraint("K8sRequiredLabels", "sample", ""),
+            "no matches for kind \"K8sRequiredLabels\" in version \"constraints.gatekeeper.sh/v1beta1\"",
+        ),
+        (
+            constraint("K8sDeny", "x", ", parameters: {labels: x}"),
+            "spec.parameters.labels: Invalid value: \"string\": spec.parameters.labels in body must be \
+             of type array: \"string\"",
+        ),
+        (
+            constraint("K8sDeny", "c", "").replace("match: {", "match: {namespaces: [foo.bar], "),
+            "spec.match.namespaces[0]: Invalid value: \"foo.bar\": spec.match.namespaces[0] in body \
+             should match '^\\*?[-:a-z0-9]*\\*?$'",
+        ),
+    ] {
+        let outcome = kubectl(cluster, "apply -f -", &constraint);
+        assert!(!outcome.success && outcome.stderr.contains(expected), "{outcome:?}");
+    }
+}
+
+/// The templates of Scenario 26, Scenario 27, Scenario 28, Scenario 29, Scenario 30, Scenario 31,
+/// Scenario 32, Scenario 33, Scenario 34 and Scenario 36: what each Pod says of them.
+fn templates_that_do_not_load(cluster: &Cluster, pods: &[&str]) {
+    let file = corpus::repository().join("conformance/validation.json");
+    let file = Value::from_json(&fs::read(file).expect("read")).expect("JSON");
+    let list = |value: &Value, key: &str| -> Vec<Value> {
+        let list = value.get(key).and_then(Value::as_array);
+        list.map(|list| list.iter().cloned().collect()).unwrap_or_default()
+    };
+    let mut expected = Vec::new();
+    for scenario in list(&file, "scenarios") {
+        let number = scenario.get("id").and_then(Value::as_i64).expect("a number");
+        if !(26..=34).contains(&number) && number != 36 {
+            continue;
+        }
+        let mut problem = String::new();
+        for step in list(&scenario, "steps") {
+            let problems = list(&step, "problems");
+            if problems.is_empty() && !problem.is_empty() {
+                // Repaired.
+                break;
+            }
+            let is_template = |it: &&Value| text(it, &["kind"]) == "ConstraintTemplate";
+            for template in list(&step, "load").iter().filter(is_template) {
+                let own = template.to_json();
+                let own = own.replace(r#""name":"foo""#, &format!(r#""name":"foo{number}""#));
+                let own = own.replace(r#""kind":"Foo""#, &format!(r#""kind":"Foo{number}""#));
+                succeeds(cluster, "apply -f -", &own);
+            }
+            let first = problems.first().and_then(|it| it.get("contains")?.at(0)?.as_str());
+            problem = first.unwrap_or_default().to_owned();
+        }
+        assert!(!problem.is_empty(), "{number}");
+        expected.push((number, problem));
+    }
+    assert_eq!(expected.len(), 10);
+    for (number, problem) in expected {
+        let what = format!("constrainttemplate foo{number}");
+        let entries =
+            everybody_says(cluster, &what, pods, |entry| !error(entry, "code").is_empty());
+        for entry in entries {
+            assert_eq!(error(&entry, "code"), "ingest_error", "{entry}");
+            let message = error(&entry, "message");
+            assert!(message.starts_with("Could not ingest Rego: "), "{number}: {message}");
+            assert!(message.contains(&problem), "{number}: {message}, not {problem}");
+        }
+        succeeds(cluster, &format!("delete {what}"), "");
+    }
+}
+
 /// What statuses of many ModRules cost, and that people can see and wait for them.
 #[test]
 fn statuses_of_a_thousand_rules() {
@@ -444,6 +527,25 @@ fn statuses_of_a_thousand_rules() {
         succeeds(&cluster, &stored, "") == r#"["v1"]"#
     });
     eprintln!("{first} writes for {RULES} rules, {second} after a restart for one more");
+
+    // KubeMod's own CRD has no such subresource: nothing is written, and nothing waits for it.
+    let without = r#"[{"op":"remove","path":"/spec/versions/0/subresources"}]"#;
+    let patch = ["patch", "crd", "modrules.api.kubemod.io", "--type=json", "-p", without];
+    assert!(cluster.run(patch, "").expect("kubectl").success);
+    let attempts = || {
+        let text = fs::read_to_string(&log).expect("audit log");
+        text.lines().filter(|line| line.contains("/modrules/kubemods/status")).count()
+    };
+    succeeds(&cluster, "create -f -", &rule("kubemods", "$.kind"));
+    let rules = || later.metric("modgate_policies", r#"kind="ModRule""#);
+    eventually("the rule is in force", || rules() == RULES as u64 + 3);
+    // Longer than a status takes.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(attempts(), 0);
+    // With ours instead, it is told.
+    succeeds(&cluster, "apply --server-side --force-conflicts -f -", &common::our_definitions());
+    let wait = "wait --for=condition=Loaded --timeout=60s modrule/kubemods -n default";
+    succeeds(&cluster, wait, "");
     drop(later);
 
     // Scenario 84: a broken template holds up readiness only where that is wanted.

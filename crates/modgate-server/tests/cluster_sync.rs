@@ -29,7 +29,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use modgate_engine::api::crds;
+use modgate_server::ClusterConfig;
 use modgate_testkit::{
     Roots,
     cluster::{Cluster, Options},
@@ -39,9 +39,7 @@ use self::common::{PATIENCE, Running, definition, eventually, kubectl, namespace
 
 /// Our kinds, and the namespace whose Config counts.
 fn install(cluster: &Cluster) {
-    let definitions: Vec<String> =
-        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
-    succeeds(cluster, "create -f -", &definitions.join("\n---\n"));
+    succeeds(cluster, "create -f -", &common::our_definitions());
     let names = "crd/constrainttemplates.templates.gatekeeper.sh \
                  crd/configs.config.gatekeeper.sh crd/syncsets.syncset.gatekeeper.sh";
     succeeds(cluster, &format!("wait --for=condition=Established {names}"), "");
@@ -327,4 +325,96 @@ async fn client(kubeconfig: &Path) -> Client {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(file, &options).await.expect("config");
     Client::try_from(config).expect("client")
+}
+
+/// Two templates: one looks at labels of ConfigMaps that are synced, the other at their data, too.
+fn looks_at(kind: &str, what: &str) -> String {
+    format!(
+        "---\napiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\n\
+         metadata: {{name: {}}}\nspec:\n  crd: {{spec: {{names: {{kind: {kind}}}}}}}\n  targets:\n  \
+         - target: admission.k8s.gatekeeper.sh\n    rego: |\n      package p\n      \
+         violation[{{\"msg\": \"always\"}}] {{ input.review.object.metadata.name == \"{}\" }}\n      \
+         violation[{{\"msg\": \"reserved\"}}] {{\n        \
+         data.inventory.namespace[_].v1.ConfigMap[_].{what} == input.review.object.metadata.name\n      \
+         }}\n",
+        kind.to_lowercase(),
+        kind.to_lowercase()
+    )
+}
+
+/// Policies that look at more of synced objects than was kept wait until these were listed again, but
+/// not for ever: here the right to list is gone. When it is back, they see what they look at.
+#[test]
+fn policies_are_in_force_though_what_they_look_at_cannot_be_listed() {
+    const ACCOUNT: &str = "apiVersion: v1\nkind: ServiceAccount\n\
+        metadata: {name: reader, namespace: gatekeeper-system}\n---\n\
+        apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: most}\n\
+        rules:\n- apiGroups: ['']\n  resources: [namespaces, nodes, pods, secrets, events]\n  \
+        verbs: ['*']\n- apiGroups: ['apiextensions.k8s.io', 'admissionregistration.k8s.io', \
+        'coordination.k8s.io', 'config.gatekeeper.sh', 'connection.gatekeeper.sh', \
+        'constraints.gatekeeper.sh', 'expansion.gatekeeper.sh', 'externaldata.gatekeeper.sh', \
+        'mutations.gatekeeper.sh', 'status.gatekeeper.sh', 'syncset.gatekeeper.sh', \
+        'templates.gatekeeper.sh', 'api.kubemod.io']\n  resources: ['*']\n  verbs: ['*']\n";
+    let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
+    let cluster = &cluster;
+    install(cluster);
+    succeeds(cluster, "create -f -", ACCOUNT);
+    let reader = "--serviceaccount=gatekeeper-system:reader";
+    succeeds(cluster, "create clusterrole maps --verb=get,list,watch --resource=configmaps", "");
+    let maps = format!("create clusterrolebinding maps --clusterrole=maps {reader}");
+    succeeds(cluster, &maps, "");
+    succeeds(cluster, &format!("create clusterrolebinding most --clusterrole=most {reader}"), "");
+    let token = succeeds(cluster, "create token reader -n gatekeeper-system", "");
+    namespace(cluster, "mine", "sync");
+    succeeds(cluster, "create -f -", &sync_set("maps", "", "ConfigMap"));
+    let taken = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: taken, namespace: mine, labels: \
+                 {reserves: by-label}}\ndata: {reserves: by-data}\n";
+    succeeds(cluster, "create -f -", taken);
+    succeeds(cluster, "create -f -", &looks_at("Labels", "metadata.labels.reserves"));
+
+    let folder = tempfile::tempdir().expect("folder");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let view = "config view --raw --flatten --minify -o jsonpath={.clusters[0].cluster}";
+    let clusters = succeeds(cluster, view, "");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{{name: x, context: \
+         {{cluster: c, user: u}}}}]\nclusters: [{{name: c, cluster: {clusters}}}]\nusers: [{{name: u, \
+         user: {{token: {}}}}}]\n",
+        token.trim()
+    );
+    fs::write(&kubeconfig, text).expect("written");
+    let server = Running::configured(cluster, |config| {
+        config.cluster = Some(ClusterConfig { kubeconfig: Some(kubeconfig), context: None });
+    });
+    succeeds(cluster, "create -f -", &webhook(&server, "sync"));
+    let constraint = |kind: &str| {
+        format!(
+            "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: {kind}\nmetadata: {{name: c}}\n\
+             spec: {{match: {{kinds: [{{apiGroups: [''], kinds: [ConfigMap]}}]}}}}\n"
+        )
+    };
+    let is_taken = |kind: &str| kubectl(cluster, "apply -f -", &constraint(kind)).success;
+    let map = |name: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: mine}}\n")
+    };
+    eventually("there is a constraint", || is_taken("Labels"));
+    becomes(cluster, &map("by-label"), "[c] reserved");
+    // The open watch goes on; a new list is refused.
+    succeeds(cluster, "delete clusterrolebinding maps", "");
+    let may = "auth can-i list configmaps -A --as=system:serviceaccount:gatekeeper-system:reader";
+    eventually("it may not list", || kubectl(cluster, may, "").stdout.trim() == "no");
+
+    let asked = Instant::now();
+    succeeds(cluster, "create -f -", &looks_at("Contents", "data.reserves"));
+    eventually("there is another constraint", || is_taken("Contents"));
+    becomes(cluster, &map("contents"), "[c] always");
+    let waited = asked.elapsed();
+    let bounds = Duration::from_secs(5)..Duration::from_secs(20);
+    assert!(bounds.contains(&waited), "{waited:?}");
+    assert_eq!(refused(cluster, &map("by-data")), "", "what was not kept is not seen");
+    becomes(cluster, &map("by-label"), "[c] reserved");
+
+    succeeds(cluster, &maps, "");
+    becomes(cluster, &map("by-data"), "[c] reserved");
+    eprintln!("in force {waited:?} after their template, with nobody to list what they look at");
 }

@@ -14,7 +14,6 @@ mod library;
 
 use std::time::{Duration, Instant};
 
-use modgate_engine::api::crds;
 use modgate_server::VapConfig;
 use modgate_testkit::cluster::{Cluster, Options};
 use modgate_value::Value;
@@ -26,9 +25,7 @@ const WAIT: Duration = Duration::from_secs(15);
 
 /// Our kinds, and the namespace we are installed in.
 fn install(cluster: &Cluster) {
-    let definitions: Vec<String> =
-        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
-    succeeds(cluster, "create -f -", &definitions.join("\n---\n"));
+    succeeds(cluster, "create -f -", &common::our_definitions());
     let names = "crd/constrainttemplates.templates.gatekeeper.sh crd/configs.config.gatekeeper.sh";
     succeeds(cluster, &format!("wait --for=condition=Established {names}"), "");
     namespace(cluster, "gatekeeper-system", "none");

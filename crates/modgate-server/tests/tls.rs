@@ -179,6 +179,8 @@ fn clients_that_must_show_who_they_are() {
         assert!(!is_ok(&server.ask(&version::TLS12, name)), "{name:?}");
         assert!(is_ok(&stranger.ask(&version::TLS12, name)), "nobody is asked there");
     }
+    // The probe shows none, and is about what the server shows.
+    assert!(server.health().starts_with("HTTP/1.1 200 "), "{}", server.health());
     // The right name of another authority.
     let name = Some("kube-apiserver");
     assert!(!is_ok(&server.ask_as(&stranger.issuer, &version::TLS13, name)));

@@ -13,7 +13,7 @@
 mod common;
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fs::{self, File},
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -24,7 +24,7 @@ use std::{
 
 use common::{eventually, succeeds};
 use modgate_testkit::{
-    cluster::{Cluster, build},
+    cluster::{Cluster, Options, build},
     corpus,
 };
 use modgate_value::yaml;
@@ -54,12 +54,12 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
 /// The arguments of every container of a manifest.
 fn arguments(documents: &[Value]) -> Vec<Vec<String>> {
     let deployments = documents.iter().filter(|it| it["kind"] == "Deployment");
-    let of = |deployment: &Value| {
-        let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-        let arguments = arguments.as_array().expect("arguments");
-        arguments.iter().map(|it| it.as_str().expect("text").to_owned()).collect()
-    };
-    deployments.map(of).collect()
+    deployments.map(|deployment| container_arguments(&deployment["spec"]["template"])).collect()
+}
+
+fn container_arguments(pod: &Value) -> Vec<String> {
+    let arguments = pod["spec"]["containers"][0]["args"].as_array().expect("arguments");
+    arguments.iter().map(|it| it.as_str().expect("text").to_owned()).collect()
 }
 
 /// The program gets as far as looking for the cluster, which is after it has understood every flag.
@@ -70,7 +70,7 @@ fn flags_of_the_chart_exist() {
         let helm = build::helm().expect("Helm");
         for values in [
             "split.enabled=true,logs.denies=true,logs.mutations=true,ignoreLabel.allowedPrefixes={b}",
-            "certificates.source=cert-manager,unifiedMutation.enabled=true",
+            "certificates.source=cert-manager,unifiedMutation.enabled=true,audit.policyReports=openreports",
             "ignoreLabel.allowedNamespaces={a},certificates.additionalConfigurations.mutating={m}",
             "ignoreLabel.allowedSuffixes={c},operations={webhook,mutation-webhook,status},audit.interval=0",
         ] {
@@ -102,7 +102,7 @@ fn free() -> SocketAddr {
     listener.local_addr().expect("address")
 }
 
-/// The program as the Pod of the manifest runs it, but for where it listens.
+/// The program as a Pod of the manifest runs it, but for where it listens.
 struct Installed {
     child: Child,
     health: SocketAddr,
@@ -112,35 +112,39 @@ struct Installed {
 }
 
 impl Installed {
-    fn start(cluster: &Cluster, more: &[&str]) -> Self {
+    fn start(cluster: &Cluster, pod: &Value, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let kubeconfig = folder.path().join("kubeconfig");
-        fs::write(&kubeconfig, as_service_account(cluster)).expect("written");
+        let account = text(pod, "/spec/serviceAccountName");
+        fs::write(&kubeconfig, as_service_account(cluster, account)).expect("written");
         let (webhooks, health, metrics) = (free(), free(), free());
-        let arguments =
-            arguments(&manifest()).remove(0).into_iter().map(|argument| {
-                match argument.split_once('=').unwrap_or((argument.as_str(), "")).0 {
-                    "--port" => format!("--address={webhooks}"),
-                    "--health-addr" => format!("--health-addr={health}"),
-                    "--prometheus-port" => format!("--operator-metrics-addr={metrics}"),
-                    "--webapp-addr" => format!("--webapp-addr={}", free()),
-                    "--audit-interval" => "--audit-interval=1".to_owned(),
-                    _ => argument,
-                }
-            });
+        let arguments = container_arguments(pod).into_iter().map(|argument| {
+            match argument.split_once('=').unwrap_or((argument.as_str(), "")).0 {
+                "--port" => format!("--address={webhooks}"),
+                "--health-addr" => format!("--health-addr={health}"),
+                "--prometheus-port" => format!("--operator-metrics-addr={metrics}"),
+                "--webapp-addr" => format!("--webapp-addr={}", free()),
+                "--audit-interval" => "--audit-interval=1".to_owned(),
+                _ => argument,
+            }
+        });
         let log = folder.path().join("log");
         let child = Command::new(env!("CARGO_BIN_EXE_modgate"))
             .args(arguments)
             .args(more)
             .arg("--kubeconfig")
             .arg(&kubeconfig)
-            .env("POD_NAME", POD)
+            .env("POD_NAME", text(pod, "/metadata/name"))
             .env("POD_NAMESPACE", NAMESPACE)
             .stdout(File::create(folder.path().join("out")).expect("file"))
             .stderr(File::create(&log).expect("file"))
             .spawn()
             .expect("modgate");
         Self { child, health, metrics, log, _folder: folder }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.get(self.health, "/readyz").starts_with("HTTP/1.1 200 ")
     }
 
     fn get(&self, address: SocketAddr, path: &str) -> String {
@@ -170,9 +174,9 @@ impl Drop for Installed {
     }
 }
 
-/// A kubeconfig with a token of the ServiceAccount.
-fn as_service_account(cluster: &Cluster) -> String {
-    let token = succeeds(cluster, &format!("create token gatekeeper-admin -n {NAMESPACE}"), "");
+/// A kubeconfig with a token of a ServiceAccount.
+fn as_service_account(cluster: &Cluster, name: &str) -> String {
+    let token = succeeds(cluster, &format!("create token {name} -n {NAMESPACE}"), "");
     let ours = succeeds(cluster, "config view --raw --flatten -o json", "");
     let ours: Value = serde_json::from_str(&ours).expect("JSON");
     json!({
@@ -186,11 +190,11 @@ fn as_service_account(cluster: &Cluster) -> String {
     .to_string()
 }
 
-/// Applies the manifest, and the Pod that no controller makes here.
-fn install(cluster: &Cluster) {
-    let mut pod = Value::Null;
+/// Applies a manifest, and a Pod of each Deployment, which no controller makes here. Returns these.
+fn install(cluster: &Cluster, manifest: Vec<Value>) -> Vec<Value> {
+    let mut pods = Vec::new();
     let mut applied = String::new();
-    for mut document in manifest() {
+    for mut document in manifest {
         match text(&document, "/kind") {
             // Nothing answers at their Service here, and nobody may be sent there.
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
@@ -198,17 +202,24 @@ fn install(cluster: &Cluster) {
                     webhook["matchConditions"] = json!([{"name": "never", "expression": "false"}]);
                 }
             }
-            "Deployment" => pod = document["spec"]["template"].clone(),
+            "Deployment" => {
+                let mut pod = document["spec"]["template"].clone();
+                pod["apiVersion"] = "v1".into();
+                pod["kind"] = "Pod".into();
+                let name = format!("{}-0", text(&document, "/metadata/name"));
+                pod["metadata"]["name"] = name.into();
+                pods.push(pod);
+            }
             _ => {}
         }
         applied.push_str(&format!("---\n{document}\n"));
     }
     succeeds(cluster, "apply -f -", &applied);
     succeeds(cluster, "wait --for=condition=Established crd --all", "");
-    pod["apiVersion"] = "v1".into();
-    pod["kind"] = "Pod".into();
-    pod["metadata"]["name"] = POD.into();
-    succeeds(cluster, &format!("create -n {NAMESPACE} -f -"), &pod.to_string());
+    for pod in &pods {
+        succeeds(cluster, &format!("create -n {NAMESPACE} -f -"), &pod.to_string());
+    }
+    pods
 }
 
 /// One policy of each kind, and what is synced.
@@ -278,36 +289,65 @@ metadata: {name: good}
 spec: {}
 "#;
 
-/// Requests that the API server answered with 403, which nobody here but the program can have sent.
-fn forbidden(cluster: &Cluster) -> BTreeMap<String, f64> {
-    let metrics = succeeds(cluster, "get --raw /metrics", "");
-    let refused = metrics.lines().filter(|line| {
-        line.starts_with("apiserver_request_total{") && line.contains("code=\"403\"")
-    });
-    refused
-        .filter_map(|line| {
-            let (what, count) = line.rsplit_once(' ')?;
-            Some((what.to_owned(), count.parse().ok()?))
-        })
-        .collect()
+/// A cluster that writes down what ServiceAccounts ask it for.
+struct Audited {
+    cluster: Cluster,
+    folder: TempDir,
+}
+
+impl Audited {
+    fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("folder");
+        let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
+                      rules: [{level: Metadata, userGroups: ['system:serviceaccounts']}]\n";
+        fs::write(folder.path().join("policy"), policy).expect("written");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let flags = vec![
+            format!("--audit-policy-file={}", path("policy")),
+            format!("--audit-log-path={}", path("requests")),
+        ];
+        let cluster = Cluster::start(&Options { flags }).expect("cluster")?;
+        Some(Self { cluster, folder })
+    }
+
+    /// What was asked for without the right to, as `verb resource/subresource namespace/name`. (No
+    /// metric counts these.)
+    fn forbidden(&self) -> BTreeSet<String> {
+        let requests = fs::read_to_string(self.folder.path().join("requests")).expect("requests");
+        let requests = requests.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut asked = 0;
+        let forbidden = requests
+            .inspect(|_| asked += 1)
+            .filter(|request| request["annotations"]["authorization.k8s.io/decision"] == "forbid")
+            .map(|request| {
+                let text = |pointer: &str| text(&request, pointer).to_owned();
+                format!(
+                    "{} {}/{} {}/{}",
+                    text("/verb"),
+                    text("/objectRef/resource"),
+                    text("/objectRef/subresource"),
+                    text("/objectRef/namespace"),
+                    text("/objectRef/name")
+                )
+            })
+            .collect();
+        assert!(asked > 20, "only {asked} requests were written down");
+        forbidden
+    }
 }
 
 #[test]
 fn the_rights_of_the_chart_suffice() {
-    let Some(cluster) = Cluster::shared() else { return };
-    install(cluster);
+    let Some(audited) = Audited::start() else { return };
+    let cluster = &audited.cluster;
+    let pods = install(cluster, manifest());
     // Something was stored in an old version once.
     let old = r#"{"status":{"storedVersions":["v1","v1beta1"]}}"#;
     let crd = "crd constrainttemplates.templates.gatekeeper.sh";
     succeeds(cluster, &format!("patch {crd} --subresource=status --type=merge -p {old}"), "");
-    let before = forbidden(cluster);
-    assert_eq!(before, BTreeMap::new());
-
-    let installed = Installed::start(cluster, &["--default-wait-for-vapb-generation=0"]);
+    let installed = Installed::start(cluster, &pods[0], &["--default-wait-for-vapb-generation=0"]);
     let get = |what: &str| common::kubectl(cluster, &format!("get {what}"), "").stdout;
-    eventually("it is ready", || {
-        installed.get(installed.health, "/readyz").starts_with("HTTP/1.1 200 ")
-    });
+    eventually("it is ready", || installed.is_ready());
     for configuration in ["gatekeeper", "kubemod"] {
         for kind in ["mutating", "validating"] {
             let of =
@@ -366,5 +406,136 @@ fn the_rights_of_the_chart_suffice() {
     });
     let metrics = installed.get(installed.metrics, "/metrics");
     assert!(metrics.contains("gatekeeper_constraint_templates"), "{metrics}");
-    assert_eq!(forbidden(cluster), BTreeMap::new());
+    assert_eq!(audited.forbidden(), BTreeSet::new());
+}
+
+/// A constraint about one kind; Rego that looks at ConfigMaps that are synced.
+const NARROW: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: narrow}
+spec:
+  crd: {spec: {names: {kind: Narrow}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: Rego
+      source: {rego: "package p\nviolation[{\"msg\": \"two\"}] { count(data.inventory.namespace[\"two\"][\"v1\"].ConfigMap) == 2 }"}
+---
+apiVersion: syncset.gatekeeper.sh/v1alpha1
+kind: SyncSet
+metadata: {name: narrow}
+spec: {gvks: [{group: "", version: v1, kind: ConfigMap}]}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: two}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: one, namespace: two}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other, namespace: two}
+"#;
+
+fn narrow(name: &str, kind: &str) -> String {
+    format!(
+        "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Narrow\nmetadata: {{name: {name}}}\n\
+         spec: {{match: {{kinds: [{{apiGroups: [''], kinds: [{kind}]}}]}}}}\n"
+    )
+}
+
+/// What a ServiceAccount may do, and what it may not, where only ConfigMaps are readable.
+const RIGHTS: [(&str, bool); 20] = [
+    ("list configmaps -A", true),
+    ("watch modrules.api.kubemod.io -A", true),
+    ("patch modrules.api.kubemod.io --subresource=status -A", true),
+    ("create customresourcedefinitions.apiextensions.k8s.io", true),
+    ("list secrets/gatekeeper-webhook-server-cert -n gatekeeper-system", true),
+    ("create secrets -n gatekeeper-system", true),
+    ("list secrets -n gatekeeper-system", false),
+    ("get secrets/other -n gatekeeper-system", false),
+    ("list secrets -A", false),
+    ("create secrets -n default", false),
+    ("list deployments.apps -A", false),
+    ("update configmaps -A", false),
+    ("create pods -n gatekeeper-system", false),
+    ("delete pods -n gatekeeper-system", false),
+    ("create modrules.api.kubemod.io -A", false),
+    ("delete constrainttemplates.templates.gatekeeper.sh", false),
+    ("delete customresourcedefinitions.apiextensions.k8s.io", false),
+    ("patch validatingwebhookconfigurations.admissionregistration.k8s.io/another", false),
+    ("delete mutatingwebhookconfigurations.admissionregistration.k8s.io", false),
+    ("create clusterrolebindings.rbac.authorization.k8s.io", false),
+];
+
+/// Each Deployment as its ServiceAccount, where the audit and the inventory may read one kind only.
+#[test]
+fn the_rights_of_a_narrow_split_installation_suffice_and_no_more() {
+    if !build::has_go() {
+        eprintln!("skipped: no Go to build Helm with");
+        return;
+    }
+    let Some(audited) = Audited::start() else { return };
+    let cluster = &audited.cluster;
+    let readable = r#"rbac.readable=[{"apiGroups":[""],"resources":["configmaps"]}]"#;
+    let values = ["--set", "split.enabled=true,namespace.create=true", "--set-json", readable];
+    let manifest = build::helm().expect("Helm").render(&values).expect("a manifest");
+    let pods = install(cluster, documents(&manifest));
+    let installed: Vec<Installed> =
+        pods.iter().map(|pod| Installed::start(cluster, pod, &[])).collect();
+    let names: Vec<&str> = pods.iter().map(|pod| text(pod, "/metadata/name")).collect();
+    assert_eq!(names, ["modgate-0", "modgate-audit-0"]);
+    let get = |what: &str| common::kubectl(cluster, &format!("get {what}"), "").stdout;
+    installed.iter().for_each(|one| eventually("it is ready", || one.is_ready()));
+    // Each elects among its like.
+    for (pod, lease) in [
+        ("modgate-0", "modgate-mutation-webhook.webhook"),
+        ("modgate-audit-0", "modgate-audit.generate.mutation-status.status"),
+    ] {
+        let holder = format!("lease {lease} -n {NAMESPACE} -o jsonpath={{.spec.holderIdentity}}");
+        eventually(lease, || get(&holder).contains(pod));
+    }
+    succeeds(cluster, "apply -f -", NARROW);
+    let is_taken = |name, kind| common::kubectl(cluster, "apply -f -", &narrow(name, kind)).success;
+    eventually("constraints can be made", || is_taken("maps", "ConfigMap"));
+    for policy in ["constrainttemplate narrow", "narrow maps"] {
+        let ids = format!("{policy} -o jsonpath={{.status.byPod[*].id}}");
+        eventually(policy, || get(&ids) == "modgate-0 modgate-audit-0");
+    }
+    let total = |name: &str| get(&format!("narrow {name} -o jsonpath={{.status.totalViolations}}"));
+    eventually("what may be read is audited, with what is synced", || {
+        total("maps").parse().is_ok_and(|found: u64| found > 1)
+    });
+    let configuration =
+        "validatingwebhookconfiguration gatekeeper-validating-webhook-configuration";
+    let bundle = format!("{configuration} -o jsonpath={{.webhooks[*].clientConfig.caBundle}}");
+    eventually("the API server knows the certificate", || !get(&bundle).is_empty());
+    assert_eq!(audited.forbidden(), BTreeSet::new());
+
+    for pod in &pods {
+        let account = text(pod, "/spec/serviceAccountName");
+        for (what, expected) in RIGHTS {
+            let subject = format!("--as=system:serviceaccount:{NAMESPACE}:{account}");
+            let outcome = common::kubectl(cluster, &format!("auth can-i {what} {subject}"), "");
+            let answer = outcome.stdout.trim();
+            assert_eq!(answer, if expected { "yes" } else { "no" }, "{account}: {what}");
+        }
+    }
+
+    // What it may not read is told, and does not keep it from the rest.
+    assert!(is_taken("secrets", "Secret"));
+    eventually("the other kind was asked for", || !audited.forbidden().is_empty());
+    let asked = audited.forbidden();
+    assert!(asked.iter().all(|what| what.contains(" secrets/ /")), "{asked:?}");
+    let audit = &installed[1];
+    eventually("the log says so", || {
+        let log = fs::read_to_string(&audit.log).expect("log");
+        log.lines().any(|line| line.contains("secrets") && line.contains("forbidden"))
+    });
+    let last = || get("narrow maps -o jsonpath={.status.auditTimestamp}");
+    let before = last();
+    eventually("the rest is audited on", || last() > before);
 }

@@ -112,3 +112,57 @@ impl ServerCertVerifier for Anything {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+    use crate::tls::{CertificateSource, TlsConfig};
+
+    /// Another one each time.
+    fn certificates() -> Arc<Certificates> {
+        let source = CertificateSource::SelfSigned { names: vec!["localhost".to_owned()] };
+        Certificates::load(&source).expect("made")
+    }
+
+    /// Somebody who shows a certificate to whoever connects.
+    async fn serve(certificates: &Arc<Certificates>, tls: &TlsConfig) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
+        let address = listener.local_addr().expect("address");
+        let acceptor = TlsAcceptor::from(Arc::new(certificates.server_config(tls).expect("TLS")));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = acceptor.accept(stream).await;
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn the_certificate_that_is_shown_is_compared() {
+        let (wanted, other) = (certificates(), certificates());
+        let address = serve(&wanted, &TlsConfig::default()).await;
+        let check = |wanted: &Arc<Certificates>, address| {
+            let check = LoopbackCheck::new(address, Arc::clone(wanted));
+            async move { check.run().await }
+        };
+        assert_eq!(check(&wanted, address).await, Ok(()));
+        let wrong = "another certificate is served than should be";
+        assert_eq!(check(&other, address).await, Err(wrong.to_owned()));
+        let none = Certificates::load(&CertificateSource::Cluster(Default::default()));
+        let none = none.expect("none yet");
+        assert_eq!(check(&none, address).await, Err("no certificate to serve yet".to_owned()));
+        let nobody = serve(&none, &TlsConfig::default()).await;
+        let problem = check(&wanted, nobody).await.expect_err("nothing is shown");
+        assert!(problem.starts_with(&format!("no TLS connection to {nobody}: ")), "{problem}");
+
+        // Renewed while connections come.
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("made");
+        wanted
+            .serve(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes())
+            .expect("usable");
+        assert_eq!(check(&wanted, address).await, Ok(()));
+    }
+}

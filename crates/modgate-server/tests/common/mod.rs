@@ -13,6 +13,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use modgate_engine::api::crds;
 use modgate_server::{
     Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped, runtime,
 };
@@ -91,17 +92,28 @@ impl Running {
 
     /// What the metrics with this name and label add up to; 0 without any.
     pub fn metric(&self, name: &str, label: &str) -> u64 {
+        self.metrics()
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.split_once("} "))
+            .filter(|(labels, _)| labels.contains(label))
+            .map(|(_, value)| value.trim().parse::<u64>().expect("number"))
+            .sum()
+    }
+
+    /// A metric without labels; 0 without it.
+    pub fn plain_metric(&self, name: &str) -> u64 {
+        let metrics = self.metrics();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0, |value| value.trim().parse().expect("number"))
+    }
+
+    fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(self.metrics).expect("metrics");
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).expect("sent");
         let mut response = String::new();
         stream.read_to_string(&mut response).expect("received");
         response
-            .lines()
-            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.split_once("} "))
-            .filter(|(labels, _)| labels.contains(label))
-            .map(|(_, value)| value.trim().parse::<u64>().expect("number"))
-            .sum()
     }
 
     /// A webhook configuration for ConfigMaps in Namespaces with label `test: <name>`.
@@ -152,6 +164,12 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "still not so: {what}");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Our CRDs. kubectl of Kubernetes 1.30 takes a text that does not begin as YAML for JSON to its end.
+pub fn our_definitions() -> String {
+    let all = crds::all().expect("CRDs");
+    all.iter().map(|definition| format!("---\n{}\n", definition.to_json())).collect()
 }
 
 /// As little of a CRD as the API server takes.

@@ -4,13 +4,14 @@
 //! leaves keeps the connections it has, and nothing is tried again.
 
 use std::{
-    io,
+    io::{self, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 /// A balancer on loopback; it ends with its process.
@@ -19,6 +20,7 @@ pub struct Balancer {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     made: Arc<AtomicUsize>,
+    is_held: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,7 @@ impl Balancer {
             address: listener.local_addr()?,
             state: Arc::new(Mutex::new(state)),
             made: Arc::default(),
+            is_held: Arc::default(),
         };
         let accepting = balancer.clone();
         thread::spawn(move || {
@@ -75,6 +78,13 @@ impl Balancer {
     /// Takes connections again.
     pub fn mend(&self) {
         self.lock().is_cut = false;
+        self.is_held.store(false, Ordering::Relaxed);
+    }
+
+    /// Keeps connections open and whatever comes on them to itself until [`mend`](Self::mend); what
+    /// was kept of a connection that is [`cut`](Self::cut) meanwhile is lost.
+    pub fn hold(&self) {
+        self.is_held.store(true, Ordering::Relaxed);
     }
 
     /// Connections made to servers so far.
@@ -101,24 +111,31 @@ impl Balancer {
         state.open.retain(|[client, _]| client.peer_addr().is_ok());
         state.open.push([client.try_clone()?, server.try_clone()?]);
         drop(state);
-        copy(client.try_clone()?, server.try_clone()?);
-        copy(server, client);
+        copy(client.try_clone()?, server.try_clone()?, Arc::clone(&self.is_held));
+        copy(server, client, Arc::clone(&self.is_held));
         Ok(())
     }
 }
 
 /// Passes on what comes, and its end.
-fn copy(mut from: TcpStream, mut to: TcpStream) {
+fn copy(mut from: TcpStream, mut to: TcpStream, is_held: Arc<AtomicBool>) {
     thread::spawn(move || {
-        let _ = io::copy(&mut from, &mut to);
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            while is_held.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            let passed = buffer.get(..length).unwrap_or_default();
+            if to.write_all(passed).is_err() {
+                break;
+            }
+        }
         let _ = to.shutdown(Shutdown::Write);
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-
     use super::*;
 
     /// A server that says its name to whoever connects.
@@ -153,6 +170,15 @@ mod tests {
         balancer.cut();
         assert_eq!(ask(&balancer), "");
         balancer.mend();
+        assert_eq!(ask(&balancer), "two");
+        balancer.hold();
+        let held = balancer.clone();
+        let asked = thread::spawn(move || ask(&held));
+        thread::sleep(Duration::from_millis(50));
+        assert!(!asked.is_finished());
+        balancer.cut();
+        balancer.mend();
+        assert_eq!(asked.join().expect("asked"), "");
         assert_eq!(ask(&balancer), "two");
         balancer.set(&[]);
         assert_eq!(ask(&balancer), "");

@@ -127,6 +127,8 @@ fn run_scenario<'d>(
         let rest = Members::of(rest)?;
         rest.notes(&["what"]);
         ensure!(matches!(rest.text("owner")?, "cluster" | "audit"), "`rest` has no owner");
+        let id = scenario.get("id").and_then(Value::as_i64).unwrap_or_default();
+        names_scenario(rest.text("test")?, id)?;
         rest.finish()?;
     }
     if owner != "here" {

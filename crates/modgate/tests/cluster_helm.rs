@@ -1,0 +1,205 @@
+//! Helm itself on a real API server: the chart laid over both originals by the commands that `modgate
+//! migrate --check` prints, changed, removed, and installed again.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+#[path = "../../modgate-server/tests/common/mod.rs"]
+mod common;
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use common::{kubectl, succeeds};
+use modgate_engine::api::crds;
+use modgate_testkit::{
+    cluster::{Cluster, build, helm::Helm},
+    corpus,
+};
+use modgate_value::yaml;
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "gatekeeper-system";
+
+/// What our own webhook for Namespaces would refuse here, where nobody answers it.
+const QUIET: &str = "--set ignoreLabel.enabled=false";
+
+fn plain(value: &modgate_value::Value) -> Value {
+    serde_json::from_str(&value.to_json()).expect("JSON")
+}
+
+/// Both originals as kubectl installs them, with CRDs that are older than ours and webhooks that are
+/// asked about nothing.
+fn originals(cluster: &Cluster, bundle: &str) {
+    let mut applied = String::new();
+    for definition in crds::all().expect("CRDs") {
+        let mut definition = plain(&definition);
+        let is_modrule = definition["spec"]["names"]["kind"] == "ModRule";
+        for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
+            version["schema"]["openAPIV3Schema"]["description"] = "the original's".into();
+            if is_modrule {
+                version.as_object_mut().expect("version").remove("subresources");
+            }
+        }
+        applied.push_str(&format!("---\n{definition}\n"));
+    }
+    succeeds(cluster, "apply -f -", &applied);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../modgate-migrate/tests/fixtures");
+    let rendered = Command::new(env!("CARGO_BIN_EXE_modgate"))
+        .args(["render", "crds"])
+        .arg(folder.join("gatekeeper.yaml"))
+        .output()
+        .expect("modgate");
+    succeeds(cluster, "apply -f -", &String::from_utf8(rendered.stdout).expect("UTF-8"));
+    succeeds(cluster, "wait --for=condition=Established crd --all", "");
+    succeeds(cluster, "create namespace shop", "");
+    for file in ["kubemod.yaml", "gatekeeper.yaml"] {
+        let text = fs::read_to_string(folder.join(file)).expect(file);
+        for document in yaml::load(&text).expect("YAML") {
+            let mut document = plain(&document.value);
+            for webhook in document["webhooks"].as_array_mut().into_iter().flatten() {
+                webhook["matchConditions"] = json!([{"name": "never", "expression": "false"}]);
+                webhook["clientConfig"]["caBundle"] = bundle.into();
+            }
+            succeeds(cluster, "apply -f -", &document.to_string());
+        }
+    }
+}
+
+/// Runs a command of Helm as it would be typed in the repository.
+fn typed(cluster: &Cluster, helm: &Helm, command: &str) -> Output {
+    let mut shell = Command::new("sh");
+    let helm = helm.command();
+    shell.envs(helm.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let folder = Path::new(helm.get_program()).parent().expect("folder").display().to_string();
+    let path = format!("{folder}:{}", env::var("PATH").expect("PATH"));
+    shell.env("PATH", path).env("KUBECONFIG", cluster.kubeconfig());
+    shell.current_dir(corpus::repository()).args(["-c", command]).output().expect("sh")
+}
+
+fn helps(cluster: &Cluster, helm: &Helm, command: &str) -> String {
+    let output = typed(cluster, helm, command);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {stderr}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// What Helm is asked for in the steps of the switch.
+fn steps(cluster: &Cluster) -> Vec<String> {
+    let report = Command::new(env!("CARGO_BIN_EXE_modgate"))
+        .args(["migrate", "--check", "-o", "json", "--kubeconfig"])
+        .arg(cluster.kubeconfig())
+        .output()
+        .expect("modgate");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let steps = report["steps"].as_array().expect("steps").iter();
+    let commands = steps.flat_map(|step| step["commands"].as_array().into_iter().flatten());
+    let commands = commands.map(|command| command.as_str().expect("text").to_owned());
+    commands.filter(|command| command.starts_with("helm ")).collect()
+}
+
+/// Every policy, as the object it is.
+fn policies(cluster: &Cluster) -> String {
+    let kinds = "modrules,constrainttemplates,k8sneedslabel,assignmetadata,configs";
+    let fields = "{range .items[*]}{.kind} {.metadata.name} {.metadata.uid} \
+                  {.metadata.generation}{\"\\n\"}{end}";
+    let arguments = ["get", kinds, "-A", "-o", &format!("jsonpath={fields}")];
+    let outcome = cluster.run(arguments, "").expect("kubectl");
+    assert!(outcome.success, "{}", outcome.stderr);
+    outcome.stdout
+}
+
+#[test]
+fn a_release_is_laid_over_the_originals_changed_and_removed() {
+    let Some(cluster) = Cluster::shared() else { return };
+    if !build::has_go() {
+        eprintln!("skipped: no Go to build Helm with");
+        return;
+    }
+    let helm = &build::helm().expect("Helm");
+    let made = rcgen::generate_simple_self_signed(vec!["modgate.test".to_owned()]).expect("made");
+    let bundle = STANDARD.encode(made.cert.pem());
+    originals(cluster, &bundle);
+    let before = policies(cluster);
+    assert_eq!(before.lines().count(), 7, "{before}");
+    let of = |kind: &str, name: &str, path: &str| {
+        let name = format!("{kind}webhookconfiguration {name}-{kind}-webhook-configuration");
+        succeeds(cluster, &format!("get {name} -o jsonpath={{{path}}}"), "")
+    };
+    let service = ".webhooks[*].clientConfig.service.name";
+    let args = || {
+        let path = "{.spec.template.spec.containers[0].args}";
+        succeeds(cluster, &format!("get deployment modgate -n {NAMESPACE} -o jsonpath={path}"), "")
+    };
+
+    // Not by accident.
+    let refused = typed(cluster, helm, "helm install modgate deploy/chart -n gatekeeper-system");
+    let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.contains("exists and cannot be imported"), "{refused}");
+    let steps = steps(cluster);
+    let [beside, switch, rest] = steps.as_slice() else { panic!("{steps:#?}") };
+
+    helps(cluster, helm, &format!("{beside} {QUIET}"));
+    for kind in ["validating", "mutating"] {
+        assert_eq!(
+            of(kind, "gatekeeper", ".metadata.labels.app\\.kubernetes\\.io/name"),
+            "modgate"
+        );
+        assert_eq!(of(kind, "gatekeeper", ".webhooks[*].clientConfig.caBundle"), bundle);
+        assert!(of(kind, "kubemod", service).contains("kubemod-webhook-service"));
+    }
+    assert_eq!(of("mutating", "gatekeeper", ".webhooks[*].timeoutSeconds"), "1");
+    let status = "get crd modrules.api.kubemod.io -o jsonpath={.spec.versions[0].subresources}";
+    assert_eq!(succeeds(cluster, status, ""), r#"{"status":{}}"#);
+    assert!(args().contains("--operation=mutation-webhook"), "{}", args());
+
+    helps(cluster, helm, switch);
+    assert_eq!(of("validating", "kubemod", service), "gatekeeper-webhook-service");
+    assert_eq!(of("mutating", "kubemod", service), ["gatekeeper-webhook-service"; 3].join(" "));
+    assert_eq!(
+        of("mutating", "kubemod", ".webhooks[*].clientConfig.caBundle"),
+        [bundle.as_str(); 3].join(" ")
+    );
+    helps(cluster, helm, rest);
+    assert!(!args().contains("--operation"), "{}", args());
+    assert_eq!(policies(cluster), before);
+
+    // As it is changed from then on: what the originals said alike is still theirs, too.
+    let upgrade = "helm upgrade modgate deploy/chart -n gatekeeper-system \
+                   --reset-then-reuse-values --set replicas=2 --set validation.failurePolicy=Fail";
+    let refused = typed(cluster, helm, upgrade);
+    let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.contains("Apply failed with 1 conflict"), "{refused}");
+    helps(cluster, helm, &format!("{upgrade} --force-conflicts"));
+    assert_eq!(of("validating", "gatekeeper", ".webhooks[*].failurePolicy"), "Fail");
+    assert_eq!(of("validating", "gatekeeper", ".webhooks[*].clientConfig.caBundle"), bundle);
+    let replicas = format!("get deployment modgate -n {NAMESPACE} -o jsonpath={{.spec.replicas}}");
+    assert_eq!(succeeds(cluster, &replicas, ""), "2");
+
+    // Nothing is asked any more, and no policy is gone.
+    let is_kept = || {
+        assert_eq!(policies(cluster), before);
+        succeeds(cluster, "get namespace kubemod-system", "");
+        let left = "validatingwebhookconfiguration,mutatingwebhookconfiguration,clusterrole,\
+                    deployment,service,secret -A -l app.kubernetes.io/name=modgate -o name";
+        assert_eq!(kubectl(cluster, &format!("get {left}"), "").stdout, "");
+    };
+    helps(cluster, helm, "helm uninstall modgate -n gatekeeper-system");
+    is_kept();
+    let again = "helm install modgate deploy/chart -n gatekeeper-system --create-namespace";
+    helps(cluster, helm, &format!("{again} --set validation.enabled=false {QUIET}"));
+    assert!(args().contains("--audit-interval"), "{}", args());
+    helps(cluster, helm, upgrade);
+    assert_eq!(succeeds(cluster, &replicas, ""), "2");
+    helps(cluster, helm, "helm uninstall modgate -n gatekeeper-system");
+    is_kept();
+}
