@@ -48,7 +48,6 @@ mod watches;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kube::Client;
-use modgate_audit::Sink;
 use modgate_engine::{EngineConfig, PolicyId};
 use modgate_value::{Str, diag::Diagnostic};
 use tokio::{
@@ -295,7 +294,7 @@ impl Controllers {
                 config: self.audit.clone(),
                 metrics: self.metrics.audit().clone(),
                 events: context.events.clone(),
-                sinks: self.exporter.iter().map(|it| Arc::clone(it) as Arc<dyn Sink>).collect(),
+                exporter: self.exporter.clone(),
                 current: Arc::clone(&self.current),
             };
             controllers.spawn(audit::run(context.clone(), auditing));

@@ -10,7 +10,9 @@
 //!   ([`Violation::id`]), or for the same request.
 //! - On disk each stands once, however often an audit was interrupted by the death of the process and
 //!   began again under its name. What another audit left unfinished is kept as it is.
-//! - Over HTTP each is sent until it is taken, so at least once, for as long as [`dapr`] says.
+//! - Over HTTP each is sent until it is taken, so at least once, for as long as [`dapr`] says. What is
+//!   given up is counted, and of audits what is still there is exported by the next one.
+//! - Only an audit whose violations are all there is said to be completed.
 //! - The webhook never waits: what does not fit into its bounded queue is dropped and counted.
 //!
 //! # Limits
@@ -121,8 +123,8 @@ pub fn violation_line(audit: &str, violation: &Violation) -> String {
 /// Where a Connection leads.
 #[derive(Debug)]
 pub(crate) enum Driver {
-    Disk { audits: Disk, requests: Spool },
-    Dapr(Dapr),
+    Disk { audits: Box<Disk>, requests: Spool },
+    Dapr(Box<Dapr>),
 }
 
 impl Driver {
@@ -147,11 +149,12 @@ impl Driver {
                 let folder = settings.path.join(&config.channel);
                 disk::segment("topic", &config.channel).map_err(failed)?;
                 let requests = Spool::new(folder.clone());
-                Ok(Self::Disk { audits: Disk::new(folder, settings.max_audit_results), requests })
+                let audits = Box::new(Disk::new(folder, settings.max_audit_results));
+                Ok(Self::Disk { audits, requests })
             }
             "dapr" => {
                 let dapr = Dapr::of(&settings, config, runtime.clone()).map_err(failed)?;
-                Ok(Self::Dapr(dapr))
+                Ok(Self::Dapr(Box::new(dapr)))
             }
             other => Err(ConnectionError::Driver(other.to_owned())),
         }

@@ -16,6 +16,7 @@
 //!   not reported. The next one of this process goes on where it was: what was evaluated is not
 //!   evaluated again. A process that does not lead for a whole interval forgets everything, and
 //!   another process starts anew.
+//! - Statuses and metrics do not wait for exports, which come last and may be given up.
 //! - A status is written as a whole, as a merge patch of its own members: who else writes to it at the
 //!   same time neither stands in the way nor loses anything.
 
@@ -27,6 +28,7 @@ mod write;
 
 use std::{
     collections::BTreeSet,
+    future::pending,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
@@ -38,7 +40,7 @@ use modgate_engine::api::{constraints, meta::GroupVersionKind};
 use modgate_value::{Str, gotime};
 use tokio::{
     task::spawn_blocking,
-    time::{MissedTickBehavior, interval_at},
+    time::{MissedTickBehavior, interval_at, sleep},
 };
 
 pub use self::policy_reports::{PolicyReportConfig, PolicyReportFormat};
@@ -55,7 +57,7 @@ use super::{
     state::State,
 };
 use crate::{
-    export::{ViolationsFile, ViolationsFileConfig},
+    export::{Exporter, ViolationsFile, ViolationsFileConfig},
     policies::Current,
     telemetry::metrics::AuditMetrics,
 };
@@ -113,8 +115,8 @@ pub(crate) struct Auditing {
     pub(crate) config: AuditConfig,
     pub(crate) metrics: AuditMetrics,
     pub(crate) events: Events,
-    /// Who else is told of each violation.
-    pub(crate) sinks: Vec<Arc<dyn Sink>>,
+    /// Told of each violation once everybody else is: it may have to wait.
+    pub(crate) exporter: Option<Arc<Exporter>>,
     /// Knows who gives external data.
     pub(crate) current: Arc<Current>,
 }
@@ -135,6 +137,7 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
     let mut ticks = interval_at(tokio::time::Instant::now() + interval, interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut auditor = Auditor::new(context.clone(), auditing);
+    let mut leadership = context.leadership.subscribe();
     let mut last = 0;
     let mut idle = false;
     loop {
@@ -142,7 +145,12 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
             _ = ticks.tick() => None,
             // Who does not lead any more leaves what is seen until it does again.
             seen = auditor.follower.next(), if context.leads() => Some(seen),
+            Ok(()) = leadership.changed() => Some(Seen::Nothing),
         };
+        if !context.leads() {
+            // Whoever audits now tells of the same.
+            auditor.auditing.metrics.forget();
+        }
         // Not within the above, where it could be interrupted.
         if let Some(seen) = seen {
             auditor.take(seen).await;
@@ -194,9 +202,20 @@ impl From<String> for Ended {
     }
 }
 
+/// Gives up an export that nobody waits for any more.
+struct GivenUp(Arc<Exporter>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
 struct Auditor {
     context: Context,
     auditing: Auditing,
+    /// Who is told of each violation.
+    sinks: Vec<Arc<dyn Sink>>,
     follower: Follower,
     /// `None` while it is lent to a thread, and for good if that failed.
     incremental: Option<Incremental>,
@@ -207,17 +226,19 @@ struct Auditor {
 }
 
 impl Auditor {
-    fn new(context: Context, mut auditing: Auditing) -> Self {
+    fn new(context: Context, auditing: Auditing) -> Self {
         let collector =
             auditing.config.policy_reports.clone().map(|it| Arc::new(Collector::new(it)));
         let file = auditing.config.violations_file.clone().map(ViolationsFile::new);
-        auditing.sinks.extend(file.map(|it| Arc::new(it) as Arc<dyn Sink>));
-        auditing.sinks.extend(collector.iter().map(|it| Arc::clone(it) as Arc<dyn Sink>));
+        let file = file.map(|it| Arc::new(it) as Arc<dyn Sink>);
+        let reports = collector.iter().map(|it| Arc::clone(it) as Arc<dyn Sink>);
+        let sinks = file.into_iter().chain(reports).collect();
         let follower = Follower::new(context.client.clone(), auditing.config.chunk);
         let incremental = Some(Incremental::new(options(&auditing.config)));
         Self {
             context,
             auditing,
+            sinks,
             follower,
             incremental,
             host: None,
@@ -277,7 +298,30 @@ impl Auditor {
             event_type = "audit_finished", duration = %took,
             objects = report.counts.objects, evaluated = report.counts.evaluated,
             "auditing is complete");
-        Ok(())
+        self.export(name).await
+    }
+
+    /// Exports what was found, for as long as this process leads.
+    async fn export(&mut self, name: &str) -> Result<(), Ended> {
+        let Some(exporter) = self.auditing.exporter.clone().filter(|it| it.exports_audits()) else {
+            return Ok(());
+        };
+        let given_up = GivenUp(Arc::clone(&exporter));
+        let context = self.context.clone();
+        let lost = async {
+            while context.leads() {
+                sleep(Duration::from_secs(1)).await;
+            }
+            given_up.0.abandon();
+            pending::<()>().await;
+        };
+        let name = name.to_owned();
+        let told = self.with(move |incremental| drop(incremental.report(&name, 0, &*exporter)));
+        tokio::select! {
+            told = told => told?,
+            () = lost => {}
+        }
+        self.still_leads()
     }
 
     /// Fails if another process may audit by now.
@@ -319,9 +363,8 @@ impl Auditor {
         self.follower.follow(wanted.iter().filter(|kind| kind.watchable).cloned().collect());
         let known: BTreeSet<_> = wanted.iter().map(Listable::kind).collect();
         self.with(move |incremental| {
-            let is_gone = |kind: &&GroupVersionKind| {
-                !known.contains(*kind) && !unknown.contains(&kind.group)
-            };
+            let is_gone =
+                |kind: &&GroupVersionKind| !known.contains(*kind) && !unknown.contains(&kind.group);
             let gone: Vec<_> = incremental.kinds().filter(is_gone).cloned().collect();
             gone.iter().for_each(|kind| incremental.remove_kind(kind));
         })
@@ -443,7 +486,7 @@ impl Auditor {
     }
 
     async fn report(&mut self, name: &str) -> Result<Report, String> {
-        let mut sinks = self.auditing.sinks.clone();
+        let mut sinks = self.sinks.clone();
         sinks.push(Arc::new(record::Lines));
         if self.auditing.config.events && self.auditing.events.are_written() {
             sinks.push(Arc::new(record::AsEvents {

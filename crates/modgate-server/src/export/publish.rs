@@ -1,12 +1,20 @@
 //! The one who exports: what the Connection of the moment leads to.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use modgate_audit::{Sink, Violation};
 use modgate_value::Value;
 use tokio::{runtime::Handle, sync::watch};
 
-use super::{ConnectionError, Driver, ExportConfig, LOGGER, Line, Published, Source, message};
+use super::{
+    ConnectionError, Driver, ExportConfig, LOGGER, Line, Published, Source,
+    dapr::{Dapr, Delivery, Told},
+    disk::{Disk, DiskError},
+    message,
+};
 use crate::telemetry::metrics::ExportMetrics;
 
 /// Exports what audits and the webhook find, to where the Connection says.
@@ -16,6 +24,8 @@ pub struct Exporter {
     connected: Mutex<Option<Connected>>,
     published: Arc<watch::Sender<Published>>,
     metrics: ExportMetrics,
+    /// Whether the audit that is told is not to be told any more.
+    abandoned: AtomicBool,
 }
 
 struct Connected {
@@ -28,7 +38,8 @@ impl Exporter {
     /// Without a Connection yet: what is told until there is one is an error in its status.
     pub fn new(config: ExportConfig, metrics: ExportMetrics, runtime: Handle) -> Self {
         let published = Arc::new(watch::channel(Published::default()).0);
-        Self { config, runtime, connected: Mutex::default(), published, metrics }
+        let (connected, abandoned) = (Mutex::default(), AtomicBool::new(false));
+        Self { config, runtime, connected, published, metrics, abandoned }
     }
 
     /// What is exported.
@@ -60,17 +71,18 @@ impl Exporter {
         }
         let mut driver = Driver::connect(connection, &self.config, &self.runtime)?;
         if let Driver::Dapr(dapr) = &mut driver {
-            let (published, metrics) = (Arc::clone(&self.published), self.metrics.clone());
-            let told = move |source, sent: Result<(), String>| {
-                note(&published, &metrics, source, 1, sent);
-            };
             let name = &self.config.connection;
-            dapr.start(Arc::new(told))
+            dapr.start(self.told())
                 .map_err(|reason| ConnectionError::Config { name: name.clone(), reason })?;
         }
         tracing::info!(target: LOGGER, name = %self.config.connection, "connection in use");
         *self.connected() = Some(Connected { spec, driver });
         Ok(())
+    }
+
+    fn told(&self) -> Told {
+        let (published, metrics) = (Arc::clone(&self.published), self.metrics.clone());
+        Arc::new(move |source, sent| note(&published, &metrics, source, 1, sent))
     }
 
     /// Exports violations by requests.
@@ -84,12 +96,12 @@ impl Exporter {
                 requests.write(&records)
             }
             Some(Driver::Dapr(dapr)) => {
-                let outbox = dapr.outbox();
+                let requests = dapr.requests();
                 drop(connected);
-                let Some(outbox) = outbox else { return };
+                let Some(requests) = requests else { return };
                 // What comes of each is told when it is known.
                 for line in lines {
-                    if let Err(reason) = outbox.send(Source::Webhook, line.json, false) {
+                    if let Err(reason) = requests.send(line.json) {
                         self.note(Source::Webhook, 1, Err(reason));
                     }
                 }
@@ -113,28 +125,36 @@ impl Exporter {
         }
     }
 
+    /// What came of something on disk, or the way to a sidecar.
     fn audit(
         &self,
-        on_disk: impl FnOnce(&mut super::disk::Disk) -> Result<(), super::disk::DiskError>,
-        sent: impl FnOnce() -> (String, bool),
-    ) {
-        let mut connected = self.connected();
-        let done = match connected.as_mut().map(|connected| &mut connected.driver) {
+        on_disk: impl FnOnce(&mut Disk) -> Result<(), DiskError>,
+        on_dapr: impl FnOnce(&mut Dapr) -> Result<Delivery, String>,
+    ) -> Result<Option<Delivery>, String> {
+        match self.connected().as_mut().map(|connected| &mut connected.driver) {
             None => Err(self.not_connected()),
-            Some(Driver::Disk { audits, .. }) => on_disk(audits).map_err(|error| error.to_string()),
-            Some(Driver::Dapr(dapr)) => {
-                let outbox = dapr.outbox();
-                drop(connected);
-                let Some(outbox) = outbox else { return };
-                let (json, is_frame) = sent();
-                if let Err(reason) = outbox.send(Source::Audit, json, is_frame) {
-                    self.note(Source::Audit, 1, Err(reason));
-                }
-                return;
+            Some(Driver::Disk { audits, .. }) => {
+                on_disk(audits).map(|()| None).map_err(|error| error.to_string())
             }
-        };
-        drop(connected);
-        self.note(Source::Audit, 1, done);
+            Some(Driver::Dapr(dapr)) => on_dapr(dapr).map(Some),
+        }
+    }
+
+    /// Whether audits are exported.
+    pub(crate) fn exports_audits(&self) -> bool {
+        self.config.audit
+    }
+
+    /// Ends the export of the audit that is told, as if it had been interrupted.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+        if let Some(Connected { driver: Driver::Dapr(dapr), .. }) = self.connected().as_ref() {
+            dapr.abandon();
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.config.audit && !self.abandoned.load(Ordering::Relaxed)
     }
 
     fn note(&self, source: Source, count: u64, done: Result<(), String>) {
@@ -194,31 +214,100 @@ impl Sink for Exporter {
         if !self.config.audit {
             return;
         }
+        self.abandoned.store(false, Ordering::Relaxed);
         self.published.send_modify(|published| published.started(Source::Audit));
-        let frame = || (message::frame(audit, message::STARTED), true);
-        self.audit(|disk| disk.start(audit), frame);
+        let way = self.audit(|disk| disk.start(audit), Dapr::begin);
+        let frame = message::frame(audit, message::STARTED);
+        let done = way.and_then(|way| way.map_or(Ok(()), |delivery| delivery.start(frame)));
+        self.note(Source::Audit, 1, done);
     }
 
     fn violation(&self, audit: &str, violation: &Violation) {
-        if !self.config.audit {
+        if !self.is_wanted() {
             return;
         }
         let line = message::of_audit(audit, violation);
-        let json = line.json.clone();
-        self.audit(|disk| disk.write(&line), || (json, false));
+        match self.audit(|disk| disk.write(&line), |dapr| dapr.delivery()) {
+            // What comes of it is told when it is known.
+            Ok(Some(delivery)) => delivery.send(line.json),
+            done => self.note(Source::Audit, 1, done.map(drop)),
+        }
     }
 
     fn finished(&self, audit: &str) {
-        if !self.config.audit {
+        if !self.is_wanted() {
             return;
         }
-        let frame = || (message::frame(audit, message::COMPLETED), true);
-        self.audit(|disk| disk.finish(audit), frame);
+        let way = self.audit(|disk| disk.finish(audit), |dapr| dapr.delivery());
+        let frame = message::frame(audit, message::COMPLETED);
+        let done = way.and_then(|way| match way.map(|delivery| delivery.finish(audit, frame)) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err((unpublished, reason))) => {
+                self.metrics.unpublished(unpublished);
+                Err(reason)
+            }
+        });
+        if self.is_wanted() {
+            self.note(Source::Audit, 1, done);
+        }
     }
 }
 
 impl std::fmt::Debug for Exporter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Exporter").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        export::{
+            dapr::tests::{Does, SHORT, Sidecar, dapr},
+            message::tests::violation,
+        },
+        telemetry::metrics::Metrics,
+    };
+
+    #[test]
+    fn what_is_not_published_is_told() {
+        let runtime = crate::runtime(1).expect("runtime");
+        let metrics = Metrics::new();
+        let config = ExportConfig { audit: true, ..ExportConfig::default() };
+        let exporter = Exporter::new(config, metrics.export().clone(), runtime.handle().clone());
+        let sidecar = Sidecar::start(|_| Does::Nothing);
+        let mut driver = dapr(&sidecar.url, SHORT, runtime.handle());
+        driver.start(exporter.told()).expect("started");
+        *exporter.connected() =
+            Some(Connected { spec: Value::default(), driver: Driver::Dapr(Box::new(driver)) });
+        let violation = violation(
+            r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "u"}}"#,
+        );
+        let audit = || {
+            exporter.started("a");
+            (0..1_000).for_each(|_| exporter.violation("a", &violation));
+        };
+        audit();
+        exporter.finished("a");
+        let status = exporter.published().borrow().to_value().to_json();
+        for expected in [
+            "violations were not published: 1000 of 1000 of the audit a; the next one publishes",
+            "error publishing message to dapr: no answer before the deadline",
+        ] {
+            assert!(status.contains(expected), "{status}");
+        }
+        let unpublished = || {
+            let text = metrics.encode();
+            let line = text.lines().find(|line| line.starts_with("modgate_audit_export_unpub"));
+            line.map(str::to_owned)
+        };
+        let expected = "modgate_audit_export_unpublished_total 1000";
+        assert_eq!(unpublished().as_deref(), Some(expected));
+        // What is interrupted is nothing to count.
+        audit();
+        exporter.abandon();
+        exporter.finished("a");
+        assert_eq!(unpublished().as_deref(), Some(expected));
     }
 }

@@ -6,7 +6,7 @@
 use std::{
     borrow::Cow,
     fmt,
-    sync::{Arc, OnceLock, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -112,6 +112,13 @@ impl AuditMetrics {
     /// An audit begins.
     pub fn started(&self, at: SystemTime) {
         self.started.set(at);
+    }
+
+    /// Another process audits: nothing is told of audits until this one does again.
+    pub fn forget(&self) {
+        self.violations.clear();
+        self.started.forget();
+        self.ended.forget();
     }
 
     /// An audit came to its end. `violations` are all it found, by the action of their constraint as
@@ -338,6 +345,14 @@ const QUEUE_BYTES: Descriptor = gatekeepers(
     "Bytes of the violations that wait for their export",
 );
 
+const UNPUBLISHED: Descriptor = Descriptor {
+    name: "modgate_audit_export_unpublished_total",
+    kind: Counter,
+    labels: &[],
+    help: "Violations of audits whose export was given up; the next audit exports what is still there",
+    origin: Origin::Modgate,
+};
+
 /// Why a violation was never exported (XP-5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
@@ -383,6 +398,7 @@ pub struct ExportMetrics {
     dropped: Family<Labels<1>, Count>,
     depth: Level,
     bytes: Level,
+    unpublished: Count,
 }
 
 impl ExportMetrics {
@@ -395,6 +411,7 @@ impl ExportMetrics {
             dropped: catalog.with(&DROPPED, Family::default()),
             depth: catalog.with(&QUEUE_DEPTH, Level::default()),
             bytes: catalog.with(&QUEUE_BYTES, Level::default()),
+            unpublished: catalog.with(&UNPUBLISHED, Count::default()),
         };
         for reason in DropReason::ALL {
             metrics.dropped.get_or_create(&[("reason", reason.as_str())]).inc_by(0);
@@ -415,6 +432,11 @@ impl ExportMetrics {
     /// So many could not be exported.
     pub fn failed(&self, count: u64) {
         self.publish_errors.inc_by(count);
+    }
+
+    /// So many of an audit were given up.
+    pub fn unpublished(&self, count: u64) {
+        self.unpublished.inc_by(count);
     }
 
     /// So many are lost.
@@ -622,18 +644,27 @@ fn labels_of(controller: &'static str, result: Reconciled) -> Labels<2> {
 
 /// A gauge in Unix seconds that is absent until it is set.
 #[derive(Debug, Clone, Default)]
-struct Moment(Arc<OnceLock<Level<f64, AtomicU64>>>);
+struct Moment(Arc<Mutex<Option<f64>>>);
 
 impl Moment {
     fn set(&self, at: SystemTime) {
         let seconds = at.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-        self.0.get_or_init(Level::default).set(seconds);
+        *self.seconds() = Some(seconds);
+    }
+
+    fn forget(&self) {
+        *self.seconds() = None;
+    }
+
+    fn seconds(&self) -> MutexGuard<'_, Option<f64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl EncodeMetric for Moment {
-    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
-        self.0.get().map_or(Ok(()), |gauge| gauge.encode(encoder))
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let seconds = *self.seconds();
+        seconds.map_or(Ok(()), |seconds| encoder.encode_gauge(&seconds))
     }
 
     fn metric_type(&self) -> metrics::MetricType {

@@ -71,6 +71,7 @@ fn touched() -> Metrics {
     metrics.export().failed(1);
     metrics.export().dropped(DropReason::QueueFull, 1);
     metrics.export().waiting(1, 100);
+    metrics.export().unpublished(1);
     metrics.events().became(EventResult::Merged, 2);
     metrics.controllers().reconciled("modrule", Reconciled::Error, took);
     metrics.controllers().requested("10.0.0.1:443", "GET", Some(200));
@@ -368,6 +369,16 @@ fn what_audits_report() {
     // Violations that were fixed are gone.
     metrics.audit().finished(SystemTime::now(), Duration::from_secs(1), []);
     assert!(metrics.encode().contains(r#"gatekeeper_violations{enforcement_action="deny"} 0"#));
+    // Another process audits.
+    metrics.audit().forget();
+    let text = metrics.encode();
+    for gone in ["gatekeeper_violations{", "gatekeeper_audit_last_run_time ", "_last_run_end_time "]
+    {
+        assert!(!text.lines().any(|line| !line.starts_with('#') && line.contains(gone)), "{text}");
+    }
+    assert!(text.contains("gatekeeper_audit_duration_seconds_count 2"), "{text}");
+    metrics.audit().started(at(1_700_000_200));
+    assert!(metrics.encode().contains("gatekeeper_audit_last_run_time 1700000200.5"));
 }
 
 #[test]
