@@ -76,6 +76,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     match args.output {
         AuditOutput::Text => report::text(&mut out, &found, args, terminal)?,
         AuditOutput::Json => print_json(&mut out, &report::value(&found, args))?,
+        AuditOutput::Jsonl => report::lines(&mut out, &found, args)?,
         AuditOutput::Yaml => write!(out, "{}", yaml::write(&report::value(&found, args)))?,
         AuditOutput::Sarif => print_json(&mut out, &sarif::value(&found, args))?,
         AuditOutput::Junit => junit::write(&mut out, &found, args)?,

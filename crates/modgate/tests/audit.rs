@@ -205,6 +205,40 @@ fn sarif() {
 }
 
 #[test]
+fn lines() {
+    let run = || audit(OBJECTS, &["-o", "jsonl"]);
+    let lines: Vec<Value> = run()
+        .stdout
+        .lines()
+        .map(|line| Value::from_json(line.as_bytes()).expect("a JSON object on each line"))
+        .collect();
+    let text = |line: &Value, key: &str| {
+        line.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let told: Vec<String> = lines
+        .iter()
+        .map(|line| ["kind", "name", "resourceKind", "resourceName"].map(|key| text(line, key)))
+        .map(|words| words.join(" "))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "ModRule replicas Deployment api",
+            "RequiredLabels owner Pod web",
+            "RequiredLabels owner Deployment api",
+            "RequiredLabels team Namespace shop",
+        ]
+    );
+    assert_eq!(text(&lines[1], "eventType"), "violation_audited");
+    assert_eq!(text(&lines[1], "message"), r#"add the labels {"owner"}"#);
+    let ids: std::collections::BTreeSet<String> =
+        lines.iter().map(|line| text(line, "violationId")).collect();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+    assert_eq!(run().stdout, run().stdout, "the same from run to run");
+    assert_eq!(audit(OBJECTS, &["-o", "jsonl", "--limit", "1"]).stdout.lines().count(), 3);
+}
+
+#[test]
 fn documents() {
     let only_namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: a}}";
     assert_data_eq!(

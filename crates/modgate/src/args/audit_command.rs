@@ -47,6 +47,8 @@ pub(crate) enum AuditOutput {
     Text,
     /// Everything, in JSON.
     Json,
+    /// A JSON object on a line for each violation, as audits in a cluster export them.
+    Jsonl,
     /// Everything, in YAML.
     Yaml,
     /// SARIF 2.1.0, for code scanning.

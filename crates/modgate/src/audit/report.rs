@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_audit::{Judge, Subject, Violation, place};
+use modgate_server::export::violation_line;
 use modgate_value::Value;
 
 use super::{Found, kind_value, severity};
@@ -136,6 +137,18 @@ pub(super) fn text(
 
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A line for each violation.
+pub(super) fn lines(out: &mut impl Write, found: &Found, args: &AuditCommandArgs) -> Result<()> {
+    let limit = args.limit.unwrap_or(usize::MAX);
+    for group in groups(found, args.by) {
+        for violation in group.violations.iter().take(limit) {
+            // No name: the same violation has the same id the next time.
+            writeln!(out, "{}", violation_line("", violation))?;
+        }
+    }
+    Ok(())
 }
 
 /// As a document.
