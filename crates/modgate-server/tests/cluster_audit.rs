@@ -3,15 +3,21 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "tests fail by panicking"
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says what was measured"
 )]
 
 mod common;
+#[path = "common/load.rs"]
+mod load;
+#[path = "cluster_audit/passes.rs"]
+mod passes;
+#[path = "cluster_audit/reports.rs"]
+mod reports;
 
 use std::{fmt::Write as _, time::Duration};
 
 use common::{Running, eventually, succeeds};
-use modgate_engine::api::crds;
 use modgate_server::{Operation, ServeConfig};
 use modgate_testkit::cluster::Cluster;
 use modgate_value::Value;
@@ -122,9 +128,7 @@ fn lists(cluster: &Cluster, resource: &str) -> u64 {
 #[test]
 fn audits() {
     let Some(cluster) = Cluster::shared() else { return };
-    let definitions: Vec<String> =
-        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
-    succeeds(cluster, "apply --server-side -f -", &definitions.join("\n---\n"));
+    succeeds(cluster, "apply --server-side -f -", &common::our_definitions());
     succeeds(cluster, "wait --for=condition=Established crd --all", "");
     succeeds(cluster, "create namespace gatekeeper-system", "");
     succeeds(cluster, "create namespace many", "");
@@ -140,9 +144,15 @@ fn audits() {
     scenario_15(cluster);
     scenario_21(cluster, &server);
     scenarios_78_to_81(cluster);
-    drop(server);
+    scenario_51(cluster);
+    scenario_70(cluster);
+    server.stop();
+    reports::policy_reports_and_file(cluster);
     scenario_82(cluster);
     scenario_83(cluster);
+    succeeds(cluster, "delete config config -n gatekeeper-system", "");
+    passes::what_a_pass_asks(cluster);
+    passes::what_is_interrupted_goes_on(cluster);
 }
 
 /// Scenario 15: what violates is listed in the status of the constraint.
@@ -233,6 +243,50 @@ fn scenarios_78_to_81(cluster: &Cluster) {
     found(cluster, "many", 0);
 }
 
+/// Scenario 51: the operations of a template are about requests, and nothing else (Q-7).
+fn scenario_51(cluster: &Cluster) {
+    let template = TEMPLATE.replace("foosystemrequiredlabels", "ofcreations");
+    let template = template.replace("FooSystemRequiredLabels", "OfCreations").replacen(
+        "  - target: admission.k8s.gatekeeper.sh\n",
+        "  - target: admission.k8s.gatekeeper.sh\n    operations: [CREATE]\n",
+        1,
+    );
+    succeeds(cluster, "apply -f -", &template);
+    let policy = constraint("of-creations", "Namespace", "gatekeeper", "");
+    let policy = policy.replacen("FooSystemRequiredLabels", "OfCreations", 1);
+    eventually("it is taken", || common::kubectl(cluster, "apply -f -", &policy).success);
+    let get = "get ofcreations.constraints.gatekeeper.sh of-creations -o json";
+    eventually("what violates is found", || {
+        total(&status_of(&succeeds(cluster, get, ""))) == Some(1)
+    });
+    succeeds(cluster, "delete constrainttemplate ofcreations", "");
+}
+
+/// Scenario 70: audits pass over namespaces that the Config excludes from them.
+fn scenario_70(cluster: &Cluster) {
+    for namespace in ["shop", "shop-2"] {
+        succeeds(cluster, &format!("create namespace {namespace}"), "");
+        succeeds(cluster, &format!("label namespace {namespace} gatekeeper=1"), "");
+        succeeds(cluster, &format!("create configmap of-shop -n {namespace}"), "");
+    }
+    let policy = constraint("of-shops", "ConfigMap", "owner", "");
+    let policy = policy.replacen("kinds: [ConfigMap]}]", "kinds: [ConfigMap]}], name: of-shop", 1);
+    succeeds(cluster, "apply -f -", &policy);
+    found(cluster, "of-shops", 2);
+    let config = "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+                  metadata: {name: config, namespace: gatekeeper-system}\n\
+                  spec: {match: [{processes: [audit], excludedNamespaces: [shop]}]}\n";
+    succeeds(cluster, "apply -f -", config);
+    let status = found(cluster, "of-shops", 1);
+    assert_eq!(text(&violations(&status)[0], "namespace"), "shop-2");
+    // The webhook is not concerned.
+    let webhook = config.replacen("[audit]", "[webhook]", 1);
+    succeeds(cluster, "apply -f -", &webhook);
+    found(cluster, "of-shops", 2);
+    succeeds(cluster, "delete config config -n gatekeeper-system", "");
+    succeeds(cluster, &format!("delete {KIND} of-shops"), "");
+}
+
 fn status_of(object: &str) -> Value {
     let object = Value::from_json(object.as_bytes()).expect("JSON");
     object.get("status").cloned().unwrap_or_default()
@@ -248,13 +302,13 @@ fn scenario_82(cluster: &Cluster) {
     let after = [lists(cluster, "podtemplates"), lists(cluster, "pods")];
     assert_eq!(after[0], before[0], "nothing but Pods is listed");
     assert!(after[1] > before[1], "Pods are listed");
-    drop(server);
+    server.stop();
     // The same metric sees what is listed when a constraint is about everything.
     let everything = constraint("of-pods", "'*'", "owner", "");
     succeeds(cluster, "apply -f -", &everything);
     let server = auditing(cluster, |config| config.audit.match_kind_only = true);
     eventually("other kinds are listed", || lists(cluster, "podtemplates") > before[0]);
-    drop(server);
+    server.stop();
 }
 
 /// Scenario 83: nothing is synced, so nothing is found.
@@ -269,5 +323,5 @@ fn scenario_83(cluster: &Cluster) {
     succeeds(cluster, "apply -f -", sync);
     // What is synced is audited.
     found(cluster, "ns-must-have-gk", 1);
-    drop(server);
+    server.stop();
 }

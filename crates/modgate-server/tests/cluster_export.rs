@@ -10,10 +10,15 @@
 
 mod common;
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use common::{Running, eventually, kubectl, namespace, succeeds};
-use modgate_engine::api::crds;
 use modgate_testkit::cluster::Cluster;
 use modgate_value::Value;
 
@@ -72,9 +77,7 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 #[test]
 fn what_is_found_is_exported() {
     let Some(cluster) = Cluster::shared() else { return };
-    let definitions: Vec<String> =
-        crds::all().expect("CRDs").iter().map(|definition| definition.to_json()).collect();
-    succeeds(cluster, "create -f -", &definitions.join("\n---\n"));
+    succeeds(cluster, "create -f -", &common::our_definitions());
     succeeds(cluster, "wait --for=condition=Established crd --all", "");
     namespace(cluster, "gatekeeper-system", "none");
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: modgate-0, namespace: gatekeeper-system}\n\
@@ -168,4 +171,74 @@ fn what_is_found_is_exported() {
         name.ends_with(".log") && !name.starts_with("admission-")
     });
     assert!(kept.count() <= 2, "no more than asked for");
+
+    what_waits_is_exported_at_the_end(cluster, server, folder.path());
+    a_sidecar_that_does_not_answer_holds_up_nothing(cluster);
+}
+
+/// Violations of a few requests: fifty of each.
+fn deny_noisy(cluster: &Cluster, count: usize) {
+    let names = (0..count).map(|number| format!("noisy-{number}"));
+    let maps: String = names
+        .map(|name| {
+            format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: guarded}}\n")
+        })
+        .collect();
+    assert!(!kubectl(cluster, "create --dry-run=server -f -", &maps).success);
+}
+
+/// A process that is told to stop exports what still waits.
+fn what_waits_is_exported_at_the_end(cluster: &Cluster, server: Running, folder: &Path) {
+    succeeds(cluster, "create -f -", &TEMPLATE.replace("forbidden", "noisy").replace("Forbidden", "Noisy")
+        .replace("violation[{\"msg\": \"not here\"}] { startswith(input.review.object.metadata.name, \"bad\") }",
+            "violation[{\"msg\": msg}] { startswith(input.review.object.metadata.name, \"noisy\"); msg := sprintf(\"fault %v\", [numbers.range(1, 50)[_]]) }"));
+    let policy = CONSTRAINT.replace("Forbidden", "Noisy").replace("first", "noisy");
+    eventually("constraints are taken", || kubectl(cluster, "apply -f -", &policy).success);
+    let noisy = || {
+        let all = lines(folder, true);
+        all.iter().filter(|line| text(line, "kind") == "Noisy").count()
+    };
+    eventually("it is in force", || {
+        deny_noisy(cluster, 1);
+        noisy() > 0
+    });
+    thread::sleep(Duration::from_millis(300));
+    let before = noisy();
+    deny_noisy(cluster, 6);
+    let asked = Instant::now();
+    server.stop();
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert_eq!(noisy() - before, 300, "every violation is there");
+    let entries = fs::read_dir(folder.join("audit-channel")).expect("folder").flatten();
+    let open = entries.filter(|entry| entry.path().extension().is_some_and(|it| it == "open"));
+    assert_eq!(open.count(), 0, "files are complete");
+}
+
+/// What a sidecar does not take has a few seconds when the process is told to stop, and no more.
+fn a_sidecar_that_does_not_answer_holds_up_nothing(cluster: &Cluster) {
+    let sidecar = TcpListener::bind("127.0.0.1:0").expect("port");
+    let url = format!("http://{}", sidecar.local_addr().expect("address"));
+    let connection = "apiVersion: connection.gatekeeper.sh/v1alpha1\nkind: Connection\n\
+                      metadata: {name: audit-connection, namespace: gatekeeper-system}\n\
+                      spec: {driver: dapr, config: {component: pubsub}}\n";
+    succeeds(cluster, "delete connection audit-connection -n gatekeeper-system", "");
+    succeeds(cluster, "create -f -", connection);
+    let server = Running::configured(cluster, |config| {
+        config.audit.interval = Duration::ZERO;
+        config.export.admission = true;
+        config.export.sidecar = url;
+    });
+    eventually("the process is ready", || server.metric("gatekeeper_constraints", "") > 0);
+    succeeds(cluster, "apply -f -", &server.webhook("export", "/v1/admit"));
+    let queued = || server.plain_metric("gatekeeper_admission_export_queued_count_total");
+    eventually("requests are exported", || {
+        deny_noisy(cluster, 1);
+        queued() > 0
+    });
+    deny_noisy(cluster, 6);
+    let asked = Instant::now();
+    server.stop();
+    let took = asked.elapsed();
+    assert!((Duration::from_secs(3)..Duration::from_secs(15)).contains(&took), "{took:?}");
+    drop(sidecar);
 }

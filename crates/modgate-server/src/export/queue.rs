@@ -36,9 +36,9 @@ struct Shared {
 struct Waiting {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// Taken out and not yet exported.
-    under_way: bool,
     closed: bool,
+    /// Everything is exported, and files are complete.
+    done: bool,
 }
 
 impl AdmissionQueue {
@@ -105,6 +105,8 @@ impl AdmissionQueue {
             if waiting.closed {
                 drop(waiting);
                 exporter.tidy(true);
+                self.waiting().done = true;
+                self.0.changed.notify_all();
                 return false;
             }
             let (after, waited) =
@@ -118,12 +120,9 @@ impl AdmissionQueue {
         let count = waiting.lines.len().min(BATCH);
         let batch: Vec<Line> = waiting.lines.drain(..count).collect();
         waiting.bytes -= batch.iter().map(|line| line.json.len()).sum::<usize>();
-        waiting.under_way = true;
         self.0.metrics.waiting(waiting.lines.len(), waiting.bytes);
         drop(waiting);
         exporter.requests(batch);
-        self.waiting().under_way = false;
-        self.0.changed.notify_all();
         true
     }
 
@@ -133,7 +132,7 @@ impl AdmissionQueue {
         let mut waiting = self.waiting();
         waiting.closed = true;
         self.0.changed.notify_all();
-        while !waiting.lines.is_empty() || waiting.under_way {
+        while !waiting.done {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
