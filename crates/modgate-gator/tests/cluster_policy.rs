@@ -189,8 +189,8 @@ fn what_is_held_is_tested_for_what_it_lacks(
     env: &BTreeMap<String, String>,
 ) {
     let template = "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata:\n  \
-        name: needing\n  annotations:\n    metadata.gatekeeper.sh/requires-sync-data: '\"[[{\\\"groups\\\": \
-        [\\\"\\\"], \\\"versions\\\": [\\\"v1\\\"], \\\"kinds\\\": [\\\"Service\\\"]}]]\"'\nspec:\n  \
+        name: needing\n  annotations:\n    metadata.gatekeeper.sh/requires-sync-data: '\"[[{\"groups\": \
+        [\"\"], \"versions\": [\"v1\"], \"kinds\": [\"Service\"]}]]\"'\nspec:\n  \
         crd: {spec: {names: {kind: Needing}}}\n  targets:\n  - target: admission.k8s.gatekeeper.sh\n    \
         rego: |\n      package p\n      violation[{\"msg\": \"no\"}] { \
         data.inventory.namespace[_].v1.Service[_] }\n";
@@ -209,8 +209,11 @@ fn what_is_held_is_tested_for_what_it_lacks(
     let [manifest_file, held] = ["manifest.yaml", "held.yaml"].map(|name| folder.join(name));
     fs::write(&manifest_file, manifest).expect("written");
     let test = || {
-        let all = "get constrainttemplates,syncsets,configs -A -o yaml";
-        fs::write(&held, succeeds(cluster, all, "")).expect("written");
+        let all = succeeds(cluster, "get constrainttemplates,syncsets,configs -A -o json", "");
+        let all = Value::from_json(all.as_bytes()).expect("JSON");
+        let all = all.get("items").and_then(Value::as_array).expect("items");
+        let all: String = all.iter().map(|it| format!("---\n{}\n", it.to_json())).collect();
+        fs::write(&held, all).expect("written");
         gator(&format!("sync test -n {} -n {}", held.display(), manifest_file.display()), env)
     };
     succeeds(cluster, "create -f -", template);
