@@ -25,7 +25,7 @@ enum Place {
 }
 
 /// All others go into `args`.
-const PLACES: [(&str, Place); 31] = [
+const PLACES: [(&str, Place); 32] = [
     (
         "additional-mutating-webhook-configs-to-rotate-certs",
         Place::List("certificates.additionalConfigurations.mutating"),
@@ -52,6 +52,7 @@ const PLACES: [(&str, Place); 31] = [
     ("log-level", Place::Text("logs.level")),
     ("log-mutations", Place::Switch("logs.mutations")),
     ("metrics-addr", Place::Chart),
+    ("modrule-resource", Place::List("kubemod.dragnet.resources")),
     ("mutating-webhook-configuration-name", Place::Text("mutation.configurationName")),
     ("operation", Place::Chart),
     ("operator", Place::Chart),
@@ -234,6 +235,31 @@ mod tests {
             let values = values(flags);
             assert_eq!(values.document().to_json(), expected, "{flags}");
             assert!(values.unlike.is_empty(), "{flags}: {:?}", values.unlike);
+        }
+    }
+
+    #[test]
+    fn the_chart_has_these_places() {
+        let chart = include_str!("../../../deploy/chart/templates/_refusals.tpl");
+        // What it refuses in `args` is put there by nobody.
+        let refused = chart.lines().skip_while(|line| !line.ends_with("$own := dict"));
+        let refused =
+            refused.skip(1).map_while(|line| line.trim().strip_prefix('"')?.split_once('"'));
+        let refused: Vec<&str> = refused.map(|(flag, _)| flag).collect();
+        assert!(refused.contains(&"port") && refused.contains(&"webapp-addr"), "{refused:?}");
+        for flag in refused {
+            assert!(place(flag).is_some(), "{flag}");
+        }
+        let values = include_str!("../../../deploy/chart/values.yaml");
+        let values = modgate_value::yaml::value(values).expect("YAML");
+        for (flag, place) in PLACES {
+            let (Place::Switch(path) | Place::Number(path) | Place::Text(path) | Place::List(path)) =
+                place
+            else {
+                continue;
+            };
+            let keys: Vec<&str> = path.split('.').collect();
+            assert!(values.path(&keys).is_some(), "{flag}: {path}");
         }
     }
 
