@@ -22,7 +22,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use common::{kubectl, succeeds};
 use modgate_engine::api::crds;
 use modgate_testkit::{
-    cluster::{Cluster, build, helm::Helm},
+    cluster::{Cluster, Options, build, helm::Helm},
     corpus,
 };
 use modgate_value::yaml;
@@ -66,7 +66,8 @@ fn originals(cluster: &Cluster, bundle: &str) {
         let text = fs::read_to_string(folder.join(file)).expect(file);
         for document in yaml::load(&text).expect("YAML") {
             let mut document = plain(&document.value);
-            for webhook in document["webhooks"].as_array_mut().into_iter().flatten() {
+            let webhooks = document.get_mut("webhooks").and_then(Value::as_array_mut);
+            for webhook in webhooks.into_iter().flatten() {
                 webhook["matchConditions"] = json!([{"name": "never", "expression": "false"}]);
                 webhook["clientConfig"]["caBundle"] = bundle.into();
             }
@@ -202,4 +203,70 @@ fn a_release_is_laid_over_the_originals_changed_and_removed() {
     assert_eq!(succeeds(cluster, &replicas, ""), "2");
     helps(cluster, helm, "helm uninstall modgate -n gatekeeper-system");
     is_kept();
+}
+
+/// The commands of a section of `docs/install.md`, block by block.
+fn commands_of(section: &str) -> Vec<String> {
+    let path = corpus::repository().join("docs/install.md");
+    let text = fs::read_to_string(path).expect("docs/install.md");
+    let text = text.split_once(&format!("\n## {section}\n")).expect(section).1;
+    let text = text.split("\n## ").next().unwrap_or_default();
+    let blocks = text.split("\n```sh\n").skip(1);
+    blocks.map(|block| block.split("\n```").next().unwrap_or_default().to_owned()).collect()
+}
+
+const BINDINGS: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: gatekeeper-kind-name}
+spec: {policyName: gatekeeper-kind, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: somebody-elses}
+spec: {policyName: somebody-elses, validationActions: [Deny]}
+"#;
+
+/// Commands for an emergency do what they say, and nothing else.
+#[test]
+fn everything_can_be_stopped_and_brought_back() {
+    if !build::has_go() {
+        eprintln!("skipped: no Go to build Helm with");
+        return;
+    }
+    let Some(cluster) = &Cluster::start(&Options::default()).expect("cluster") else { return };
+    let helm = &build::helm().expect("Helm");
+    let run = |command: &str| helps(cluster, helm, command);
+    run("kubectl apply -f deploy/modgate.yaml");
+    succeeds(cluster, "apply -f -", BINDINGS);
+    let get = |what: &str| succeeds(cluster, &format!("get {what}"), "");
+    let configurations =
+        || get("validatingwebhookconfiguration,mutatingwebhookconfiguration -o name");
+    assert_eq!(configurations().lines().count(), 4);
+    let blocks = commands_of("Emergency recovery");
+    let [delete, back, stop, unbind] = blocks.as_slice() else { panic!("{blocks:#?}") };
+
+    run(delete);
+    assert!(configurations().ends_with("/kubemod-validating-webhook-configuration\n"));
+    assert_eq!(configurations().lines().count(), 1);
+    run("kubectl scale deployment modgate -n gatekeeper-system --replicas=2");
+    let (with_kubectl, with_helm) = back.split_once('\n').expect("two commands");
+    assert!(with_helm.starts_with("helm get manifest modgate"), "{with_helm}");
+    run(with_kubectl);
+    assert_eq!(configurations().lines().count(), 4);
+    let deployment = "deployment modgate -n gatekeeper-system -o jsonpath=";
+    assert_eq!(get(&format!("{deployment}{{.spec.replicas}}")), "2");
+
+    run(stop);
+    assert_eq!(get(&format!("{deployment}{{.spec.replicas}}")), "0");
+    let bindings = get("validatingadmissionpolicybindings -o name");
+    assert!(bindings.ends_with("/somebody-elses\n"), "{bindings}");
+    assert_eq!(bindings.lines().count(), 1);
+    run(unbind);
+    let args = get(&format!("{deployment}{{.spec.template.spec.containers[0].args}}"));
+    assert!(args.ends_with("\"--default-create-vap-binding-for-constraints=false\"]"), "{args}");
+    run("kubectl apply -f deploy/modgate.yaml");
+    let args = get(&format!("{deployment}{{.spec.template.spec.containers[0].args}}"));
+    assert!(!args.contains("--default-create-vap"), "{args}");
+    assert_eq!(get(&format!("{deployment}{{.spec.replicas}}")), "3");
 }
