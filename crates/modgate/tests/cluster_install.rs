@@ -538,4 +538,14 @@ fn the_rights_of_a_narrow_split_installation_suffice_and_no_more() {
     let last = || get("narrow maps -o jsonpath={.status.auditTimestamp}");
     let before = last();
     eventually("the rest is audited on", || last() > before);
+
+    // A configuration of a flag that the ClusterRole does not name.
+    let more = "--additional-mutating-webhook-configs-to-rotate-certs=theirs";
+    let other = Installed::start(cluster, &pods[0], &[more]);
+    let expected = "the ClusterRole must allow `list`, `watch` and `patch` on \
+                    `mutatingwebhookconfigurations` with the resourceName `theirs`";
+    eventually("what is missing is named", || {
+        fs::read_to_string(&other.log).expect("log").contains(expected)
+    });
+    assert!(!other.is_ready());
 }
