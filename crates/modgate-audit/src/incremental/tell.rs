@@ -19,7 +19,7 @@ use crate::{
     policies::{Policies, UnitId},
     report::{Report, Tally},
     sink::Sink,
-    violation::{Subject, Violation, charged, violations},
+    violation::{Subject, charged, violations},
 };
 
 impl Incremental {
@@ -102,16 +102,19 @@ impl Telling<'_> {
         kept: &Kept,
         failed: bool,
     ) -> Result<(), Broken> {
-        let mut is_wanted = self.wants_all || failed;
+        let mut is_listed = false;
         for (id, count) in kept.counts() {
             let Some(of_verdict) = self.of_verdict.get_mut(id as usize) else { continue };
             of_verdict.count += u64::from(count);
-            is_wanted |= of_verdict.is_short;
+            is_listed |= of_verdict.is_short;
         }
-        if !is_wanted {
+        if !(is_listed || self.wants_all || failed) {
             return Ok(());
         }
-        self.words(place, kept.open()?)?;
+        self.words(place, kept.open()?, is_listed)?;
+        if !is_listed {
+            return Ok(());
+        }
         for (id, _) in kept.counts() {
             let judge = self.verdicts.get(id).and_then(|(unit, charge)| {
                 charged(self.policies, *unit, charge).map(|(judge, ..)| judge)
@@ -127,6 +130,7 @@ impl Telling<'_> {
         &mut self,
         (kind, namespace, name): (&GroupVersionKind, &Str, &Str),
         findings: Findings,
+        is_listed: bool,
     ) -> Result<(), Broken> {
         let Findings { uid, labels, errors, found, .. } = findings;
         let subject =
@@ -147,15 +151,13 @@ impl Telling<'_> {
             }
         }
         for violation in violations(self.policies, &subject, &by_unit) {
-            self.tell(&violation);
+            if is_listed {
+                self.tally.list(&violation);
+            }
+            if self.wants_all {
+                self.sink.violation(self.audit, &violation);
+            }
         }
         Ok(())
-    }
-
-    fn tell(&mut self, violation: &Violation) {
-        self.tally.list(violation);
-        if self.wants_all {
-            self.sink.violation(self.audit, violation);
-        }
     }
 }

@@ -283,5 +283,13 @@ fn what_did_not_change_is_not_evaluated() {
     };
     let (objects, questions) = pass(&mut world, &read);
     assert_eq!(objects, questions, "one constraint looks at Services of the inventory");
-    assert!(objects > 0);
+    assert!(objects > 1);
+    let (one, _) = pass(&mut world, &|world| {
+        world.edit(0, 0, 2);
+    });
+    assert_eq!(one, 1, "one Pod is other, and now the constraint does not look that far");
+    let (fewer, _) = pass(&mut world, &|world| {
+        world.edit(6, 1, 2);
+    });
+    assert_eq!(fewer, objects - 1, "only objects whose evaluation looked at the inventory");
 }

@@ -84,6 +84,7 @@ const TEMPLATES: &[(&str, &str)] = &[
         "Unique",
         r#"violation[{"msg": msg}] {
              app := input.review.object.metadata.labels.app
+             app != "c"
              other := data.inventory.namespace[ns][_]["Service"][name]
              other.metadata.labels.app == app
              msg := sprintf("as %v/%v", [ns, name])
