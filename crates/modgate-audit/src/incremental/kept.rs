@@ -323,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn what_is_kept_is_what_was_found(all in prop::collection::vec(findings(), 1..12)) {
