@@ -32,6 +32,12 @@ use crate::{
     terminal::Terminal,
 };
 
+/// The static binary's: musl's own has one lock for all threads, and costs a third more time
+/// (`docs/performance.md`).
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     if let Some(code) = gator::answer() {
         return code;
