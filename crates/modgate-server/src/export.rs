@@ -132,7 +132,6 @@ impl Driver {
     pub(crate) fn connect(
         connection: &Value,
         config: &ExportConfig,
-        runtime: &tokio::runtime::Handle,
     ) -> Result<Self, ConnectionError> {
         let text = |path: &[&str]| {
             connection.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -153,7 +152,7 @@ impl Driver {
                 Ok(Self::Disk { audits, requests })
             }
             "dapr" => {
-                let dapr = Dapr::of(&settings, config, runtime.clone()).map_err(failed)?;
+                let dapr = Dapr::of(&settings, config).map_err(failed)?;
                 Ok(Self::Dapr(Box::new(dapr)))
             }
             other => Err(ConnectionError::Driver(other.to_owned())),

@@ -230,7 +230,7 @@ impl Server {
         let (told, to_tell) = Events::channel(recorded.events().clone());
         let exporter = config.export.is_on().then(|| {
             let metrics = recorded.export().clone();
-            Arc::new(Exporter::new(config.export.clone(), metrics, Handle::current()))
+            Arc::new(Exporter::new(config.export.clone(), metrics))
         });
         let queue = match exporter.as_ref().filter(|_| config.export.admission) {
             Some(to) => Some(AdmissionQueue::start(Arc::clone(to), recorded.export().clone())?),

@@ -30,7 +30,6 @@ use modgate_server::{
 };
 use modgate_value::Value;
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
 const AUDIT: &str = "2026-01-01T00:00:00Z";
 const VIOLATIONS: u32 = 20_000;
@@ -40,14 +39,10 @@ fn value(json: &str) -> Value {
     Value::from_json(json.as_bytes()).expect(json)
 }
 
-fn exporter(sidecar: &str, runtime: &Runtime) -> Exporter {
+fn exporter(sidecar: &str) -> Exporter {
     let config =
         ExportConfig { audit: true, sidecar: sidecar.to_owned(), ..ExportConfig::default() };
-    Exporter::new(config, Metrics::new().export().clone(), runtime.handle().clone())
-}
-
-fn runtime() -> Runtime {
-    modgate_server::runtime(1).expect("runtime")
+    Exporter::new(config, Metrics::new().export().clone())
 }
 
 fn connection(name: &str, driver: &str, config: &str) -> Value {
@@ -64,8 +59,7 @@ fn documented_connections_are_taken() {
     let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let connections: Vec<&str> =
         blocks.filter(|block| block.contains("kind: Connection\n")).collect();
-    let runtime = runtime();
-    let exporter = exporter("http://localhost:1", &runtime);
+    let exporter = exporter("http://localhost:1");
     for (connection, driver) in connections.iter().zip(["disk", "dapr"]) {
         let connection = modgate_value::yaml::value(connection).expect("YAML");
         assert_eq!(connection.path(&["spec", "driver"]), Some(&Value::from(driver)));
@@ -108,8 +102,7 @@ const FOLDER: &str = "MODGATE_TEST_EXPORT_FOLDER";
 #[test]
 fn audits_until_it_is_killed() {
     let Some(folder) = env::var_os(FOLDER) else { return };
-    let runtime = runtime();
-    let exporter = exporter("", &runtime);
+    let exporter = exporter("");
     exporter.connect(Some(&on_disk(Path::new(&folder)))).expect("connected");
     exporter.started(AUDIT);
     violations(VIOLATIONS).for_each(|violation| exporter.violation(AUDIT, &violation));
@@ -232,8 +225,7 @@ fn answer(
 #[test]
 fn published_at_least_once() {
     let sidecar = Sidecar::start(7);
-    let runtime = runtime();
-    let exporter = exporter(&sidecar.url, &runtime);
+    let exporter = exporter(&sidecar.url);
     let dapr = connection("audit-connection", "dapr", r#"{"component": "pubsub"}"#);
     exporter.connect(Some(&dapr)).expect("connected");
     exporter.started(AUDIT);
@@ -259,8 +251,7 @@ fn published_at_least_once() {
 #[test]
 fn connections_that_cannot_be_used() {
     let folder = TempDir::new().expect("folder");
-    let runtime = runtime();
-    let exporter = exporter("http://localhost:1", &runtime);
+    let exporter = exporter("http://localhost:1");
     let check = |connection: Value, expected: &str| {
         let found = exporter.connect(Some(&connection)).err().map(|error| error.to_string());
         assert_eq!(found.as_deref(), Some(expected));

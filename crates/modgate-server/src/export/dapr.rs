@@ -24,7 +24,7 @@ use hyper::{
 };
 use modgate_value::Value;
 use tokio::{
-    runtime::Handle,
+    runtime::{Builder, Runtime},
     time::{Instant, sleep},
 };
 
@@ -139,7 +139,6 @@ pub(super) type Told = Arc<dyn Fn(Source, Result<(), String>) + Send + Sync>;
 /// A topic of a sidecar.
 pub(crate) struct Dapr {
     url: Uri,
-    runtime: Handle,
     client: Client,
     pub(super) limits: Limits,
     sender: Option<SyncSender<Parcel>>,
@@ -153,11 +152,7 @@ impl std::fmt::Debug for Dapr {
 }
 
 impl Dapr {
-    pub(super) fn of(
-        settings: &Value,
-        config: &ExportConfig,
-        runtime: Handle,
-    ) -> Result<Self, String> {
+    pub(super) fn of(settings: &Value, config: &ExportConfig) -> Result<Self, String> {
         if settings.as_object().is_none() {
             return Err("invalid type assertion, config is not in expected format".to_owned());
         }
@@ -167,15 +162,17 @@ impl Dapr {
         let url = format!("{base}/v1.0/publish/{component}/{}", config.channel);
         let url = url.parse().map_err(|error| format!("`{url}` is no URL: {error}"))?;
         let client = Client::new(Trust::SystemOrPlain).map_err(|error| error.to_string())?;
-        Ok(Self { url, runtime, client, limits: LIMITS, sender: None, audit: None })
+        Ok(Self { url, client, limits: LIMITS, sender: None, audit: None })
     }
 
-    /// Starts the thread that sends; it ends when this is dropped and everything is sent.
+    /// Starts the thread that sends; it ends when this is dropped and everything is sent, or with the
+    /// process. Its runtime is its own, so that none that is shut down is used.
     pub(super) fn start(&mut self, told: Told) -> Result<(), String> {
         let (sender, receiver) = sync_channel(WAITING);
         let (url, client, limits) = (self.url.clone(), self.client.clone(), self.limits);
         let mut working = Sender { url, client, told, limits, away: Away::No };
-        let runtime = self.runtime.clone();
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| format!("cannot start a runtime: {error}"))?;
         let work = move || working.run(&receiver, &runtime);
         let spawned = thread::Builder::new().name("modgate-export".to_owned()).spawn(work);
         spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
@@ -328,7 +325,7 @@ struct Sender {
 
 impl Sender {
     /// Sends what comes until nobody can send any more.
-    fn run(&mut self, receiver: &Receiver<Parcel>, runtime: &Handle) {
+    fn run(&mut self, receiver: &Receiver<Parcel>, runtime: &Runtime) {
         let mut held: Option<Parcel> = None;
         while let Some(first) = held.take().or_else(|| receiver.recv().ok()) {
             let mut batch = vec![first];

@@ -7,7 +7,7 @@ use std::sync::{
 
 use modgate_audit::{Sink, Violation};
 use modgate_value::Value;
-use tokio::{runtime::Handle, sync::watch};
+use tokio::sync::watch;
 
 use super::{
     ConnectionError, Driver, ExportConfig, LOGGER, Line, Published, Source,
@@ -20,7 +20,6 @@ use crate::telemetry::metrics::ExportMetrics;
 /// Exports what audits and the webhook find, to where the Connection says.
 pub struct Exporter {
     config: ExportConfig,
-    runtime: Handle,
     connected: Mutex<Option<Connected>>,
     published: Arc<watch::Sender<Published>>,
     metrics: ExportMetrics,
@@ -36,10 +35,10 @@ struct Connected {
 
 impl Exporter {
     /// Without a Connection yet: what is told until there is one is an error in its status.
-    pub fn new(config: ExportConfig, metrics: ExportMetrics, runtime: Handle) -> Self {
+    pub fn new(config: ExportConfig, metrics: ExportMetrics) -> Self {
         let published = Arc::new(watch::channel(Published::default()).0);
         let (connected, abandoned) = (Mutex::default(), AtomicBool::new(false));
-        Self { config, runtime, connected, published, metrics, abandoned }
+        Self { config, connected, published, metrics, abandoned }
     }
 
     /// What is exported.
@@ -69,7 +68,7 @@ impl Exporter {
         if is_ours && self.connected().as_ref().is_some_and(|connected| connected.spec == spec) {
             return Ok(());
         }
-        let mut driver = Driver::connect(connection, &self.config, &self.runtime)?;
+        let mut driver = Driver::connect(connection, &self.config)?;
         if let Driver::Dapr(dapr) = &mut driver {
             let name = &self.config.connection;
             dapr.start(self.told())
@@ -272,12 +271,11 @@ mod tests {
 
     #[test]
     fn what_is_not_published_is_told() {
-        let runtime = crate::runtime(1).expect("runtime");
         let metrics = Metrics::new();
         let config = ExportConfig { audit: true, ..ExportConfig::default() };
-        let exporter = Exporter::new(config, metrics.export().clone(), runtime.handle().clone());
+        let exporter = Exporter::new(config, metrics.export().clone());
         let sidecar = Sidecar::start(|_| Does::Nothing);
-        let mut driver = dapr(&sidecar.url, SHORT, runtime.handle());
+        let mut driver = dapr(&sidecar.url, SHORT);
         driver.start(exporter.told()).expect("started");
         *exporter.connected() =
             Some(Connected { spec: Value::default(), driver: Driver::Dapr(Box::new(driver)) });

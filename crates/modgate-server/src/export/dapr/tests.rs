@@ -79,20 +79,16 @@ fn serve(
     }
 }
 
-pub(crate) fn dapr(url: &str, limits: Limits, runtime: &Handle) -> Dapr {
+pub(crate) fn dapr(url: &str, limits: Limits) -> Dapr {
     let config = ExportConfig { sidecar: url.to_owned(), ..ExportConfig::default() };
     let settings = Value::from_json(br#"{"component": "c"}"#).expect("JSON");
-    let mut dapr = Dapr::of(&settings, &config, runtime.clone()).expect("a driver");
+    let mut dapr = Dapr::of(&settings, &config).expect("a driver");
     dapr.limits = limits;
     dapr
 }
 
-fn runtime() -> tokio::runtime::Runtime {
-    crate::runtime(1).expect("runtime")
-}
-
-fn started(url: &str, limits: Limits, runtime: &tokio::runtime::Runtime) -> Dapr {
-    let mut dapr = dapr(url, limits, runtime.handle());
+fn started(url: &str, limits: Limits) -> Dapr {
+    let mut dapr = dapr(url, limits);
     dapr.start(Arc::new(|_, _| {})).expect("started");
     dapr
 }
@@ -118,8 +114,7 @@ fn a_sidecar_that_does_not_answer_holds_up_no_audit() {
         true => Does::Take,
         false => Does::Nothing,
     });
-    let runtime = runtime();
-    let mut dapr = started(&sidecar.url, SHORT, &runtime);
+    let mut dapr = started(&sidecar.url, SHORT);
     for _ in 0..2 {
         let (start, end, took) = audit(&mut dapr, 100_000);
         let reason = "error publishing message to dapr: no answer before the deadline";
@@ -148,9 +143,8 @@ fn what_is_refused_costs_nothing_else() {
         "violation 7" => Does::Refuse,
         _ => Does::Take,
     });
-    let runtime = runtime();
     let limits = Limits { patience: Duration::from_secs(30), ..SHORT };
-    let (start, end, took) = audit(&mut started(&sidecar.url, limits, &runtime), 100);
+    let (start, end, took) = audit(&mut started(&sidecar.url, limits), 100);
     assert_eq!(start, Ok(()));
     assert_eq!(end.map_err(|(count, _)| count), Err(1));
     assert!(took < limits.patience, "{took:?}");
@@ -162,9 +156,8 @@ fn what_is_refused_costs_nothing_else() {
 #[test]
 fn one_audit_has_so_much_time() {
     let sidecar = Sidecar::start(|_| Does::TakeSlowly);
-    let runtime = runtime();
     let limits = Limits { audit: Duration::from_millis(500), ..SHORT };
-    let (start, end, took) = audit(&mut started(&sidecar.url, limits, &runtime), 20_000);
+    let (start, end, took) = audit(&mut started(&sidecar.url, limits), 20_000);
     assert_eq!(start, Ok(()));
     let (unsent, _) = end.expect_err("not all");
     let taken = sidecar.taken.lock().expect("taken").len() - 1;
@@ -179,10 +172,9 @@ fn an_audit_can_be_given_up() {
         "start" => Does::Take,
         _ => Does::Nothing,
     });
-    let runtime = runtime();
     let limits =
         Limits { patience: Duration::from_secs(60), attempt: Duration::from_millis(100), ..SHORT };
-    let mut dapr = started(&sidecar.url, limits, &runtime);
+    let mut dapr = started(&sidecar.url, limits);
     let delivery = dapr.begin().expect("connected");
     delivery.start("start".to_owned()).expect("taken");
     let telling = thread::spawn(move || {
