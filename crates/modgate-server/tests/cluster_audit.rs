@@ -14,6 +14,8 @@ mod load;
 mod passes;
 #[path = "cluster_audit/reports.rs"]
 mod reports;
+#[path = "cluster_audit/silent.rs"]
+mod silent;
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -146,6 +148,7 @@ fn audits() {
     scenarios_78_to_81(cluster);
     scenario_51(cluster);
     scenario_70(cluster);
+    silent::an_api_that_does_not_answer(cluster);
     server.stop();
     reports::policy_reports_and_file(cluster);
     scenario_82(cluster);
