@@ -425,10 +425,11 @@ fn policies_and_bindings_come_change_and_go() {
 
     // With a template goes everything.
     succeeds(cluster, "delete constrainttemplate forbidden taken", "");
-    eventually("all are gone", || {
-        let left = succeeds(cluster, &format!("get {POLICY},{BINDING} -o name"), "");
-        left.is_empty()
-    });
+    if cluster.has_controllers() {
+        eventually("all are gone", || {
+            succeeds(cluster, &format!("get {POLICY},{BINDING} -o name"), "").is_empty()
+        });
+    }
     drop(server);
 }
 
