@@ -92,7 +92,9 @@ impl CompatArgs {
                 .push("--debug-use-fake-pod does nothing: without POD_NAME no Pod is reported for");
         }
         if self.api_cache_dir.is_some() {
-            notes.push("--api-cache-dir does nothing: objects that are audited are not put into files");
+            notes.push(
+                "--api-cache-dir does nothing: objects that are audited are not put into files",
+            );
         }
         let glog = [
             ("--alsologtostderr", self.alsologtostderr.is_some()),
