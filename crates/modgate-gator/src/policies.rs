@@ -93,8 +93,9 @@ pub(crate) struct Policies {
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) finding: Finding,
-    /// Whether the match block could not be decided.
-    pub(crate) is_match_error: bool,
+    /// Whether it has a place for details: those of Rego do, unless the match block could not be
+    /// decided.
+    pub(crate) has_details: bool,
     /// What the policy tried, if that was asked for.
     pub(crate) trace: Option<String>,
 }
@@ -293,15 +294,16 @@ impl Policies {
         }
         let findings = review(constraints, admission, evaluation, &mut session.arena);
         let outcome = |finding: Finding| {
-            // Only then is it worth asking again whether it was the match block.
-            let is_match_error = finding.message.starts_with(MATCH_ERROR) && {
-                let key =
-                    ConstraintKey { kind: finding.kind.clone(), name: finding.constraint.clone() };
-                let constraint = self.store.constraint(&key);
-                constraint.is_some_and(|it| it.matches(admission, &self.inventory).is_err())
-            };
+            let key =
+                ConstraintKey { kind: finding.kind.clone(), name: finding.constraint.clone() };
+            let has_details = self.store.constraint(&key).is_some_and(|constraint| {
+                // Only then is it worth asking again whether it was the match block.
+                let is_match_error = finding.message.starts_with(MATCH_ERROR)
+                    && constraint.matches(admission, &self.inventory).is_err();
+                matches!(constraint.template().driver(), Driver::Rego(_)) && !is_match_error
+            });
             let trace = traces.get(&(finding.kind.clone(), finding.constraint.clone())).cloned();
-            Outcome { finding, is_match_error, trace }
+            Outcome { finding, has_details, trace }
         };
         findings.into_iter().map(outcome).collect()
     }

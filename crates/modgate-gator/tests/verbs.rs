@@ -180,6 +180,40 @@ fn statistics_and_traces() {
     }
 }
 
+/// Only Rego has details; JSON leaves out what is empty, YAML does not.
+#[test]
+fn details_of_results() {
+    const CEL: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: never}
+spec:
+  crd: {spec: {names: {kind: Never}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: K8sNativeValidation
+      source: {validations: [{expression: "false", message: never}]}
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Never
+metadata: {name: never}
+"#;
+    let pod = format!("---\n{POD}");
+    let check = |policies: &str, json: Option<&str>, yaml: &str| {
+        let files = folder(&[("in.yaml", &format!("{policies}{pod}"))]);
+        let ran = gator(files.path(), &["test", "-f", "in.yaml", "-o", "json"]);
+        let results = Value::from_json(ran.stdout.as_bytes()).expect("JSON");
+        let first = results.as_array().and_then(|results| results.first()).expect("a result");
+        assert_eq!(first.get("metadata").map(Value::to_json).as_deref(), json);
+        let ran = gator(files.path(), &["test", "-f", "in.yaml", "-o", "yaml"]);
+        assert!(ran.stdout.contains(yaml), "{}", ran.stdout);
+    };
+    let rego = format!("{TEMPLATE}---{CONSTRAINT}");
+    check(&rego, Some(r#"{"details":{}}"#), "    metadata:\n        details: {}\n");
+    check(CEL, None, "    metadata: {}\n");
+}
+
 fn suite(members: &str, case: &str) -> String {
     let object = if case.contains("object: ") { "" } else { "object: pod.yaml, " };
     format!(

@@ -7,7 +7,7 @@ use modgate_value::{Object, Value, gofmt};
 
 use super::TestResult;
 use crate::{
-    policies::{Policies, Timing},
+    policies::{Outcome, Policies, Timing},
     print::{self, Layout, Node, Style},
     read::metadata,
 };
@@ -126,12 +126,10 @@ fn list_or_null(items: Vec<Node>) -> Node {
     if items.is_empty() { Node::Value(Value::Null) } else { Node::List(items) }
 }
 
-/// `{"details": …}`, or `{}` when the match block could not be decided.
-fn details(result: &TestResult<'_>) -> Node {
-    if result.outcome.is_match_error {
-        return Node::Value(Object::default().into());
-    }
-    Node::map([("details", Node::Value(result.outcome.finding.details.clone()))])
+/// `{"details": …}`, if it has any.
+fn details(result: &TestResult<'_>) -> Option<Node> {
+    let Outcome { finding, has_details, .. } = &result.outcome;
+    has_details.then(|| Node::map([("details", Node::Value(finding.details.clone()))]))
 }
 
 /// The actions of a scoped result.
@@ -155,10 +153,12 @@ fn json(result: &TestResult<'_>, policies: &Policies) -> Node {
     let mut members = vec![
         ("target".into(), Node::text(templates::TARGET)),
         ("msg".into(), Node::text(finding.message.as_str())),
-        ("metadata".into(), details(result)),
+    ];
+    members.extend(details(result).map(|details| ("metadata".into(), details)));
+    members.extend([
         ("constraint".into(), Node::Value(policies.shown(finding))),
         ("enforcementAction".into(), Node::text(finding.action.clone())),
-    ];
+    ]);
     let scoped = scoped(result);
     if !scoped.is_empty() {
         members.push(("scopedActions".into(), Node::List(scoped)));
@@ -177,7 +177,7 @@ fn yaml(result: &TestResult<'_>, policies: &Policies) -> Node {
             Node::map([
                 ("target", Node::text(templates::TARGET)),
                 ("msg", Node::text(finding.message.as_str())),
-                ("metadata", details(result)),
+                ("metadata", details(result).unwrap_or(Node::Value(Object::default().into()))),
                 ("constraint", constraint),
                 ("enforcementaction", Node::text(finding.action.clone())),
                 ("scopedenforcementactions", Node::List(scoped(result))),
