@@ -41,6 +41,7 @@ mod state;
 mod status;
 mod storage;
 mod sync;
+mod truce;
 mod unloaded;
 mod vap;
 mod watches;

@@ -1,16 +1,11 @@
 //! CRDs that somebody else changes: what to put back, and when.
 
-use std::{
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    time::Duration,
-};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use modgate_value::{Str, Value};
 use tokio::time::Instant;
 
-/// How long to wait before putting back what was put back before, at first and at most. Whoever keeps
-/// changing it meets less and less resistance, and is not fought.
-const BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(600)];
+use crate::controllers::truce::Truce;
 
 /// A CRD as it was seen: what of it may be ours, in short, and which version of the object it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,14 +33,13 @@ pub(super) struct Upkeep {
     settled: u64,
     /// The change that the write was for.
     answered: Option<Sight>,
-    rewrites: u32,
-    last: Option<Instant>,
+    truce: Truce,
 }
 
 impl Upkeep {
     /// After the first write, of which the API server made this.
     pub(super) fn new(settled: &Sight) -> Self {
-        Self { settled: settled.content, answered: None, rewrites: 0, last: None }
+        Self { settled: settled.content, answered: None, truce: Truce::default() }
     }
 
     /// When to write it again; `None` while nobody has changed it.
@@ -54,22 +48,14 @@ impl Upkeep {
         if seen.content == self.settled || self.answered.as_ref() == Some(seen) {
             return None;
         }
-        let [shortest, longest] = BACKOFF;
-        let doubled = 2_u32.saturating_pow(self.rewrites.saturating_sub(1));
-        let pause = shortest.saturating_mul(doubled).min(longest);
-        Some(self.last.map_or(now, |last| now.max(last + pause)))
+        Some(self.truce.until().map_or(now, |until| now.max(until)))
     }
 
     /// Notes that it was written again for what was seen, and what the API server made of that.
     pub(super) fn rewritten(&mut self, seen: Sight, settled: &Sight, now: Instant) {
-        let [_, longest] = BACKOFF;
-        if self.last.is_some_and(|last| now > last + 2 * longest) {
-            self.rewrites = 0;
-        }
         // If it is as it was seen, nothing of ours had been changed.
         if settled.content != seen.content {
-            self.rewrites += 1;
-            self.last = Some(now);
+            self.truce.broken(now);
         }
         self.settled = settled.content;
         self.answered = Some(seen);
@@ -78,6 +64,8 @@ impl Upkeep {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use modgate_value::yaml;
 
     use super::*;

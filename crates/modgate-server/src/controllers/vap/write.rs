@@ -14,7 +14,7 @@ use modgate_engine::constraint::vap::VapVersion;
 use modgate_value::Value;
 
 use super::{
-    super::{LOGGER, definitions::FIELD_MANAGER, object::Stored},
+    super::{LOGGER, definitions::FIELD_MANAGER, object::Stored, truce::Truce},
     BINDINGS, POLICIES,
     compare::{Owner, is_same, says_more},
     observed::Observed,
@@ -39,10 +39,6 @@ impl Target {
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
-/// How long to wait before putting back what was put back before, at first and at most. Whoever keeps
-/// changing it meets less and less resistance, and is not fought.
-const TRUCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(600)];
-
 /// Why an object is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
@@ -59,32 +55,19 @@ struct Written {
     object: Value,
     /// What came of it: what the API server makes of an object may look different for good.
     generation: i64,
-    at: Instant,
-    /// How often the same was written again, because somebody else had changed it.
-    rewrites: u32,
+    /// With whoever changes it.
+    truce: Truce,
 }
 
 impl Written {
     /// The next time, after `before`.
     fn after(before: Option<&Self>, object: &Value, generation: i64, at: Instant) -> Self {
-        let [_, longest] = TRUCE;
-        let rewrites = match before.filter(|before| before.object == *object) {
-            None => 0,
-            Some(before) if at > before.at + 2 * longest => 1,
-            Some(before) => before.rewrites.saturating_add(1),
-        };
-        Self { object: object.clone(), generation, at, rewrites }
-    }
-
-    /// When the same may be written again.
-    fn due(&self) -> Instant {
-        let [shortest, longest] = TRUCE;
-        match self.rewrites.checked_sub(1) {
-            None => self.at,
-            Some(more) => {
-                self.at + shortest.saturating_mul(2_u32.saturating_pow(more)).min(longest)
-            }
+        let mut truce = Truce::default();
+        if let Some(before) = before.filter(|before| before.object == *object) {
+            truce = before.truce;
+            truce.broken(at.into());
         }
+        Self { object: object.clone(), generation, truce }
     }
 }
 
@@ -138,7 +121,8 @@ impl Writer {
         }
         self.may_try(target, Some(wanted))?;
         let before = self.written.get(target);
-        if let Some(again) = before.filter(|before| before.object == *wanted).map(Written::due)
+        let same = before.filter(|before| before.object == *wanted);
+        if let Some(again) = same.and_then(|same| same.truce.until()).map(|it| it.into_std())
             && again > Instant::now()
         {
             let message = "somebody else keeps changing it".to_owned();
@@ -301,22 +285,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_change_is_put_back_less_and_less_often() {
+    fn there_is_a_truce_about_what_was_wanted_before() {
         let (ours, other) = (Value::from("ours"), Value::from("other"));
-        let mut now = Instant::now();
-        let mut written = Written::after(None, &ours, 1, now);
-        let mut waits = Vec::new();
-        for _ in 0..13 {
-            let due = written.due();
-            waits.push((due - now).as_secs());
-            now = due;
-            written = Written::after(Some(&written), &ours, 1, now);
-        }
-        assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
-        let later = now + Duration::from_secs(1300);
-        let again = Written::after(Some(&written), &ours, 1, later);
-        assert_eq!((again.due() - later).as_secs(), 1, "it was quiet for long");
-        let next = Written::after(Some(&written), &other, 1, now);
-        assert_eq!(next.due(), now, "something else is wanted");
+        let now = Instant::now();
+        let until = |written: &Written| written.truce.until().map(|until| until.into_std() - now);
+        let first = Written::after(None, &ours, 1, now);
+        assert_eq!(until(&first), None);
+        let again = Written::after(Some(&first), &ours, 1, now);
+        assert_eq!(until(&again), Some(Duration::from_secs(1)));
+        let next = Written::after(Some(&again), &other, 1, now);
+        assert_eq!(until(&next), None, "something else is wanted");
     }
 }
