@@ -1,10 +1,12 @@
 //! Violations of requests in files that are bounded in every respect (XP-3).
 //!
 //! A file is `admission-<time>-<random>.open` while it is written, and locked; it becomes `.log` when
-//! it is large or old enough. The oldest go when there are too many.
+//! it is large or old enough. The oldest go when there are too many. The time is of the file's
+//! beginning, in nanoseconds, and later in each file of a process: names sort as what is in them.
 
 use std::{
     fs::{self, File, OpenOptions},
+    hash::{BuildHasher as _, RandomState},
     io::Write as _,
     path::PathBuf,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -45,6 +47,8 @@ pub(crate) struct Spool {
     open: Option<Segment>,
     /// Whether files of processes that died were looked for.
     recovered: bool,
+    /// When the newest file began, since the epoch.
+    newest: Duration,
 }
 
 #[derive(Debug)]
@@ -58,7 +62,8 @@ struct Segment {
 
 impl Spool {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, bounds: BOUNDS, open: None, recovered: false }
+        let newest = Duration::ZERO;
+        Self { folder, bounds: BOUNDS, open: None, recovered: false, newest }
     }
 
     /// Appends records, one a line.
@@ -127,11 +132,13 @@ impl Spool {
         disk::sync_folder(&self.folder);
     }
 
-    fn segment(&self) -> std::io::Result<Segment> {
+    fn segment(&mut self) -> std::io::Result<Segment> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Two processes may start in the same millisecond.
-        let random = now.subsec_nanos() ^ std::process::id().rotate_left(16);
-        let name = format!("{REQUESTS}{:013}-{random:08x}.{OPEN}", now.as_millis());
+        // Clocks are coarse, and are set back.
+        self.newest = now.max(self.newest + Duration::from_nanos(1));
+        // Two processes may start at the same time.
+        let random = RandomState::new().hash_one(std::process::id()) >> 32;
+        let name = format!("{REQUESTS}{:019}-{random:08x}.{OPEN}", self.newest.as_nanos());
         let path = self.folder.join(name);
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
         file.try_lock()?;
@@ -158,20 +165,21 @@ impl Spool {
 
     /// Removes files that are too old, or too many together with `coming` bytes.
     fn make_room(&self, coming: u64) {
-        let mut done: Vec<(SystemTime, u64, PathBuf)> = disk::files(&self.folder, DONE)
+        let mut done: Vec<(PathBuf, u64)> = disk::files(&self.folder, DONE)
             .into_iter()
             .filter(|path| disk::name(path).starts_with(REQUESTS))
             .map(|path| {
                 let bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
-                (disk::modified(&path), bytes, path)
+                (path, bytes)
             })
             .collect();
         done.sort();
         let open = self.open.as_ref().map_or(0, |open| open.bytes);
-        let mut bytes: u64 = done.iter().map(|(_, bytes, _)| bytes).sum::<u64>() + open + coming;
+        let mut bytes: u64 = done.iter().map(|(_, bytes)| bytes).sum::<u64>() + open + coming;
         // The one that is being written, or about to be, counts.
         let mut files = done.len() + 1;
-        for (modified, size, path) in done {
+        for (path, size) in done {
+            let modified = disk::modified(&path);
             let age = SystemTime::now().duration_since(modified).unwrap_or_default();
             let is_too_much = files > self.bounds.files || bytes > self.bounds.total_bytes;
             if !is_too_much && age <= self.bounds.kept {
@@ -228,7 +236,6 @@ mod tests {
         assert_eq!(contents(folder.path(), "open"), ["3\n"]);
         drop(by_records);
         assert_eq!(contents(folder.path(), "open"), [""; 0]);
-        std::thread::sleep(Duration::from_millis(2));
         let mut by_bytes = spool(folder.path(), |bounds| bounds.file_bytes = 8);
         by_bytes.write(&["123", "456", "789"]).expect("written");
         assert_eq!(contents(folder.path(), "log"), ["1\n2\n", "3\n", "123\n456\n"]);
@@ -246,7 +253,6 @@ mod tests {
         });
         for record in ["1", "2", "3", "4", "5"] {
             by_count.write(&[record]).expect("written");
-            std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(contents(folder.path(), "log"), ["3\n", "4\n"]);
         drop(by_count);
