@@ -40,10 +40,12 @@ struct About<'a> {
 
 impl About<'_> {
     fn say(&mut self, decision: &'static str, field: impl Into<String>, sentence: &str) {
+        let field = field.into();
         self.differences.push(Difference {
             object: self.found.subject(),
             decision,
-            field: field.into(),
+            place: self.found.place(&field),
+            field,
             sentence: sentence.to_owned(),
         });
     }

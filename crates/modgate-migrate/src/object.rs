@@ -54,17 +54,22 @@ impl Found {
         }
     }
 
+    /// Where a field stands, or the innermost part of its path that exists; the whole if it is
+    /// empty.
+    pub(crate) fn place(&self, field: &str) -> String {
+        match self.source().position(field) {
+            Some(position) => format!("{}:{position}", self.origin),
+            None => self.origin.to_string(),
+        }
+    }
+
     /// What it is and where it stands.
     pub(crate) fn subject(&self) -> Subject {
-        let place = match self.positions.as_deref().map(|positions| positions.nearest("")) {
-            Some(yaml::Position { line, column, .. }) => format!("{}:{line}:{column}", self.origin),
-            None => self.origin.to_string(),
-        };
         Subject {
             kind: self.kind().to_owned(),
             namespace: self.namespace().to_owned(),
             name: self.name().to_owned(),
-            place,
+            place: self.place(""),
         }
     }
 }

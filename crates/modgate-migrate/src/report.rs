@@ -6,7 +6,7 @@ use modgate_api::{config, constraints, expansion, externaldata, modrule, mutatio
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicyId, Problem, Severity, Snapshot, Update,
 };
-use modgate_value::Value;
+use modgate_value::{Str, Value};
 use serde::Serialize;
 
 use crate::{
@@ -64,6 +64,8 @@ pub struct Difference {
     /// The field that shows it, as Kubernetes writes paths; empty for the whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
+    /// Where that stands: `file:line:column`, or the URL of the cluster.
+    pub place: String,
     /// What happens now, and what happened before.
     pub sentence: String,
 }
@@ -76,6 +78,8 @@ pub struct Remark {
     /// The field, as Kubernetes writes paths; empty for the whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
+    /// Where that stands: `file:line:column`, or the URL of the cluster.
+    pub place: String,
     /// What is wrong.
     pub sentence: String,
 }
@@ -97,19 +101,25 @@ pub fn check(objects: &[Found], config: &EngineConfig, accepts: &Accepts<'_>) ->
     let changes = loaded.iter().map(|found| Change::Upsert(found.source())).collect();
     let Update { snapshot, problems, .. } =
         Snapshot::new(config.clone()).apply(changes, OnError::Unload);
-    let mut problems_of: BTreeMap<PolicyId, Vec<Problem>> = BTreeMap::new();
+    // Two files may hold one object.
+    let mut problems_of: BTreeMap<(Str, PolicyId), Vec<Problem>> = BTreeMap::new();
     for problem in problems {
-        problems_of.entry(problem.policy.clone()).or_default().push(problem);
+        let of = (problem.origin.clone(), problem.policy.clone());
+        problems_of.entry(of).or_default().push(problem);
     }
 
     let mut differs = detect::differences(objects, &snapshot);
     let (mut warnings, mut refused) = (Vec::new(), Vec::new());
     for found in &policies {
         let subject = found.subject();
-        let id = PolicyId::of_object(&found.object);
-        for problem in problems_of.remove(&id).into_iter().flatten() {
-            let remark =
-                Remark { object: subject.clone(), field: problem.field, sentence: problem.message };
+        let of = (found.origin.clone(), PolicyId::of_object(&found.object));
+        for problem in problems_of.remove(&of).into_iter().flatten() {
+            let remark = Remark {
+                object: subject.clone(),
+                place: found.place(&problem.field),
+                field: problem.field,
+                sentence: problem.message,
+            };
             match problem.severity {
                 // What a decision is about is said there, and once.
                 _ if is_said(&differs, &remark) => {}

@@ -86,7 +86,7 @@ fn kubemod() {
     let [broken] = &report.refused[..] else { panic!("{:?}", report.refused) };
     assert_eq!(broken.object.to_string(), "ModRule shop/broken");
     assert_eq!(broken.field, "spec.match[0].select");
-    assert!(broken.object.place.starts_with("kubemod.yaml:"), "{}", broken.object.place);
+    assert_eq!(broken.place, "kubemod.yaml:99:20");
     assert!(report.needs_attention());
 
     let fates: Vec<_> = report.flags.iter().map(|it| (it.flag.as_str(), &it.fate)).collect();
@@ -520,6 +520,32 @@ fn rule(spec: &str) -> String {
 
 fn patch(operation: &str) -> String {
     rule(&format!("type: Patch, patch: [{operation}]"))
+}
+
+#[test]
+fn objects_of_several_files() {
+    let writer = |name: &str| {
+        patch("{op: add, path: /spec/a, value: '1'}").replacen(
+            "name: r,",
+            &format!("name: {name},"),
+            1,
+        )
+    };
+    let broken = rule("type: Reject, rejectMessage: '{{'");
+    let files = [
+        ("1.yaml", rule("type: Reject")),
+        ("2.yaml", broken),
+        ("3.yaml", writer("a")),
+        ("4.yaml", writer("b")),
+        ("5.yaml", writer("b")),
+        ("6.yaml", writer("c")),
+    ];
+    let objects: Vec<Found> = files.iter().flat_map(|(name, text)| objects(name, text)).collect();
+    let report = report(&objects);
+    let [refused] = &report.refused[..] else { panic!("{:?}", report.refused) };
+    assert_eq!(refused.place, "2.yaml:4:81");
+    let sentence = &report.differs[0].sentence;
+    assert!(sentence.contains("`b`, `c` write to `/spec/a`"), "{sentence}");
 }
 
 fn mutator(kind: &str, spec: &str) -> String {

@@ -232,7 +232,7 @@ impl<W: Write> Printer<'_, W> {
         }
         self.heading("is modgate's already")?;
         for subject in subjects {
-            self.object(subject, "")?;
+            self.object(subject, "", &subject.place)?;
         }
         Ok(())
     }
@@ -259,8 +259,8 @@ impl<W: Write> Printer<'_, W> {
             return Ok(());
         }
         self.heading("runs, and differs (see docs/compatibility.md)")?;
-        for Difference { object, decision, field, sentence } in differences {
-            self.object(object, field)?;
+        for Difference { object, decision, field, place, sentence } in differences {
+            self.object(object, field, place)?;
             let decision = self.terminal.paint(Tone::Notice, decision);
             writeln!(self.out, "    {decision}: {}", printable(sentence))?;
         }
@@ -272,17 +272,17 @@ impl<W: Write> Printer<'_, W> {
             return Ok(());
         }
         self.heading(heading)?;
-        for Remark { object, field, sentence } in remarks {
-            self.object(object, field)?;
+        for Remark { object, field, place, sentence } in remarks {
+            self.object(object, field, place)?;
             let sentence = printable(sentence).replace('\n', "\n    ");
             writeln!(self.out, "    {}", self.terminal.paint(tone, sentence))?;
         }
         Ok(())
     }
 
-    fn object(&mut self, object: &Subject, field: &str) -> Result<()> {
+    fn object(&mut self, object: &Subject, field: &str, place: &str) -> Result<()> {
         let field = if field.is_empty() { String::new() } else { format!(" {field}") };
-        let place = self.terminal.paint(Tone::Faint, format!("({})", printable(&object.place)));
+        let place = self.terminal.paint(Tone::Faint, format!("({})", printable(place)));
         Ok(writeln!(self.out, "  {}{} {place}", printable(&object.to_string()), printable(&field))?)
     }
 

@@ -146,24 +146,26 @@ pub(super) fn order(objects: &[Found], differences: &mut Vec<Difference>) {
     }
     for ((_, tier, path), rules) in writers {
         for rule in &rules {
-            let others: Vec<&str> = rules
+            let others: BTreeSet<&str> = rules
                 .iter()
                 .filter(|other| other.name() != rule.name() && may_meet(rule, other))
                 .map(|other| other.name())
                 .collect();
-            if others.is_empty() {
-                continue;
-            }
-            differences.push(Difference {
-                object: rule.subject(),
-                decision: "5.3",
-                field: "spec.executionTier".to_owned(),
-                sentence: format!(
+            let writes = match others.len() {
+                0 => continue,
+                1 => "writes",
+                _ => "write",
+            };
+            let others: Vec<&str> = others.into_iter().collect();
+            About { found: rule, differences }.say(
+                "5.3",
+                "spec.executionTier",
+                &format!(
                     "of rules of tier {tier} the name decides the order; KubeMod took them as they \
-                     were loaded, and `{}` writes to `{path}`, too",
+                     were loaded, and `{}` {writes} to `{path}`, too",
                     others.join("`, `")
                 ),
-            });
+            );
         }
     }
 }
