@@ -30,6 +30,7 @@
 //! Bodies up to [`RequestLimits::body_bytes`]; 512 connections per listener; handshake, request
 //! head and body each within a time. Evaluation is bounded by the engine's budgets.
 
+mod backoff;
 pub mod client;
 mod controllers;
 pub mod export;

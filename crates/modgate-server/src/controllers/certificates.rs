@@ -57,6 +57,7 @@ use super::{
     LOGGER, context::Context, definitions::FIELD_MANAGER, kinds, lease::Leadership, object::Stored,
 };
 use crate::{
+    backoff::Backoff,
     operations::{Operation, Operations},
     telemetry::Chain,
     tls::Certificates,
@@ -174,26 +175,6 @@ fn permission(resource: &ApiResource, name: &str) -> String {
     )
 }
 
-/// How long to wait after the next failure.
-#[derive(Debug, Clone, Copy)]
-struct Backoff(Duration);
-
-impl Backoff {
-    fn next(&mut self) -> Duration {
-        let [_, longest] = BACKOFF;
-        let pause = self.0;
-        self.0 = longest.min(pause * 2);
-        pause
-    }
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        let [shortest, _] = BACKOFF;
-        Self(shortest)
-    }
-}
-
 enum Seen {
     Secret(Option<Secret>),
     Configuration(usize, Option<Stored>),
@@ -251,7 +232,7 @@ impl Rotation {
                 seen: None,
                 wrong: None,
                 forbidden: false,
-                backoff: Backoff::default(),
+                backoff: Backoff::new(BACKOFF),
             }
         });
         let is_webhook =
@@ -268,7 +249,7 @@ impl Rotation {
             secret: None,
             served: None,
             trusted: None,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(BACKOFF),
             is_webhook,
             told: None,
             told_of_cert_manager: false,
@@ -334,12 +315,12 @@ impl Rotation {
         let reading = self.serve(&contents, now);
         let pause = match self.renew(secret.as_ref(), &contents, now).await {
             Ok(Renewal::Written(secret)) => {
-                self.backoff = Backoff::default();
+                self.backoff = Backoff::new(BACKOFF);
                 self.secret = Some(Some(*secret));
                 return Duration::ZERO;
             }
             Ok(Renewal::Rests(pause)) => {
-                self.backoff = Backoff::default();
+                self.backoff = Backoff::new(BACKOFF);
                 pause.min(self.rules.times.look)
             }
             Err(reason) => {
@@ -347,7 +328,7 @@ impl Rotation {
                 tracing::error!(target: LOGGER, %namespace, secret = SECRET, %reason,
                     "certificate neither made nor renewed, trying again"
                 );
-                self.backoff.next()
+                self.backoff.pause()
             }
         };
         // What is not served is not to be trusted instead of what is.
@@ -503,7 +484,7 @@ impl Rotation {
                 *seen = Some(Some(stored));
                 *wrong = None;
                 *forbidden = false;
-                *backoff = Backoff::default();
+                *backoff = Backoff::new(BACKOFF);
                 Duration::ZERO
             }
             // It has changed or is gone; its watch will tell.
@@ -514,7 +495,7 @@ impl Rotation {
                 tracing::error!(target: LOGGER, kind, name, error = %Chain(&error), help,
                     "authorities not written, trying again"
                 );
-                backoff.next()
+                backoff.pause()
             }
         }
     }

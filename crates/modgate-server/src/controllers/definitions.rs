@@ -25,6 +25,7 @@ use super::{
     reports::{Report, ReportedError},
     state::State,
 };
+use crate::backoff::Backoff;
 
 /// What our writes are known by to the API server.
 pub(crate) const FIELD_MANAGER: &str = "modgate";
@@ -145,8 +146,7 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
     // Each with how often it had been deleted by then.
     let mut written: BTreeMap<String, (Value, u64)> = BTreeMap::new();
     let mut upkeep: BTreeMap<String, Upkeep> = BTreeMap::new();
-    let [shortest, longest] = BACKOFF;
-    let mut pause = shortest;
+    let mut backoff = Backoff::new(BACKOFF);
     let mut leader = context.leadership.subscribe();
     loop {
         if leader.wait_for(|leads| *leads).await.is_err() {
@@ -214,9 +214,13 @@ pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definiti
             }
         }
         let until_due = next_due.map(|due| due.saturating_duration_since(Instant::now()));
-        let rest = if failed { pause } else { Duration::MAX };
+        let rest = if failed {
+            backoff.pause()
+        } else {
+            backoff = Backoff::new(BACKOFF);
+            Duration::MAX
+        };
         let rest = until_due.map_or(rest, |due| due.min(rest));
-        pause = if failed { longest.min(pause * 2) } else { shortest };
         tokio::select! {
             () = sleep(rest) => {}
             changed = wanted.changed() => if changed.is_err() { return },

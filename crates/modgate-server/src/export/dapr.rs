@@ -29,7 +29,10 @@ use tokio::{
 };
 
 use super::{ExportConfig, LOGGER, Source};
-use crate::client::{Bounds, Client, Outgoing, Trust};
+use crate::{
+    backoff::Backoff,
+    client::{Bounds, Client, Outgoing, Trust},
+};
 
 /// Where sidecars listen unless they are told otherwise.
 pub(crate) const SIDECAR: &str = "http://localhost:3500";
@@ -54,8 +57,7 @@ const LIMITS: Limits = Limits {
     audit: Duration::from_secs(10 * 60),
 };
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
 /// Messages under way at the same time, and messages that may wait.
 const CONCURRENT: usize = 16;
@@ -426,12 +428,13 @@ impl Sender {
     async fn send(&self, parcel: &Parcel, patience: Duration) -> Result<(), Failure> {
         let until = Instant::now() + patience;
         let until = parcel.audit().map_or(until, |audit| until.min(audit.until));
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(BACKOFF);
         loop {
             let failure = match self.attempt(&parcel.json).await {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
+            let pause = backoff.pause();
             if failure.why == Why::Refused || Instant::now() + pause >= until {
                 return Err(failure);
             }
@@ -439,7 +442,6 @@ impl Sender {
             if let Some(given_up) = parcel.obstacle() {
                 return Err(given_up);
             }
-            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 

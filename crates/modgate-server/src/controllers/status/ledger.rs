@@ -7,6 +7,8 @@ use std::{
 
 use modgate_value::Value;
 
+use crate::backoff::Backoff;
+
 /// How long to wait after a write failed, at first and at most.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(60)];
 
@@ -45,7 +47,7 @@ pub(crate) struct Ledger<T> {
 struct Failure {
     /// What could not be written; none for a deletion.
     wanted: Option<Value>,
-    pause: Duration,
+    backoff: Backoff,
     /// When to try again; never, for a write that was refused.
     next: Option<Instant>,
 }
@@ -113,7 +115,6 @@ impl<T: Ord + Clone> Ledger<T> {
         outcome: Written,
         now: Instant,
     ) {
-        let [first, longest] = BACKOFF;
         if outcome == Written::Done {
             self.failures.remove(&target);
             match wanted {
@@ -123,9 +124,10 @@ impl<T: Ord + Clone> Ledger<T> {
             return;
         }
         let before = self.failures.get(&target);
-        let pause = before.map_or(first, |failure| longest.min(failure.pause * 2));
+        let mut backoff = before.map_or(Backoff::new(BACKOFF), |failure| failure.backoff);
+        let pause = backoff.pause();
         let next = (outcome == Written::Failed).then(|| now + pause);
-        self.failures.insert(target, Failure { wanted, pause, next });
+        self.failures.insert(target, Failure { wanted, backoff, next });
     }
 
     /// When something that failed may be tried again.

@@ -21,8 +21,11 @@ use super::{
     subject::{POD, Subject},
     write_all,
 };
-use crate::controllers::{
-    LOGGER, context::Context, definitions::FIELD_MANAGER, object::Stored, state::State,
+use crate::{
+    backoff::Backoff,
+    controllers::{
+        LOGGER, context::Context, definitions::FIELD_MANAGER, object::Stored, state::State,
+    },
 };
 
 /// How long to wait for the Pod to be found, at first and at most.
@@ -64,7 +67,7 @@ pub(crate) async fn report(context: Context, reported: watch::Sender<bool>) {
 async fn owner(context: &Context, pod: &str) -> Value {
     let namespace = &context.identity.namespace;
     let api: Api<Stored> = Api::namespaced_with(context.client.clone(), namespace, &pods());
-    let [mut pause, longest] = BACKOFF;
+    let mut backoff = Backoff::new(BACKOFF);
     loop {
         let reason = match api.get(pod).await {
             Ok(found) => {
@@ -86,8 +89,7 @@ async fn owner(context: &Context, pod: &str) -> Value {
             target: LOGGER, %pod, %namespace, error = %reason,
             "own Pod not found, which statuses belong to; trying again"
         );
-        sleep(pause).await;
-        pause = longest.min(pause * 2);
+        sleep(backoff.pause()).await;
     }
 }
 

@@ -5,12 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::backoff::Backoff;
+
 /// How long to wait after a try failed, at first and at most.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(60)];
 
-/// Things called `T` that failed, how long each rests, and until when.
+/// Things called `T` that failed, how long each rests next, and until when it does.
 #[derive(Debug)]
-pub(super) struct Retries<T>(BTreeMap<T, (Duration, Instant)>);
+pub(super) struct Retries<T>(BTreeMap<T, (Backoff, Instant)>);
 
 impl<T: Ord> Retries<T> {
     pub(super) fn new() -> Self {
@@ -23,9 +25,10 @@ impl<T: Ord> Retries<T> {
             self.0.remove(&target);
             return;
         }
-        let [first, longest] = BACKOFF;
-        let pause = self.0.get(&target).map_or(first, |(pause, _)| longest.min(*pause * 2));
-        self.0.insert(target, (pause, now + pause));
+        let mut backoff =
+            self.0.get(&target).map_or(Backoff::new(BACKOFF), |(backoff, _)| *backoff);
+        let next = now + backoff.pause();
+        self.0.insert(target, (backoff, next));
     }
 
     /// Forgets what nobody wants to try any more.
