@@ -23,7 +23,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{OnceLock, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -34,6 +34,9 @@ pub use assets::VARIABLE as ASSETS;
 
 /// How long a start may take; some seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long an end may take.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running control plane.
 #[derive(Debug)]
@@ -328,9 +331,11 @@ impl Drop for Program {
     }
 }
 
-/// Waits for a process that was asked to stop, and no longer than it may reasonably take.
+/// Waits for a process that was asked to stop, and no longer than it may take: a server with open
+/// watches uses all of its ten seconds, and what is killed leaves the port to nobody knows when.
 fn stop(child: &mut Child) {
-    for _ in 0..300 {
+    let asked = Instant::now();
+    while asked.elapsed() < STOP_PATIENCE {
         match child.try_wait() {
             Ok(None) => thread::sleep(Duration::from_millis(50)),
             _ => return,

@@ -171,9 +171,16 @@ mod tests {
         assert_eq!(ask(&balancer), "");
         balancer.mend();
         assert_eq!(ask(&balancer), "two");
+        // None is left of those before.
+        balancer.lock().open.clear();
         balancer.hold();
         let held = balancer.clone();
         let asked = thread::spawn(move || ask(&held));
+        while balancer.lock().open.is_empty() {
+            assert!(!asked.is_finished());
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Enough to see what is not held.
         thread::sleep(Duration::from_millis(50));
         assert!(!asked.is_finished());
         balancer.cut();
