@@ -92,6 +92,8 @@ fn cargo_test(arguments: &[String]) -> Result<Tests> {
     let mut child = cargo()
         .args(["test", "--workspace", "--no-fail-fast", "--quiet"])
         .args(arguments)
+        // Tests of what a terminal is not shown.
+        .env_remove("CLICOLOR_FORCE")
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot run cargo")?;

@@ -132,7 +132,7 @@ impl Client {
     pub fn new(trust: Trust) -> Result<Self, ClientError> {
         let plain = matches!(trust, Trust::SystemOrPlain);
         let tls = match trust {
-            Trust::System | Trust::SystemOrPlain => system()?,
+            Trust::System | Trust::SystemOrPlain => system(plain)?,
             Trust::Only { roots, identity } => only(&roots, identity)?,
         };
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
@@ -193,16 +193,21 @@ impl fmt::Debug for Client {
     }
 }
 
-fn system() -> Result<ClientConfig, ClientError> {
+/// Trusts whom the system trusts; nobody, if it has no authorities and can do `without_authorities`:
+/// there are none in an image with nothing but the binary, and plain HTTP asks for none.
+fn system(without_authorities: bool) -> Result<ClientConfig, ClientError> {
     use hyper_rustls::ConfigBuilderExt as _;
 
     let tls = |error: &dyn std::error::Error| ClientError::Tls(Chain(error).to_string());
-    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| tls(&error))?
-        .with_native_roots()
-        .map_err(|error| tls(&error))?
-        .with_no_client_auth())
+        .map_err(|error| tls(&error))?;
+    let trusting = match builder.clone().with_native_roots() {
+        Ok(trusting) => trusting,
+        Err(_) if without_authorities => builder.with_root_certificates(RootCertStore::empty()),
+        Err(error) => return Err(tls(&error)),
+    };
+    Ok(trusting.with_no_client_auth())
 }
 
 fn only(
@@ -227,4 +232,31 @@ fn only(
         Some(identity) => config.with_client_cert_resolver(identity),
         None => config.with_no_client_auth(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, process::Command};
+
+    use super::*;
+
+    /// In a process of its own, as the system's authorities are found by its environment.
+    #[test]
+    fn plain_http_needs_no_authorities() {
+        const FILE: &str = "SSL_CERT_FILE";
+        const NOWHERE: &str = "/nowhere/authorities.pem";
+        if env::var_os(FILE).is_some_and(|file| file == NOWHERE) {
+            assert!(matches!(Client::new(Trust::System), Err(ClientError::Tls(_))));
+            Client::new(Trust::SystemOrPlain).expect("a client");
+            return;
+        }
+        let child = Command::new(env::current_exe().expect("this program"))
+            .args(["--exact", "client::tests::plain_http_needs_no_authorities"])
+            .env(FILE, NOWHERE)
+            .env_remove("SSL_CERT_DIR")
+            .output()
+            .expect("run");
+        let printed = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && printed.contains("1 passed"), "{printed}");
+    }
 }

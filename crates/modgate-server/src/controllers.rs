@@ -106,6 +106,8 @@ pub(crate) struct Settings {
     pub(crate) waits_for_broken_policies: bool,
     pub(crate) vap: VapSettings,
     pub(crate) audit: AuditConfig,
+    /// How long a request waits for an object the cluster is asked for.
+    pub(crate) patience: Duration,
 }
 
 /// What controllers share with the webhooks of this process.
@@ -160,11 +162,19 @@ const HOLD: Duration = Duration::from_secs(5);
 impl Controllers {
     /// Nothing is watched yet.
     pub(crate) fn new(client: Client, settings: Settings, shared: Shared) -> Self {
-        let Settings { identity, operations, engine, waits_for_broken_policies, vap, audit } =
-            settings;
+        let Settings {
+            identity,
+            operations,
+            engine,
+            waits_for_broken_policies,
+            vap,
+            audit,
+            patience,
+        } = settings;
         let Shared { current, metrics, report, events: told, to_tell, exporter } = shared;
         let (watches, events) = Watches::new(client.clone());
-        let objects = Objects::of_cluster(Arc::new(Live::new(client.clone(), Handle::current())));
+        let live = Live::new(client.clone(), Handle::current(), patience);
+        let objects = Objects::of_cluster(Arc::new(live));
         // The namespace whose Config counts.
         let mut ingest = Ingest::new(engine, identity.namespace.clone(), objects);
         if audit.from_cache && operations.has(Operation::Audit) {

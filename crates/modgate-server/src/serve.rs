@@ -130,6 +130,7 @@ impl ServeConfig {
                 exempt: installation.exempt.clone(),
             },
             audit: self.audit.clone(),
+            patience: self.limits.object,
         }
     }
 }

@@ -167,7 +167,11 @@ pub struct Certificates {
 struct WatchedFiles {
     cert: PathBuf,
     key: PathBuf,
+    /// Before they were first read: what changes meanwhile is read again.
+    seen: Fingerprints,
 }
+
+type Fingerprints = [Option<Fingerprint>; 2];
 
 /// Self-signed certificates live as long as a process reasonably may.
 const SELF_SIGNED_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -182,10 +186,11 @@ impl Certificates {
         let provider = Arc::new(ring::default_provider());
         let (certified, files) = match source {
             CertificateSource::SelfSigned { names } => (Some(self_signed(names, &provider)?), None),
-            CertificateSource::Files { cert, key } => (
-                Some(read_pair(cert, key, &provider)?),
-                Some(WatchedFiles { cert: cert.clone(), key: key.clone() }),
-            ),
+            CertificateSource::Files { cert, key } => {
+                let seen = fingerprints(cert, key);
+                let pair = read_pair(cert, key, &provider)?;
+                (Some(pair), Some(WatchedFiles { cert: cert.clone(), key: key.clone(), seen }))
+            }
             CertificateSource::Cluster(_) => (None, None),
         };
         Ok(Arc::new(Self { provider, current: ArcSwapOption::from_pointee(certified), files }))
@@ -264,10 +269,10 @@ impl Certificates {
     /// the last good one stays.
     pub(crate) async fn follow(self: Arc<Self>, mut watch: FileWatch) {
         let Some(files) = &self.files else { return };
-        let mut seen = fingerprint(files);
+        let mut seen = files.seen;
         loop {
             watch.tick().await;
-            let now = fingerprint(files);
+            let now = fingerprints(&files.cert, &files.key);
             if now == seen {
                 continue;
             }
@@ -310,8 +315,8 @@ impl fmt::Debug for Certificates {
     }
 }
 
-fn fingerprint(files: &WatchedFiles) -> [Option<Fingerprint>; 2] {
-    [Fingerprint::of(&files.cert).ok(), Fingerprint::of(&files.key).ok()]
+fn fingerprints(cert: &Path, key: &Path) -> Fingerprints {
+    [cert, key].map(|path| Fingerprint::of(path).ok())
 }
 
 fn pem_error(path: &Path, what: &'static str) -> impl FnOnce(pem::Error) -> CertificateError {

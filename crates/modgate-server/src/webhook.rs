@@ -150,11 +150,22 @@ pub struct RequestLimits {
     /// Time to receive the body and wait for a turn, where the API server's own `?timeout=` is not
     /// shorter. 10 s is what KubeMod's webhooks are configured with (spec `kubemod.md`, 7.1).
     pub time: Duration,
+    /// How long a constraint waits for its template to be loaded, at most until shortly before
+    /// [`time`](Self::time) is over. Gatekeeper's webhook has 3 s in all.
+    pub template: Duration,
+    /// How long an object is waited for that a request makes us ask the API server for. Webhooks
+    /// have 10 s in all, or 3 s where they are configured as Gatekeeper's.
+    pub object: Duration,
 }
 
 impl Default for RequestLimits {
     fn default() -> Self {
-        Self { body_bytes: 8 << 20, time: Duration::from_secs(10) }
+        Self {
+            body_bytes: 8 << 20,
+            time: Duration::from_secs(10),
+            template: Duration::from_secs(2),
+            object: Duration::from_secs(1),
+        }
     }
 }
 

@@ -18,9 +18,6 @@ use crate::{
     telemetry::Chain,
 };
 
-/// How long a request waits for an object. Webhooks have 10 s in all, or 3 s where they are
-/// configured as Gatekeeper's.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// How much longer the answer is waited for; its own error is the better one.
 const GRACE: Duration = Duration::from_millis(250);
 
@@ -30,19 +27,21 @@ const GRACE: Duration = Duration::from_millis(250);
 pub(crate) struct Live {
     client: Client,
     runtime: Handle,
+    /// How long a request waits for an object.
+    patience: Duration,
 }
 
 impl Live {
-    pub(crate) fn new(client: Client, runtime: Handle) -> Self {
-        Self { client, runtime }
+    pub(crate) fn new(client: Client, runtime: Handle, patience: Duration) -> Self {
+        Self { client, runtime, patience }
     }
 
     fn ask(&self, resource: ApiResource, name: &str) -> Result<Option<Value>, HostError> {
         let api: Api<Stored> = Api::all_with(self.client.clone(), &resource);
         let (reply, answer) = mpsc::sync_channel(1);
-        let asked = name.to_owned();
+        let (asked, patience) = (name.to_owned(), self.patience);
         self.runtime.spawn(async move {
-            let answered = match tokio::time::timeout(PATIENCE, api.get_opt(&asked)).await {
+            let answered = match tokio::time::timeout(patience, api.get_opt(&asked)).await {
                 Ok(answered) => answered.map_err(|error| error.to_string()),
                 Err(_) => Err("no answer of the API server in time".to_owned()),
             };
@@ -51,7 +50,7 @@ impl Live {
         });
         let (plural, kind) = (&resource.plural, &resource.kind);
         let stored = answer
-            .recv_timeout(PATIENCE + GRACE)
+            .recv_timeout(patience + GRACE)
             .unwrap_or_else(|_| Err("no answer in time".to_owned()))
             .map_err(|error| HostError(format!("cannot get {plural} \"{name}\": {error}")))?;
         stored
@@ -158,7 +157,7 @@ mod tests {
             log.lock().expect("no panic").push(format!("{method} {path} {body}"));
             (200, POD.to_owned())
         });
-        let live = Live::new(client, Handle::current());
+        let live = Live::new(client, Handle::current(), Duration::from_secs(60));
         let named = live.name_node(&binding).await;
         let asked = asked.lock().expect("no panic").clone();
         (asked, named)

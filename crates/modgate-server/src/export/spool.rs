@@ -2,7 +2,7 @@
 //!
 //! A file is `admission-<time>-<random>.open` while it is written, and locked; it becomes `.log` when
 //! it is large or old enough. The oldest go when there are too many. The time is of the file's
-//! beginning, in nanoseconds, and later in each file of a process: names sort as what is in them.
+//! beginning, in nanoseconds, and later in each file than in those before: names sort as what is in them.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -74,6 +74,7 @@ impl Spool {
         fs::create_dir_all(&self.folder).map_err(|error| failed("make", error))?;
         if !self.recovered {
             self.recover();
+            self.newest = self.newest();
             self.recovered = true;
         }
         let bytes: usize = records.iter().map(|record| record.len() + 1).sum();
@@ -135,7 +136,7 @@ impl Spool {
     fn segment(&mut self) -> std::io::Result<Segment> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Clocks are coarse, and are set back.
-        self.newest = now.max(self.newest + Duration::from_nanos(1));
+        self.newest = now.max(self.newest.saturating_add(Duration::from_nanos(1)));
         // Two processes may start at the same time.
         let random = RandomState::new().hash_one(std::process::id()) >> 32;
         let name = format!("{REQUESTS}{:019}-{random:08x}.{OPEN}", self.newest.as_nanos());
@@ -161,6 +162,17 @@ impl Spool {
             let _ = file.set_len(u64::try_from(whole).unwrap_or_default());
             let _ = fs::rename(&path, path.with_extension(DONE));
         }
+    }
+
+    /// When the newest file that is there began, whatever the clock says now.
+    fn newest(&self) -> Duration {
+        let began = |path: &PathBuf| {
+            let name = disk::name(path);
+            let (began, _) = name.strip_prefix(REQUESTS)?.split_once('-')?;
+            began.parse().ok().map(Duration::from_nanos)
+        };
+        let files = disk::files(&self.folder, DONE);
+        files.iter().filter_map(began).max().unwrap_or_default()
     }
 
     /// Removes files that are too old, or too many together with `coming` bytes.
@@ -216,6 +228,8 @@ mod tests {
 
     fn spool(folder: &std::path::Path, change: impl FnOnce(&mut Bounds)) -> Spool {
         let mut spool = Spool::new(folder.to_owned());
+        // Whatever is left on the machine that tests run on.
+        spool.bounds.free_bytes = 0;
         change(&mut spool.bounds);
         spool
     }
@@ -266,6 +280,17 @@ mod tests {
         by_bytes.bounds.free_bytes = u64::MAX;
         let error = by_bytes.write(&["8"]).expect_err("no room");
         assert!(error.starts_with("not enough free space: "), "{error}");
+    }
+
+    #[test]
+    fn the_clock_may_be_set_back() {
+        let folder = tempfile::tempdir().expect("folder");
+        let later = folder.path().join("admission-9000000000000000000-0.log");
+        fs::write(&later, "1\n").expect("written");
+        let mut next = spool(folder.path(), |bounds| bounds.file_records = 1);
+        next.write(&["2", "3"]).expect("written");
+        drop(next);
+        assert_eq!(contents(folder.path(), "log"), ["1\n", "2\n", "3\n"]);
     }
 
     #[test]

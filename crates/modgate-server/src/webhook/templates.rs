@@ -14,8 +14,6 @@ use tokio::time::Instant;
 use super::App;
 use crate::policies::{Lookup, World};
 
-/// How long a constraint waits for its template; Gatekeeper's webhook has 3 s in all.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// What is left of the time of a request to decide it.
 const REST: Duration = Duration::from_millis(500);
 
@@ -40,7 +38,7 @@ pub(super) async fn wait(app: &App, world: &World, kind: &str, deadline: Instant
         Found::Definition => Template::Follows,
         Found::Template => {
             let latest = deadline.checked_sub(REST).unwrap_or(deadline);
-            let until = latest.min(Instant::now() + PATIENCE);
+            let until = latest.min(Instant::now() + app.limits.template);
             let is_loaded = |world: &World| world.snapshot.constraints().template(kind).is_some();
             let _ = app.current.wait_for(until, is_loaded).await;
             Template::Asked

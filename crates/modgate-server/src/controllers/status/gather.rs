@@ -141,7 +141,7 @@ impl Gatherer {
         loop {
             let Some(state) = self.context.state.borrow_and_update().clone() else { return };
             self.follow(&state);
-            self.read(&state).await;
+            self.read(&state, Instant::now()).await;
             let wanted = self.wanted(&state);
             self.write(&state, wanted).await;
             if self.sees_all() && self.sweep <= Instant::now() {
@@ -278,7 +278,7 @@ impl Gatherer {
     }
 
     /// Learns which statuses the cluster has, of each kind once in a while.
-    async fn read(&mut self, state: &State) {
+    async fn read(&mut self, state: &State, now: Instant) {
         self.read.retain(|kind, _| state.served.contains_key(kind));
         self.unlisted.retain(|kind| state.policies.contains_key(kind));
         for (kind, policies) in &state.policies {
@@ -287,7 +287,7 @@ impl Gatherer {
                 self.unlisted.retain(|unlisted| unlisted != kind);
                 continue;
             }
-            if is_fresh || !self.unlisted.is_due(kind, Instant::now()) {
+            if is_fresh || !self.unlisted.is_due(kind, now) {
                 continue;
             }
             let listed = self.list(state, kind).await;
@@ -551,11 +551,12 @@ mod tests {
         let (context, _state) = scripted::context(client, rest);
         let mut gatherer = Gatherer::new(context);
         gatherer.sweep = Instant::now() + SWEEP;
-        gatherer.read(&state).await;
+        let now = Instant::now();
+        gatherer.read(&state, now).await;
         let next = gatherer.next_try().expect("a time");
         assert!(next < Instant::now() + Duration::from_secs(1));
         // Not at each turn.
-        gatherer.read(&state).await;
+        gatherer.read(&state, now).await;
         assert_eq!(gatherer.next_try(), Some(next));
     }
 
