@@ -8,6 +8,7 @@ mod dummy;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -26,6 +27,9 @@ use rustls::{
 use tokio::runtime::Handle;
 
 use dummy::{Authority, Dummy, Leaf, Presented, compiled};
+
+/// Longer than anything here takes, on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A provider everybody trusts who trusts `authority`, and what asks it as `p`.
 struct Setup {
@@ -57,9 +61,9 @@ impl Setup {
         self.providers.replace([&compiled("p", &url, timeout, &self.authority.pem)]);
     }
 
-    /// A review that has 20 seconds.
+    /// A review that has all the time.
     fn asking(&self) -> Asking<'static> {
-        within(&self.providers, Duration::from_secs(20))
+        within(&self.providers, PATIENCE)
     }
 
     /// What Rego gets.
@@ -165,7 +169,7 @@ async fn failures_in_rego() {
     );
     let anonymous = Providers::new(ProvidersConfig::default(), Handle::current());
     anonymous.replace([&compiled("p", &setup.dummy.url("/"), 0, &setup.authority.pem)]);
-    let asking = within(&anonymous, Duration::from_secs(5));
+    let asking = within(&anonymous, PATIENCE);
     let (queried, asked) = blocking(move || {
         let keys = BTreeMap::from([("p".into(), BTreeSet::from(["k".into()]))]);
         (rego(&asking, "p", vec!["k".into()]), asking.ask(&keys))
@@ -195,15 +199,15 @@ async fn failures_in_rego() {
 async fn failures_of_calls() {
     let setup = Setup::new().await;
     for (path, timeout, expected) in [
-        ("/slow", 1, "failed to send external data request: no answer before the deadline"),
+        ("/slow", 3, "failed to send external data request: no answer before the deadline"),
         (
             "/half",
-            1,
+            3,
             "failed to read external data response: not all of the answer came before the deadline",
         ),
         (
             "/huge",
-            0,
+            25,
             "failed to read external data response: the answer is longer than 16777216 bytes",
         ),
         (
@@ -222,7 +226,8 @@ async fn failures_of_calls() {
         setup.point_to(path, timeout);
         let began = Instant::now();
         assert_eq!(setup.failure().await, expected);
-        assert!(began.elapsed() < Duration::from_secs(5), "{path}");
+        // `/slow` would have answered after 30 seconds.
+        assert!(began.elapsed() < Duration::from_secs(25), "{path}");
         let asked = setup.dummy.asked();
         assert_eq!(asked.len(), 1, "{path}: asked once, and nobody else");
         assert_eq!(asked[0].path, path);
@@ -236,7 +241,7 @@ async fn the_review_may_have_less_time_than_the_provider() {
     let asking = within(&setup.providers, Duration::from_millis(300));
     let began = Instant::now();
     let result = blocking(move || rego(&asking, "p", vec!["k".into()])).await;
-    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(began.elapsed() < Duration::from_secs(25));
     assert!(result.contains("no answer before the deadline"), "{result}");
 }
 
@@ -265,9 +270,10 @@ async fn who_is_not_trusted() {
     let old = Dummy::start(Presented { leaf: &leaf, clients: None, version: &TLS12 }).await;
     setup.providers.replace([&trusting(&old.url("/"), &setup.authority.pem)]);
     failure("ProtocolVersion").await;
-    let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    // Bound, so that nobody else takes it, but nobody listens.
+    let plain = tokio::net::TcpSocket::new_v4().expect("socket");
+    plain.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bind");
     let address = plain.local_addr().expect("address");
-    drop(plain);
     setup.providers.replace([&trusting(&format!("https://{address}/"), &setup.authority.pem)]);
     failure("onnection refused").await;
     assert_eq!(setup.dummy.asked().len() + old.asked().len(), 0);
@@ -324,14 +330,14 @@ async fn mutual_tls_with_a_certificate_that_changes() {
     assert_eq!(setup.dummy.asked()[0].client.as_deref(), Some(first.der.as_ref()));
 
     write(&second);
-    let mut timeout = 1;
+    let (began, mut timeout) = (Instant::now(), 10);
     let shown = loop {
         // A changed Provider connects anew.
         timeout += 1;
         setup.point_to("/", timeout);
         assert!(setup.ask(&["k"]).await["p"].is_ok());
         let shown = setup.dummy.asked()[0].client.clone();
-        if shown.as_deref() != Some(first.der.as_ref()) || timeout > 200 {
+        if shown.as_deref() != Some(first.der.as_ref()) || began.elapsed() > PATIENCE {
             break shown;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -340,16 +346,16 @@ async fn mutual_tls_with_a_certificate_that_changes() {
 
     // Someone the provider does not let in.
     write(&Authority::new("stranger-ca").leaf("stranger", ClientAuth));
-    let mut refused = None;
-    for timeout in 1000..1200 {
+    let began = Instant::now();
+    let refused = loop {
+        timeout += 1;
         setup.point_to("/", timeout);
-        refused = setup.ask(&["k"]).await["p"].clone().err();
-        if refused.is_some() {
-            break;
+        if let Err(refused) = setup.ask(&["k"]).await["p"].clone() {
+            break refused;
         }
+        assert!(began.elapsed() < PATIENCE, "still let in");
         tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let refused = refused.expect("refused");
+    };
     assert!(refused.starts_with("failed to send external data request: "), "{refused}");
 }
 
@@ -406,21 +412,23 @@ async fn answers_expire() {
 #[tokio::test]
 async fn providers_are_asked_at_the_same_time() {
     let setup = Setup::new().await;
+    // Who is asked alone gets no answer.
     let all: Vec<_> = ["p", "q", "r"]
-        .map(|name| compiled(name, &setup.dummy.url("/pause"), 0, &setup.authority.pem))
+        .map(|name| compiled(name, &setup.dummy.url("/three"), 25, &setup.authority.pem))
         .into();
     setup.providers.replace(&all);
     let asking = setup.asking();
-    let (answers, waited) = blocking(move || {
+    let (answers, waited, took) = blocking(move || {
         let keys = ["p", "q", "r", "unknown"]
             .map(|name| (Str::from(name), BTreeSet::from([Str::from("k")])));
+        let began = Instant::now();
         let answers = asking.ask(&keys.into()).expect("answers");
-        (answers, asking.waited())
+        (answers, asking.waited(), began.elapsed())
     })
     .await;
     assert_eq!(answers.keys().collect::<Vec<_>>(), ["p", "q", "r"]);
     assert!(answers.values().all(Result::is_ok));
-    assert!(waited >= Duration::from_millis(300) && waited < Duration::from_millis(900));
+    assert!(waited >= dummy::PAUSE && waited <= took, "{waited:?} of {took:?}");
 }
 
 /// A thread of a runtime that waits hands its other work on, and the budget of an evaluation
@@ -428,18 +436,18 @@ async fn providers_are_asked_at_the_same_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn waiting_holds_nothing_up() {
     let setup = Setup::new().await;
-    setup.point_to("/pause", 0);
+    setup.point_to("/pause", 25);
     let asking = setup.asking();
     let evaluation = tokio::spawn(async move {
         let began = Instant::now();
-        let limits = Limits { time: Duration::from_millis(200), ..Limits::UNLIMITED };
+        let limits = Limits { time: dummy::PAUSE / 2, ..Limits::UNLIMITED };
         let budget = Budget::new(limits, &asking);
         let result = rego(&asking, "p", vec!["k".into()]);
         (result, budget.check_time(), began.elapsed())
     });
     let (result, within_budget, took) = evaluation.await.expect("no panic");
     assert!(result.contains("k_valid"), "{result}");
-    assert!(took >= Duration::from_millis(300));
+    assert!(took >= dummy::PAUSE);
     assert_eq!(within_budget, Ok(()));
 }
 

@@ -33,8 +33,11 @@ use rustls::{
     pki_types::{CertificateDer, PrivatePkcs8KeyDer},
     server::WebPkiClientVerifier,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Barrier};
 use tokio_rustls::TlsAcceptor;
+
+/// How long `/pause` takes, and `/three` after three have asked it.
+pub(crate) const PAUSE: Duration = Duration::from_secs(2);
 
 /// Signs certificates.
 pub(crate) struct Authority {
@@ -152,17 +155,18 @@ impl Dummy {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(AtomicUsize::new(0));
         let (log, count) = (Arc::clone(&asked), Arc::clone(&connections));
+        let three = Arc::new(Barrier::new(3));
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let (acceptor, log, count) =
-                    (acceptor.clone(), Arc::clone(&log), Arc::clone(&count));
+                let (acceptor, log, count, three) =
+                    (acceptor.clone(), Arc::clone(&log), Arc::clone(&count), Arc::clone(&three));
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(socket).await else { return };
                     count.fetch_add(1, Ordering::Relaxed);
                     let certificates = stream.get_ref().1.peer_certificates();
                     let client = certificates.and_then(|all| all.first()).map(|der| der.to_vec());
                     let service = service_fn(move |request| {
-                        answer(request, client.clone(), Arc::clone(&log))
+                        answer(request, client.clone(), Arc::clone(&log), Arc::clone(&three))
                     });
                     let _ =
                         http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -230,6 +234,7 @@ async fn answer(
     request: Request<Incoming>,
     client: Option<Vec<u8>>,
     log: Arc<Mutex<Vec<Asked>>>,
+    three: Arc<Barrier>,
 ) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
     let content_type = request
@@ -253,7 +258,12 @@ async fn answer(
             Response::new(full(dummy(&keys, true)))
         }
         "/pause" => {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(PAUSE).await;
+            Response::new(full(dummy(&keys, true)))
+        }
+        "/three" => {
+            three.wait().await;
+            tokio::time::sleep(PAUSE).await;
             Response::new(full(dummy(&keys, true)))
         }
         "/half" => {
