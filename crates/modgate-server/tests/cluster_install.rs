@@ -15,9 +15,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     sync::OnceLock,
+    time::{Duration, Instant},
 };
 
-use common::{kubectl, succeeds};
+use common::{PATIENCE, kubectl, succeeds};
 use futures_util::{StreamExt as _, stream};
 use hyper::Request;
 use kube::{
@@ -32,6 +33,7 @@ use modgate_testkit::{
 };
 use modgate_value::yaml;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 /// The manifest, its webhook configurations apart: nothing answers at their Service here, and nobody
 /// may be sent there.
@@ -550,14 +552,21 @@ async fn create(
     let Kind { group, plural, .. } = kind;
     let url =
         format!("/apis/{group}/{version}/{namespace}{plural}?dryRun=All&fieldValidation=Strict");
-    let request = Request::post(url)
-        .header("Content-Type", "application/json")
-        .body(object.to_string().into_bytes())
-        .expect("request");
-    match client.request::<Value>(request).await {
-        Ok(kept) => Ok(kept),
-        Err(Error::Api(status)) => Err(status.message.clone()),
-        Err(error) => panic!("{error}"),
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let request = Request::post(&url)
+            .header("Content-Type", "application/json")
+            .body(object.to_string().into_bytes())
+            .expect("request");
+        match client.request::<Value>(request).await {
+            Ok(kept) => return Ok(kept),
+            // A CRD is established a moment before its kind is served.
+            Err(Error::Api(status)) if status.code == 404 && Instant::now() < deadline => {
+                sleep(Duration::from_millis(50)).await;
+            }
+            Err(Error::Api(status)) => return Err(status.message.clone()),
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
@@ -572,7 +581,7 @@ fn ignored_namespaces_are_audited() {
                     package nothing\n      violation[{\"msg\": \"never\"}] { true }\n";
     succeeds(cluster, "create -f -", template);
     let server = common::Running::configured(cluster, |config| {
-        config.audit.interval = std::time::Duration::from_secs(1);
+        config.audit.interval = Duration::from_secs(1);
     });
     let constraint = "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Nothing\n\
                       metadata: {name: never}\nspec: {match: {namespaces: [watched, ignored], kinds: \

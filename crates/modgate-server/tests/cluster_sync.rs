@@ -409,8 +409,7 @@ fn policies_are_in_force_though_what_they_look_at_cannot_be_listed() {
     eventually("there is another constraint", || is_taken("Contents"));
     becomes(cluster, &map("contents"), "[c] always");
     let waited = asked.elapsed();
-    let bounds = Duration::from_secs(5)..Duration::from_secs(20);
-    assert!(bounds.contains(&waited), "{waited:?}");
+    assert!(waited >= Duration::from_secs(5), "{waited:?}");
     assert_eq!(refused(cluster, &map("by-data")), "", "what was not kept is not seen");
     becomes(cluster, &map("by-label"), "[c] reserved");
 

@@ -14,6 +14,7 @@ mod library;
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::jiff::Timestamp;
 use modgate_server::VapConfig;
 use modgate_testkit::cluster::{Cluster, Options};
 use modgate_value::Value;
@@ -252,10 +253,27 @@ fn policies_and_bindings_come_change_and_go() {
     let bindings = "gatekeeper_validating_admission_policy_bindings";
     assert_eq!(server.metric(bindings, "status=\"error\""), 0);
 
-    // The binding comes when the CRD is old enough, and a legacy one goes.
-    let definition = "crd/forbidden.constraints.gatekeeper.sh";
-    eventually("the CRD is there", || get(cluster, definition) != Value::Null);
-    succeeds(cluster, &format!("wait --for=condition=Established {definition}"), "");
+    // The binding comes when the CRD is old enough; this one has just been made.
+    succeeds(cluster, "create -f -", &template("Late", "", ""));
+    let late = constraint("Late", "late", "").replace("{name: bad}", "{name: late}");
+    eventually("constraints are taken", || kubectl(cluster, "apply -f -", &late).success);
+    let mut waiting = [const { String::new() }; 3];
+    eventually("it is told that it waits", || {
+        waiting = point(cluster, "late late");
+        !waiting[0].is_empty()
+    });
+    let made = |what: &str| -> Timestamp {
+        let made = text(&get(cluster, what), &["metadata", "creationTimestamp"]);
+        made.parse().expect("a time")
+    };
+    let until = made("crd/late.constraints.gatekeeper.sh") + WAIT;
+    let message = format!(
+        "waiting until {until} before generating ValidatingAdmissionPolicyBinding to make sure \
+         api-server has cached constraint CRD"
+    );
+    assert_eq!(waiting, ["waiting", &message, "1"]);
+
+    // A legacy one goes.
     eventually("constraints are taken", || {
         kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
     });
@@ -263,27 +281,7 @@ fn policies_and_bindings_come_change_and_go() {
     let of_constraint = owner("constraints.gatekeeper.sh/v1beta1", "Forbidden", "first", &uid);
     succeeds(cluster, "create -f -", &foreign_binding("gatekeeper-first", &of_constraint));
     let binding = format!("{BINDING} gatekeeper-forbidden-first");
-    let mut waiting = [const { String::new() }; 3];
-    eventually("it is told that it waits", || {
-        waiting = point(cluster, "forbidden first");
-        !waiting[0].is_empty()
-    });
-    let made = |object: &Value| -> Duration {
-        let time = text(object, &["metadata", "creationTimestamp"]);
-        let time: k8s_openapi::jiff::Timestamp = time.parse().expect("a time");
-        Duration::from_secs(u64::try_from(time.as_second()).expect("after 1970"))
-    };
     eventually("the binding is there", || get(cluster, &binding) != Value::Null);
-    let waited = made(&get(cluster, &binding)) - made(&get(cluster, definition));
-    assert!(waited >= WAIT, "{waited:?}");
-    let made = text(&get(cluster, definition), &["metadata", "creationTimestamp"]);
-    let made: k8s_openapi::jiff::Timestamp = made.parse().expect("a time");
-    let until = made + WAIT;
-    let message = format!(
-        "waiting until {until} before generating ValidatingAdmissionPolicyBinding to make sure \
-         api-server has cached constraint CRD"
-    );
-    assert_eq!(waiting, ["waiting", &message, "1"]);
     eventually("it is told that it is there", || {
         point(cluster, "forbidden first") == ["generated", "", "1"]
     });
@@ -293,6 +291,9 @@ fn policies_and_bindings_come_change_and_go() {
     eventually("the legacy binding is gone", || {
         get(cluster, &format!("{BINDING} gatekeeper-first")) == Value::Null
     });
+    eventually("the late one is there", || point(cluster, "late late") == ["generated", "", "1"]);
+    let made = made(&format!("{BINDING} gatekeeper-late-late"));
+    assert!(made >= until, "{made}, not {until}");
     let denied = "error: failed to create configmap: configmaps \"bad\" is forbidden: \
                   ValidatingAdmissionPolicy 'gatekeeper-forbidden' with binding \
                   'gatekeeper-forbidden-first' denied request: no bad here\n";
@@ -424,7 +425,7 @@ fn policies_and_bindings_come_change_and_go() {
     eventually("then it is ours", || conditions("taken").len() == 5 && failing() == 1);
 
     // With a template goes everything.
-    succeeds(cluster, "delete constrainttemplate forbidden taken", "");
+    succeeds(cluster, "delete constrainttemplate forbidden late taken", "");
     if cluster.has_controllers() {
         eventually("all are gone", || {
             succeeds(cluster, &format!("get {POLICY},{BINDING} -o name"), "").is_empty()
