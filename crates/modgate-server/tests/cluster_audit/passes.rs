@@ -1,19 +1,25 @@
 //! What one audit asks of the API server, and what an interrupted one costs.
 
 use std::{
-    env, thread,
+    env,
     time::{Duration, Instant},
 };
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Pod},
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
 use modgate_server::LeaseTimes;
 use modgate_testkit::cluster::Cluster;
 use serde_json::json;
 
 use super::{
-    KIND, TEMPLATE, another_audit, auditing,
+    KIND, TEMPLATE, auditing,
     common::{Running, eventually, kubectl, succeeds},
     constraint, found, lists,
     load::client,
@@ -91,11 +97,16 @@ pub(super) fn what_a_pass_asks(cluster: &Cluster) {
     found(cluster, "pods", count(number() / 5));
     let first = (listed(), requests(&server), started.elapsed());
     // Nothing but audits happens from here on.
-    another_audit(cluster, "pods");
-    let (lists_before, before_quiet) = (listed(), requests(&server));
-    let passes = 3;
-    (0..passes).for_each(|_| another_audit(cluster, "pods"));
+    let audits = || server.plain_metric("gatekeeper_audit_duration_seconds_count");
+    let more_audits = |count: u64| {
+        let wanted = audits() + count;
+        eventually("there are more audits", || audits() >= wanted);
+    };
+    more_audits(1);
+    let (lists_before, audits_before, before_quiet) = (listed(), audits(), requests(&server));
+    more_audits(3);
     let quiet = requests(&server) - before_quiet;
+    let passes = audits() - audits_before;
     let pages = |of: usize| u64::try_from(of.div_ceil(500)).expect("few");
     // Other ConfigMaps than those of this test are on the last page, or one more.
     let maps = first.0[0] - before[0];
@@ -103,8 +114,8 @@ pub(super) fn what_a_pass_asks(cluster: &Cluster) {
     let pods = first.0[1] - before[1];
     assert!((pages(number() / 5)..=pages(number() / 5) + 1).contains(&pods), "{pods} of Pods");
     assert_eq!(listed(), lists_before, "what is known is not listed again");
-    // Discovery, two statuses and the Lease.
-    assert!(quiet <= passes * 8, "{quiet} requests of {passes} audits");
+    // Discovery, two statuses and the Lease; and those of an audit that is not over.
+    assert!(quiet <= (passes + 1) * 8, "{quiet} requests of {passes} audits");
     eprintln!(
         "{} ConfigMaps and {} Pods: {maps} and {pods} lists of 500 objects, {} requests of all kinds \
          until the first audit was over ({:.1} s after the start); then {:.1} requests for each \
@@ -130,34 +141,34 @@ pub(super) fn what_is_interrupted_goes_on(cluster: &Cluster) {
         1,
     );
     succeeds(cluster, "apply -f -", &slow);
-    let interval = Duration::from_secs(4);
     let server = auditing(cluster, |config| {
-        config.audit.interval = interval;
-        config.lease = LeaseTimes {
-            duration: Duration::from_secs(2),
-            deadline: Duration::from_secs(1),
-            retry: Duration::from_millis(100),
-        };
+        // Whoever does not lead for so long forgets what it knew.
+        config.audit.interval = Duration::from_secs(10);
+        config.lease = LeaseTimes { retry: Duration::from_millis(100), ..LeaseTimes::default() };
     });
     let policy = of_this_test("slow", "ConfigMap").replacen("FooSystemRequiredLabels", "Slow", 1);
     eventually("the constraint is taken", || kubectl(cluster, "apply -f -", &policy).success);
     let evaluated = || server.metric("modgate_policy_evaluations_total", r#"name="slow""#);
-    eventually("an audit is under way", || evaluated() > 50);
+    // Known as long as this process leads.
+    let is_told = || server.metrics().contains("\ngatekeeper_audit_last_run_time ");
+    let leases = server.runtime.block_on(async {
+        let client: Client = client(cluster.kubeconfig()).await;
+        Api::<Lease>::namespaced(client, "gatekeeper-system")
+    });
+    eventually("an audit is under way", || evaluated() > 50 && is_told());
     // Somebody else takes the Lease.
-    let lease = kubectl(cluster, "get leases -n gatekeeper-system -o name", "").stdout;
-    let lease = lease.lines().find(|name| name.contains("audit")).expect("a Lease").to_owned();
-    let other = r#"{"spec":{"holderIdentity":"other","leaseDurationSeconds":3600}}"#;
-    let patch = ["patch", &lease, "-n", "gatekeeper-system", "--type=merge", "-p", other];
-    assert!(cluster.run(patch, "").expect("kubectl").success);
-    let mut before = evaluated();
-    loop {
-        thread::sleep(Duration::from_secs(1));
-        let now = evaluated();
-        if now == before {
-            break;
-        }
-        before = now;
-    }
+    let lease = server.runtime.block_on(async {
+        let all = leases.list_metadata(&ListParams::default()).await.expect("listed").items;
+        let mut names = all.into_iter().filter_map(|lease| lease.metadata.name);
+        let name = names.find(|name| name.contains("audit")).expect("a Lease");
+        let other = json!({"spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}});
+        let patch = Patch::Merge(other);
+        leases.patch(&name, &PatchParams::default(), &patch).await.expect("taken");
+        name
+    });
+    eventually("it is interrupted", || !is_told());
+    let before = evaluated();
+    eprintln!("interrupted after {before} of {} objects", number());
     let all = u64::try_from(number()).expect("few");
     assert!(before < all, "{before} of {all}: it was interrupted");
     let status = || {
@@ -165,7 +176,9 @@ pub(super) fn what_is_interrupted_goes_on(cluster: &Cluster) {
         status_of(&shown)
     };
     assert_eq!(total(&status()), None, "it is not reported");
-    succeeds(cluster, &format!("delete {lease} -n gatekeeper-system"), "");
+    assert_eq!(evaluated(), before, "nothing goes on meanwhile");
+    let parameters = DeleteParams::default();
+    server.runtime.block_on(leases.delete(&lease, &parameters)).expect("free again");
     let expected = i64::try_from(number()).ok();
     eventually("the audit goes on", || total(&status()) == expected);
     assert_eq!(evaluated(), all, "nothing was evaluated twice");

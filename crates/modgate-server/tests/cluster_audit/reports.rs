@@ -1,6 +1,6 @@
 //! Policy reports and the file of violations, of a real cluster.
 
-use std::{fmt::Write as _, fs, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, fs, time::Duration};
 
 use modgate_server::{PolicyReportConfig, PolicyReportFormat, export::ViolationsFileConfig};
 use modgate_testkit::cluster::Cluster;
@@ -118,7 +118,10 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
     let folder = tempfile::tempdir().expect("folder");
     let file = folder.path().join("violations.jsonl");
     let reports = |format| PolicyReportConfig { format, results: 5, reports: 2 };
+    // Reports are written one after another, and given up once those of the next audit are.
+    let interval = Duration::from_secs(1);
     let server = auditing(cluster, |config| {
+        config.audit.interval = interval;
         config.audit.policy_reports = Some(reports(PolicyReportFormat::WgPolicy));
         let path = file.clone();
         config.audit.violations_file = Some(ViolationsFileConfig { path, max_bytes: 1 << 20 });
@@ -177,6 +180,7 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
 
     // The other kinds take their place.
     let server = auditing(cluster, |config| {
+        config.audit.interval = interval;
         config.audit.policy_reports = Some(reports(PolicyReportFormat::OpenReports));
     });
     eventually("the others are written, and the first are gone", || {
@@ -192,9 +196,10 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
     succeeds(cluster, &format!("delete {KIND} --all"), "");
 }
 
-/// The last complete audit, however often it is read.
+/// The last complete audit, however often it is read while others follow.
 fn the_file(path: &std::path::Path) {
-    for _ in 0..10 {
+    let mut runs = BTreeSet::new();
+    eventually("there are several audits", || {
         let text = fs::read_to_string(path).expect("there is a file");
         let lines: Vec<Value> =
             text.lines().map(|line| Value::from_json(line.as_bytes()).expect(line)).collect();
@@ -203,13 +208,14 @@ fn the_file(path: &std::path::Path) {
         assert_eq!(last.get("violations").and_then(Value::as_i64), Some(told), "{last}");
         assert_eq!(last.get("leftOut").and_then(Value::as_i64), Some(0), "{last}");
         let run = last.get("id").and_then(Value::as_str).expect("a name");
-        let ids: std::collections::BTreeSet<_> = violations
+        let ids: BTreeSet<_> = violations
             .iter()
             .inspect(|line| assert_eq!(line.get("id").and_then(Value::as_str), Some(run)))
             .map(|line| line.get("violationId").expect("an id").to_json())
             .collect();
         assert_eq!((ids.len(), ids.len()), (violations.len(), 19), "{text}");
         assert!(!text.contains("s3cret"), "{text}");
-        std::thread::sleep(Duration::from_millis(60));
-    }
+        runs.insert(run.to_owned());
+        runs.len() == 3
+    });
 }

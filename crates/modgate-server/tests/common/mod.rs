@@ -107,7 +107,8 @@ impl Running {
         value.map_or(0, |value| value.trim().parse().expect("number"))
     }
 
-    fn metrics(&self) -> String {
+    /// All metrics, as they are told.
+    pub fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(self.metrics).expect("metrics");
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).expect("sent");
