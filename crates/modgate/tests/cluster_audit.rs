@@ -21,7 +21,7 @@ use std::{
     process::{Child, Command},
     sync::Mutex,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use modgate_testkit::cluster::Cluster;
@@ -320,9 +320,18 @@ impl Drop for Serving {
     }
 }
 
+const CHANNEL: &str = "audit-channel";
+
+/// The newest file of an audit that is not complete.
+fn open_file(folder: &Path) -> Option<String> {
+    let entries = fs::read_dir(folder.join(CHANNEL)).ok()?.flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(".txt")).max()
+}
+
 /// Files of audits by name.
 fn files(folder: &Path) -> BTreeMap<String, String> {
-    let entries = fs::read_dir(folder.join("audit-channel")).into_iter().flatten().flatten();
+    let entries = fs::read_dir(folder.join(CHANNEL)).into_iter().flatten().flatten();
     entries
         .map(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -365,25 +374,23 @@ fn killed_in_the_middle_of_an_audit() {
         common::kubectl(cluster, "apply -f -", OF_MANY).success
     });
     // In the middle of one that finds something.
-    let mut unfinished = String::new();
-    let deadline = std::time::Instant::now() + common::PATIENCE;
-    loop {
-        let open = files(folder.path()).into_iter().find(|(name, text)| {
-            let lines = text.lines().count();
-            name.ends_with(".txt") && lines > 100 && lines < VIOLATIONS / 2
-        });
-        if let Some((name, _)) = open {
-            first.kill();
-            if let Some(text) = files(folder.path()).get(&name) {
-                assert!(!text.contains("audit is completed"), "{name} is complete");
-                unfinished = name.replace(".txt", ".log");
-            }
-            break;
-        }
-        assert!(std::time::Instant::now() < deadline, "no audit is caught in the middle");
+    let deadline = Instant::now() + 3 * common::PATIENCE;
+    let unfinished = loop {
+        assert!(Instant::now() < deadline, "no audit is caught in the middle");
         thread::sleep(Duration::from_millis(2));
-    }
-    assert_ne!(unfinished, "", "it was complete before it was killed");
+        let Some(name) = open_file(folder.path()) else { continue };
+        let path = folder.path().join(CHANNEL).join(&name);
+        let lines = fs::read_to_string(&path).unwrap_or_default().lines().count();
+        if lines <= 100 || lines >= VIOLATIONS / 2 {
+            continue;
+        }
+        first.kill();
+        if fs::read_to_string(&path).is_ok_and(|text| !text.contains("audit is completed")) {
+            break name.replace(".txt", ".log");
+        }
+        // It was complete before it was killed. The next one waits until the Lease is free.
+        first = Serving::start(cluster, folder.path());
+    };
     drop(first);
 
     let mut second = Serving::start(cluster, folder.path());
