@@ -1,8 +1,9 @@
 //! Violations of requests in files that are bounded in every respect (XP-3).
 //!
 //! A file is `admission-<time>-<random>.open` while it is written, and locked; it becomes `.log` when
-//! it is large or old enough. The oldest go when there are too many. The time is of the file's
-//! beginning, in nanoseconds, and later in each file than in those before: names sort as what is in them.
+//! it is large or old enough. The oldest go when there are too many. The time is that of the file's
+//! beginning, in nanoseconds, and later than those of all files before: names sort as what is in
+//! them.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -74,7 +75,7 @@ impl Spool {
         fs::create_dir_all(&self.folder).map_err(|error| failed("make", error))?;
         if !self.recovered {
             self.recover();
-            self.newest = self.newest();
+            self.newest = self.last_begun();
             self.recovered = true;
         }
         let bytes: usize = records.iter().map(|record| record.len() + 1).sum();
@@ -165,7 +166,7 @@ impl Spool {
     }
 
     /// When the newest file that is there began, whatever the clock says now.
-    fn newest(&self) -> Duration {
+    fn last_begun(&self) -> Duration {
         let began = |path: &PathBuf| {
             let name = disk::name(path);
             let (began, _) = name.strip_prefix(REQUESTS)?.split_once('-')?;
