@@ -149,7 +149,8 @@ fn installed() -> Option<&'static (&'static Cluster, Vec<Value>)> {
         let originals: Vec<_> = definitions().into_iter().map(original).collect();
         succeeds(cluster, "apply -f -", &yaml_of(&originals));
         wait_for_kinds(cluster);
-        succeeds(cluster, "apply -f -", STORED);
+        let is_taken = || kubectl(cluster, "apply -f -", STORED).success;
+        common::eventually("objects are taken", is_taken);
         let before = stored(cluster);
         succeeds(cluster, "apply -f -", &manifest().rest);
         wait_for_kinds(cluster);
@@ -322,8 +323,9 @@ fn kubectl_answers() {
         ("constrainttemplate.spec.targets", "code\t<[]Object>"),
         ("config.spec.match.processes", "`mutation-webhook`"),
     ] {
-        let explained = succeeds(cluster, &format!("explain {field}"), "");
-        assert!(explained.contains(expected), "{field}: {explained}");
+        let explain = format!("explain {field}");
+        let is_explained = || kubectl(cluster, &explain, "").stdout.contains(expected);
+        common::eventually(&format!("{field} is explained by {expected}"), is_explained);
     }
 }
 

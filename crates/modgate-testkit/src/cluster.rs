@@ -38,6 +38,12 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// How long an end may take.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long an object may have no conditions.
+const CONDITION_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What `kubectl wait` says of an object without conditions, and fails at once.
+const NO_CONDITIONS: &str = ".status.conditions accessor error: <nil>";
+
 /// A running control plane.
 #[derive(Debug)]
 pub struct Cluster {
@@ -210,7 +216,8 @@ impl Cluster {
         command
     }
 
-    /// Runs kubectl with `input` on its standard input.
+    /// Runs kubectl with `input` on its standard input; again where it will not wait for an object
+    /// because that is too new to have any condition.
     ///
     /// # Errors
     ///
@@ -222,17 +229,22 @@ impl Cluster {
     ) -> Result<Outcome> {
         let file = self.folder.join(format!("input-{:?}", thread::current().id()));
         fs::write(&file, input)?;
-        let output = self
-            .kubectl(arguments)
-            .stdin(File::open(file)?)
-            .output()
-            .context("cannot run kubectl")?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Outcome {
-            success: output.status.success(),
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-        })
+        let mut command = self.kubectl(arguments);
+        let deadline = Instant::now() + CONDITION_PATIENCE;
+        loop {
+            let output =
+                command.stdin(File::open(&file)?).output().context("cannot run kubectl")?;
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let outcome = Outcome {
+                success: output.status.success(),
+                stdout: text(&output.stdout),
+                stderr: text(&output.stderr),
+            };
+            if !outcome.stderr.contains(NO_CONDITIONS) || Instant::now() >= deadline {
+                return Ok(outcome);
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
