@@ -88,6 +88,9 @@ fn guarded(cluster: &Cluster) -> Running {
         // What is shown here is not how fast this machine is.
         config.limits.template = Duration::from_secs(8);
         config.limits.object = Duration::from_secs(8);
+        // A new binding is about all requests until the API server, which has a second for it, knows
+        // its constraints.
+        config.vap.wait = Duration::from_secs(3600);
     });
     let ca = STANDARD.encode(std::fs::read(server.folder.path().join("tls.crt")).expect("read"));
     let configuration = format!(
