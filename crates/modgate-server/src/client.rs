@@ -193,9 +193,9 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Trusts whom the system trusts; nobody, if it has no authorities and can do `without_authorities`:
-/// there are none in an image with nothing but the binary, and plain HTTP asks for none.
-fn system(without_authorities: bool) -> Result<ClientConfig, ClientError> {
+/// Trusts whom the system trusts. A client that may speak plain HTTP is of use even where the system
+/// has no authorities, as in an empty image; over HTTPS it then trusts nobody.
+fn system(may_be_plain: bool) -> Result<ClientConfig, ClientError> {
     use hyper_rustls::ConfigBuilderExt as _;
 
     let tls = |error: &dyn std::error::Error| ClientError::Tls(Chain(error).to_string());
@@ -204,7 +204,7 @@ fn system(without_authorities: bool) -> Result<ClientConfig, ClientError> {
         .map_err(|error| tls(&error))?;
     let trusting = match builder.clone().with_native_roots() {
         Ok(trusting) => trusting,
-        Err(_) if without_authorities => builder.with_root_certificates(RootCertStore::empty()),
+        Err(_) if may_be_plain => builder.with_root_certificates(RootCertStore::empty()),
         Err(error) => return Err(tls(&error)),
     };
     Ok(trusting.with_no_client_auth())

@@ -498,8 +498,8 @@ fn assert_all_right(outcome: &Outcome) {
 }
 
 /// How long until every replica enforces a change; how long a start with the whole library takes,
-/// and how much memory it needs. The times are printed, not asserted: tests run unoptimised, and next to
-/// each other. `MODGATE_BINARY` names another build to measure.
+/// and how much memory it needs. The times are printed, not asserted: tests run unoptimised, and next
+/// to each other. `MODGATE_BINARY` names another build to measure.
 #[test]
 fn changes_starts_and_memory() {
     let Some(mut fleet) = Fleet::start_apart() else { return };
