@@ -55,7 +55,6 @@ pub struct ServeConfig {
     /// How the cluster is audited.
     pub audit: AuditConfig,
     /// Where metrics and traces are sent.
-    #[cfg(feature = "otel")]
     pub otlp: Option<crate::telemetry::otlp::OtlpConfig>,
     /// Settings of the engine.
     pub engine: EngineConfig,
@@ -98,7 +97,6 @@ impl ServeConfig {
             vap: VapConfig::default(),
             export: ExportConfig::default(),
             audit: AuditConfig::default(),
-            #[cfg(feature = "otel")]
             otlp: None,
             certificate,
             tls: TlsConfig::default(),
@@ -167,7 +165,6 @@ pub enum ServeError {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// Nothing can be sent to the collector.
-    #[cfg(feature = "otel")]
     #[error(transparent)]
     Otlp(#[from] crate::telemetry::otlp::OtlpError),
     /// The runtime or its signal handlers could not be set up.
@@ -260,7 +257,6 @@ impl Server {
             operations: config.operations.clone(),
             readiness: Readiness::default(),
         });
-        #[cfg(feature = "otel")]
         if let Some(otlp) = &config.otlp {
             crate::telemetry::otlp::start(otlp, &app.metrics)?;
         }

@@ -2,7 +2,6 @@
 
 mod log;
 pub mod metrics;
-#[cfg(feature = "otel")]
 pub mod otlp;
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Metrics and traces for a collector, which here is a socket.
 
-#![cfg(feature = "otel")]
 #![allow(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::{

@@ -104,7 +104,6 @@ pub struct Metrics {
     events: EventMetrics,
     controllers: ControllerMetrics,
     costs: CostMetrics,
-    #[cfg(feature = "otel")]
     tracer: std::sync::OnceLock<super::otlp::Tracer>,
 }
 
@@ -141,7 +140,6 @@ impl Metrics {
             events: EventMetrics::register(&mut catalog),
             controllers: ControllerMetrics::register(&mut catalog),
             costs: CostMetrics::register(&mut catalog),
-            #[cfg(feature = "otel")]
             tracer: std::sync::OnceLock::new(),
             catalog,
         }
@@ -226,14 +224,12 @@ impl Metrics {
     }
 
     /// Spans go to `tracer` from now on.
-    #[cfg(feature = "otel")]
     pub(crate) fn trace_with(&self, tracer: super::otlp::Tracer) {
         // Nothing is started twice.
         let _ = self.tracer.set(tracer);
     }
 
     /// A request was answered, for its trace.
-    #[cfg(feature = "otel")]
     pub(crate) fn traced(
         &self,
         parent: Option<super::otlp::Parent>,

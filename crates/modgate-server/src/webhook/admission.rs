@@ -25,13 +25,11 @@ use crate::{policies::World, providers::WithProviders};
 pub(super) async fn answer(app: &App, webhook: Webhook, request: Request) -> Response {
     let started = Instant::now();
     let in_flight = app.metrics.start(webhook);
-    #[cfg(feature = "otel")]
     let parent = crate::telemetry::otlp::Parent::of(request.headers());
     let answer = serve(app, webhook, request).await;
     drop(in_flight);
     let (code, took) = (answer.status.as_u16(), started.elapsed());
     app.metrics.answered(webhook, code, took);
-    #[cfg(feature = "otel")]
     app.metrics.traced(parent, webhook, code, took);
     respond(answer.status, "application/json", answer.body)
 }

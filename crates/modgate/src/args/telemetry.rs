@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::ArgAction;
-use modgate_server::ServeConfig;
+use modgate_server::{ServeConfig, telemetry::otlp::OtlpConfig};
 use modgate_value::gotime;
 
 /// Where metrics and traces are sent.
@@ -72,7 +72,11 @@ impl TelemetryArgs {
             }
             return Ok(());
         }
-        send(config, &self.otlp_endpoint, sends_metrics.then_some(self.otlp_metric_interval))
+        config.otlp = Some(OtlpConfig {
+            endpoint: self.otlp_endpoint.clone(),
+            metrics: sends_metrics.then_some(self.otlp_metric_interval),
+        });
+        Ok(())
     }
 
     /// What is to be said of flags without effect.
@@ -91,24 +95,6 @@ impl TelemetryArgs {
         }
         notes
     }
-}
-
-#[cfg(feature = "otel")]
-fn send(config: &mut ServeConfig, endpoint: &str, metrics: Option<Duration>) -> Result<()> {
-    config.otlp = Some(modgate_server::telemetry::otlp::OtlpConfig {
-        endpoint: endpoint.to_owned(),
-        metrics,
-    });
-    Ok(())
-}
-
-#[cfg(not(feature = "otel"))]
-fn send(_: &mut ServeConfig, endpoint: &str, _: Option<Duration>) -> Result<()> {
-    bail!(
-        "nothing can be sent to `{endpoint}`: this modgate was built without the feature `otel`; \
-         build with `--features otel` (the image with `--build-arg FEATURES=otel`), or leave out \
-         `--otlp-endpoint`: metrics are on `/metrics`"
-    )
 }
 
 #[cfg(test)]
