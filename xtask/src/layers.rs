@@ -35,8 +35,10 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-gator", 6),
     ("modgate", 7),
     // Never shipped: nothing that is may depend on them.
-    ("modgate-testkit", 8),
-    ("xtask", 9),
+    ("modgate-corpus", 8),
+    ("modgate-cel-corpora", 9),
+    ("modgate-testkit", 10),
+    ("xtask", 11),
 ];
 
 /// The highest layer that must stay pure and synchronous.

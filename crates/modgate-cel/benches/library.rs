@@ -5,10 +5,7 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use modgate_cel::Arena;
-use modgate_testkit::{
-    cel_library::{Compiled, Review, policies},
-    rego::library,
-};
+use modgate_cel_corpora::library::{Compiled, Review, folder, policies};
 use modgate_value::Budget;
 
 fn main() {
@@ -16,20 +13,21 @@ fn main() {
 }
 
 const CASES: [(&str, &str); 4] = [
-    ("general/requiredlabels", "must-have-owner/example-disallowed"),
-    ("pod-security-policy/privileged-containers", "example-disallowed"),
-    ("pod-security-policy/capabilities", "capabilities-baseline/example-disallowed"),
-    ("pod-security-policy/host-filesystem", "host-filesystem/example-disallowed"),
+    ("general/requiredlabels", "all-must-have-owner/example_disallowed"),
+    ("pod-security-policy/privileged-containers", "psp-privileged-container/example_disallowed"),
+    ("pod-security-policy/capabilities", "psp-capabilities-baseline/example_disallowed"),
+    ("pod-security-policy/host-filesystem", "psp-host-filesystem/example_disallowed"),
 ];
 
-fn sample(folder: &str, case: &str) -> Option<(Compiled, Review)> {
-    let library = library::folder()?;
+fn sample(name: &str, case: &str) -> Option<(Compiled, Review)> {
+    let library = folder()?;
     let policies = policies().expect("the library");
-    let policy = policies.iter().find(|policy| policy.name.ends_with(folder))?;
-    let cases = library::cases(&library, folder).expect("the library");
-    let case = cases.iter().find(|it| it.key.contains(case))?;
-    let compiled = policy.compile().ok()?;
-    Some((compiled, Review::of(case)))
+    let policy = policies.iter().find(|policy| policy.name.ends_with(name)).expect("a policy");
+    let compiled = policy.compile().expect("a policy that compiles");
+    let (samples, object) = case.split_once('/').expect("a folder and a file");
+    let samples = library.join("library").join(name).join("samples").join(samples);
+    let review = Review::of(&samples, &format!("{object}.yaml")).expect("a sample");
+    Some((compiled, review))
 }
 
 #[divan::bench(args = CASES)]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
-use modgate_testkit::cel_library::policies;
+use modgate_cel_corpora::library::policies;
 
 #[test]
 fn every_expression_compiles() {

@@ -12,21 +12,16 @@
 //!
 //! This crate is never shipped.
 
-pub mod cel_library;
 pub mod cluster;
 mod compare;
-pub mod corpus;
-pub mod decision;
 pub mod fuzz;
 pub mod gatekeeper;
 mod kubemod;
 mod languages;
-mod members;
 pub mod rego;
-pub mod report;
 pub mod suites;
 
-pub use corpus::Roots;
-pub use decision::Decision;
-pub use report::{Case, FileReport, Report, Verdict};
+pub use modgate_corpus::{
+    Case, Decision, FileReport, Report, Roots, Verdict, corpus, decision, members, report,
+};
 pub use suites::Run;

@@ -1,40 +1,24 @@
 //! Which file of a corpus is run by what.
 
-use std::{
-    collections::BTreeMap,
-    num::NonZero,
-    panic::{self, AssertUnwindSafe},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
-
-use anyhow::{Result, anyhow};
-
-use crate::{
+use anyhow::Result;
+use modgate_corpus::{
+    Report,
     corpus::{self, CorpusFile, Roots},
-    gatekeeper, kubemod, languages, rego,
-    report::{Case, FileReport, Report},
+    suite::{Suite, matches, run_files},
 };
 
-/// Runs one kind of corpus file.
-pub struct Suite {
-    /// The file's name below a corpus folder; `*` stands for anything but a slash.
-    pub name: &'static str,
-    run: fn(&CorpusFile, &Roots, &mut Vec<Case>) -> Result<()>,
-}
+use crate::{gatekeeper, kubemod, languages, rego};
 
 /// Everything that is run.
-pub const SUITES: &[Suite] = &[
+pub fn suites() -> impl Iterator<Item = &'static Suite> {
+    SUITES.iter().chain(modgate_cel_corpora::SUITES)
+}
+
+const SUITES: &[Suite] = &[
     Suite { name: "languages/yaml.json", run: languages::yaml::run },
     Suite { name: "languages/regexp.json", run: languages::regexp::run },
     Suite { name: "languages/gotemplate.json", run: languages::gotemplate::builtin },
     Suite { name: "languages/sprig.json", run: languages::gotemplate::sprig },
-    Suite { name: "languages/cel.json", run: languages::cel::run },
-    Suite { name: "languages/cel-costs.json", run: languages::cel::costs },
-    Suite { name: "languages/cel-libraries.json", run: languages::cel::costs },
     Suite { name: "languages/rego.json", run: rego::recorded::run },
     Suite { name: "languages/rego-programs.json", run: rego::programs::run },
     Suite { name: "languages/library-rego-results.json", run: rego::library::run },
@@ -125,73 +109,14 @@ impl Run {
         for file in files {
             if EXEMPT.iter().any(|exempt| matches(exempt, &file.name)) {
                 report.exempt += cases_in(&file);
-            } else if let Some(suite) = SUITES.iter().find(|suite| matches(suite.name, &file.name))
-            {
+            } else if let Some(suite) = suites().find(|suite| matches(suite.name, &file.name)) {
                 to_run.push((suite, file));
             } else if !is_support(&file.name) {
                 report.unknown.push(file.name);
             }
         }
-        report.files = self.run_files(&to_run);
+        report.files = run_files(&to_run, &self.roots, self.filter.as_deref());
         Ok(report)
-    }
-
-    /// Runs files on all cores; the reports come in the order of the files.
-    fn run_files(&self, files: &[(&Suite, CorpusFile)]) -> Vec<FileReport> {
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(BTreeMap::new());
-        let work = || {
-            let mut own = Vec::new();
-            while let Some((suite, file)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                own.push((file.path.clone(), self.run_file(suite, file)));
-            }
-            if let Ok(mut done) = done.lock() {
-                done.extend(own);
-            }
-        };
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        thread::scope(|scope| {
-            for _ in 1..cores {
-                scope.spawn(work);
-            }
-            work();
-        });
-        let mut done = done.into_inner().unwrap_or_default();
-        files.iter().filter_map(|(_, file)| done.remove(&file.path).flatten()).collect()
-    }
-
-    fn run_file(&self, suite: &Suite, file: &CorpusFile) -> Option<FileReport> {
-        let whole_file = self.filter.as_deref().is_none_or(|filter| file.name.contains(filter));
-        let mut cases = Vec::new();
-        // Nothing a case holds may panic; what does fails the file, and the run goes on.
-        let ran =
-            panic::catch_unwind(AssertUnwindSafe(|| (suite.run)(file, &self.roots, &mut cases)));
-        let error =
-            ran.unwrap_or_else(|_| Err(anyhow!("panicked after {} cases", cases.len()))).err();
-        if let Some(filter) = self.filter.as_deref().filter(|_| !whole_file) {
-            cases.retain(|case| format!("{}#{}", file.name, case.id).contains(filter));
-            if cases.is_empty() {
-                return None;
-            }
-        }
-        let mut error = error.map(|error| format!("{error:#}"));
-        if cases.is_empty() && error.is_none() {
-            error = Some("no cases".to_owned());
-        }
-        Some(FileReport { name: file.name.clone(), cases, error })
-    }
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    if pattern.ends_with('/') {
-        return name.starts_with(pattern);
-    }
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((before, after)) => name
-            .strip_prefix(before)
-            .and_then(|rest| rest.strip_suffix(after))
-            .is_some_and(|middle| !middle.contains('/')),
     }
 }
 

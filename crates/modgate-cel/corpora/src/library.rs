@@ -1,15 +1,17 @@
 //! The CEL halves of the public Gatekeeper library's templates, compiled as the engine would.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
 use modgate_cel::{
     Activation, Arena, CompileError, CostLimits, Env, EvalError, Evaluation, Program, Type, Val,
     Variables,
 };
+use modgate_corpus::Roots;
 use modgate_value::{Budget, Value, yaml};
-
-use crate::rego::library::{Case, folder};
 
 /// A template's CEL source.
 pub struct Policy {
@@ -45,16 +47,28 @@ impl Activation for Review {
 }
 
 impl Review {
-    /// The object and the parameters of a case.
-    pub fn of(case: &Case) -> Self {
-        let part = |path: &[&str]| case.input.path(path).cloned().unwrap_or_default();
-        let spec: Value = [("parameters", part(&["parameters"]))].into_iter().collect();
-        Self {
-            object: part(&["review", "object"]),
-            params: [("spec", spec)].into_iter().collect(),
+    /// The sample `object` of a folder `samples/NAME` of the library, against its constraint.
+    ///
+    /// # Errors
+    ///
+    /// When one of the two files cannot be read.
+    pub fn of(samples: &Path, object: &str) -> Result<Self> {
+        Ok(Self {
+            object: document(&samples.join(object))?,
+            params: document(&samples.join("constraint.yaml"))?,
             request: [("operation", Value::from("CREATE"))].into_iter().collect(),
-        }
+        })
     }
+}
+
+fn document(path: &Path) -> Result<Value> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    yaml::value(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+}
+
+/// The folder of the public library, if it is here.
+pub fn folder() -> Option<PathBuf> {
+    Roots::discover().find_folder("gatekeeper-library")
 }
 
 /// All of them; nothing if the library is not here.

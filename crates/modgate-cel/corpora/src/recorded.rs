@@ -6,13 +6,8 @@ use modgate_cel::{
     Activation, Arena, CompileError, CostLimits, Env, Evaluation, Opaque, Program, Type, Val,
     Variables,
 };
+use modgate_corpus::{Case, CorpusFile, Members, Roots, Verdict};
 use modgate_value::{Budget, Value, gotime::Duration};
-
-use crate::{
-    corpus::{CorpusFile, Roots},
-    members::Members,
-    report::{Case, Verdict},
-};
 
 /// The object that `cel.json` was recorded with, as far as its expressions show it.
 const OBJECT: &str = r#"{"metadata": {"name": "x", "labels": {"a": "b"}},
@@ -26,7 +21,12 @@ impl Activation for Object {
     }
 }
 
-pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
+/// Runs a file of expressions about one object.
+///
+/// # Errors
+///
+/// When the file has another shape.
+pub fn expressions(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
     let document = file.json()?;
     let top = Members::of(&document)?;
     top.notes(&["about"]);
@@ -43,8 +43,12 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     top.finish()
 }
 
-/// Every case names one of the objects of its file.
-pub(crate) fn costs(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
+/// Runs a file whose cases each name one of its objects.
+///
+/// # Errors
+///
+/// When the file has another shape.
+pub fn costs(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
     let document = file.json()?;
     let top = Members::of(&document)?;
     top.notes(&["about"]);

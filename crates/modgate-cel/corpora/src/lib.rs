@@ -1,0 +1,19 @@
+//! What proves `modgate-cel` right: suites over recorded expressions, and the CEL of the public
+//! Gatekeeper library.
+//!
+//! [`SUITES`] names the files of a corpus and what runs them; the tests of `modgate-cel` run them,
+//! and so does `cargo xtask conformance`. This crate is never shipped.
+
+pub mod library;
+mod recorded;
+
+pub use recorded::{costs, expressions};
+
+use modgate_corpus::Suite;
+
+/// The files of a corpus that hold CEL.
+pub const SUITES: &[Suite] = &[
+    Suite { name: "languages/cel.json", run: expressions },
+    Suite { name: "languages/cel-costs.json", run: costs },
+    Suite { name: "languages/cel-libraries.json", run: costs },
+];
