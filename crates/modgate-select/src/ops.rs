@@ -3,10 +3,10 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use modgate_value::{Budget, Exhausted, Str, diag::Span, regex::GoRegex};
+use modgate_value::{Budget, Exhausted, Str, Value, diag::Span, regex::GoRegex};
 
 use crate::{
-    EvalError, Map, Time, Val, Zone,
+    EvalError, List, Map, Time, Val, Zone,
     ast::{Binary, Function, Link, Node, Unary},
     num,
 };
@@ -176,6 +176,12 @@ pub(crate) fn text<'v>(val: &'v Val<'_>, budget: &Budget<'_>) -> Result<Cow<'v, 
 /// Charges one step per value inside, before something walks all of them.
 fn spend_size(val: &Val<'_>, budget: &Budget<'_>) -> Result<(), Exhausted> {
     match val {
+        Val::Array(List::Json(elements)) => {
+            elements.iter().flat_map(Value::walk).try_for_each(|_| budget.spend(1))
+        }
+        Val::Object(Map::Json(members)) => {
+            members.values().flat_map(Value::walk).try_for_each(|_| budget.spend(1))
+        }
         Val::Array(list) => {
             budget.spend(1 + list.len() as u64)?;
             list.iter().try_for_each(|element| spend_size(&element, budget))
@@ -201,14 +207,47 @@ pub(crate) fn equal(
     same(left, right, budget)
 }
 
-/// Structural equality without any conversion, as `in` has it (Go's `reflect.DeepEqual`).
+/// Structural equality without any conversion, as `in` has it (Go's `reflect.DeepEqual`). Keeps its
+/// own stack, because documents are deep.
 pub(crate) fn same(
     left: &Val<'_>,
     right: &Val<'_>,
     budget: &Budget<'_>,
 ) -> Result<bool, Exhausted> {
     budget.spend(1)?;
-    Ok(match (left, right) {
+    if let Some(answer) = shallow(left, right) {
+        return Ok(answer);
+    }
+    let mut open = vec![(left.clone(), right.clone(), 0)];
+    while let Some((left, right, next)) = open.last_mut() {
+        let parts = match (&*left, &*right) {
+            (Val::Array(left), Val::Array(right)) => left.get(*next).zip(right.get(*next)),
+            // Both sorted by key.
+            (Val::Object(left), Val::Object(right)) => match (left.at(*next), right.at(*next)) {
+                (Some((key, _)), Some((other, _))) if key != other => return Ok(false),
+                (Some((_, left)), Some((_, right))) => Some((left, right)),
+                _ => None,
+            },
+            _ => None,
+        };
+        *next += 1;
+        let Some((left, right)) = parts else {
+            open.pop();
+            continue;
+        };
+        budget.spend(1)?;
+        match shallow(&left, &right) {
+            Some(true) => {}
+            Some(false) => return Ok(false),
+            None => open.push((left, right, 0)),
+        }
+    }
+    Ok(true)
+}
+
+/// What can be said of two values without a look at their parts; `None` if these decide.
+fn shallow(left: &Val<'_>, right: &Val<'_>) -> Option<bool> {
+    Some(match (left, right) {
         // Undefined is a not-a-number to Go, so it is not even equal to itself.
         (Val::Undefined, Val::Undefined) => false,
         (Val::Null, Val::Null) => true,
@@ -220,29 +259,8 @@ pub(crate) fn same(
         (Val::Time(left), Val::Time(right)) => left == right,
         (Val::Array(left), Val::Array(right)) if left.ptr_eq(right) => true,
         (Val::Object(left), Val::Object(right)) if left.ptr_eq(right) => true,
-        (Val::Array(left), Val::Array(right)) => {
-            if left.len() != right.len() {
-                return Ok(false);
-            }
-            for (left, right) in left.iter().zip(right.iter()) {
-                if !same(&left, &right, budget)? {
-                    return Ok(false);
-                }
-            }
-            true
-        }
-        (Val::Object(left), Val::Object(right)) => {
-            if left.len() != right.len() {
-                return Ok(false);
-            }
-            // Both sorted by key.
-            for ((left_key, left), (right_key, right)) in left.iter().zip(right.iter()) {
-                if left_key != right_key || !same(&left, &right, budget)? {
-                    return Ok(false);
-                }
-            }
-            true
-        }
+        (Val::Array(left), Val::Array(right)) if left.len() == right.len() => return None,
+        (Val::Object(left), Val::Object(right)) if left.len() == right.len() => return None,
         _ => false,
     })
 }

@@ -374,29 +374,38 @@ impl<'o, 'a> Plain<'o, 'a> {
                     }
                 }
             }
-            Step::Descend => descend(value, &mut Vec::new(), scope, &mut out)?,
+            Step::Descend => descend(value, scope, &mut out)?,
             Step::Key(_) | Step::Script(_) => {}
         }
         Ok(out)
     }
 }
 
-/// The value itself and everything inside it, parents first.
+/// The value itself and everything inside it, parents first. Keeps its own stack, because documents
+/// are deep.
 fn descend<'a>(
     value: Val<'a>,
-    levels: &mut Vec<Key>,
     scope: &Scope<'a, '_>,
     out: &mut Vec<(Capture, Val<'a>)>,
 ) -> Evaluated<'a, ()> {
-    scope.budget.spend(1 + levels.len() as u64)?;
-    let inside = children(&value);
-    out.push((Capture::Levels(levels.clone()), value));
-    for (key, child) in inside {
-        levels.push(key);
-        descend(child, levels, scope, out)?;
-        levels.pop();
+    let mut levels: Vec<Key> = Vec::new();
+    let mut open: Vec<std::vec::IntoIter<(Key, Val<'a>)>> = Vec::new();
+    let mut value = value;
+    loop {
+        scope.budget.spend(1 + levels.len() as u64)?;
+        scope.budget.allocate(size_of::<(Capture, Val<'_>)>() + size_of_val(levels.as_slice()))?;
+        open.push(children(&value).into_iter());
+        out.push((Capture::Levels(levels.clone()), value));
+        value = loop {
+            let Some(inside) = open.last_mut() else { return Ok(()) };
+            if let Some((key, child)) = inside.next() {
+                levels.push(key);
+                break child;
+            }
+            open.pop();
+            levels.pop();
+        };
     }
-    Ok(())
 }
 
 /// The elements of a list or the members of a map; nothing for anything else.

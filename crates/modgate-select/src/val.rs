@@ -112,7 +112,10 @@ impl<'a> Val<'a> {
             Self::Time(time) => {
                 let _ = write!(out, "{time}");
             }
-            Self::Array(list) => {
+            Self::Array(List::Json(array)) => {
+                gofmt::append_text(&Value::Array((*array).clone()), out);
+            }
+            Self::Array(List::Built(list)) => {
                 out.push('[');
                 for (index, element) in list.iter().enumerate() {
                     if index > 0 {
@@ -123,16 +126,7 @@ impl<'a> Val<'a> {
                 out.push(']');
             }
             Self::Object(Map::Json(object)) => {
-                out.push_str("map[");
-                for (index, (key, value)) in object.iter().enumerate() {
-                    if index > 0 {
-                        out.push(' ');
-                    }
-                    out.push_str(key);
-                    out.push(':');
-                    gofmt::append_text(value, out);
-                }
-                out.push(']');
+                gofmt::append_text(&Value::Object((*object).clone()), out);
             }
             Self::Object(Map::Built(entries)) => {
                 out.push_str("map[");
@@ -237,14 +231,19 @@ impl<'a> Map<'a> {
 
     /// The members, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Val<'a>)> + '_ {
-        (0..self.len()).filter_map(|index| match self {
+        (0..self.len()).filter_map(|index| self.at(index))
+    }
+
+    /// The member at `index` in the order of keys.
+    pub(crate) fn at(&self, index: usize) -> Option<(&str, Val<'a>)> {
+        match self {
             Self::Json(object) => {
                 object.as_slice().get(index).map(|(key, value)| (key.as_str(), Val::from(value)))
             }
             Self::Built(entries) => {
                 entries.get(index).map(|(key, val)| (key.as_str(), val.clone()))
             }
-        })
+        }
     }
 
     /// The member `key`.

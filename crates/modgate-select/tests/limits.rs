@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use modgate_select::{EvalError, Expr, PatchSelect, Val};
-use modgate_value::{Budget, Clock, Exhausted, Limits, Value};
+use modgate_value::{Budget, Clock, Exhausted, Limits, MAX_JSON_DEPTH, Value};
 
 struct Frozen;
 
@@ -89,6 +89,67 @@ fn long_expressions_evaluate() {
             let _ = expr.eval_plain(&document, &Budget::new(LIMITS, &Frozen));
             let select = PatchSelect::parse(&text).expect(step);
             let _ = select.items(&document, &Budget::new(LIMITS, &Frozen));
+        }
+    });
+}
+
+/// Documents as deep as an API server sends them: two equal ones beside each other, of lists, of
+/// objects and of both.
+#[test]
+fn the_deepest_documents_are_evaluated() {
+    on_small_stack(|| {
+        let few = Limits { steps: 200_000, ..LIMITS };
+        let levels = MAX_JSON_DEPTH - 1;
+        for (open, close) in [("[", "]"), (r#"{"a":"#, "}"), (r#"[{"a":"#, "}]")] {
+            let levels = levels / open.matches(['[', '{']).count();
+            let part = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+            let text = format!(r#"{{"a":{part},"b":{part},"s":"x"}}"#);
+            let document = Value::from_json_nested(text.as_bytes(), MAX_JSON_DEPTH);
+            let document = document.expect("as deep as documents may be");
+            for text in [
+                "$",
+                "$.a",
+                "$..a",
+                "$..*",
+                "$..*..*",
+                "$..a[0]",
+                "$.a == $.b",
+                "$.a != $.b",
+                "$.a in [$.b]",
+                "[$.a] == [$.b]",
+                "{\"k\": $.a} == {\"k\": $.b}",
+                "$.a + $.s",
+                "$.s + $.a",
+                "$.a =~ \"1\"",
+                "$.s =~ $.a",
+                "$.a < $.b",
+                "length($..a)",
+                "!$.a",
+                "isEmpty($..a)",
+                "$.a ?? 1",
+                "$..[? @ == $.b]",
+                "{#: $..a}",
+                "$[$.a]",
+                "$.a[$.b]",
+            ] {
+                let Ok(expr) = Expr::parse(text) else { panic!("{text}") };
+                for result in [
+                    expr.eval(&document, &Budget::new(few, &Frozen)),
+                    expr.eval_plain(&document, &Budget::new(few, &Frozen)),
+                ] {
+                    let Ok(value) = result else { continue };
+                    // Results of `..` hold each level with all levels below: too much text.
+                    let _ = (value.to_json(), text.contains("..") || !value.text().is_empty());
+                }
+                let mut seen = 0;
+                let _ = expr.trace(&document, &Budget::new(few, &Frozen), &mut |_| seen += 1);
+                let Ok(select) = PatchSelect::parse(text) else { continue };
+                let _ = select.items(&document, &Budget::new(few, &Frozen));
+                let _ = select.items_plain(&document, &Budget::new(few, &Frozen));
+            }
+            let equal = Expr::parse("$.a in [$.b]").expect("an expression");
+            let value = equal.eval(&document, &Budget::unlimited());
+            assert!(matches!(value, Ok(Val::Bool(true))), "{open}: {value:?}");
         }
     });
 }

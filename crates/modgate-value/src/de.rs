@@ -9,7 +9,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use crate::{Str, Value};
+use crate::{MAX_DEPTH, Str, TooDeep, Value};
 
 /// Why a value does not have the shape of a type, with the path to the offending member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,11 +49,71 @@ impl<'de> IntoDeserializer<'de, DecodeError> for &'de Value {
     }
 }
 
+/// Ends in an error beyond [`MAX_DEPTH`] levels of what the type asks for, because serde recurses.
 impl<'de> Deserializer<'de> for &'de Value {
     type Error = DecodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        match self {
+        Nested::outermost(self).deserialize_any(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        Nested::outermost(self).deserialize_option(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        Nested::outermost(self).deserialize_newtype_struct(name, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        Nested::outermost(self).deserialize_enum(name, variants, visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier
+    }
+}
+
+/// A value inside of so many containers.
+#[derive(Clone, Copy)]
+struct Nested<'de> {
+    value: &'de Value,
+    depth: usize,
+}
+
+impl<'de> Nested<'de> {
+    fn outermost(value: &'de Value) -> Self {
+        Self { value, depth: 0 }
+    }
+
+    /// A part of this container.
+    fn part(self, value: &'de Value) -> Self {
+        Self { value, depth: self.depth + 1 }
+    }
+}
+
+impl<'de> Deserializer<'de> for Nested<'de> {
+    type Error = DecodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        if self.depth > MAX_DEPTH {
+            return Err(DecodeError::custom(TooDeep { limit: MAX_DEPTH }));
+        }
+        match self.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
             Value::Number(number) => match number.as_i64() {
@@ -62,16 +122,16 @@ impl<'de> Deserializer<'de> for &'de Value {
             },
             Value::String(text) => visitor.visit_borrowed_str(text),
             Value::Array(elements) => {
-                visitor.visit_seq(Elements { rest: elements.iter().enumerate() })
+                visitor.visit_seq(Elements { list: self, rest: elements.iter().enumerate() })
             }
             Value::Object(members) => {
-                visitor.visit_map(Members { rest: members.iter(), member: None })
+                visitor.visit_map(Members { map: self, rest: members.iter(), member: None })
             }
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        match self {
+        match self.value {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
@@ -91,19 +151,26 @@ impl<'de> Deserializer<'de> for &'de Value {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        match self {
+        match self.value {
             Value::String(variant) => visitor.visit_enum(Variant { name: variant, content: None }),
             Value::Object(members) => match members.as_slice() {
-                [(name, content)] => visitor.visit_enum(Variant { name, content: Some(content) }),
+                [(name, content)] => {
+                    let content = Some(self.part(content));
+                    visitor.visit_enum(Variant { name, content })
+                }
                 _ => Err(DecodeError::invalid_type(Unexpected::Map, &"an object with one member")),
             },
             other => Err(DecodeError::invalid_type(unexpected(other), &"a string")),
         }
     }
 
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_unit()
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map struct identifier
     }
 }
 
@@ -122,6 +189,7 @@ fn unexpected(value: &Value) -> Unexpected<'_> {
 }
 
 struct Elements<'de> {
+    list: Nested<'de>,
     rest: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
 }
 
@@ -135,7 +203,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
         self.rest
             .next()
             .map(|(index, element)| {
-                seed.deserialize(element).map_err(|error| error.under_index(index))
+                seed.deserialize(self.list.part(element)).map_err(|error| error.under_index(index))
             })
             .transpose()
     }
@@ -146,6 +214,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
 }
 
 struct Members<'de> {
+    map: Nested<'de>,
     rest: std::slice::Iter<'de, (Str, Value)>,
     member: Option<&'de (Str, Value)>,
 }
@@ -173,7 +242,7 @@ impl<'de> MapAccess<'de> for Members<'de> {
         let Some((key, member)) = self.member else {
             return Err(DecodeError::custom("a member's value was asked for before its key"));
         };
-        seed.deserialize(member).map_err(|error| error.under_key(key))
+        seed.deserialize(self.map.part(member)).map_err(|error| error.under_key(key))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -183,7 +252,15 @@ impl<'de> MapAccess<'de> for Members<'de> {
 
 struct Variant<'de> {
     name: &'de Str,
-    content: Option<&'de Value>,
+    content: Option<Nested<'de>>,
+}
+
+const NULL: &Value = &Value::Null;
+
+impl<'de> Variant<'de> {
+    fn content(&self) -> Nested<'de> {
+        self.content.unwrap_or(Nested::outermost(NULL))
+    }
 }
 
 impl<'de> EnumAccess<'de> for Variant<'de> {
@@ -203,9 +280,9 @@ impl<'de> VariantAccess<'de> for Variant<'de> {
     type Error = DecodeError;
 
     fn unit_variant(self) -> Result<(), DecodeError> {
-        match self.content {
-            None | Some(Value::Null) => Ok(()),
-            Some(other) => Err(DecodeError::invalid_type(unexpected(other), &"nothing")),
+        match self.content().value {
+            Value::Null => Ok(()),
+            other => Err(DecodeError::invalid_type(unexpected(other), &"nothing")),
         }
     }
 
@@ -213,8 +290,7 @@ impl<'de> VariantAccess<'de> for Variant<'de> {
         self,
         seed: T,
     ) -> Result<T::Value, DecodeError> {
-        seed.deserialize(self.content.unwrap_or(&Value::Null))
-            .map_err(|error| error.under_key(self.name))
+        seed.deserialize(self.content()).map_err(|error| error.under_key(self.name))
     }
 
     fn tuple_variant<V: Visitor<'de>>(
@@ -222,7 +298,7 @@ impl<'de> VariantAccess<'de> for Variant<'de> {
         _len: usize,
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        self.content.unwrap_or(&Value::Null).deserialize_any(visitor)
+        self.content().deserialize_any(visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -230,7 +306,7 @@ impl<'de> VariantAccess<'de> for Variant<'de> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        self.content.unwrap_or(&Value::Null).deserialize_any(visitor)
+        self.content().deserialize_any(visitor)
     }
 }
 

@@ -15,7 +15,7 @@ pub use printf::{Arg, sprint, sprintf, sprintln};
 pub(crate) use quote::go_syntax;
 pub use quote::{append_quoted, quote, quote_bytes};
 
-use crate::{Value, gofloat};
+use crate::{Value, Visit, gofloat};
 
 /// The `%v` text of a value as Go's `encoding/json` decodes it: every number is a `float64`, `null`
 /// is `<nil>`, lists are `[a b]` and maps `map[k:v]`.
@@ -33,37 +33,37 @@ pub fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Appends [`text`] to `out`.
+/// Appends [`text`] to `out`. Does not recurse.
 pub fn append_text(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("<nil>"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => out.push_str(&gofloat::general(number.as_f64())),
-        Value::String(text) => out.push_str(text),
-        Value::Array(elements) => {
-            out.push('[');
-            for (index, element) in elements.iter().enumerate() {
-                if index > 0 {
-                    out.push(' ');
-                }
-                append_text(element, out);
-            }
-            out.push(']');
+    let mut open = 0;
+    let mut first = true;
+    for Visit { depth, key, value } in value.walk() {
+        if open > depth {
+            out.extend(std::iter::repeat_n(']', open - depth));
+            first = false;
         }
-        Value::Object(members) => {
-            out.push_str("map[");
-            for (index, (key, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    out.push(' ');
-                }
-                out.push_str(key);
-                out.push(':');
-                append_text(member, out);
+        open = depth;
+        if !first {
+            out.push(' ');
+        }
+        first = false;
+        if let Some(key) = key {
+            out.push_str(key);
+            out.push(':');
+        }
+        match value {
+            Value::Null => out.push_str("<nil>"),
+            Value::Bool(true) => out.push_str("true"),
+            Value::Bool(false) => out.push_str("false"),
+            Value::Number(number) => out.push_str(&gofloat::general(number.as_f64())),
+            Value::String(text) => out.push_str(text),
+            Value::Array(_) | Value::Object(_) => {
+                out.push_str(if matches!(value, Value::Array(_)) { "[" } else { "map[" });
+                (open, first) = (depth + 1, true);
             }
-            out.push(']');
         }
     }
+    out.extend(std::iter::repeat_n(']', open));
 }
 
 #[cfg(test)]

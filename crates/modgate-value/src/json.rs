@@ -5,9 +5,11 @@
 //! not scanning, is what costs: this one allocates once per container and, for short text, not at
 //! all.
 
+mod peek;
 mod read;
 mod write;
 
+pub use peek::peek_text;
 pub(crate) use read::lossy;
-pub use read::{ParseError, ParseErrorKind, parse};
+pub use read::{ParseError, ParseErrorKind, parse, parse_nested};
 pub use write::{Escape, write, write_pretty, write_string};

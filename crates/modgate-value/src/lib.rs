@@ -18,8 +18,13 @@
 //!
 //! # Limits
 //!
-//! A document nests at most [`MAX_DEPTH`] levels. Dropping, comparing and printing a value recurse
-//! once per level, so whatever builds values (patches, evaluators) keeps to the same bound.
+//! What an API server sends nests up to [`MAX_JSON_DEPTH`] levels, more than calls fit on a stack.
+//! Nothing in this crate recurses over a value without a bound: reading, dropping, comparing,
+//! hashing and printing keep a list instead, and what goes through serde ends in an error beyond
+//! [`MAX_DEPTH`]. So must everything that takes values it did not make: [`Value::walk`] and
+//! [`Value::map_scalars`] go through them without recursion, [`Value::check_depth`] is what a
+//! recursive function asks first. YAML, and whatever patches and evaluators build, keep to
+//! [`MAX_DEPTH`].
 
 pub mod budget;
 mod de;
@@ -38,9 +43,17 @@ pub use budget::{Budget, Clock, Exhausted, Limits};
 pub use de::DecodeError;
 pub use number::{Number, Spelling};
 pub use smol_str::{SmolStr as Str, format_smolstr};
-pub use value::{Array, Object, Value};
+pub use value::{
+    Array, Object, Value,
+    walk::{TooDeep, Visit, Walk},
+};
 
-/// How many containers may be nested inside one another in a document.
+/// How many containers may be nested inside one another where functions recurse: in YAML, in values
+/// that policies build, and in JSON unless its reader allows more.
 ///
 /// Kubernetes' deepest objects (CustomResourceDefinitions) stay below a tenth of this.
 pub const MAX_DEPTH: usize = 512;
+
+/// How many containers an API server allows to be nested inside one another, which is how many
+/// Go's `encoding/json` reads.
+pub const MAX_JSON_DEPTH: usize = 10_000;

@@ -1,6 +1,15 @@
 //! The value itself.
 
-use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
+pub(crate) mod walk;
+
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    ops::Deref,
+    sync::Arc,
+};
 
 use crate::{Number, Str, json};
 
@@ -12,7 +21,10 @@ use crate::{Number, Str, json};
 ///
 /// Equality, order and hash are by value: numbers compare mathematically and values of different
 /// types in the order of the variants below, which is also Rego's.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// A value may nest as deeply as memory allows: nothing here recurses without a bound, dropping
+/// included. Whatever recurses over values elsewhere asks [`Value::check_depth`] first.
+#[derive(Clone, Default)]
 pub enum Value {
     /// `null`
     #[default]
@@ -37,6 +49,15 @@ impl Value {
     /// When `text` is not one JSON document or nests deeper than [`crate::MAX_DEPTH`].
     pub fn from_json(text: &[u8]) -> Result<Self, json::ParseError> {
         json::parse(text)
+    }
+
+    /// Reads one JSON document that may nest up to `max_depth` levels. See [`json::parse_nested`].
+    ///
+    /// # Errors
+    ///
+    /// When `text` is not one JSON document or nests deeper.
+    pub fn from_json_nested(text: &[u8], max_depth: usize) -> Result<Self, json::ParseError> {
+        json::parse_nested(text, max_depth)
     }
 
     /// Compact JSON with sorted keys.
@@ -154,38 +175,70 @@ impl fmt::Display for Value {
 }
 
 /// An immutable list of values; dereferences to a slice.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Array(Arc<[Value]>);
+///
+/// An empty list is `None`, which also is what dropping leaves behind.
+#[derive(Clone)]
+pub struct Array(Option<Arc<[Value]>>);
 
 impl Deref for Array {
     type Target = [Value];
 
     fn deref(&self) -> &[Value] {
-        &self.0
+        self.0.as_deref().unwrap_or_default()
     }
 }
 
 impl Array {
     /// The elements for changing in place; copies them first if the list is shared.
     pub fn make_mut(&mut self) -> &mut [Value] {
-        Arc::make_mut(&mut self.0)
+        self.0.as_mut().map(Arc::make_mut).unwrap_or_default()
     }
 
     /// Whether both are the same allocation, hence equal without looking.
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        match (&self.0, &other.0) {
+            (Some(elements), Some(others)) => Arc::ptr_eq(elements, others),
+            (elements, others) => elements.is_none() && others.is_none(),
+        }
+    }
+}
+
+impl PartialEq for Array {
+    fn eq(&self, other: &Self) -> bool {
+        self.ptr_eq(other) || **self == **other
+    }
+}
+
+impl Eq for Array {}
+
+impl PartialOrd for Array {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Array {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(other)
+    }
+}
+
+impl Hash for Array {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
     }
 }
 
 impl FromIterator<Value> for Array {
     fn from_iter<I: IntoIterator<Item = Value>>(iter: I) -> Self {
-        Self(iter.into_iter().collect())
+        let elements: Arc<[Value]> = iter.into_iter().collect();
+        Self((!elements.is_empty()).then_some(elements))
     }
 }
 
 impl From<Vec<Value>> for Array {
     fn from(values: Vec<Value>) -> Self {
-        Self(values.into())
+        Self((!values.is_empty()).then(|| values.into()))
     }
 }
 
@@ -194,7 +247,7 @@ impl<'a> IntoIterator for &'a Array {
     type IntoIter = std::slice::Iter<'a, Value>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        (**self).iter()
     }
 }
 
@@ -205,8 +258,10 @@ impl fmt::Debug for Array {
 }
 
 /// An immutable map from text to values, sorted by the bytes of its keys.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Object(Arc<[(Str, Value)]>);
+///
+/// An empty map is `None`, which also is what dropping leaves behind.
+#[derive(Clone, Default)]
+pub struct Object(Option<Arc<[(Str, Value)]>>);
 
 /// Up to this many members a scan that compares lengths first beats bisection.
 const SCAN_LIMIT: usize = 12;
@@ -215,17 +270,18 @@ impl Object {
     /// The members of `entries`; where a key appears more than once the last one counts.
     pub fn from_entries(mut entries: Vec<(Str, Value)>) -> Self {
         sort_last_wins(&mut entries);
-        Self(entries.into())
+        Self((!entries.is_empty()).then(|| entries.into()))
     }
 
     /// Members that are already sorted by key and distinct.
     pub(crate) fn from_sorted(entries: impl Iterator<Item = (Str, Value)>) -> Self {
-        Self(entries.collect())
+        let entries: Arc<[(Str, Value)]> = entries.collect();
+        Self((!entries.is_empty()).then_some(entries))
     }
 
     /// The member `key`.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.find(key).and_then(|index| self.0.get(index)).map(|(_, value)| value)
+        self.find(key).and_then(|index| self.as_slice().get(index)).map(|(_, value)| value)
     }
 
     /// Whether there is a member `key`.
@@ -234,47 +290,49 @@ impl Object {
     }
 
     fn find(&self, key: &str) -> Option<usize> {
-        if self.0.len() <= SCAN_LIMIT {
-            self.0.iter().position(|(name, _)| name.as_str() == key)
+        let members = self.as_slice();
+        if members.len() <= SCAN_LIMIT {
+            members.iter().position(|(name, _)| name.as_str() == key)
         } else {
-            self.0.binary_search_by(|(name, _)| name.as_str().cmp(key)).ok()
+            members.binary_search_by(|(name, _)| name.as_str().cmp(key)).ok()
         }
     }
 
     /// How many members there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.as_slice().len()
     }
 
     /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_slice().is_empty()
     }
 
     /// The members, sorted by key.
     pub fn iter(&self) -> std::slice::Iter<'_, (Str, Value)> {
-        self.0.iter()
+        self.as_slice().iter()
     }
 
     /// The members as a sorted slice.
     pub fn as_slice(&self) -> &[(Str, Value)] {
-        &self.0
+        self.0.as_deref().unwrap_or_default()
     }
 
     /// The keys, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &Str> {
-        self.0.iter().map(|(key, _)| key)
+        self.iter().map(|(key, _)| key)
     }
 
     /// The values, in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
-        self.0.iter().map(|(_, value)| value)
+        self.iter().map(|(_, value)| value)
     }
 
     /// The member `key` for changing in place; copies the members first if the map is shared.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let index = self.find(key)?;
-        Arc::make_mut(&mut self.0).get_mut(index).map(|(_, value)| value)
+        let members = self.0.as_mut().map(Arc::make_mut)?;
+        members.get_mut(index).map(|(_, value)| value)
     }
 
     /// Sets the member `key`; returns the value it had.
@@ -283,30 +341,55 @@ impl Object {
         if let Some(slot) = self.get_mut(&key) {
             return Some(std::mem::replace(slot, value));
         }
-        let at = self.0.partition_point(|(name, _)| *name < key);
-        let (before, after) = self.0.split_at(at);
-        let grown = before
-            .iter()
-            .cloned()
-            .chain(std::iter::once((key, value)))
-            .chain(after.iter().cloned())
-            .collect();
-        self.0 = grown;
+        let at = self.as_slice().partition_point(|(name, _)| *name < key);
+        let (before, after) = self.as_slice().split_at(at);
+        let added = std::iter::once((key, value));
+        let grown = before.iter().cloned().chain(added).chain(after.iter().cloned());
+        *self = Self::from_sorted(grown);
         None
     }
 
     /// Removes the member `key`; returns the value it had.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let index = self.find(key)?;
-        let removed = self.0.get(index).map(|(_, value)| value.clone());
-        let rest = self.0.iter().enumerate().filter(|(at, _)| *at != index);
-        self.0 = rest.map(|(_, entry)| entry.clone()).collect();
+        let removed = self.as_slice().get(index).map(|(_, value)| value.clone());
+        let rest = self.iter().enumerate().filter(|(at, _)| *at != index);
+        *self = Self::from_sorted(rest.map(|(_, entry)| entry.clone()));
         removed
     }
 
     /// Whether both are the same allocation, hence equal without looking.
     pub fn ptr_eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        match (&self.0, &other.0) {
+            (Some(members), Some(others)) => Arc::ptr_eq(members, others),
+            (members, others) => members.is_none() && others.is_none(),
+        }
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.ptr_eq(other) || self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Object {}
+
+impl PartialOrd for Object {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Object {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_slice().cmp(other.as_slice())
+    }
+}
+
+impl Hash for Object {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_slice().hash(state);
     }
 }
 
@@ -338,12 +421,6 @@ impl<'a> IntoIterator for &'a Object {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
-    }
-}
-
-impl Default for Object {
-    fn default() -> Self {
-        Self::from_entries(Vec::new())
     }
 }
 

@@ -118,7 +118,9 @@ pub fn apply(
     let segments: Vec<&str> = segments.collect();
     let Some((last, parents)) = segments.split_last() else { return Ok(()) };
     let value = operation.value.clone().unwrap_or_default();
-    if operation.op != Op::Remove && segments.len() + depth(&value) > MAX_DEPTH {
+    // A scalar counts as a level. Opened parts of a document are walked by recursion.
+    let below = if operation.op == Op::Remove { 0 } else { value.depth().max(1) };
+    if segments.len() + below > MAX_DEPTH {
         return Err(ApplyError::Depth { op: at.name(), path: at.path.to_owned() });
     }
     if changes_nothing(tree, operation.op, &segments, &value) {
@@ -191,15 +193,6 @@ fn changes_nothing(tree: &Tree<'_>, op: Op, segments: &[&str], value: &Value) ->
         }
         (Op::Remove, None) => true,
         _ => false,
-    }
-}
-
-/// How deeply a value nests; a scalar counts as one level.
-fn depth(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(elements) => elements.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => members.values().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 

@@ -4,11 +4,11 @@
 //! visited in key order instead of at random, null list elements replaced instead of inserted
 //! (Q-61) and paths always valid JSON (Q-62). As there, numbers are 64-bit floats.
 
-use modgate_value::{Number, Value};
+use modgate_value::{MAX_DEPTH, Number, Value};
 
 use super::{
     Op, PatchOperation,
-    pointer::{with_index, with_key},
+    pointer::{push_index, push_key},
 };
 
 /// Beyond this many cells of the edit-distance table lists are compared position by position.
@@ -16,12 +16,21 @@ const MAX_CELLS: usize = 1 << 18;
 
 /// The operations that turn `from` into `to`.
 ///
-/// Numbers count as equal, and are written, as 64-bit floats.
+/// Numbers count as equal, and are written, as 64-bit floats. What differs deeper than [`MAX_DEPTH`]
+/// levels is replaced at that level.
 pub fn diff(from: &Value, to: &Value) -> Vec<PatchOperation> {
-    let mut patch = Vec::new();
-    let mut path = String::new();
-    values(from, to, Parent::Object, &mut path, &mut patch);
-    patch
+    let mut differ = Differ { path: String::new(), level: 0, patch: Vec::new() };
+    differ.values(from, to, Parent::Object);
+    differ.patch
+}
+
+/// A comparison on its way through two documents.
+struct Differ {
+    /// The pointer to where it is.
+    path: String,
+    /// How many containers that is inside of.
+    level: usize,
+    patch: Vec<PatchOperation>,
 }
 
 /// What holds the value being compared: in a list `add` would insert.
@@ -31,52 +40,106 @@ enum Parent {
     Array,
 }
 
-fn values(
-    from: &Value,
-    to: &Value,
-    parent: Parent,
-    path: &mut String,
-    patch: &mut Vec<PatchOperation>,
-) {
-    match (from, to) {
-        (Value::Null, Value::Null) => {}
-        (Value::Null, _) if parent == Parent::Object => emit(patch, Op::Add, path, Some(to)),
-        (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
-        (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
-        (Value::Object(a), Value::Object(b)) => {
-            for (key, member) in b {
-                with_key(path, key, |path| match a.get(key) {
-                    None => emit(patch, Op::Add, path, Some(member)),
-                    Some(before) => values(before, member, Parent::Object, path, patch),
-                });
+impl Differ {
+    fn values(&mut self, from: &Value, to: &Value, parent: Parent) {
+        match (from, to) {
+            (Value::Null, Value::Null) => {}
+            (Value::Null, _) if parent == Parent::Object => self.emit(Op::Add, Some(to)),
+            (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
+            (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
+            (Value::Object(a), Value::Object(b)) if self.level < MAX_DEPTH => {
+                for (key, member) in b {
+                    self.at_key(key, |this| match a.get(key) {
+                        None => this.emit(Op::Add, Some(member)),
+                        Some(before) => this.values(before, member, Parent::Object),
+                    });
+                }
+                for key in a.keys().filter(|key| !b.contains_key(key)) {
+                    self.at_key(key, |this| this.emit(Op::Remove, None));
+                }
             }
-            for key in a.keys().filter(|key| !b.contains_key(key)) {
-                with_key(path, key, |path| emit(patch, Op::Remove, path, None));
-            }
-        }
-        (Value::Array(a), Value::Array(b)) => arrays(a, b, path, patch),
-        _ => {
-            if !equal(from, to) {
-                emit(patch, Op::Replace, path, Some(to));
+            (Value::Array(a), Value::Array(b)) if self.level < MAX_DEPTH => self.arrays(a, b),
+            _ => {
+                if !equal(from, to) {
+                    self.emit(Op::Replace, Some(to));
+                }
             }
         }
     }
-}
 
-fn arrays(a: &[Value], b: &[Value], path: &mut String, patch: &mut Vec<PatchOperation>) {
-    let cells = (a.len() + 1).saturating_mul(b.len() + 1);
-    if is_simple(a) && is_simple(b) && cells <= MAX_CELLS {
-        return edit_distance(a, b, path, patch);
+    fn arrays(&mut self, a: &[Value], b: &[Value]) {
+        let cells = (a.len() + 1).saturating_mul(b.len() + 1);
+        if is_simple(a) && is_simple(b) && cells <= MAX_CELLS {
+            return self.edit_distance(a, b);
+        }
+        let common = a.len().min(b.len());
+        for index in (common..a.len()).rev() {
+            self.at_index(index, |this| this.emit(Op::Remove, None));
+        }
+        for (index, element) in b.iter().enumerate().skip(common) {
+            self.at_index(index, |this| this.emit(Op::Add, Some(element)));
+        }
+        for (index, (before, after)) in a.iter().zip(b).enumerate() {
+            self.at_index(index, |this| this.values(before, after, Parent::Array));
+        }
     }
-    let common = a.len().min(b.len());
-    for index in (common..a.len()).rev() {
-        with_index(path, index, |path| emit(patch, Op::Remove, path, None));
+
+    /// Unit-cost edit distance, emitted from the tail to the head: remove before add before replace.
+    fn edit_distance(&mut self, a: &[Value], b: &[Value]) {
+        let table = distances(a, b);
+        let width = b.len() + 1;
+        let cell = |i: usize, j: usize| table.get(i * width + j).copied().unwrap_or(0);
+        let whole = !matches!(a.first(), Some(Value::Object(_)));
+        let (mut i, mut j) = (a.len(), b.len());
+        loop {
+            let here = cell(i, j);
+            if i > 0 && cell(i - 1, j) + 1 == here {
+                self.at_index(i - 1, |this| this.emit(Op::Remove, None));
+                i -= 1;
+            } else if j > 0 && cell(i, j - 1) + 1 == here {
+                self.at_index(i, |this| this.emit(Op::Add, b.get(j - 1)));
+                j -= 1;
+            } else if let (Some(above), Some(left)) = (i.checked_sub(1), j.checked_sub(1)) {
+                if cell(above, left) != here
+                    && let (Some(before), Some(after)) = (a.get(above), b.get(left))
+                {
+                    self.at_index(above, |this| {
+                        if whole {
+                            this.emit(Op::Replace, Some(after));
+                        } else {
+                            this.values(before, after, Parent::Array);
+                        }
+                    });
+                }
+                (i, j) = (above, left);
+            } else {
+                return;
+            }
+        }
     }
-    for (index, element) in b.iter().enumerate().skip(common) {
-        with_index(path, index, |path| emit(patch, Op::Add, path, Some(element)));
+
+    fn at_key(&mut self, key: &str, then: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        push_key(&mut self.path, key);
+        self.inside(length, then);
     }
-    for (index, (before, after)) in a.iter().zip(b).enumerate() {
-        with_index(path, index, |path| values(before, after, Parent::Array, path, patch));
+
+    fn at_index(&mut self, index: usize, then: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        push_index(&mut self.path, index);
+        self.inside(length, then);
+    }
+
+    fn inside(&mut self, length: usize, then: impl FnOnce(&mut Self)) {
+        self.level += 1;
+        then(self);
+        self.level -= 1;
+        self.path.truncate(length);
+    }
+
+    fn emit(&mut self, op: Op, value: Option<&Value>) {
+        let value = value.map(as_floats);
+        self.patch.push(PatchOperation { op, path: self.path.clone(), value });
     }
 }
 
@@ -92,8 +155,9 @@ fn is_simple(list: &[Value]) -> bool {
     }
 }
 
-/// Unit-cost edit distance, emitted from the tail to the head: remove before add before replace.
-fn edit_distance(a: &[Value], b: &[Value], path: &mut String, patch: &mut Vec<PatchOperation>) {
+/// The table of edit distances: row `i`, column `j` is that between the first `i` of `a` and the
+/// first `j` of `b`.
+fn distances(a: &[Value], b: &[Value]) -> Vec<u32> {
     let width = b.len() + 1;
     let mut table: Vec<u32> = vec![0; (a.len() + 1) * width];
     let cell = |table: &[u32], i: usize, j: usize| table.get(i * width + j).copied().unwrap_or(0);
@@ -117,76 +181,33 @@ fn edit_distance(a: &[Value], b: &[Value], path: &mut String, patch: &mut Vec<Pa
             }
         }
     }
-    let whole = !matches!(a.first(), Some(Value::Object(_)));
-    let (mut i, mut j) = (a.len(), b.len());
-    loop {
-        let here = cell(&table, i, j);
-        if i > 0 && cell(&table, i - 1, j) + 1 == here {
-            with_index(path, i - 1, |path| emit(patch, Op::Remove, path, None));
-            i -= 1;
-        } else if j > 0 && cell(&table, i, j - 1) + 1 == here {
-            with_index(path, i, |path| emit(patch, Op::Add, path, b.get(j - 1)));
-            j -= 1;
-        } else if let (Some(above), Some(left)) = (i.checked_sub(1), j.checked_sub(1)) {
-            if cell(&table, above, left) != here
-                && let (Some(before), Some(after)) = (a.get(above), b.get(left))
-            {
-                with_index(path, above, |path| {
-                    if whole {
-                        emit(patch, Op::Replace, path, Some(after));
-                    } else {
-                        values(before, after, Parent::Array, path, patch);
-                    }
-                });
-            }
-            (i, j) = (above, left);
-        } else {
-            return;
-        }
-    }
+    table
 }
 
-/// Equality with numbers as 64-bit floats.
+/// Equality with numbers as 64-bit floats. Does not recurse: documents are deep.
 fn equal(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        #[expect(clippy::float_cmp, reason = "the very float is what counts")]
+    #[expect(clippy::float_cmp, reason = "the very float is what counts")]
+    let alike = |a: &Value, b: &Value| match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => {
-            a.ptr_eq(b) || (a.len() == b.len() && a.iter().zip(b).all(|(x, y)| equal(x, y)))
-        }
-        (Value::Object(a), Value::Object(b)) => {
-            a.ptr_eq(b)
-                || (a.len() == b.len()
-                    && a.iter().zip(b).all(|((k, x), (l, y))| k == l && equal(x, y)))
-        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len(),
+        (Value::Object(a), Value::Object(b)) => a.len() == b.len(),
         _ => a == b,
+    };
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => true,
+        (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => true,
+        // Containers of the same lengths all the way keep both walks in step.
+        _ => a.walk().zip(b.walk()).all(|(a, b)| a.key == b.key && alike(a.value, b.value)),
     }
-}
-
-fn emit(patch: &mut Vec<PatchOperation>, op: Op, path: &str, value: Option<&Value>) {
-    patch.push(PatchOperation { op, path: path.to_owned(), value: value.map(as_floats) });
 }
 
 /// The value with its numbers as 64-bit floats print; shared where nothing changes.
 fn as_floats(value: &Value) -> Value {
-    match value {
-        Value::Number(number) => rounded(number).map_or_else(|| value.clone(), Value::from),
-        Value::Array(elements) if elements.iter().any(needs_rounding) => {
-            elements.iter().map(as_floats).collect()
-        }
-        Value::Object(members) if members.values().any(needs_rounding) => {
-            members.iter().map(|(key, member)| (key.clone(), as_floats(member))).collect()
-        }
-        _ => value.clone(),
-    }
-}
-
-fn needs_rounding(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => rounded(number).is_some(),
-        Value::Array(elements) => elements.iter().any(needs_rounding),
-        Value::Object(members) => members.values().any(needs_rounding),
-        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    let rounded = |value: &Value| value.as_number().and_then(rounded).map(Value::from);
+    if value.walk().any(|visit| rounded(visit.value).is_some()) {
+        value.map_scalars(rounded)
+    } else {
+        value.clone()
     }
 }
 
@@ -203,7 +224,10 @@ fn rounded(number: &Number) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
+    use modgate_value::{Budget, MAX_JSON_DEPTH};
+
     use super::*;
+    use crate::jsonpatch::{Tree, apply, diff_exact};
 
     fn check(from: &str, to: &str, expected: &str) {
         let parse = |text: &str| Value::from_json(text.as_bytes()).expect(text);
@@ -254,5 +278,47 @@ mod tests {
         check(r#"{}"#, r#"{"a": 12345678901234567890}"#, "add /a 12345678901234567000");
         check(r#"{}"#, r#"{"a": [1.50, {"b": 1e3}]}"#, r#"add /a [1.5,{"b":1000}]"#);
         check(r#"{"a": 9007199254740992}"#, r#"{"a": 9007199254740993}"#, "");
+    }
+
+    /// As deep as an API server sends documents, on half the stack that threads have by default.
+    #[test]
+    fn deep_documents() {
+        let test = || {
+            for (open, close) in [("[", "]"), (r#"{"a":"#, "}"), (r#"[{"a":"#, "}]")] {
+                let levels = MAX_JSON_DEPTH / open.matches(['[', '{']).count();
+                let document = |inner: &str| {
+                    let text = format!("{}{inner}{}", open.repeat(levels), close.repeat(levels));
+                    Value::from_json_nested(text.as_bytes(), MAX_JSON_DEPTH).expect("JSON")
+                };
+                let (one, other) = (document("1"), document("2"));
+                assert!(diff(&one, &document("1.0")).is_empty());
+                assert!(diff_exact(&one, &document("1.0")).is_empty());
+                for patch in [diff(&one, &other), diff_exact(&one, &other)] {
+                    let [operation] = patch.as_slice() else { panic!("{}", patch.len()) };
+                    assert_eq!(operation.path.matches('/').count(), MAX_DEPTH);
+                    let below = operation.value.as_ref().map(Value::depth);
+                    assert_eq!(below, Some(MAX_JSON_DEPTH - MAX_DEPTH));
+                }
+                let budget = Budget::unlimited();
+                for op in [Op::Add, Op::Replace, Op::Remove] {
+                    for length in [1, MAX_DEPTH - 1, MAX_DEPTH, MAX_JSON_DEPTH] {
+                        let path = open.replace('[', "/0").replace(r#"{"a":"#, "/a");
+                        let path =
+                            path.repeat(levels).split_inclusive('/').take(length + 1).collect();
+                        let path: String = path;
+                        let path = path.trim_end_matches('/').to_owned();
+                        for value in [None, Some(Value::from(2)), Some(one.clone())] {
+                            let mut tree = Tree::from(one.clone());
+                            let operation = PatchOperation { op, path: path.clone(), value };
+                            let _ = apply(&mut tree, &operation, &budget);
+                            tree.write(&mut String::new());
+                            let _ = tree.into_value().depth();
+                        }
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(test);
+        thread.expect("a thread").join().expect("no overflow");
     }
 }

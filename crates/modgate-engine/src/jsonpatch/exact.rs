@@ -1,63 +1,98 @@
 //! The difference between two documents, to the last digit of their numbers.
 
-use modgate_value::Value;
+use modgate_value::{MAX_DEPTH, Value};
 
 use super::{
     Op, PatchOperation,
-    pointer::{with_index, with_key},
+    pointer::{push_index, push_key},
 };
 
 /// The operations that turn `from` into exactly `to`, in the plain sense of RFC 6902.
 ///
 /// Where [`diff`](super::diff) writes what KubeMod would, with its numbers as 64-bit floats, this
 /// one keeps every number: Gatekeeper's mutators may set integers that are no floats
-/// (`fix-numbers`). Numbers of the same value are the same, however they are written.
+/// (`fix-numbers`). Numbers of the same value are the same, however they are written. What differs
+/// deeper than [`MAX_DEPTH`] levels is replaced at that level.
 pub fn diff_exact(from: &Value, to: &Value) -> Vec<PatchOperation> {
-    let mut patch = Vec::new();
-    values(from, to, &mut String::new(), &mut patch);
-    patch
+    let mut differ = Differ::default();
+    differ.values(from, to);
+    differ.patch
 }
 
-fn values(from: &Value, to: &Value, path: &mut String, patch: &mut Vec<PatchOperation>) {
-    match (from, to) {
-        (Value::Object(a), Value::Object(b)) if !a.ptr_eq(b) => {
-            for key in a.keys().filter(|key| !b.contains_key(key)) {
-                with_key(path, key, |path| emit(patch, Op::Remove, path, None));
+/// A comparison on its way through two documents.
+#[derive(Default)]
+struct Differ {
+    /// The pointer to where it is.
+    path: String,
+    /// How many containers that is inside of.
+    level: usize,
+    patch: Vec<PatchOperation>,
+}
+
+impl Differ {
+    fn values(&mut self, from: &Value, to: &Value) {
+        match (from, to) {
+            (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
+            (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
+            (Value::Object(a), Value::Object(b)) if self.level < MAX_DEPTH => {
+                for key in a.keys().filter(|key| !b.contains_key(key)) {
+                    self.at_key(key, |this| this.emit(Op::Remove, None));
+                }
+                for (key, member) in b {
+                    self.at_key(key, |this| match a.get(key) {
+                        None => this.emit(Op::Add, Some(member)),
+                        Some(before) => this.values(before, member),
+                    });
+                }
             }
-            for (key, member) in b {
-                with_key(path, key, |path| match a.get(key) {
-                    None => emit(patch, Op::Add, path, Some(member)),
-                    Some(before) => values(before, member, path, patch),
-                });
-            }
+            (Value::Array(a), Value::Array(b)) if self.level < MAX_DEPTH => self.lists(a, b),
+            _ if from != to => self.emit(Op::Replace, Some(to)),
+            _ => {}
         }
-        (Value::Array(a), Value::Array(b)) if !a.ptr_eq(b) => lists(a, b, path, patch),
-        _ if from != to => emit(patch, Op::Replace, path, Some(to)),
-        _ => {}
     }
-}
 
-/// What both lists begin and end with stays; between that, elements are compared by position.
-fn lists(a: &[Value], b: &[Value], path: &mut String, patch: &mut Vec<PatchOperation>) {
-    let start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let (rest_a, rest_b) = (a.get(start..).unwrap_or_default(), b.get(start..).unwrap_or_default());
-    let end = rest_a.iter().rev().zip(rest_b.iter().rev()).take_while(|(x, y)| x == y).count();
-    let middle_a = rest_a.get(..rest_a.len() - end).unwrap_or_default();
-    let middle_b = rest_b.get(..rest_b.len() - end).unwrap_or_default();
-    let common = middle_a.len().min(middle_b.len());
-    for (index, (before, after)) in middle_a.iter().zip(middle_b).enumerate() {
-        with_index(path, start + index, |path| values(before, after, path, patch));
+    /// What both lists begin and end with stays; between that, elements are compared by position.
+    fn lists(&mut self, a: &[Value], b: &[Value]) {
+        let start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+        let rest_a = a.get(start..).unwrap_or_default();
+        let rest_b = b.get(start..).unwrap_or_default();
+        let end = rest_a.iter().rev().zip(rest_b.iter().rev()).take_while(|(x, y)| x == y).count();
+        let middle_a = rest_a.get(..rest_a.len() - end).unwrap_or_default();
+        let middle_b = rest_b.get(..rest_b.len() - end).unwrap_or_default();
+        let common = middle_a.len().min(middle_b.len());
+        for (index, (before, after)) in middle_a.iter().zip(middle_b).enumerate() {
+            self.at_index(start + index, |this| this.values(before, after));
+        }
+        for index in (common..middle_a.len()).rev() {
+            self.at_index(start + index, |this| this.emit(Op::Remove, None));
+        }
+        for (index, element) in middle_b.iter().enumerate().skip(common) {
+            self.at_index(start + index, |this| this.emit(Op::Add, Some(element)));
+        }
     }
-    for index in (common..middle_a.len()).rev() {
-        with_index(path, start + index, |path| emit(patch, Op::Remove, path, None));
-    }
-    for (index, element) in middle_b.iter().enumerate().skip(common) {
-        with_index(path, start + index, |path| emit(patch, Op::Add, path, Some(element)));
-    }
-}
 
-fn emit(patch: &mut Vec<PatchOperation>, op: Op, path: &str, value: Option<&Value>) {
-    patch.push(PatchOperation { op, path: path.to_owned(), value: value.cloned() });
+    fn at_key(&mut self, key: &str, then: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        push_key(&mut self.path, key);
+        self.inside(length, then);
+    }
+
+    fn at_index(&mut self, index: usize, then: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        push_index(&mut self.path, index);
+        self.inside(length, then);
+    }
+
+    fn inside(&mut self, length: usize, then: impl FnOnce(&mut Self)) {
+        self.level += 1;
+        then(self);
+        self.level -= 1;
+        self.path.truncate(length);
+    }
+
+    fn emit(&mut self, op: Op, value: Option<&Value>) {
+        self.patch.push(PatchOperation { op, path: self.path.clone(), value: value.cloned() });
+    }
 }
 
 #[cfg(test)]

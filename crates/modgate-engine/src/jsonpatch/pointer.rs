@@ -39,21 +39,15 @@ pub(super) fn resolve(index: i64, len: usize) -> Option<usize> {
     usize::try_from(from_start).ok().filter(|at| *at < len)
 }
 
-/// Runs `then` with the pointer to the member `key` of what `path` points to.
-pub(super) fn with_key(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
-    let len = path.len();
+/// Goes on to the member `key` of what `path` points to.
+pub(super) fn push_key(path: &mut String, key: &str) {
     path.push('/');
     path.push_str(&escape(key));
-    then(path);
-    path.truncate(len);
 }
 
-/// Runs `then` with the pointer to the element `index` of what `path` points to.
-pub(super) fn with_index(path: &mut String, index: usize, then: impl FnOnce(&mut String)) {
-    let len = path.len();
+/// Goes on to the element `index` of what `path` points to.
+pub(super) fn push_index(path: &mut String, index: usize) {
     let _ = write!(path, "/{index}");
-    then(path);
-    path.truncate(len);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::{
     float,
     quote::{self, Quoting},
 };
-use crate::{Budget, Exhausted, Value, json};
+use crate::{Budget, Exhausted, MAX_DEPTH, Value, json};
 
 /// One argument of [`sprintf`], with the Go type it has.
 #[derive(Debug, Clone)]
@@ -128,7 +128,8 @@ impl<'a> From<&'a Value> for Arg<'a> {
 
 /// `fmt.Sprintf(format, args...)`.
 ///
-/// Bytes that are not UTF-8, as `%s` of a byte slice may give, become U+FFFD.
+/// Bytes that are not UTF-8, as `%s` of a byte slice may give, become U+FFFD. Parts of a document
+/// that nest deeper than [`MAX_DEPTH`] levels are printed as by `%v`, whatever the verb.
 ///
 /// # Errors
 ///
@@ -479,6 +480,10 @@ impl<'b> Printer<'b> {
     fn element(&mut self, arg: &Arg<'_>, verb: char, depth: usize) -> Result<(), Exhausted> {
         self.budget.spend(1)?;
         match arg {
+            // Documents may be deeper than calls may be nested.
+            Arg::Value(value @ (Value::Array(_) | Value::Object(_))) if depth >= MAX_DEPTH => {
+                self.write(&super::text(value))
+            }
             Arg::Nil | Arg::Value(Value::Null) => match depth {
                 0 => self.bad_verb(arg, verb),
                 _ if self.spec.sharp_v => self.write("interface {}(nil)"),

@@ -35,8 +35,8 @@ pub enum ParseErrorKind {
     InvalidNumber,
     /// More than one value.
     TrailingText,
-    /// Containers nested more than [`MAX_DEPTH`] levels deep.
-    TooDeep,
+    /// Containers nested more than this many levels deep.
+    TooDeep(usize),
 }
 
 impl fmt::Display for ParseErrorKind {
@@ -48,7 +48,7 @@ impl fmt::Display for ParseErrorKind {
             Self::InvalidEscape => f.write_str("invalid escape in a string"),
             Self::InvalidNumber => f.write_str("invalid number"),
             Self::TrailingText => f.write_str("text after the end of the document"),
-            Self::TooDeep => write!(f, "more than {MAX_DEPTH} nested levels"),
+            Self::TooDeep(limit) => write!(f, "more than {limit} nested levels"),
         }
     }
 }
@@ -62,8 +62,19 @@ impl fmt::Display for ParseErrorKind {
 ///
 /// When the text is not JSON, holds more than one document, or nests deeper than [`MAX_DEPTH`].
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
+    parse_nested(text, MAX_DEPTH)
+}
+
+/// As [`parse`], of documents that may nest up to `max_depth` levels:
+/// [`MAX_JSON_DEPTH`](crate::MAX_JSON_DEPTH) for what comes from an API server.
+///
+/// # Errors
+///
+/// When the text is not JSON, holds more than one document, or nests deeper than `max_depth`.
+pub fn parse_nested(text: &[u8], max_depth: usize) -> Result<Value, ParseError> {
     let text = lossy(text);
-    let mut reader = Reader { text: &text, at: 0, members: Vec::new(), elements: Vec::new() };
+    let (members, elements) = (Vec::new(), Vec::new());
+    let mut reader = Reader { text: &text, at: 0, max_depth, members, elements };
     let result = reader.document();
     result.map_err(|kind| {
         let before = text.as_bytes().get(..reader.at).unwrap_or_default();
@@ -95,15 +106,28 @@ struct Reader<'a> {
     text: &'a str,
     /// Offset of the next byte; always on a character boundary when a slice is taken.
     at: usize,
+    max_depth: usize,
     /// Members and elements of the containers being read, innermost last: each container takes its
     /// own off the end in one allocation of the exact size.
     members: Vec<(Str, Value)>,
     elements: Vec<Value>,
 }
 
+/// A container being read: where its parts start among those of the reader.
+enum Open<'a> {
+    Array {
+        start: usize,
+    },
+    Object {
+        start: usize,
+        /// The key whose value is being read.
+        key: Cow<'a, str>,
+    },
+}
+
 impl<'a> Reader<'a> {
     fn document(&mut self) -> Result<Value, ParseErrorKind> {
-        let value = self.value(0)?;
+        let value = self.value()?;
         self.skip_space();
         match self.peek() {
             None => Ok(value),
@@ -111,87 +135,104 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, ParseErrorKind> {
-        self.skip_space();
-        match self.peek() {
-            Some(b'{') => self.object(depth + 1),
-            Some(b'[') => self.array(depth + 1),
-            Some(b'"') => {
-                let text = self.string()?;
-                Ok(Value::String(short(text)))
+    /// One value with all that is inside of it. Does not recurse: the stack is shorter than
+    /// documents are deep.
+    fn value(&mut self) -> Result<Value, ParseErrorKind> {
+        let mut open: Vec<Open<'a>> = Vec::new();
+        loop {
+            self.skip_space();
+            let mut value = match self.peek() {
+                Some(b'{') => {
+                    self.enter(open.len())?;
+                    if !self.take(b'}') {
+                        let key = self.key()?;
+                        open.push(Open::Object { start: self.members.len(), key });
+                        continue;
+                    }
+                    Value::Object(Object::default())
+                }
+                Some(b'[') => {
+                    self.enter(open.len())?;
+                    if !self.take(b']') {
+                        open.push(Open::Array { start: self.elements.len() });
+                        continue;
+                    }
+                    Value::Array(Vec::new().into())
+                }
+                Some(b'"') => Value::String(short(self.string()?)),
+                Some(b'-' | b'0'..=b'9') => self.number()?,
+                Some(b't') => self.word("true", Value::Bool(true))?,
+                Some(b'f') => self.word("false", Value::Bool(false))?,
+                Some(b'n') => self.word("null", Value::Null)?,
+                _ => return Err(self.unexpected()),
+            };
+            // The value is complete: its container takes it, and may be complete then too.
+            loop {
+                let Some(innermost) = open.last_mut() else { return Ok(value) };
+                value = match innermost {
+                    Open::Array { start } => {
+                        self.elements.push(value);
+                        if self.goes_on(b']')? {
+                            break;
+                        }
+                        Value::Array(self.elements.drain(*start..).collect())
+                    }
+                    Open::Object { start, key } => {
+                        self.members.push((short(std::mem::take(key)), value));
+                        if self.goes_on(b'}')? {
+                            self.skip_space();
+                            *key = self.key()?;
+                            break;
+                        }
+                        self.object(*start)
+                    }
+                };
+                open.pop();
             }
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b't') => self.word("true", Value::Bool(true)),
-            Some(b'f') => self.word("false", Value::Bool(false)),
-            Some(b'n') => self.word("null", Value::Null),
-            _ => Err(self.unexpected()),
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, ParseErrorKind> {
-        if depth > MAX_DEPTH {
-            return Err(ParseErrorKind::TooDeep);
+    /// Takes an opening bracket and the space behind it.
+    fn enter(&mut self, depth: usize) -> Result<(), ParseErrorKind> {
+        if depth >= self.max_depth {
+            return Err(ParseErrorKind::TooDeep(self.max_depth));
         }
         self.at += 1;
-        let start = self.members.len();
         self.skip_space();
-        if self.take(b'}') {
-            return Ok(Value::Object(Object::default()));
+        Ok(())
+    }
+
+    /// Takes what follows a part of a container: a comma, or the bracket that closes it.
+    fn goes_on(&mut self, close: u8) -> Result<bool, ParseErrorKind> {
+        self.skip_space();
+        if self.take(b',') {
+            return Ok(true);
         }
-        loop {
-            self.skip_space();
-            if self.peek() != Some(b'"') {
-                return Err(self.unexpected());
-            }
-            let key = self.string()?;
-            self.skip_space();
-            if !self.take(b':') {
-                return Err(self.unexpected());
-            }
-            let value = self.value(depth)?;
-            self.members.push((short(key), value));
-            self.skip_space();
-            if self.take(b'}') {
-                break;
-            }
-            if !self.take(b',') {
-                return Err(self.unexpected());
-            }
+        if self.take(close) { Ok(false) } else { Err(self.unexpected()) }
+    }
+
+    /// A key and its colon.
+    fn key(&mut self) -> Result<Cow<'a, str>, ParseErrorKind> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected());
         }
+        let key = self.string()?;
+        self.skip_space();
+        if self.take(b':') { Ok(key) } else { Err(self.unexpected()) }
+    }
+
+    /// The object of the members from `start` on.
+    fn object(&mut self, start: usize) -> Value {
         let own = self.members.get_mut(start..).unwrap_or_default();
         if !own.is_sorted_by(|(a, _), (b, _)| a < b) {
             own.sort_by(|(a, _), (b, _)| a.cmp(b));
             if !own.is_sorted_by(|(a, _), (b, _)| a < b) {
                 let mut own = self.members.split_off(start);
                 sort_last_wins(&mut own);
-                return Ok(Value::Object(Object::from_sorted(own.into_iter())));
+                return Value::Object(Object::from_sorted(own.into_iter()));
             }
         }
-        Ok(Value::Object(Object::from_sorted(self.members.drain(start..))))
-    }
-
-    fn array(&mut self, depth: usize) -> Result<Value, ParseErrorKind> {
-        if depth > MAX_DEPTH {
-            return Err(ParseErrorKind::TooDeep);
-        }
-        self.at += 1;
-        let start = self.elements.len();
-        self.skip_space();
-        if self.take(b']') {
-            return Ok(Value::Array(Vec::new().into()));
-        }
-        loop {
-            let value = self.value(depth)?;
-            self.elements.push(value);
-            self.skip_space();
-            if self.take(b']') {
-                break;
-            }
-            if !self.take(b',') {
-                return Err(self.unexpected());
-            }
-        }
-        Ok(Value::Array(self.elements.drain(start..).collect()))
+        Value::Object(Object::from_sorted(self.members.drain(start..)))
     }
 
     /// A string's text. It becomes a [`Str`] only where that will stay: moving one costs more than
@@ -424,7 +465,7 @@ mod tests {
         let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(parse(nested(MAX_DEPTH).as_bytes()).is_ok());
         let error = parse(nested(MAX_DEPTH + 1).as_bytes()).expect_err("too deep");
-        assert_eq!(error.kind, ParseErrorKind::TooDeep);
+        assert_eq!(error.kind, ParseErrorKind::TooDeep(MAX_DEPTH));
         assert!(parse("[".repeat(1_000_000).as_bytes()).is_err());
     }
 }

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use crate::Value;
+use crate::{MAX_DEPTH, Value, value::walk::Rest};
 
 /// Which characters a JSON string escapes beyond those it must.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,77 +13,79 @@ pub enum Escape {
 
 /// Appends compact JSON with sorted keys.
 pub fn write(value: &Value, out: &mut String, escape: Escape) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => {
-            let _ = write!(out, "{number}");
-        }
-        Value::String(text) => write_string(text, out, escape),
-        Value::Array(elements) => {
-            out.push('[');
-            for (index, element) in elements.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write(element, out, escape);
-            }
-            out.push(']');
-        }
-        Value::Object(members) => {
-            out.push('{');
-            for (index, (key, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_string(key, out, escape);
-                out.push(':');
-                write(member, out, escape);
-            }
-            out.push('}');
-        }
-    }
+    emit(value, out, None, escape);
 }
 
 /// Appends JSON over several lines, as Go's `json.MarshalIndent(value, "", indent)`.
+///
+/// What nests deeper than [`MAX_DEPTH`] levels follows without line breaks: its indentation would
+/// grow with the square of the depth.
 pub fn write_pretty(value: &Value, out: &mut String, indent: &str, escape: Escape) {
-    pretty(value, out, indent, escape, 0);
+    emit(value, out, Some(indent), escape);
 }
 
-fn pretty(value: &Value, out: &mut String, indent: &str, escape: Escape, level: usize) {
+/// A container being written.
+struct Open<'a> {
+    rest: Rest<'a>,
+    close: char,
+    /// Whether a part of it was written.
+    begun: bool,
+    /// Whether its parts stand on lines of their own.
+    lines: bool,
+}
+
+fn emit(value: &Value, out: &mut String, indent: Option<&str>, escape: Escape) {
     let line = |out: &mut String, level: usize| {
-        out.push('\n');
-        out.extend(std::iter::repeat_n(indent, level));
+        if let Some(indent) = indent {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(indent, level));
+        }
     };
-    match value {
-        Value::Array(elements) if !elements.is_empty() => {
-            out.push('[');
-            for (index, element) in elements.iter().enumerate() {
-                if index > 0 {
+    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut value = value;
+    loop {
+        match value {
+            Value::Null => out.push_str("null"),
+            Value::Bool(true) => out.push_str("true"),
+            Value::Bool(false) => out.push_str("false"),
+            Value::Number(number) => {
+                let _ = write!(out, "{number}");
+            }
+            Value::String(text) => write_string(text, out, escape),
+            Value::Array(_) | Value::Object(_) => {}
+        }
+        if let Some(rest) = Rest::of(value) {
+            let (opening, close) = match rest {
+                Rest::Elements(_) => ('[', ']'),
+                Rest::Members(_) => ('{', '}'),
+            };
+            out.push(opening);
+            let lines = indent.is_some() && open.len() < MAX_DEPTH;
+            open.push(Open { rest, close, begun: false, lines });
+        }
+        value = loop {
+            let level = open.len();
+            let Some(innermost) = open.last_mut() else { return };
+            if let Some((key, next)) = innermost.rest.next() {
+                if innermost.begun {
                     out.push(',');
                 }
-                line(out, level + 1);
-                pretty(element, out, indent, escape, level + 1);
-            }
-            line(out, level);
-            out.push(']');
-        }
-        Value::Object(members) if !members.is_empty() => {
-            out.push('{');
-            for (index, (key, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
+                innermost.begun = true;
+                if innermost.lines {
+                    line(out, level);
                 }
-                line(out, level + 1);
-                write_string(key, out, escape);
-                out.push_str(": ");
-                pretty(member, out, indent, escape, level + 1);
+                if let Some(key) = key {
+                    write_string(key, out, escape);
+                    out.push_str(if innermost.lines { ": " } else { ":" });
+                }
+                break next;
             }
-            line(out, level);
-            out.push('}');
-        }
-        flat => write(flat, out, escape),
+            if innermost.begun && innermost.lines {
+                line(out, level - 1);
+            }
+            out.push(innermost.close);
+            open.pop();
+        };
     }
 }
 

@@ -1,20 +1,23 @@
 use super::scalar::{self, Scalar};
-use crate::{Object, Value};
+use crate::{MAX_DEPTH, Object, Value, json};
 
 /// `value` as block YAML with sorted keys, ending in a line break.
 ///
 /// Reads back as the same value. Quoting and layout are those of go-yaml v2 behind
 /// `sigs.k8s.io/yaml`, hence of `kubectl get -o yaml`, with one difference: long lines are never
-/// folded, so that a difference between two documents shows whole values.
+/// folded, so that a difference between two documents shows whole values. What nests deeper than
+/// [`MAX_DEPTH`] levels is JSON on one line: its indentation would grow with the square of the depth.
 pub fn write(value: &Value) -> String {
     let mut out = String::new();
-    Writer { out: &mut out }.node(value, 0);
+    Writer { out: &mut out, depth: 1 }.node(value, 0);
     out.push('\n');
     out
 }
 
 struct Writer<'a> {
     out: &'a mut String,
+    /// The level of the container that may begin here, from 1.
+    depth: usize,
 }
 
 /// Columns by which a level is indented.
@@ -26,6 +29,7 @@ impl Writer<'_> {
     /// Writes a value whose first line has begun; its other lines start at `column`.
     fn node(mut self, value: &Value, column: usize) {
         match value {
+            _ if self.depth > MAX_DEPTH => json::write(value, self.out, json::Escape::Minimal),
             Value::Object(members) if !members.is_empty() => self.map(members, column),
             Value::Array(elements) if !elements.is_empty() => self.list(elements, column),
             Value::Object(_) => self.out.push_str("{}"),
@@ -36,7 +40,7 @@ impl Writer<'_> {
     }
 
     fn nested(&mut self, value: &Value, column: usize) {
-        Writer { out: self.out }.node(value, column);
+        Writer { out: self.out, depth: self.depth + 1 }.node(value, column);
     }
 
     fn map(&mut self, members: &Object, column: usize) {
@@ -54,12 +58,12 @@ impl Writer<'_> {
             }
             self.out.push(':');
             match value {
-                Value::Object(members) if !members.is_empty() => {
+                Value::Object(members) if !members.is_empty() && self.depth < MAX_DEPTH => {
                     self.line(column + INDENT);
                     self.nested(value, column + INDENT);
                 }
                 // A list stands below its key, not indented.
-                Value::Array(elements) if !elements.is_empty() => {
+                Value::Array(elements) if !elements.is_empty() && self.depth < MAX_DEPTH => {
                     self.line(column);
                     self.nested(value, column);
                 }
