@@ -24,7 +24,61 @@ impl GroupVersionKind {
         let (group, version) = split_api_version(text("apiVersion"));
         Self { group: group.into(), version: version.into(), kind: text("kind").into() }
     }
+
+    /// Whether it is the core group's Namespace.
+    pub fn is_namespace(&self) -> bool {
+        self.group.is_empty() && self.kind == "Namespace"
+    }
+
+    /// The `apiVersion` of its objects: `apps/v1`, or `v1` in the core group.
+    pub fn api_version(&self) -> Str {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version).into(),
+        }
+    }
+
+    /// Whether objects of this kind have no namespace. Known for the kinds of Kubernetes itself, of
+    /// Gatekeeper and of KubeMod; of any other kind only the API server knows it.
+    pub fn is_cluster_scoped(&self) -> bool {
+        let kinds = CLUSTER_SCOPED.iter().find(|(group, _)| *group == self.group.as_str());
+        kinds.is_some_and(|(_, kinds)| kinds.is_empty() || kinds.contains(&self.kind.as_str()))
+    }
 }
+
+/// The kinds without a namespace, by group; an empty list means all kinds of the group.
+const CLUSTER_SCOPED: [(&str, &[&str]); 23] = [
+    ("", &["Namespace", "Node", "PersistentVolume", "ComponentStatus"]),
+    ("admissionregistration.k8s.io", &[]),
+    ("apiextensions.k8s.io", &[]),
+    ("apiregistration.k8s.io", &[]),
+    ("authentication.k8s.io", &[]),
+    (
+        "authorization.k8s.io",
+        &["SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"],
+    ),
+    ("certificates.k8s.io", &["CertificateSigningRequest", "ClusterTrustBundle"]),
+    ("flowcontrol.apiserver.k8s.io", &[]),
+    ("internal.apiserver.k8s.io", &[]),
+    ("networking.k8s.io", &["IngressClass", "IPAddress", "ServiceCIDR"]),
+    ("node.k8s.io", &[]),
+    ("policy", &["PodSecurityPolicy"]),
+    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding"]),
+    ("resource.k8s.io", &["DeviceClass", "DeviceTaintRule", "ResourceSlice"]),
+    ("scheduling.k8s.io", &["PriorityClass"]),
+    (
+        "storage.k8s.io",
+        &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"],
+    ),
+    ("storagemigration.k8s.io", &[]),
+    // Gatekeeper's. Its Config, its Connections and its statuses have a namespace.
+    ("constraints.gatekeeper.sh", &[]),
+    ("expansion.gatekeeper.sh", &[]),
+    ("externaldata.gatekeeper.sh", &[]),
+    ("mutations.gatekeeper.sh", &[]),
+    ("syncset.gatekeeper.sh", &[]),
+    ("templates.gatekeeper.sh", &[]),
+];
 
 impl fmt::Display for GroupVersionKind {
     /// `apps/v1 Deployment`, as an object's own header reads.
@@ -117,6 +171,32 @@ mod tests {
             Err("unknown operation `create`, expected `CREATE`, `UPDATE`, `DELETE` or `CONNECT`"
                 .to_owned())
         );
+    }
+
+    #[test]
+    fn kinds_without_a_namespace() {
+        for (api_version, kind, expected) in [
+            ("v1", "Namespace", true),
+            ("v1", "Node", true),
+            ("v1", "Pod", false),
+            ("example.com/v1", "Namespace", false),
+            ("resource.k8s.io/v1", "DeviceClass", true),
+            ("resource.k8s.io/v1", "ResourceClaim", false),
+            ("storage.k8s.io/v1", "StorageClass", true),
+            ("storage.k8s.io/v1", "CSIStorageCapacity", false),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", true),
+            ("templates.gatekeeper.sh/v1", "ConstraintTemplate", true),
+            ("constraints.gatekeeper.sh/v1beta1", "K8sAnything", true),
+            ("config.gatekeeper.sh/v1alpha1", "Config", false),
+            ("status.gatekeeper.sh/v1beta1", "ConstraintPodStatus", false),
+            ("api.kubemod.io/v1beta1", "ModRule", false),
+        ] {
+            let object = [("apiVersion", api_version), ("kind", kind)];
+            let object = object.into_iter().map(|(key, text)| (key, Value::from(text))).collect();
+            let kind = GroupVersionKind::of_object(&object);
+            assert_eq!(kind.is_cluster_scoped(), expected, "{kind}");
+            assert_eq!(kind.api_version(), api_version);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One admission request, as policies see it.
 
 use modgate_api::{
-    admission::{AdmissionRequest, ReviewError},
+    admission::{AdmissionRequest, AdmissionReview, ReviewError},
     meta::{GroupVersionKind, GroupVersionResource, Operation},
 };
 use modgate_value::{Str, Value};
@@ -10,47 +10,35 @@ use modgate_value::{Str, Value};
 #[derive(Debug, Clone)]
 pub struct Review {
     request: AdmissionRequest,
-    /// As it was sent, with what [`AdmissionRequest`] does not keep.
-    sent: Option<Value>,
+    /// The same as it was sent, with what [`AdmissionRequest`] does not keep.
+    sent: Value,
 }
 
 impl Review {
-    /// The review of a request the API server sent.
-    pub fn new(request: AdmissionRequest) -> Self {
-        Self { request, sent: None }
+    /// Reads an AdmissionReview. Policies see its request as it was sent, with the members that
+    /// [`AdmissionRequest`] does not keep.
+    ///
+    /// # Errors
+    ///
+    /// When the document is not a review of a known version or its request is malformed.
+    pub fn parse(document: &Value) -> Result<Self, ReviewError> {
+        let request = AdmissionReview::from_value(document)?.request;
+        let sent = document.get("request").cloned().unwrap_or_default();
+        Ok(Self { request, sent })
     }
 
-    /// Reads the `request` member of an AdmissionReview.
+    /// Reads the `request` member of an AdmissionReview, as [`parse`](Self::parse) does.
     ///
     /// # Errors
     ///
     /// When a member has the wrong type.
     pub fn from_request(request: &Value) -> Result<Self, ReviewError> {
-        let sent = Some(request.clone());
+        let sent = request.clone();
         AdmissionRequest::from_value(request).map(|request| Self { request, sent })
     }
 
-    /// The same request with another object: what one webhook hands on to the next. The object of a
-    /// deletion stays.
-    #[must_use]
-    pub fn with_object(mut self, object: Value) -> Self {
-        if self.request.object.is_some() {
-            if let Some(sent) = self.sent.as_ref().and_then(Value::as_object) {
-                let mut sent = sent.clone();
-                sent.insert("object", object.clone());
-                self.sent = Some(sent.into());
-            }
-            self.request.object = Some(object);
-        }
-        self
-    }
-
-    /// The `request` member of its AdmissionReview: as it was sent, or as it would be.
-    pub fn to_value(&self) -> Value {
-        if let Some(sent) = &self.sent {
-            return sent.clone();
-        }
-        let request = &self.request;
+    /// A review that was never sent.
+    pub(crate) fn unsent(request: AdmissionRequest) -> Self {
         let texts = |members: [(&str, &Str); 3]| -> Value {
             members.into_iter().map(|(key, text)| (key, Value::from(text.clone()))).collect()
         };
@@ -79,32 +67,31 @@ impl Review {
             ("dryRun", request.dry_run.into()),
             ("options", request.options.clone()),
         ];
-        members.into_iter().collect()
+        Self { sent: members.into_iter().collect(), request }
     }
 
     /// The review of an object as if someone did `operation` to it.
     ///
     /// The namespace is the object's own. A namespaced object without one gets
     /// `default_namespace`, as kubectl would do; which kinds are cluster-scoped is known for
-    /// Kubernetes' own kinds only.
+    /// Kubernetes' own kinds and the engine's policies only.
     pub fn of_object(object: Value, operation: Operation, default_namespace: &str) -> Self {
         let kind = GroupVersionKind::of_object(&object);
         let metadata =
             |key| object.path(&["metadata", key]).and_then(Value::as_str).unwrap_or_default();
         let name = metadata("name");
         let namespace = match metadata("namespace") {
-            "" if kind.group.is_empty() && kind.kind == "Namespace" => name,
-            "" if is_cluster_scoped(&kind) => "",
+            "" if kind.is_namespace() => name,
+            "" if kind.is_cluster_scoped() => "",
             "" => default_namespace,
             own => own,
         };
-        let (object_now, old_object) = match operation {
-            Operation::Delete => (None, Some(object.clone())),
-            Operation::Create | Operation::Update | Operation::Connect => {
-                (Some(object.clone()), None)
-            }
+        let (name, namespace) = (Str::from(name), Str::from(namespace));
+        let (object, old_object) = match operation {
+            Operation::Delete => (None, Some(object)),
+            Operation::Create | Operation::Update | Operation::Connect => (Some(object), None),
         };
-        Self::new(AdmissionRequest {
+        Self::unsent(AdmissionRequest {
             uid: "".into(),
             resource: GroupVersionResource {
                 group: kind.group.clone(),
@@ -112,16 +99,34 @@ impl Review {
                 resource: "".into(),
             },
             sub_resource: "".into(),
-            name: name.into(),
-            namespace: namespace.into(),
+            name,
+            namespace,
             operation,
             user_info: Value::Null,
-            object: object_now,
+            object,
             old_object,
             dry_run: false,
             options: Value::Null,
             kind,
         })
+    }
+
+    /// The same request with another object: what one webhook hands on to the next. The object of a
+    /// deletion stays.
+    #[must_use]
+    pub fn with_object(mut self, object: Value) -> Self {
+        if self.request.object.is_some() {
+            if let Value::Object(sent) = &mut self.sent {
+                sent.insert("object", object.clone());
+            }
+            self.request.object = Some(object);
+        }
+        self
+    }
+
+    /// The `request` member of its AdmissionReview, as it was sent, or as it would be.
+    pub fn sent(&self) -> &Value {
+        &self.sent
     }
 
     /// The request as it came.
@@ -143,33 +148,10 @@ impl Review {
     /// the API server reports as living in themselves (spec `kubemod.md`, 5.1).
     pub fn store_namespace(&self) -> &str {
         let kind = &self.request.kind;
-        if kind.group.is_empty() && kind.version == "v1" && kind.kind == "Namespace" {
+        if kind.is_namespace() && kind.version == "v1" {
             return "";
         }
         &self.request.namespace
-    }
-}
-
-/// Whether a built-in kind has no namespace.
-fn is_cluster_scoped(kind: &GroupVersionKind) -> bool {
-    match kind.group.as_str() {
-        "" => matches!(kind.kind.as_str(), "Namespace" | "Node" | "PersistentVolume"),
-        "rbac.authorization.k8s.io" => {
-            matches!(kind.kind.as_str(), "ClusterRole" | "ClusterRoleBinding")
-        }
-        "apiextensions.k8s.io"
-        | "apiregistration.k8s.io"
-        | "admissionregistration.k8s.io"
-        | "scheduling.k8s.io"
-        | "node.k8s.io"
-        | "flowcontrol.apiserver.k8s.io"
-        | "certificates.k8s.io" => true,
-        "storage.k8s.io" => kind.kind != "CSIStorageCapacity",
-        "networking.k8s.io" => {
-            matches!(kind.kind.as_str(), "IngressClass" | "IPAddress" | "ServiceCIDR")
-        }
-        "policy" => kind.kind == "PodSecurityPolicy",
-        _ => false,
     }
 }
 

@@ -66,7 +66,7 @@ impl Expander {
     /// cannot have one (`fix-gator-scope`).
     pub(crate) fn namespace_of(&self, object: &Value) -> Option<&Value> {
         match metadata(object, "namespace") {
-            "" if is_cluster_scoped(&GroupVersionKind::of_object(object)) => None,
+            "" if GroupVersionKind::of_object(object).is_cluster_scoped() => None,
             "" => Some(&self.nameless),
             name => {
                 self.namespaces.get(name).or_else(|| (name == "default").then_some(&self.default))
@@ -169,37 +169,4 @@ fn namespace(name: &str) -> Value {
     [("apiVersion", "v1".into()), ("kind", "Namespace".into()), ("metadata", metadata)]
         .into_iter()
         .collect()
-}
-
-/// Whether a kind is built in and has no namespace, or is one of the engine's own policies.
-fn is_cluster_scoped(kind: &GroupVersionKind) -> bool {
-    let name = kind.kind.as_str();
-    match kind.group.as_str() {
-        "" => matches!(name, "Node" | "PersistentVolume" | "ComponentStatus"),
-        "rbac.authorization.k8s.io" => matches!(name, "ClusterRole" | "ClusterRoleBinding"),
-        "apiextensions.k8s.io" => name == "CustomResourceDefinition",
-        "apiregistration.k8s.io" => name == "APIService",
-        "admissionregistration.k8s.io" => matches!(
-            name,
-            "MutatingWebhookConfiguration"
-                | "ValidatingWebhookConfiguration"
-                | "ValidatingAdmissionPolicy"
-                | "ValidatingAdmissionPolicyBinding"
-                | "MutatingAdmissionPolicy"
-                | "MutatingAdmissionPolicyBinding"
-        ),
-        "storage.k8s.io" => matches!(
-            name,
-            "StorageClass" | "CSIDriver" | "CSINode" | "VolumeAttachment" | "VolumeAttributesClass"
-        ),
-        "scheduling.k8s.io" => name == "PriorityClass",
-        "networking.k8s.io" => matches!(name, "IngressClass" | "IPAddress" | "ServiceCIDR"),
-        "node.k8s.io" => name == "RuntimeClass",
-        "flowcontrol.apiserver.k8s.io" => {
-            matches!(name, "FlowSchema" | "PriorityLevelConfiguration")
-        }
-        "certificates.k8s.io" => matches!(name, "CertificateSigningRequest" | "ClusterTrustBundle"),
-        "resource.k8s.io" => matches!(name, "DeviceClass" | "ResourceSlice"),
-        group => group == "gatekeeper.sh" || group.ends_with(".gatekeeper.sh"),
-    }
 }

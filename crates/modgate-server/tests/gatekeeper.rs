@@ -532,3 +532,67 @@ async fn one_route_for_both_originals() {
         assert_eq!(patch(&response), expected, "{path}");
     }
 }
+
+/// A policy that tells what it sees as `input.review`.
+const ECHO: &str = "
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: foo}
+spec:
+  crd: {spec: {names: {kind: Foo}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package foo
+      violation[{\"msg\": json.marshal(object.remove(input.review, hidden))}] {
+        hidden := {\"object\", \"oldObject\", \"namespaceObject\", \"uid\"}
+      }
+";
+
+#[tokio::test]
+async fn policies_see_every_member_of_the_request_as_it_was_sent() {
+    let mut server = Server::new(EngineConfig::default(), GatekeeperConfig::default());
+    let mut resources = policies();
+    resources[0] = yaml::value(ECHO).expect("a template");
+    server.load(&resources);
+    // As the API server sends an update of `deployments/scale` of a version it converts.
+    let request = r#"{
+        "dryRun": true,
+        "kind": {"group": "autoscaling", "kind": "Scale", "version": "v1"},
+        "name": "web",
+        "namespace": "shop",
+        "operation": "UPDATE",
+        "options": {"apiVersion": "meta.k8s.io/v1", "fieldManager": "kubectl", "kind": "UpdateOptions"},
+        "requestKind": {"group": "extensions", "kind": "Scale", "version": "v1beta1"},
+        "requestResource": {"group": "apps", "resource": "deployments", "version": "v1beta1"},
+        "requestSubResource": "scale",
+        "resource": {"group": "apps", "resource": "deployments", "version": "v1"},
+        "subResource": "scale",
+        "userInfo": {"extra": {"k": ["v"]}, "groups": ["g"], "uid": "u", "username": "me"}
+    }"#;
+    let sent = Value::from_json(request.as_bytes()).expect(request);
+    let object =
+        "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web, namespace: shop}}";
+    let object = yaml::value(object).expect(object);
+    let ask = |absent: Option<&str>| {
+        let mut members = sent.as_object().cloned().expect("an object");
+        members.insert("object", object.clone());
+        members.insert("oldObject", object.clone());
+        let mut expected = sent.as_object().cloned().expect("an object");
+        for key in absent {
+            members.remove(key);
+            expected.remove(key);
+        }
+        (Value::from(members), Value::from(expected))
+    };
+    let optional =
+        ["requestKind", "requestResource", "requestSubResource", "dryRun", "subResource", "name"];
+    for absent in [None].into_iter().chain(optional.map(Some)) {
+        let (request, expected) = ask(absent);
+        let response = server.ask("/v1/admit", &request).await;
+        let message = response.path(&["status", "message"]).and_then(Value::as_str);
+        let seen = message.and_then(|message| message.strip_prefix("[c] ")).expect("a denial");
+        let seen = Value::from_json(seen.as_bytes()).expect(seen);
+        assert_eq!(seen.to_json(), expected.to_json(), "EV-2, without {absent:?}");
+    }
+}

@@ -179,15 +179,13 @@ fn read_path(path: &Path) -> Result<Vec<Read>, manifest::FileError> {
 fn review_of(manifest: &Manifest, args: &SubjectArgs) -> Result<Review, Box<Diagnostic>> {
     let object = &manifest.object;
     if AdmissionReview::is_review(object) {
-        return AdmissionReview::from_value(object)
-            .map(|review| Review::new(review.request))
-            .map_err(|error| {
-                let help = format!(
-                    "an AdmissionReview has apiVersion `{}` and a `request`",
-                    ReviewVersion::V1.api_version()
-                );
-                Diagnostic::error(error.to_string()).help(help).into()
-            });
+        return Review::parse(object).map_err(|error| {
+            let help = format!(
+                "an AdmissionReview has apiVersion `{}` and a `request`",
+                ReviewVersion::V1.api_version()
+            );
+            Diagnostic::error(error.to_string()).help(help).into()
+        });
     }
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if kind.is_empty() {

@@ -118,7 +118,7 @@ impl Admission {
     ///
     /// A DELETE without an old object.
     pub fn of_review(review: &Review, namespace: Option<&Value>) -> Result<Self, AdmissionError> {
-        Self::of_request(&review.to_value(), namespace)
+        Self::of_request(review.sent(), namespace)
     }
 
     /// An object that exists or might: the audit's and the command line's question.

@@ -108,7 +108,7 @@ fn review(manifest: &Value, operation: Operation) -> Review {
             (Some(manifest.clone()), None)
         }
     };
-    Review::new(AdmissionRequest {
+    Review::unsent(AdmissionRequest {
         uid: Str::default(),
         kind: GroupVersionKind::default(),
         resource: GroupVersionResource::default(),

@@ -6,7 +6,7 @@ use axum::{body::to_bytes, extract::Request, http::StatusCode, response::Respons
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
     Decision, Host, Review,
-    api::admission::{AdmissionResponse, AdmissionReview, ReviewVersion},
+    api::admission::{AdmissionResponse, ReviewVersion},
     gatekeeper::{MutationStatus, Outcome, lacks_template},
     jsonpatch,
     modrule::PodBinding,
@@ -257,8 +257,7 @@ fn decode(body: &[u8], head: &mut Head) -> Result<Review, String> {
     let document =
         Value::from_json(body).map_err(|error| format!("request body is not JSON: {error}"))?;
     *head = Head::of(&document);
-    let review = AdmissionReview::from_value(&document).map_err(|error| error.to_string())?;
-    Ok(Review::new(review.request))
+    Review::parse(&document).map_err(|error| error.to_string())
 }
 
 fn judge(

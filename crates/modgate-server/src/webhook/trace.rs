@@ -118,9 +118,7 @@ fn dump(snapshot: &Snapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use modgate_engine::{
-        Change, OnError, PolicySource, api::admission::AdmissionReview, cost::Statistics,
-    };
+    use modgate_engine::{Change, OnError, PolicySource, cost::Statistics};
 
     use super::*;
     use crate::{
@@ -162,7 +160,7 @@ mod tests {
                     "data": {{"k": "s3cret"}}, "stringData": {{"k": "s3cret"}}}}}}}}"#
         );
         let document = Value::from_json(review.as_bytes()).expect("a review");
-        Review::new(AdmissionReview::from_value(&document).expect("a review").request)
+        Review::parse(&document).expect("a review")
     }
 
     /// Everything that is logged about a request, every way of logging switched on.
