@@ -1,5 +1,7 @@
 //! `cargo xtask codegen`: writes the files that are made from code; with `--check` compares them.
 
+mod chart;
+
 use std::{env, fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
@@ -26,7 +28,7 @@ struct Generated {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     // The manifest is made of the definitions.
     let (mut count, mut stale) = (0, 0);
-    for generate in [definitions, manifest, cli_reference, metrics] {
+    for generate in [definitions, flags, chart::documents, manifest, cli_reference, metrics] {
         for Generated { path, text } in generate()? {
             count += 1;
             let file = corpus::repository().join(&path);
@@ -72,7 +74,20 @@ fn manifest() -> Result<Vec<Generated>> {
         return Ok(Vec::new());
     }
     let text = build::helm()?.render(&["--set", "namespace.create=true,crds.keep=false"])?;
+    // Whoever applies the manifest does so without Helm.
+    let is_helms = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("app.kubernetes.io/managed-by: Helm")
+            || line.starts_with("helm.sh/chart: ")
+    };
+    let text: String =
+        text.lines().filter(|line| !is_helms(line)).map(|line| format!("{line}\n")).collect();
     Ok(vec![Generated { path, text: format!("{HEADER}{text}") }])
+}
+
+/// The flags that the chart takes.
+fn flags() -> Result<Vec<Generated>> {
+    chart::flags(&help_of(&["serve"])?)
 }
 
 /// Every metric, as the binary describes what it registers.

@@ -233,14 +233,26 @@ fn its_pods_are_accepted() {
     assert!(outcome.stderr.contains("violates PodSecurity \"restricted:latest\""), "{outcome:?}");
 }
 
-/// As much of cert-manager as the API server needs to know.
-fn cert_manager() -> String {
-    ["Issuer", "Certificate"]
-        .map(|kind| {
-            let plural = format!("{}s", kind.to_lowercase());
-            common::definition("cert-manager.io", kind, &plural, "Namespaced", "v1")
-        })
-        .concat()
+/// As much of cert-manager and of Prometheus' operator as the API server needs to know.
+fn operators() -> String {
+    [
+        ("cert-manager.io", "Issuer"),
+        ("cert-manager.io", "Certificate"),
+        ("monitoring.coreos.com", "ServiceMonitor"),
+        ("monitoring.coreos.com", "PodMonitor"),
+        ("monitoring.coreos.com", "PrometheusRule"),
+    ]
+    .map(|(group, kind)| {
+        let plural = format!("{}s", kind.to_lowercase());
+        common::definition(group, kind, &plural, "Namespaced", "v1")
+    })
+    .concat()
+}
+
+/// The sets of values in the chart's `ci`.
+fn sets_of_values() -> Vec<String> {
+    let entries = fs::read_dir(Helm::chart().join("ci")).expect("ci");
+    entries.map(|it| it.expect("entry").path().display().to_string()).collect()
 }
 
 fn helm() -> Option<Helm> {
@@ -255,8 +267,9 @@ fn helm() -> Option<Helm> {
 fn every_variation_is_accepted() {
     let (Some((cluster, _)), Some(helm)) = (installed(), helm()) else { return };
     helm.lint().expect("a chart without faults");
-    succeeds(cluster, "apply -f -", &cert_manager());
-    succeeds(cluster, "wait --for=condition=Established crd/certificates.cert-manager.io", "");
+    succeeds(cluster, "apply -f -", &operators());
+    wait_for_kinds(cluster);
+    succeeds(cluster, "create namespace monitoring", "");
     let condition =
         r#"validation.matchConditions=[{"name":"a","expression":"request.name != 'b'"}]"#;
     let variations: &[&[&str]] = &[
@@ -264,7 +277,7 @@ fn every_variation_is_accepted() {
         &["--set", "certificates.source=cert-manager,certificates.issuerRef.name=ours"],
         &["--set", "certificates.source=secret,certificates.caBundle=Zm9v,hostNetwork=true"],
         &["--set", "unifiedMutation.enabled=true"],
-        &["--set", "split.enabled=true,kubemod.webapp=false,networkPolicy=false"],
+        &["--set", "split.enabled=true,kubemod.webapp=true,networkPolicy.enabled=false"],
         &["--set", "kubemod.enabled=false,mutation.enabled=false"],
         &["--set", "validation.enabled=false,ignoreLabel.enabled=false,replicas=1"],
         &["--set", "operations={webhook,mutation-webhook},podDisruptionBudget.enabled=false"],
@@ -273,11 +286,14 @@ fn every_variation_is_accepted() {
         &["--set", "validation.exemptNamespaces={kube-system,kube-public}"],
         &["--set", "validation.operations={CREATE,UPDATE,DELETE,CONNECT}"],
         &["--set-json", condition],
-        &["--set", "resourceQuota=false,priorityClassName=,replicas=1"],
+        &["--set", "resourceQuota.enabled=false,priorityClassName=,replicas=1"],
     ];
-    for values in variations {
+    let files = sets_of_values();
+    let files: Vec<[&str; 2]> = files.iter().map(|it| ["--values", it.as_str()]).collect();
+    let files = files.iter().map(|it| &it[..]);
+    for values in variations.iter().copied().chain(files) {
         // CRDs are always the same.
-        let values = [*values, &["--set", "crds.install=false"]].concat();
+        let values = [values, &["--set", "crds.install=false"]].concat();
         let manifest = helm.render(&values).expect("a manifest");
         let apply = "apply --dry-run=server --server-side --force-conflicts -f -";
         let outcome = kubectl(cluster, apply, &manifest);

@@ -11,7 +11,10 @@
 use std::collections::BTreeSet;
 
 use modgate_engine::api::crds;
-use modgate_testkit::cluster::{build, helm::Helm};
+use modgate_testkit::cluster::{
+    build,
+    helm::{Helm, IMAGE},
+};
 use modgate_value::{Value, yaml};
 
 fn helm() -> Option<Helm> {
@@ -272,8 +275,8 @@ fn what_is_not_asked_for_is_not_there() {
     assert!(!budget("replicas=1"));
     assert!(!budget("podDisruptionBudget.enabled=false"));
 
-    // The dry-run API asks nobody who they are.
-    let all = rendered(&helm, "split.enabled=true");
+    // The dry-run API has no authentication.
+    let all = rendered(&helm, "split.enabled=true,kubemod.webapp=true");
     let ports = |name| list(container(&all, name), &["ports"]).len();
     assert!(has_flag(&all, "modgate", "--webapp-addr=:8081"));
     assert!(!has_flag(&all, "modgate-audit", "--webapp-addr=:8081"));
@@ -323,6 +326,7 @@ fn notes_say_what_is_refused() {
         let mut install = helm.command();
         install.args(["install", "modgate"]).arg(Helm::chart());
         install.args(["--namespace", "gatekeeper-system", "--dry-run=client", "--set", set]);
+        install.args(["--set", IMAGE]);
         let output = install.output().expect("helm");
         let said = String::from_utf8(output.stdout).expect("UTF-8");
         assert!(said.contains(expected), "{set}: {said}");

@@ -143,7 +143,8 @@ fn a_release_is_laid_over_the_originals_changed_and_removed() {
     };
 
     // Not by accident.
-    let refused = typed(cluster, helm, "helm install modgate deploy/chart -n gatekeeper-system");
+    let install = "helm install modgate deploy/chart -n gatekeeper-system --set image.repository=r";
+    let refused = typed(cluster, helm, install);
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.contains("exists and cannot be imported"), "{refused}");
     let steps = steps(cluster);
@@ -155,7 +156,7 @@ fn a_release_is_laid_over_the_originals_changed_and_removed() {
             of(kind, "gatekeeper", ".metadata.labels.app\\.kubernetes\\.io/name"),
             "modgate"
         );
-        assert_eq!(of(kind, "gatekeeper", ".webhooks[*].clientConfig.caBundle"), bundle);
+        assert_eq!(of(kind, "gatekeeper", ".webhooks[0].clientConfig.caBundle"), bundle);
         assert!(of(kind, "kubemod", service).contains("kubemod-webhook-service"));
     }
     assert_eq!(of("mutating", "gatekeeper", ".webhooks[*].timeoutSeconds"), "1");
@@ -181,8 +182,8 @@ fn a_release_is_laid_over_the_originals_changed_and_removed() {
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.contains("Apply failed with 1 conflict"), "{refused}");
     helps(cluster, helm, &format!("{upgrade} --force-conflicts"));
-    assert_eq!(of("validating", "gatekeeper", ".webhooks[*].failurePolicy"), "Fail");
-    assert_eq!(of("validating", "gatekeeper", ".webhooks[*].clientConfig.caBundle"), bundle);
+    assert_eq!(of("validating", "gatekeeper", ".webhooks[0].failurePolicy"), "Fail");
+    assert_eq!(of("validating", "gatekeeper", ".webhooks[0].clientConfig.caBundle"), bundle);
     let replicas = format!("get deployment modgate -n {NAMESPACE} -o jsonpath={{.spec.replicas}}");
     assert_eq!(succeeds(cluster, &replicas, ""), "2");
 
@@ -196,8 +197,11 @@ fn a_release_is_laid_over_the_originals_changed_and_removed() {
     };
     helps(cluster, helm, "helm uninstall modgate -n gatekeeper-system");
     is_kept();
-    let again = "helm install modgate deploy/chart -n gatekeeper-system --create-namespace";
-    helps(cluster, helm, &format!("{again} --set validation.enabled=false {QUIET}"));
+    helps(
+        cluster,
+        helm,
+        &format!("{install} --create-namespace --set validation.enabled=false {QUIET}"),
+    );
     assert!(args().contains("--audit-interval"), "{}", args());
     helps(cluster, helm, upgrade);
     assert_eq!(succeeds(cluster, &replicas, ""), "2");
@@ -269,4 +273,63 @@ fn everything_can_be_stopped_and_brought_back() {
     let args = get(&format!("{deployment}{{.spec.template.spec.containers[0].args}}"));
     assert!(!args.contains("--default-create-vap"), "{args}");
     assert_eq!(get(&format!("{deployment}{{.spec.replicas}}")), "3");
+}
+
+const TEMPLATE: &str = "
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: any}
+spec:
+  crd: {spec: {names: {kind: Any}}}
+  targets: [{target: admission.k8s.gatekeeper.sh, rego: 'package any'}]
+";
+
+const RULE: &str = "
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: any, namespace: default}
+spec: {type: Reject, match: [{select: '$.kind', matchValue: None}]}
+";
+
+/// The profile `auto` installs webhooks for the policies that there are, and takes none away that there were.
+#[test]
+fn the_profile_follows_the_cluster() {
+    if !build::has_go() {
+        eprintln!("skipped: no Go to build Helm with");
+        return;
+    }
+    let Some(cluster) = &Cluster::start(&Options::default()).expect("cluster") else { return };
+    let helm = &build::helm().expect("Helm");
+    let template = "helm template modgate deploy/chart -n gatekeeper-system --dry-run=server \
+                    --set image.repository=r,profile=auto,crds.install=false";
+    let profile = || {
+        let text = helps(cluster, helm, template);
+        (text.contains("name: validation.gatekeeper.sh"), text.contains("name: dragnet.kubemod.io"))
+    };
+    let define = |name: &str| {
+        let definitions = crds::all().expect("CRDs");
+        let named = |it: &&modgate_value::Value| plain(it)["metadata"]["name"] == name;
+        let definition = plain(definitions.iter().find(named).expect(name));
+        succeeds(cluster, "apply -f -", &definition.to_string());
+        succeeds(cluster, "wait --for=condition=Established crd --all", "");
+    };
+    assert_eq!(profile(), (true, true), "nothing is there");
+    define("modrules.api.kubemod.io");
+    define("constrainttemplates.templates.gatekeeper.sh");
+    assert_eq!(profile(), (true, true), "kinds are there, and no policies");
+    succeeds(cluster, "apply -f -", RULE);
+    assert_eq!(profile(), (false, true));
+    succeeds(cluster, "apply -f -", TEMPLATE);
+    assert_eq!(profile(), (true, true));
+    succeeds(cluster, "delete modrules --all -n default", "");
+    assert_eq!(profile(), (true, false));
+
+    // A release says which policies it leaves alone.
+    succeeds(cluster, "apply -f -", RULE);
+    let install = "helm install modgate deploy/chart -n gatekeeper-system --create-namespace --set \
+                   image.repository=r,profile=gatekeeper,crds.install=false,ignoreLabel.enabled=false";
+    let notes = helps(cluster, helm, install);
+    assert!(notes.contains("WARNING: the cluster has 1 ModRules"), "{notes}");
+    succeeds(cluster, "delete constrainttemplates --all", "");
+    assert_eq!(profile(), (true, true), "its webhooks are there, and a ModRule");
 }

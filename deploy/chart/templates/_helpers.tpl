@@ -1,8 +1,44 @@
+{{- /* Labels of every object. */}}
 {{- define "modgate.labels" -}}
+{{- with .Values.commonLabels }}
+{{- toYaml . }}
+{{ end -}}
 app.kubernetes.io/name: modgate
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: modgate
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
 gatekeeper.sh/system: "yes"
+{{- end }}
+
+{{- /* The metadata of an object: root, name, and optionally namespace, labels and annotations, which are
+objects. */}}
+{{- define "modgate.metadata" -}}
+{{- $labels := merge (dict) (.labels | default dict) (include "modgate.labels" .root | fromYaml) -}}
+{{- $annotations := merge (dict) (.annotations | default dict) .root.Values.commonAnnotations -}}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- toYaml $labels | nindent 4 }}
+  {{- with $annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{- /* The metadata of a webhook configuration: (list root name). */}}
+{{- define "modgate.webhookMetadata" -}}
+{{- $root := index . 0 -}}
+{{- $annotations := dict -}}
+{{- if eq $root.Values.certificates.source "cert-manager" -}}
+{{- $_ := set $annotations "cert-manager.io/inject-ca-from" (printf "%s/gatekeeper-webhook-server-cert" $root.Release.Namespace) -}}
+{{- end -}}
+{{- $annotations = merge $annotations $root.Values.webhookAnnotations -}}
+{{- include "modgate.metadata" (dict "root" $root "name" (index . 1) "labels" (dict "app.kubernetes.io/component" "webhooks") "annotations" $annotations) -}}
 {{- end }}
 
 {{- /* The labels by which Services and budgets have always known the Pods that serve webhooks. */}}
@@ -29,13 +65,25 @@ gatekeeper.sh/system: "yes"
 {{- end }}
 
 {{- define "modgate.image" -}}
-{{- with .Values.image -}}
-{{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{- $image := .Values.image -}}
+{{- $repository := required "image.repository is missing: no image of modgate is published. Build one (docs/install.md), push it, and set image.repository=REGISTRY/modgate" $image.repository -}}
+{{- with .Values.global.imageRegistry | default $image.registry -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) $repository -}}
+{{- end -}}
+{{- if $image.digest -}}
+{{ $repository }}@{{ $image.digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ $image.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- end }}
+
+{{- /* Pull Secrets of the chart and of a parent chart, as JSON. */}}
+{{- define "modgate.pullSecrets" -}}
+{{- $all := .Values.imagePullSecrets -}}
+{{- range .Values.global.imagePullSecrets -}}
+{{- $all = append $all (ternary (dict "name" .) . (kindIs "string" .)) -}}
+{{- end -}}
+{{- $all | uniq | toJson -}}
 {{- end }}
 
 {{- /* What a webhook entry calls: (list root path). */}}
@@ -48,7 +96,7 @@ clientConfig:
     path: {{ index . 1 }}
     port: 443
   {{- if eq $root.Values.certificates.source "secret" }}
-  caBundle: {{ required "certificates.caBundle is missing: with certificates.source=secret it says whom the API server trusts" $root.Values.certificates.caBundle }}
+  caBundle: {{ required "certificates.caBundle is missing: with certificates.source=secret it holds the CA that the API server trusts" $root.Values.certificates.caBundle }}
   {{- end }}
 admissionReviewVersions: [v1, v1beta1]
 {{- end }}
@@ -62,7 +110,7 @@ modgate-mutating-webhook-configuration
 {{- end }}
 {{- end }}
 
-{{- /* What the webhook of both mutators and ModRules is sent, as JSON. The API server takes no resource
+{{- /* What the webhook of both mutators and ModRules receives, as JSON. The API server takes no resource
 beside `*` but subresources. */}}
 {{- define "modgate.unifiedRules" -}}
 {{- $mutation := .Values.mutation -}}
@@ -75,22 +123,44 @@ beside `*` but subresources. */}}
 {{- end -}}
 {{- end -}}
 {{- $operations := concat $mutation.operations $dragnet.operations | uniq -}}
-{{- dict "operations" $operations "apiGroups" $mutation.apiGroups "apiVersions" $mutation.apiVersions "resources" $resources | toJson -}}
+{{- dict "operations" $operations "apiGroups" $mutation.apiGroups "apiVersions" $mutation.apiVersions "resources" $resources "scope" $mutation.scope | toJson -}}
 {{- end }}
 
-{{- /* What a webhook entry is about: (list root values ignored), where `ignored` is the expression of
-its own ignore label. The namespace modgate runs in is never sent to itself. */}}
+{{- /* What a webhook entry matches: (list root values ignored), where `ignored` is the expression of its own
+ignore label. The namespace modgate runs in is never sent to modgate, so that it can always be started. */}}
 {{- define "modgate.selectors" -}}
 {{- $root := index . 0 -}}
 {{- $values := index . 1 -}}
 rules:
+  {{- if $values.rules }}
+  {{- toYaml $values.rules | nindent 2 }}
+  {{- else }}
   - apiGroups: {{ toJson $values.apiGroups }}
     apiVersions: {{ toJson $values.apiVersions }}
     operations: {{ toJson $values.operations }}
-    scope: "*"
+    scope: {{ $values.scope | quote }}
     resources:
       {{- toYaml $values.resources | nindent 6 }}
+  {{- end }}
 namespaceSelector:
+  {{- if $values.namespaceSelector }}
+  {{- with $values.namespaceSelector.matchLabels }}
+  matchLabels:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- $expressions := $values.namespaceSelector.matchExpressions | default list }}
+  {{- $exempt := false }}
+  {{- range $expressions }}
+  {{- if and (eq .key "kubernetes.io/metadata.name") (eq .operator "NotIn") (has $root.Release.Namespace .values) }}
+  {{- $exempt = true }}
+  {{- end }}
+  {{- end }}
+  {{- if not $exempt }}
+  {{- $expressions = append $expressions (dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list $root.Release.Namespace)) }}
+  {{- end }}
+  matchExpressions:
+    {{- toYaml $expressions | nindent 4 }}
+  {{- else }}
   matchExpressions:
     {{- with index . 2 }}
     - {{ toJson . }}
@@ -102,6 +172,7 @@ namespaceSelector:
     {{- with $values.namespaceExpressions }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+  {{- end }}
 {{- with $values.objectSelector }}
 objectSelector:
   {{- toYaml . | nindent 2 }}
@@ -116,15 +187,7 @@ matchPolicy: {{ $values.matchPolicy }}
 sideEffects: None
 {{- end }}
 
-{{- /* Annotations that make cert-manager fill in the CA. */}}
-{{- define "modgate.caAnnotations" -}}
-{{- if eq .Values.certificates.source "cert-manager" }}
-annotations:
-  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/gatekeeper-webhook-server-cert
-{{- end }}
-{{- end }}
-
-{{- /* The webhook that sees to ModRules before they are stored. */}}
+{{- /* The webhook that validates ModRules before they are stored. */}}
 {{- define "modgate.modruleWebhook" -}}
 {{- $root := index . 0 -}}
 - name: {{ index . 1 }}
@@ -172,7 +235,7 @@ annotations:
 {{- if or (empty .) (has "webhook" .) (has "mutation-webhook" .) }}yes{{ end }}
 {{- end }}
 
-{{- /* Flags of `modgate serve`: (list root operations). */}}
+{{- /* Flags of `modgate serve`: (list root operations more). */}}
 {{- define "modgate.args" -}}
 {{- $root := index . 0 -}}
 {{- $serves := include "modgate.serves" (index . 1) -}}
@@ -208,11 +271,15 @@ annotations:
 - --exempt-namespace-suffix={{ . }}
 {{- end }}
 - --cluster-modrules-namespace={{ $values.kubemod.namespace }}
-{{- if and $values.kubemod.enabled $values.kubemod.webapp $serves }}
+{{- if and (include "modgate.webapp" $root) $serves }}
 - --webapp-addr=:8081
 {{- end }}
 {{- if ne $values.certificates.source "self" }}
 - --disable-cert-rotation
+{{- end }}
+{{- if $values.clientAuth.enabled }}
+- --client-ca-name=client-ca.crt
+- --client-cn-name={{ $values.clientAuth.commonName }}
 {{- end }}
 {{- with $values.validation.configurationName }}
 {{- if ne . "gatekeeper-validating-webhook-configuration" }}
@@ -235,7 +302,7 @@ annotations:
 - --modrule-resource={{ . }}
 {{- end }}
 {{- end }}
-{{- with $values.args }}
+{{- with concat $values.args (index . 2) }}
 {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}

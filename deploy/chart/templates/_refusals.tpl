@@ -1,18 +1,26 @@
 {{- /* Fails where values contradict each other, with what to do about it. */}}
 {{- define "modgate.refusals" -}}
 {{- include "modgate.refuseUnanswered" . -}}
-{{- include "modgate.refuseArgs" . -}}
+{{- include "modgate.refuseArgs" (list . "args" .Values.args) -}}
+{{- include "modgate.refuseArgs" (list . "split.args" .Values.split.args) -}}
+{{- include "modgate.refuseClientAuth" . -}}
 {{- if .Values.unifiedMutation.enabled }}{{ include "modgate.refuseUnlike" . }}{{ end -}}
+{{- if and .Values.serviceMonitor.enabled (not .Values.metrics.service.enabled) -}}
+{{- fail "serviceMonitor.enabled needs the Service it selects: set metrics.service.enabled=true, or podMonitor.enabled=true instead" -}}
+{{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name is missing: with serviceAccount.create=false it names the account of the Pods" -}}
+{{- end -}}
 {{- end }}
 
 {{- /* Webhooks that no Pod would answer. */}}
 {{- define "modgate.refuseUnanswered" -}}
 {{- $operations := include "modgate.operations" . | fromJsonArray | first -}}
 {{- range $webhooks, $needed := dict
-  "validation" (ternary (list "webhook") list .Values.validation.enabled)
-  "ignoreLabel" (ternary (list "webhook") list .Values.ignoreLabel.enabled)
-  "mutation" (ternary (list "mutation-webhook") list .Values.mutation.enabled)
-  "kubemod" (ternary (list "webhook" "mutation-webhook") list .Values.kubemod.enabled) -}}
+  "validation" (ternary (list "webhook") list (eq "yes" (include "modgate.validation" .)))
+  "ignoreLabel" (ternary (list "webhook") list (eq "yes" (include "modgate.ignoreLabel" .)))
+  "mutation" (ternary (list "mutation-webhook") list (eq "yes" (include "modgate.mutation" .)))
+  "kubemod" (ternary (list "webhook" "mutation-webhook") list (eq "yes" (include "modgate.kubemod" .))) -}}
 {{- range $needed -}}
 {{- if and $operations (not (has . $operations)) -}}
 {{- fail (printf "%s.enabled needs Pods that answer: add `%s` to operations, or set %s.enabled=false" $webhooks . $webhooks) -}}
@@ -21,14 +29,19 @@
 {{- end -}}
 {{- end }}
 
-{{- /* Flags that ports, rights and webhook configurations have to agree with. */}}
+{{- /* Flags that do not exist, and flags that ports, rights and webhook configurations have to agree with:
+(list root path flags). */}}
 {{- define "modgate.refuseArgs" -}}
+{{- $path := index . 1 -}}
+{{- $known := (index . 0).Files.Lines "files/flags.txt" -}}
 {{- $own := dict
   "additional-mutating-webhook-configs-to-rotate-certs" "certificates.additionalConfigurations.mutating"
   "additional-validating-webhook-configs-to-rotate-certs" "certificates.additionalConfigurations.validating"
   "address" ""
   "cert-dir" "certificates.source"
   "cert-service-name" ""
+  "client-ca-name" "clientAuth.enabled"
+  "client-cn-name" "clientAuth.commonName"
   "cluster-modrules-namespace" "kubemod.namespace"
   "disable-cert-rotation" "certificates.source"
   "health-addr" ""
@@ -43,13 +56,40 @@
   "unified-mutate" "unifiedMutation.enabled"
   "validating-webhook-configuration-name" "validation.configurationName"
   "webapp-addr" "kubemod.webapp" -}}
-{{- range .Values.args -}}
+{{- range index . 2 -}}
 {{- $flag := regexReplaceAll "=.*$" (regexReplaceAll "^--?" . "") "" -}}
 {{- if hasKey $own $flag -}}
 {{- with get $own $flag -}}
-{{- fail (printf "args: --%s is said by the value %s, which the rest of the chart follows" $flag .) -}}
+{{- fail (printf "%s: --%s is said by the value %s, which the rest of the chart follows" $path $flag .) -}}
 {{- end -}}
-{{- fail (printf "args: leave out --%s, which the rest of the chart has to agree with" $flag) -}}
+{{- fail (printf "%s: leave out --%s, which the rest of the chart has to agree with" $path $flag) -}}
+{{- end -}}
+{{- if not (has $flag $known) -}}
+{{- $near := list -}}
+{{- range $length := list 12 8 5 -}}
+{{- if and (not $near) (ge (len $flag) $length) -}}
+{{- range $known -}}
+{{- if hasPrefix (trunc $length $flag) . -}}{{- $near = append $near (printf "--%s" .) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $near -}}
+{{- fail (printf "%s: --%s is no flag of `modgate serve`; did you mean %s?" $path $flag (join " or " $near)) -}}
+{{- end -}}
+{{- fail (printf "%s: --%s is no flag of `modgate serve`; docs/cli.md lists them" $path $flag) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Authorities of client certificates come from one place. */}}
+{{- define "modgate.refuseClientAuth" -}}
+{{- with .Values.clientAuth -}}
+{{- $given := compact (list .ca .configMap .secret) -}}
+{{- if and .enabled (ne (len $given) 1) -}}
+{{- fail "clientAuth.enabled needs the authorities that sign the API server's client certificate: set exactly one of clientAuth.ca, clientAuth.configMap and clientAuth.secret" -}}
+{{- end -}}
+{{- if and (not .enabled) $given -}}
+{{- fail "clientAuth names authorities and is off: set clientAuth.enabled=true, or leave them out" -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -58,14 +98,17 @@
 {{- define "modgate.refuseUnlike" -}}
 {{- $mutation := .Values.mutation -}}
 {{- $dragnet := .Values.kubemod.dragnet -}}
-{{- if not (and $mutation.enabled .Values.kubemod.enabled) -}}
+{{- if not (and (include "modgate.mutation" .) (include "modgate.kubemod" .)) -}}
 {{- fail "unifiedMutation.enabled is for mutators and ModRules together: set mutation.enabled and kubemod.enabled, too, or leave it off" -}}
 {{- end -}}
 {{- range $half, $values := dict "mutation" $mutation "kubemod.dragnet" $dragnet -}}
-{{- range list "exemptNamespaces" "namespaceExpressions" "objectSelector" "matchConditions" -}}
+{{- range list "exemptNamespaces" "namespaceExpressions" "namespaceSelector" "objectSelector" "matchConditions" -}}
 {{- if get $values . -}}
 {{- fail (printf "%s.%s would be lost with unifiedMutation.enabled: set unifiedMutation.%s, which holds for mutators and ModRules" $half . .) -}}
 {{- end -}}
+{{- end -}}
+{{- if $values.rules -}}
+{{- fail (printf "%s.rules cannot be combined with unifiedMutation.enabled: set operations, apiGroups, apiVersions and resources" $half) -}}
 {{- end -}}
 {{- if and (eq $values.failurePolicy "Fail") (ne $.Values.unifiedMutation.failurePolicy "Fail") -}}
 {{- fail (printf "%s.failurePolicy would be lost with unifiedMutation.enabled: set unifiedMutation.failurePolicy=Fail, which holds for mutators and ModRules" $half) -}}
@@ -76,7 +119,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range list "apiGroups" "apiVersions" -}}
+{{- range list "apiGroups" "apiVersions" "scope" -}}
 {{- if ne (get $mutation . | toJson) (get $dragnet . | toJson) -}}
 {{- fail (printf "mutation.%s and kubemod.dragnet.%s must be the same with unifiedMutation.enabled" . .) -}}
 {{- end -}}

@@ -19,6 +19,9 @@ pub struct Helm {
 /// The release and namespace that a chart is rendered for, where nothing else is said.
 pub const RELEASE: [&str; 2] = ["modgate", "gatekeeper-system"];
 
+/// The value that the chart requires.
+pub const IMAGE: &str = "image.repository=modgate";
+
 impl Helm {
     pub(super) fn new(binary: PathBuf) -> Self {
         Self { binary }
@@ -29,7 +32,7 @@ impl Helm {
         repository().join("deploy/chart")
     }
 
-    /// What the chart becomes with these arguments, such as `--set replicas=1`.
+    /// What the chart becomes with these arguments, such as `--set replicas=1`, and with an image.
     ///
     /// # Errors
     ///
@@ -41,7 +44,7 @@ impl Helm {
             .command()
             .args(["template", release])
             .arg(&chart)
-            .args(["--namespace", namespace])
+            .args(["--namespace", namespace, "--set", IMAGE])
             .args(arguments)
             .output()
             .context("cannot run helm")?;

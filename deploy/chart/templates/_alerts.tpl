@@ -1,0 +1,77 @@
+{{- /* The alerts, as YAML: alert, expr, for, severity, summary. Each has a page in docs/runbooks. Names that
+other programs have, too, such as `process_open_fds`, are narrowed to what has `modgate_build_info`. */}}
+{{- define "modgate.alerts" -}}
+- alert: ModgateDown
+  expr: absent(modgate_build_info)
+  for: 5m
+  severity: critical
+  summary: No Pod of modgate is scraped, so admission is unchecked or refused as the failurePolicy says.
+{{- if include "modgate.validation" . }}
+- alert: ModgateValidationErrors
+  expr: sum(rate(gatekeeper_validation_request_count_total{admission_status=~"error|unknown"}[5m])) > 0
+  for: 10m
+  severity: warning
+  summary: The validating webhook fails to decide some requests.
+- alert: ModgateValidationSlow
+  expr: histogram_quantile(0.99, sum by (le) (rate(gatekeeper_validation_request_duration_seconds_bucket[5m]))) > {{ mulf 0.5 .Values.validation.timeoutSeconds }}
+  for: 10m
+  severity: warning
+  summary: One in a hundred validations takes longer than half of the webhook's timeout of {{ .Values.validation.timeoutSeconds }} s.
+{{- end }}
+{{- if include "modgate.mutation" . }}
+- alert: ModgateMutationErrors
+  expr: sum(rate(gatekeeper_mutation_request_count_total{mutation_status="error"}[5m])) > 0
+  for: 10m
+  severity: warning
+  summary: The mutating webhook fails to decide some requests.
+- alert: ModgateMutationSlow
+  expr: histogram_quantile(0.99, sum by (le) (rate(gatekeeper_mutation_request_duration_seconds_bucket[5m]))) > {{ mulf 0.5 .Values.mutation.timeoutSeconds }}
+  for: 10m
+  severity: warning
+  summary: One in a hundred mutations takes longer than half of the webhook's timeout of {{ .Values.mutation.timeoutSeconds }} s.
+- alert: ModgateMutatorConflict
+  expr: max(gatekeeper_mutator_conflicting_count) > 0
+  for: 10m
+  severity: warning
+  summary: Mutators contradict each other and are not applied.
+{{- end }}
+{{- if include "modgate.kubemod" . }}
+- alert: ModgateModRulesSlow
+  expr: histogram_quantile(0.99, sum by (le) (rate(controller_runtime_webhook_latency_seconds_bucket{webhook="/dragnet-webhook"}[5m]))) > {{ mulf 0.5 .Values.kubemod.dragnet.timeoutSeconds }}
+  for: 10m
+  severity: warning
+  summary: One in a hundred reviews of ModRules takes longer than half of the webhook's timeout of {{ .Values.kubemod.dragnet.timeoutSeconds }} s.
+- alert: ModgateRuleFailures
+  expr: sum by (kind, failure) (increase(modgate_rule_failures_total[15m])) > 0
+  for: 0m
+  severity: warning
+  summary: Policies fail during reviews.
+{{- end }}
+- alert: ModgatePolicyBroken
+  expr: max(modgate_policies_broken) > 0
+  for: 10m
+  severity: warning
+  summary: The newest version of a policy does not load; the previous one, if any, stays in force.
+{{- if gt (int .Values.audit.interval) 0 }}
+- alert: ModgateAuditStale
+  expr: time() - max(gatekeeper_audit_last_run_end_time) > {{ mul 3 .Values.audit.interval }}
+  for: 5m
+  severity: warning
+  summary: No audit has ended for three intervals of {{ .Values.audit.interval }} s.
+{{- end }}
+- alert: ModgateProviderBroken
+  expr: max(gatekeeper_providers{status="error"}) > 0
+  for: 10m
+  severity: warning
+  summary: A Provider does not load, so policies that ask it fail.
+- alert: ModgateExportDropping
+  expr: sum(increase(gatekeeper_admission_export_dropped_count_total[15m])) > 0 or sum(increase(modgate_audit_export_unpublished_total[15m])) > 0
+  for: 0m
+  severity: warning
+  summary: Violations are lost instead of exported.
+- alert: ModgateFileDescriptors
+  expr: max(process_open_fds / process_max_fds and on (job, instance) modgate_build_info) > 0.8
+  for: 10m
+  severity: warning
+  summary: A Pod has more than four fifths of its file descriptors open.
+{{- end }}
