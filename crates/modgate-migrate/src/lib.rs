@@ -14,6 +14,7 @@
 //! - No command deletes a CRD, or a namespace that holds a policy, or a bundle of objects that
 //!   might contain one.
 
+mod carry;
 mod detect;
 mod flags;
 mod installation;
@@ -23,9 +24,10 @@ mod steps;
 mod values;
 
 pub use self::{
+    carry::{Carried, Lost},
     flags::{Accepts, Fate, Flag},
     installation::{Original, Part, Workload, parts},
     object::{Found, Subject},
-    report::{Difference, GROUPS, Installed, Remark, Report, check},
+    report::{Chart, Difference, GROUPS, Installed, Remark, Report, Unset, check},
     steps::Step,
 };

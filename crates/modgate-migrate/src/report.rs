@@ -10,12 +10,13 @@ use modgate_value::{Str, Value};
 use serde::Serialize;
 
 use crate::{
+    carry::{Carried, Carry, Lost},
     detect,
     flags::{self, Accepts, Fate, Flag},
     installation::{Installation, Original},
     object::{Found, Subject},
     steps::{self, Step},
-    values::Values,
+    values::{self, Values},
 };
 
 /// What becomes of an installation.
@@ -34,7 +35,13 @@ pub struct Report {
     pub refused: Vec<Remark>,
     /// Flags of the originals' Deployments.
     pub flags: Vec<Flag>,
-    /// What these become in the values of modgate's chart; an empty object if there are none.
+    /// What the originals' objects have that the chart does not have by default, with the values that keep it.
+    pub carried: Vec<Carried>,
+    /// What no value keeps.
+    pub lost: Vec<Lost>,
+    /// What is carried over, and is otherwise in the values that the chart will be installed with.
+    pub unset: Vec<Unset>,
+    /// Values of modgate's chart that keep all of it; an empty object if the defaults do.
     pub values: Value,
     /// Webhook configurations with an original's name that are modgate's already.
     pub switched: Vec<Subject>,
@@ -84,16 +91,47 @@ pub struct Remark {
     pub sentence: String,
 }
 
+/// A value that would change the installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unset {
+    /// Path of the value, such as `validation.failurePolicy`.
+    pub value: String,
+    /// What it has to be.
+    pub is: Value,
+    /// What it would be.
+    pub given: Value,
+    /// Whether less would be enforced.
+    pub weakens: bool,
+}
+
+/// How modgate's chart will be installed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Chart<'a> {
+    /// The values it will be installed with, if these are known.
+    pub values: Option<&'a Value>,
+    /// The file that holds the values of the report, for the commands of the steps.
+    pub file: Option<&'a str>,
+}
+
 impl Report {
-    /// Whether something has to be done before the switch: a policy or a flag is refused.
+    /// Whether something has to be done before the switch: a policy or a flag is refused, or less would be
+    /// enforced than before.
     pub fn needs_attention(&self) -> bool {
         let refused = |flag: &Flag| matches!(flag.fate, Fate::Refused { .. });
-        !self.refused.is_empty() || self.flags.iter().any(refused)
+        !self.refused.is_empty()
+            || self.flags.iter().any(refused)
+            || self.lost.iter().any(|it| it.weakens)
+            || self.unset.iter().any(|it| it.weakens)
     }
 }
 
 /// Judges an installation. Objects that have nothing to do with it are passed over.
-pub fn check(objects: &[Found], config: &EngineConfig, accepts: &Accepts<'_>) -> Report {
+pub fn check(
+    objects: &[Found],
+    config: &EngineConfig,
+    accepts: &Accepts<'_>,
+    chart: Chart<'_>,
+) -> Report {
     let installation = Installation::of(objects);
     let policies: Vec<&Found> = objects.iter().filter(|found| is_policy(found)).collect();
     let loaded: Vec<&Found> =
@@ -161,10 +199,41 @@ pub fn check(objects: &[Found], config: &EngineConfig, accepts: &Accepts<'_>) ->
         })
         .collect();
     let switched = installation.switched().map(|(found, _)| found.subject()).collect();
-    let values = Values::of(&flags, steps::home(&installation));
-    let steps = steps::steps(&installation, &values);
+    let home = steps::home(&installation);
+    let mut values = Values::of(&flags, home);
+    let Carry { carried, lost } = Carry::of(&installation, home);
+    values.carry(&carried);
+    let steps = steps::steps(&installation, &values, chart.file);
     let values = values.document();
-    Report { originals, unchanged, differs, warnings, refused, flags, values, switched, steps }
+    let unset = chart.values.map(|given| unset(&carried, given)).unwrap_or_default();
+    Report {
+        originals,
+        unchanged,
+        differs,
+        warnings,
+        refused,
+        flags,
+        carried,
+        lost,
+        unset,
+        values,
+        switched,
+        steps,
+    }
+}
+
+/// What the values of a user do not carry over.
+fn unset(carried: &[Carried], values: &Value) -> Vec<Unset> {
+    let of = |carried: &Carried| {
+        let given = values::given(values, &carried.value);
+        (given != carried.is).then(|| Unset {
+            value: carried.value.clone(),
+            is: carried.is.clone(),
+            weakens: carried.weakens(&given),
+            given,
+        })
+    };
+    carried.iter().filter_map(of).collect()
 }
 
 /// Whether a lint names a decision that is reported for the object anyway.

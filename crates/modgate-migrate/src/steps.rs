@@ -41,19 +41,25 @@ const BACKUP_OF_REST: &str = "webhooks-left.yaml";
 const CHART: &str = "deploy/chart";
 
 /// All steps; none if nothing of the originals is there.
-pub(crate) fn steps(installation: &Installation<'_>, values: &Values) -> Vec<Step> {
+///
+/// `file` holds the values, if they are not given one by one.
+pub(crate) fn steps(
+    installation: &Installation<'_>,
+    values: &Values,
+    file: Option<&str>,
+) -> Vec<Step> {
     if installation.originals().is_empty() {
         return Vec::new();
     }
     let all = [
         keep(installation),
         hands_off(installation),
-        beside(installation, values),
+        beside(installation, values, file),
         stop(installation, Original::Gatekeeper),
         switch(installation),
         verify(installation),
         stop(installation, Original::KubeMod),
-        rest(installation),
+        rest(installation, values),
         remove(installation),
         forget(installation),
         stays(installation),
@@ -212,7 +218,7 @@ fn helm(installation: &Installation<'_>, command: &str, settings: &[&str]) -> Ve
 /// With the settings it has, but for what is set.
 const UPGRADE: &str = "upgrade --reset-then-reuse-values";
 
-fn beside(installation: &Installation<'_>, values: &Values) -> Option<Step> {
+fn beside(installation: &Installation<'_>, values: &Values, file: Option<&str>) -> Option<Step> {
     if installation.has_modgate() {
         return None;
     }
@@ -224,19 +230,33 @@ fn beside(installation: &Installation<'_>, values: &Values) -> Option<Step> {
     if originals.contains(&Original::Gatekeeper) {
         why.push_str(
             ". It goes into Gatekeeper's namespace, where its Config is, and behind its Service: \
-             each request of Gatekeeper's webhooks now reaches one of the two. Give the chart what \
-             you changed in the webhook configurations, selectors, resources and `failurePolicy`",
+             each request of Gatekeeper's webhooks now reaches one of the two",
         );
     }
-    let settings = [
-        "image.repository=REGISTRY/modgate",
-        "kubemod.enabled=false",
-        "operations={webhook,mutation-webhook}",
-    ];
+    // ModRules come later, where there are any; without them, or without Gatekeeper's policies, their
+    // webhooks and CRDs stay away.
+    let is_only = |original| originals.len() == 1 && originals.contains(&original);
+    let mut settings = vec!["image.repository=REGISTRY/modgate"];
+    match is_only(Original::Gatekeeper) && !has_modrules(installation) {
+        true => settings.push("profile=gatekeeper"),
+        false => settings.push("kubemod.enabled=false"),
+    }
+    if is_only(Original::KubeMod) && !has_policies_of_gatekeeper(installation) {
+        settings.push("profile=kubemod");
+    }
+    settings.push("operations={webhook,mutation-webhook}");
+    if values.is_split() && file.is_some() {
+        settings.push("split.enabled=false");
+    }
     let mut commands = helm(installation, "upgrade --install --create-namespace", &settings);
     if let Some(install) = commands.first_mut() {
-        for setting in values.settings() {
-            install.push_str(&format!(" --set-json {}", word(&setting)));
+        match file {
+            Some(file) => install.push_str(&format!(" --values {}", word(file))),
+            None => {
+                for setting in values.settings() {
+                    install.push_str(&format!(" --set-json {}", word(&setting)));
+                }
+            }
         }
     }
     if !values.unlike.is_empty() {
@@ -247,6 +267,15 @@ fn beside(installation: &Installation<'_>, values: &Values) -> Option<Step> {
         ));
     }
     step("Install modgate beside them", why, commands)
+}
+
+fn has_modrules(installation: &Installation<'_>) -> bool {
+    installation.objects.iter().any(|it| it.group() == modgate_api::modrule::GROUP)
+}
+
+fn has_policies_of_gatekeeper(installation: &Installation<'_>) -> bool {
+    let mut all = installation.objects.iter();
+    all.any(|it| is_policy(it) && it.group() != modgate_api::modrule::GROUP)
 }
 
 fn switch(installation: &Installation<'_>) -> Option<Step> {
@@ -261,8 +290,7 @@ fn switch(installation: &Installation<'_>) -> Option<Step> {
     step(
         "Give ModRules to modgate",
         "the webhook configurations have the names of KubeMod's: each is replaced in one write, so \
-         that a request is sent to one of the two and none to both. Never delete the old ones \
-         first. Give the chart what you changed in them, the list of resources above all",
+         that a request is sent to one of the two and none to both. Never delete the old ones first",
         helm(installation, UPGRADE, &["kubemod.enabled=true"]),
     )
 }
@@ -310,14 +338,21 @@ fn stop(installation: &Installation<'_>, original: Original) -> Option<Step> {
     step(&format!("Stop {original}, and leave it there"), why, commands)
 }
 
-fn rest(installation: &Installation<'_>) -> Option<Step> {
+fn rest(installation: &Installation<'_>, values: &Values) -> Option<Step> {
     if installation.modgate_does_all() {
         return None;
     }
     step(
         "Let modgate do the rest",
         "nobody else audits, writes statuses and looks after the CRDs of constraints any more",
-        helm(installation, UPGRADE, &["operations=null"]),
+        helm(
+            installation,
+            UPGRADE,
+            match values.is_split() {
+                true => &["operations=null", "split.enabled=true"],
+                false => &["operations=null"],
+            },
+        ),
     )
 }
 

@@ -1,4 +1,5 @@
-//! What flags of the originals become in the values of modgate's chart (`deploy/chart/values.yaml`).
+//! What an installation becomes in the values of modgate's chart (`deploy/chart/values.yaml`): its flags, and
+//! what is carried over of its objects.
 //!
 //! The chart says some flags itself, as its ports, rights and webhook configurations have to agree with
 //! them; for others it has values; the rest goes into `args`.
@@ -7,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use modgate_value::{Object, Value};
 
-use crate::flags::{Fate, Flag};
+use crate::{
+    carry::{Carried, default},
+    flags::{Fate, Flag},
+};
 
 /// Where the chart has what a flag says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +26,12 @@ enum Place {
     Text(&'static str),
     /// In a value that lists what the flag says each time.
     List(&'static str),
+    /// In the values of client certificates, whose authorities stand in the Secret of the certificate.
+    ClientAuthorities,
 }
 
 /// All others go into `args`.
-const PLACES: [(&str, Place); 32] = [
+const PLACES: [(&str, Place); 34] = [
     (
         "additional-mutating-webhook-configs-to-rotate-certs",
         Place::List("certificates.additionalConfigurations.mutating"),
@@ -38,6 +44,8 @@ const PLACES: [(&str, Place); 32] = [
     ("audit-interval", Place::Number("audit.interval")),
     ("cert-dir", Place::Chart),
     ("cert-service-name", Place::Chart),
+    ("client-ca-name", Place::ClientAuthorities),
+    ("client-cn-name", Place::Text("clientAuth.commonName")),
     ("cluster-modrules-namespace", Place::Text("kubemod.namespace")),
     ("constraint-violations-limit", Place::Number("audit.constraintViolationsLimit")),
     ("disable-cert-rotation", Place::Chart),
@@ -66,6 +74,12 @@ const PLACES: [(&str, Place); 32] = [
     ("webapp-addr", Place::Chart),
 ];
 
+/// The Secret that Gatekeeper mounts as its folder of certificates.
+const CERTIFICATE: &str = "gatekeeper-webhook-server-cert";
+
+/// Flags that change nothing, and are left out without a word.
+const SILENT: [&str; 1] = ["logtostderr"];
+
 /// Flags that may be given more than once; of others the last one would count.
 const REPEATED: [&str; 2] = ["disable-opa-builtin", "metrics-backend"];
 
@@ -82,7 +96,7 @@ pub(crate) fn is_of_chart(flag: &str) -> bool {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Values {
     /// By path, such as `logs.denies`.
-    by_path: BTreeMap<&'static str, Value>,
+    by_path: BTreeMap<String, Value>,
     /// Flags to which different Deployments give different values; the first one is taken.
     pub(crate) unlike: BTreeSet<String>,
 }
@@ -118,6 +132,13 @@ impl Values {
                         values.add(path, element);
                     }
                 }
+                Some(Place::ClientAuthorities) if text.is_empty() => {}
+                Some(Place::ClientAuthorities) => {
+                    values.set(name, "clientAuth.enabled", true.into());
+                    values.set(name, "clientAuth.secret", CERTIFICATE.into());
+                    values.set(name, "clientAuth.key", text.into());
+                }
+                None if SILENT.contains(&name) => {}
                 None => args.push((name, flag)),
             }
         }
@@ -136,11 +157,23 @@ impl Values {
         values
     }
 
-    fn set(&mut self, name: &str, path: &'static str, value: Value) {
+    fn set(&mut self, name: &str, path: &str, value: Value) {
         if self.by_path.get(path).is_some_and(|known| *known != value) {
             self.unlike.insert(format!("--{name}"));
         }
-        self.by_path.entry(path).or_insert(value);
+        self.by_path.entry(path.to_owned()).or_insert(value);
+    }
+
+    /// Adds what is carried over of objects.
+    pub(crate) fn carry(&mut self, carried: &[Carried]) {
+        for Carried { value, is, .. } in carried {
+            self.by_path.insert(value.clone(), is.clone());
+        }
+    }
+
+    /// Whether audits go on in a Deployment of their own.
+    pub(crate) fn is_split(&self) -> bool {
+        self.by_path.get(SPLIT).and_then(Value::as_bool) == Some(true)
     }
 
     fn note_unlike(&mut self, path: &str, name: &str, value: &Value) {
@@ -150,8 +183,8 @@ impl Values {
         }
     }
 
-    fn add(&mut self, path: &'static str, element: &str) {
-        let known = self.by_path.entry(path).or_insert_with(|| Value::from(Vec::new()));
+    fn add(&mut self, path: &str, element: &str) {
+        let known = self.by_path.entry(path.to_owned()).or_insert_with(|| Value::from(Vec::new()));
         let mut elements: Vec<Value> =
             known.as_array().into_iter().flat_map(|it| it.iter().cloned()).collect();
         if elements.iter().all(|known| known.as_str() != Some(element)) {
@@ -160,9 +193,11 @@ impl Values {
         *known = elements.into();
     }
 
-    /// As Helm takes them on its command line: path and JSON, joined by `=`.
+    /// As Helm takes them on its command line: path and JSON, joined by `=`. Whether the audit is apart is
+    /// said when there is one.
     pub(crate) fn settings(&self) -> impl Iterator<Item = String> {
-        self.by_path.iter().map(|(path, value)| format!("{path}={}", value.to_json()))
+        let said = self.by_path.iter().filter(|(path, _)| *path != SPLIT);
+        said.map(|(path, value)| format!("{path}={}", value.to_json()))
     }
 
     /// As a file of values has them; an empty object if there are none.
@@ -174,6 +209,15 @@ impl Values {
         }
         document.into()
     }
+}
+
+/// The value that gives audits a Deployment of their own.
+const SPLIT: &str = "split.enabled";
+
+/// What a file of values says at a path, or the chart by default.
+pub(crate) fn given(values: &Value, path: &str) -> Value {
+    let keys: Vec<&str> = path.split('.').collect();
+    values.path(&keys).cloned().unwrap_or_else(|| default(path))
 }
 
 fn insert(object: &mut Object, keys: &[&str], value: Value) {
@@ -224,6 +268,10 @@ mod tests {
                 r#"{"ignoreLabel":{"allowedNamespaces":["a","b"]}}"#,
             ),
             (
+                "--client-ca-name=clients.crt --client-cn-name=api",
+                r#"{"clientAuth":{"commonName":"api","enabled":true,"key":"clients.crt","secret":"gatekeeper-webhook-server-cert"}}"#,
+            ),
+            (
                 "--additional-validating-webhook-configs-to-rotate-certs=a,b",
                 r#"{"certificates":{"additionalConfigurations":{"validating":["a","b"]}}}"#,
             ),
@@ -253,10 +301,13 @@ mod tests {
         let values = include_str!("../../../deploy/chart/values.yaml");
         let values = modgate_value::yaml::value(values).expect("YAML");
         for (flag, place) in PLACES {
-            let (Place::Switch(path) | Place::Number(path) | Place::Text(path) | Place::List(path)) =
-                place
-            else {
-                continue;
+            let path = match place {
+                Place::Switch(path)
+                | Place::Number(path)
+                | Place::Text(path)
+                | Place::List(path) => path,
+                Place::ClientAuthorities => "clientAuth.secret",
+                Place::Chart => continue,
             };
             let keys: Vec<&str> = path.split('.').collect();
             assert!(values.path(&keys).is_some(), "{flag}: {path}");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use modgate_engine::EngineConfig;
-use modgate_migrate::{Fate, Found, Original, Report, check, parts};
+use modgate_migrate::{Chart, Fate, Found, Original, Report, check, parts};
 use modgate_value::yaml;
 
 fn crate_folder() -> PathBuf {
@@ -43,7 +43,7 @@ fn accepts(flag: &str) -> Result<Option<String>, String> {
 }
 
 fn report(objects: &[Found]) -> Report {
-    check(objects, &EngineConfig::default(), &accepts)
+    check(objects, &EngineConfig::default(), &accepts, Chart::default())
 }
 
 fn commands(report: &Report, title: &str) -> Vec<String> {
@@ -86,7 +86,7 @@ fn kubemod() {
     let [broken] = &report.refused[..] else { panic!("{:?}", report.refused) };
     assert_eq!(broken.object.to_string(), "ModRule shop/broken");
     assert_eq!(broken.field, "spec.match[0].select");
-    assert_eq!(broken.place, "kubemod.yaml:99:20");
+    assert_eq!(broken.place, "kubemod.yaml:110:20");
     assert!(report.needs_attention());
 
     let fates: Vec<_> = report.flags.iter().map(|it| (it.flag.as_str(), &it.fate)).collect();
@@ -161,7 +161,7 @@ fn gatekeeper() {
     assert!(report.needs_attention());
     assert_eq!(
         report.values.to_json(),
-        r#"{"args":["--disable-opa-builtin={http.send}"],"logs":{"denies":true}}"#
+        r#"{"args":["--disable-opa-builtin={http.send}"],"logs":{"denies":true},"validation":{"operations":["CREATE","UPDATE","DELETE"]}}"#
     );
 
     // The audit's is off already.
@@ -179,9 +179,10 @@ fn gatekeeper() {
         [
             "helm upgrade --install --create-namespace modgate deploy/chart -n gatekeeper-system \
              --take-ownership --force-conflicts --set image.repository=REGISTRY/modgate \
-             --set kubemod.enabled=false --set 'operations={webhook,mutation-webhook}' \
+             --set profile=gatekeeper --set 'operations={webhook,mutation-webhook}' \
              --set-json 'args=[\"--disable-opa-builtin={http.send}\"]' \
-             --set-json logs.denies=true",
+             --set-json logs.denies=true \
+             --set-json 'validation.operations=[\"CREATE\",\"UPDATE\",\"DELETE\"]'",
             "kubectl -n gatekeeper-system rollout status deployment modgate",
         ]
     );
@@ -270,12 +271,8 @@ const CHART_NAMES: [(&str, &str); 5] = [
 
 #[test]
 fn the_chart_has_these_names() {
-    let folder = crate_folder().join("../../deploy/chart/templates");
-    let mut text = String::new();
-    for entry in fs::read_dir(folder).expect("the chart") {
-        text.push_str(&fs::read_to_string(entry.expect("entry").path()).expect("a template"));
-        text.push_str("\n---\n");
-    }
+    let file = crate_folder().join("../../deploy/modgate.yaml");
+    let text = fs::read_to_string(file).expect("`cargo xtask codegen` writes it");
     let named = |kind: &str, name: &str| {
         text.split("\n---\n").any(|part| {
             let kind_line = part.lines().find_map(|line| line.strip_prefix("kind: "));

@@ -390,8 +390,12 @@ fn switching_under_load() {
         let goes_on = || thread::sleep(BETWEEN);
         goes_on();
 
-        let report =
-            modgate_migrate::check(&installed(&client), &EngineConfig::default(), &|_| Ok(None));
+        let report = modgate_migrate::check(
+            &installed(&client),
+            &EngineConfig::default(),
+            &|_| Ok(None),
+            modgate_migrate::Chart::default(),
+        );
         assert_eq!(report.originals.len(), 2);
         assert_eq!((&report.refused, &report.warnings), (&Vec::new(), &Vec::new()));
         assert_eq!(report.unchanged.len(), before.len() + 4, "{:?}", report.differs);

@@ -1,14 +1,16 @@
 //! `modgate migrate`: what becomes of an installation of the originals.
 
 use std::{
-    env,
+    env, fs,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Parser as _, ValueEnum};
-use modgate_migrate::{Difference, Fate, Found, Remark, Report, Subject};
+use modgate_migrate::{
+    Carried, Chart, Difference, Fate, Found, Lost, Remark, Report, Subject, Unset,
+};
 use modgate_server::remote::{Place, Remote, RemoteError, Resource};
 use modgate_value::{Object, Str, Value, yaml};
 
@@ -36,6 +38,12 @@ pub(crate) struct MigrateArgs {
     /// Context of that file, if not its current one.
     #[arg(long, value_name = "NAME", conflicts_with = "paths")]
     context: Option<String>,
+    /// Write the values of modgate's chart that keep what the installation has.
+    #[arg(long, value_name = "FILE")]
+    write_values: Option<PathBuf>,
+    /// Values that modgate's chart will be installed with: report where they change the installation.
+    #[arg(long, value_name = "FILE")]
+    values: Option<PathBuf>,
     /// How to print it.
     #[arg(short, long, default_value = "text")]
     output: MigrateOutput,
@@ -64,13 +72,37 @@ Examples:
   # Of a folder: their manifests and your policies
   modgate migrate --check manifests/ policies/
 
+  # Keep failure policies, time-outs, selectors, replicas, resources and flags
+  modgate migrate --check --write-values modgate-values.yaml
+
+  # Do the values that you have edited since still keep them?
+  modgate migrate --check --values modgate-values.yaml
+
   # The commands of the switch, and nothing else
   modgate migrate --check -o json | jq -r '.steps[] | \"# \" + .title, .commands[]?'
 
 Exit codes:
   0  everything goes on, as it was or with the differences that are listed
-  1  a policy or a flag is refused
+  1  a policy or a flag is refused, or less would be enforced than before
   2  arguments, files or objects are not valid, or the cluster cannot be read";
+
+/// What stands above values that are written.
+const VALUES: &str = "\
+# Written by `modgate migrate --check`: what the installation has and modgate's chart has not by default.
+";
+
+/// Values of the chart, which must be a mapping.
+fn read_values(file: &Path) -> Result<Value> {
+    let text = fs::read_to_string(file);
+    let text = text.with_context(|| format!("cannot read `{}`", file.display()))?;
+    let values = yaml::value(&text).map_err(|error| anyhow!("`{}`: {error}", file.display()))?;
+    ensure!(
+        values.is_null() || values.as_object().is_some(),
+        "`{}` holds no values",
+        file.display()
+    );
+    Ok(values)
+}
 
 /// Namespace of ModRules in files that name none.
 const NAMESPACE: &str = "default";
@@ -87,7 +119,15 @@ pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
         false => of_files(&args.paths, terminal, &mut incomplete),
     };
     let config = args.engine.config(NAMESPACE);
-    let report = modgate_migrate::check(&objects, &config, &accepts);
+    let values = args.values.as_deref().map(read_values).transpose()?;
+    let file = args.write_values.as_ref().or(args.values.as_ref());
+    let file = file.map(|it| it.display().to_string());
+    let chart = Chart { values: values.as_ref(), file: file.as_deref() };
+    let report = modgate_migrate::check(&objects, &config, &accepts, chart);
+    if let Some(file) = &args.write_values {
+        let text = format!("{VALUES}{}", yaml::write(&report.values));
+        fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
     let mut out = io::stdout().lock();
     match args.output {
         MigrateOutput::Text => Printer { out: &mut out, terminal }.report(&report)?,
@@ -218,6 +258,9 @@ impl<W: Write> Printer<'_, W> {
         self.remarks("does not run", Tone::Bad, &report.refused)?;
         self.remarks("runs, but look at it", Tone::Notice, &report.warnings)?;
         self.flags(report)?;
+        self.carried(&report.carried)?;
+        self.lost(&report.lost)?;
+        self.unset(&report.unset)?;
         self.values(&report.values)?;
         self.steps(report)
     }
@@ -312,11 +355,56 @@ impl<W: Write> Printer<'_, W> {
         Ok(())
     }
 
+    fn carried(&mut self, carried: &[Carried]) -> Result<()> {
+        if carried.is_empty() {
+            return Ok(());
+        }
+        self.heading("is not the chart's default, and is carried over")?;
+        for Carried { object, field, place, value, is, default } in carried {
+            self.object(object, field, place)?;
+            let (is, default) = (short(is), short(default));
+            writeln!(
+                self.out,
+                "    {value}: {} (default: {})",
+                printable(&is),
+                printable(&default)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, lost: &[Lost]) -> Result<()> {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.heading("would change, and no value keeps it")?;
+        for Lost { object, field, place, sentence, weakens } in lost {
+            self.object(object, field, place)?;
+            let tone = if *weakens { Tone::Bad } else { Tone::Notice };
+            writeln!(self.out, "    {}", self.terminal.paint(tone, printable(sentence)))?;
+        }
+        Ok(())
+    }
+
+    fn unset(&mut self, unset: &[Unset]) -> Result<()> {
+        if unset.is_empty() {
+            return Ok(());
+        }
+        self.heading("would change with the values that you gave")?;
+        for Unset { value, is, given, weakens } in unset {
+            let tone = if *weakens { Tone::Bad } else { Tone::Notice };
+            let weaker = if *weakens { ", which enforces less" } else { "" };
+            let line = format!("{value}: {} would become {}{weaker}", short(is), short(given));
+            writeln!(self.out, "  {}", self.terminal.paint(tone, printable(&line)))?;
+        }
+        Ok(())
+    }
+
     fn values(&mut self, values: &Value) -> Result<()> {
         if values.as_object().is_none_or(Object::is_empty) {
             return Ok(());
         }
-        self.heading("these flags as values of the chart, which the steps below set")?;
+        self.heading("the same as values of the chart, which the steps below set")?;
         for line in yaml::write(values).lines() {
             writeln!(self.out, "  {}", printable(line))?;
         }
@@ -338,6 +426,11 @@ impl<W: Write> Printer<'_, W> {
         }
         Ok(())
     }
+}
+
+/// A value on one line.
+fn short(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_json(), str::to_owned)
 }
 
 #[cfg(test)]
