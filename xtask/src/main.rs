@@ -4,6 +4,7 @@
 
 mod codegen;
 mod conformance;
+mod docs;
 mod fuzz_seeds;
 mod layers;
 mod load;
@@ -29,6 +30,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Write the files that are made from code.
     Codegen(codegen::Args),
+    /// Find ids of rules and relative links that lead nowhere.
+    Docs(docs::Args),
     /// Fill `fuzz/corpus` from the conformance corpora.
     FuzzSeeds,
     /// Hold the crates to the layering of docs/architecture.md.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Codegen(args) => codegen::run(&args),
+        Task::Docs(args) => docs::run(&args),
         Task::FuzzSeeds => fuzz_seeds::run(),
         Task::Layers(args) => layers::run(&args),
         Task::Load(args) => load::run(&args),

@@ -1,0 +1,251 @@
+//! `cargo xtask docs --check`: ids of rules and relative links that lead nowhere.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Component, Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use modgate_testkit::corpus;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Look and report; there is no other mode.
+    #[arg(long, required = true)]
+    check: bool,
+}
+
+/// Pages with one row for each id.
+const PAGES: [&str; 2] = ["docs/spec/README.md", "docs/compatibility.md"];
+
+/// Groups of rules. What looks like an id and belongs to none, such as `SHA-256`, is none.
+const GROUPS: [&str; 33] = [
+    "AD", "AU", "CE", "CR", "EA", "EV", "EX", "GK-AU", "GK-CR", "GK-HE", "GK-OP", "GK-OT", "GK-Q",
+    "GK-RD", "GK-RM", "GK-ST", "GK-SV", "GR", "HE", "IL", "MA", "ME", "OP", "OT", "Q", "RD",
+    "REGO", "RS", "SS", "ST", "SV", "TC", "XP",
+];
+
+/// Whether every id and every link leads somewhere; what does not is printed.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command line")]
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    ensure!(args.check, "there is nothing to do but `--check`");
+    let root = corpus::repository();
+    let files = tracked(&root)?;
+    let known = known(&root)?;
+    let (mut ids, mut links, mut wrong) = (0, 0, 0);
+    for file in &files {
+        let Ok(text) = fs::read_to_string(root.join(file)) else { continue };
+        let name = file.display();
+        if is_prose_or_code(file) {
+            for (line, id) in cited(&text) {
+                ids += 1;
+                if !resolves(&known, &id) {
+                    eprintln!("error: {name}:{line}: no row for `{id}` in {}", PAGES.join(" or "));
+                    wrong += 1;
+                }
+            }
+        }
+        if file.extension().is_some_and(|it| it == "md") {
+            for (line, link) in links_of(&text) {
+                links += 1;
+                if let Some(reason) = broken(&root, file, &link) {
+                    eprintln!("error: {name}:{line}: `{link}`: {reason}");
+                    wrong += 1;
+                }
+            }
+        }
+    }
+    ensure!(ids > 100 && links > 50, "only {ids} ids and {links} links were found");
+    if wrong == 0 {
+        println!("docs: {ids} ids and {links} links lead somewhere");
+    }
+    Ok(wrong == 0)
+}
+
+/// Files that Git knows, so that nothing built is looked at.
+fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .context("cannot run git")?;
+    ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8(output.stdout)?.lines().map(PathBuf::from).collect())
+}
+
+/// Sources, prose and templates; not corpora, whose scenarios have names of their own.
+fn is_prose_or_code(file: &Path) -> bool {
+    let is_kind = file.extension().is_some_and(|it| it == "rs" || it == "md" || it == "tpl");
+    is_kind && !file.starts_with("conformance") && !file.starts_with("xtask")
+}
+
+/// The first cell of every row of the pages; what both have is told in one place only.
+fn known(root: &Path) -> Result<BTreeSet<String>> {
+    let [spec, differences] = PAGES.map(|page| rows(root, page));
+    let mut all: BTreeSet<String> = differences?.into_iter().collect();
+    for cell in spec? {
+        ensure!(all.insert(cell.clone()), "{}: `{cell}` has a row before", PAGES[0]);
+    }
+    Ok(all)
+}
+
+fn rows(root: &Path, page: &str) -> Result<Vec<String>> {
+    let text = fs::read_to_string(root.join(page)).with_context(|| page.to_owned())?;
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+    let cells = cells.filter(|cell| *cell != "Id" && !cell.starts_with("---"));
+    Ok(cells.map(str::to_owned).collect())
+}
+
+/// Gatekeeper's rules are cited with and without their prefix.
+fn resolves(known: &BTreeSet<String>, id: &str) -> bool {
+    known.contains(id)
+        || known.contains(&format!("GK-{id}"))
+        || id.strip_prefix("GK-").is_some_and(|id| known.contains(id))
+}
+
+/// Ids in a text with the lines they stand in.
+fn cited(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let is_word = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+        for word in line.split(|it| !is_word(it)) {
+            let Some((group, number)) = word.rsplit_once('-') else { continue };
+            let number = number.strip_prefix('A').unwrap_or(number);
+            let is_number = !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit());
+            if is_number && GROUPS.contains(&group) {
+                found.push((index + 1, word.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// Targets of the links of a page, outside of code.
+fn links_of(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        // What is between backticks is no link.
+        let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
+        for part in plain.split("](").skip(1) {
+            let target = part.split(')').next().unwrap_or_default();
+            if !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:") {
+                found.push((index + 1, target.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// Why a relative link leads nowhere.
+fn broken(root: &Path, page: &Path, link: &str) -> Option<String> {
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = match path {
+        "" => page.to_owned(),
+        path => normal(&page.parent().unwrap_or(Path::new("")).join(path)),
+    };
+    let file = root.join(&target);
+    if !file.exists() {
+        return Some("there is no such file".to_owned());
+    }
+    if anchor.is_empty() || target.extension().is_none_or(|it| it != "md") {
+        return None;
+    }
+    let text = fs::read_to_string(file).unwrap_or_default();
+    (!anchors(&text).contains(anchor)).then(|| format!("no heading of it becomes `#{anchor}`"))
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Headings as anchors, as GitHub and GitLab make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut is_code = false;
+    let mut all = BTreeSet::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        let Some(title) = line.strip_prefix('#').filter(|_| !is_code) else { continue };
+        let title = title.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        let anchor: String = kept.map(|it| if it == ' ' { '-' } else { it }).collect();
+        let count = seen.entry(anchor.clone()).or_default();
+        all.insert(if *count == 0 { anchor } else { format!("{anchor}-{count}") });
+        *count += 1;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_a_text() {
+        let text =
+            "As TC-25 and (Q-15, GK-Q-4) say, EV-A2 too.\nSHA-256, P-384, ID-5 and RM-x are none.";
+        let found: Vec<String> = cited(text).into_iter().map(|(_, id)| id).collect();
+        assert_eq!(found, ["TC-25", "Q-15", "GK-Q-4", "EV-A2"]);
+    }
+
+    #[test]
+    fn ids_have_rows() {
+        let known: BTreeSet<String> = ["TC-1", "GK-Q-4", "XP-3"].map(str::to_owned).into();
+        for (id, expected) in
+            [("TC-1", true), ("Q-4", true), ("GK-Q-4", true), ("GK-XP-3", true), ("TC-2", false)]
+        {
+            assert_eq!(resolves(&known, id), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn links_of_a_page() {
+        let text = "[a](b.md) and `[no](x)` and [c](#d), [e](https://f)\n```\n[no](y)\n```\n";
+        let found: Vec<String> = links_of(text).into_iter().map(|(_, link)| link).collect();
+        assert_eq!(found, ["b.md", "#d"]);
+    }
+
+    #[test]
+    fn headings_become_anchors() {
+        let found = anchors("# The `image` of modgate!\n## A\n```\n# no\n```\n## A\n");
+        let expected = ["the-image-of-modgate", "a", "a-1"].map(str::to_owned);
+        assert_eq!(found, expected.into());
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_found() {
+        let root = corpus::repository();
+        let page = Path::new("docs/install.md");
+        for (link, is_broken) in [
+            ("cli.md", false),
+            ("../README.md", false),
+            ("#upgrade", false),
+            ("#no-such-heading", true),
+            ("no-such-page.md", true),
+        ] {
+            assert_eq!(broken(&root, page, link).is_some(), is_broken, "{link}");
+        }
+    }
+}
