@@ -17,6 +17,7 @@
 mod carry;
 mod detect;
 mod flags;
+mod helm;
 mod installation;
 mod object;
 mod report;
@@ -26,6 +27,7 @@ mod values;
 pub use self::{
     carry::{Carried, Lost},
     flags::{Accepts, Fate, Flag},
+    helm::Left,
     installation::{Original, Part, Workload, parts},
     object::{Found, Subject},
     report::{Chart, Difference, GROUPS, Installed, Remark, Report, Unset, check},

@@ -13,6 +13,7 @@ use crate::{
     carry::{Carried, Carry, Lost},
     detect,
     flags::{self, Accepts, Fate, Flag},
+    helm::{self, Left, Translated},
     installation::{Installation, Original},
     object::{Found, Subject},
     steps::{self, Step},
@@ -39,6 +40,8 @@ pub struct Report {
     pub carried: Vec<Carried>,
     /// What no value keeps.
     pub lost: Vec<Lost>,
+    /// Values of Gatekeeper's chart that become none of modgate's.
+    pub left: Vec<Left>,
     /// What is carried over, and is otherwise in the values that the chart will be installed with.
     pub unset: Vec<Unset>,
     /// Values of modgate's chart that keep all of it; an empty object if the defaults do.
@@ -107,6 +110,8 @@ pub struct Unset {
 /// How modgate's chart will be installed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Chart<'a> {
+    /// The values that Gatekeeper's chart was installed with, if these are known.
+    pub gatekeeper: Option<&'a Value>,
     /// The values it will be installed with, if these are known.
     pub values: Option<&'a Value>,
     /// The file that holds the values of the report, for the commands of the steps.
@@ -202,6 +207,8 @@ pub fn check(
     let home = steps::home(&installation);
     let mut values = Values::of(&flags, home);
     let Carry { carried, lost } = Carry::of(&installation, home);
+    let Translated { by_path, left } = chart.gatekeeper.map(helm::translate).unwrap_or_default();
+    values.translate(by_path);
     values.carry(&carried);
     let steps = steps::steps(&installation, &values, chart.file);
     let values = values.document();
@@ -215,6 +222,7 @@ pub fn check(
         flags,
         carried,
         lost,
+        left,
         unset,
         values,
         switched,

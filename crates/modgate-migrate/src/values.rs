@@ -164,6 +164,22 @@ impl Values {
         self.by_path.entry(path.to_owned()).or_insert(value);
     }
 
+    /// Adds what values of Gatekeeper's chart say, where no flag does.
+    pub(crate) fn translate(&mut self, by_path: BTreeMap<String, Value>) {
+        for (path, value) in by_path {
+            let own = match (path.as_str(), self.by_path.get(&path).and_then(Value::as_array)) {
+                ("args", Some(known)) => {
+                    let more = value.as_array().into_iter().flatten();
+                    let more = more.filter(|it| !known.iter().any(|known| known == *it));
+                    known.iter().chain(more).cloned().collect::<Vec<_>>().into()
+                }
+                (_, Some(_)) => continue,
+                (_, None) => value,
+            };
+            self.by_path.entry(path).and_modify(|it| *it = own.clone()).or_insert(own);
+        }
+    }
+
     /// Adds what is carried over of objects.
     pub(crate) fn carry(&mut self, carried: &[Carried]) {
         for Carried { value, is, .. } in carried {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Parser as _, ValueEnum};
 use modgate_migrate::{
-    Carried, Chart, Difference, Fate, Found, Lost, Remark, Report, Subject, Unset,
+    Carried, Chart, Difference, Fate, Found, Left, Lost, Remark, Report, Subject, Unset,
 };
 use modgate_server::remote::{Place, Remote, RemoteError, Resource};
 use modgate_value::{Object, Str, Value, yaml};
@@ -44,6 +44,10 @@ pub(crate) struct MigrateArgs {
     /// Values that modgate's chart will be installed with: report where they change the installation.
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
+    /// Values that Gatekeeper's chart was installed with: carry these over, too. What the cluster has
+    /// wins over them.
+    #[arg(long, value_name = "FILE")]
+    gatekeeper_values: Option<PathBuf>,
     /// How to print it.
     #[arg(short, long, default_value = "text")]
     output: MigrateOutput,
@@ -74,6 +78,9 @@ Examples:
 
   # Keep failure policies, time-outs, selectors, replicas, resources and flags
   modgate migrate --check --write-values modgate-values.yaml
+
+  # The same with the file that Gatekeeper was installed with
+  modgate migrate --check --gatekeeper-values values.yaml --write-values modgate-values.yaml
 
   # Do the values that you have edited since still keep them?
   modgate migrate --check --values modgate-values.yaml
@@ -122,7 +129,9 @@ pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
     let values = args.values.as_deref().map(read_values).transpose()?;
     let file = args.write_values.as_ref().or(args.values.as_ref());
     let file = file.map(|it| it.display().to_string());
-    let chart = Chart { values: values.as_ref(), file: file.as_deref() };
+    let gatekeeper = args.gatekeeper_values.as_deref().map(read_values).transpose()?;
+    let chart =
+        Chart { gatekeeper: gatekeeper.as_ref(), values: values.as_ref(), file: file.as_deref() };
     let report = modgate_migrate::check(&objects, &config, &accepts, chart);
     if let Some(file) = &args.write_values {
         let text = format!("{VALUES}{}", yaml::write(&report.values));
@@ -260,6 +269,7 @@ impl<W: Write> Printer<'_, W> {
         self.flags(report)?;
         self.carried(&report.carried)?;
         self.lost(&report.lost)?;
+        self.left(&report.left)?;
         self.unset(&report.unset)?;
         self.values(&report.values)?;
         self.steps(report)
@@ -382,6 +392,17 @@ impl<W: Write> Printer<'_, W> {
             self.object(object, field, place)?;
             let tone = if *weakens { Tone::Bad } else { Tone::Notice };
             writeln!(self.out, "    {}", self.terminal.paint(tone, printable(sentence)))?;
+        }
+        Ok(())
+    }
+
+    fn left(&mut self, left: &[Left]) -> Result<()> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.heading("values of Gatekeeper's chart that are not carried over")?;
+        for Left { value, sentence } in left {
+            writeln!(self.out, "  {}: {}", printable(value), printable(sentence))?;
         }
         Ok(())
     }

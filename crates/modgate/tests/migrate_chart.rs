@@ -4,6 +4,7 @@
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stderr,
     reason = "tests fail by panicking, and their output says why"
 )]
@@ -642,4 +643,73 @@ fn defaults_need_no_values() {
         "{stdout}"
     );
     assert_eq!(report["values"], json!({"audit": {"interval": 60}}));
+}
+
+/// A file of values of Gatekeeper's chart becomes one that modgate's chart takes.
+#[test]
+fn values_of_gatekeepers_chart() {
+    if !build::has_go() {
+        eprintln!("skipped: no Go to build Helm with");
+        return;
+    }
+    let folder = TempDir::new().expect("folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(
+        at("old.yaml"),
+        "replicas: 4\nauditInterval: 120\nconstraintViolationsLimit: 50\nauditFromCache: true\n\
+         validatingWebhookFailurePolicy: Fail\nvalidatingWebhookTimeoutSeconds: 12\n\
+         validatingWebhookScope: Namespaced\nvalidatingWebhookExemptNamespacesLabels: {team: [a, b]}\n\
+         validatingWebhookMatchConditions: [{name: a, expression: 'true'}]\n\
+         mutatingWebhookReinvocationPolicy: IfNeeded\nenableDeleteOperations: true\n\
+         enableConnectOperations: true\nlogDenies: true\ndisabledBuiltins: ['{http.send}']\n\
+         podCountLimit: 10\nimage: {repository: openpolicyagent/gatekeeper, release: v3.22.0}\n\
+         controllerManager:\n  exemptNamespaces: [kube-system]\n  resources: {limits: {memory: 1Gi}}\n\
+         \x20 tolerations: [{operator: Exists}]\naudit: {resources: {limits: {memory: 4Gi}}}\n\
+         pdb: {controllerManager: {minAvailable: 2}}\nsomethingElse: 1\n",
+    )
+    .expect("written");
+    let plain = write(folder.path(), "plain.yaml", &Installation::of(&[GATEKEEPER]).0);
+    let (code, stdout, stderr) = migrate(&[
+        "--gatekeeper-values",
+        &at("old.yaml"),
+        "--write-values",
+        &at("new.yaml"),
+        &plain,
+    ]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("  somethingElse: modgate's chart has no such value\n"), "{stdout}");
+    let set = "profile=gatekeeper,crds.install=false";
+    let rendered =
+        build::helm().expect("Helm").render(&["--set", set, "--values", &at("new.yaml")]);
+    let rendered = documents(&rendered.expect("a manifest"));
+    let expected = Installation::of(&[GATEKEEPER])
+        .entry(
+            "validation.gatekeeper.sh",
+            json!({"failurePolicy": "Fail", "timeoutSeconds": 12,
+                "matchConditions": [{"name": "a", "expression": "true"}]}),
+        )
+        .entry("mutation.gatekeeper.sh", json!({"reinvocationPolicy": "IfNeeded"}))
+        .set("Deployment", SERVING, "/spec/replicas", json!(4))
+        .set("PodDisruptionBudget", SERVING, "/spec/minAvailable", json!(2))
+        .pods(
+            SERVING,
+            json!({"tolerations": [{"operator": "Exists"}]}),
+            json!({"resources": {"limits": {"memory": "1Gi"}},
+                "args": ["--exempt-namespace=kube-system", "--log-denies"]}),
+        )
+        .pods(
+            AUDIT,
+            json!({}),
+            json!({"resources": {"limits": {"memory": "4Gi"}},
+                "args": ["--audit-interval=120", "--constraint-violations-limit=50",
+                    "--audit-from-cache=true", "--disable-opa-builtin={http.send}"]}),
+        );
+    let mut expected = expected.0;
+    let entry = &mut expected[0]["webhooks"][0];
+    entry["rules"][0]["operations"] = json!(["CREATE", "UPDATE", "DELETE", "CONNECT"]);
+    entry["rules"][0]["scope"] = "Namespaced".into();
+    let expressions = entry["namespaceSelector"]["matchExpressions"].as_array_mut();
+    let exempt = json!({"key": "team", "operator": "NotIn", "values": ["a", "b"]});
+    expressions.expect("expressions").push(exempt);
+    assert_eq!(differences(&expected, &rendered), [""; 0], "{stdout}");
 }
