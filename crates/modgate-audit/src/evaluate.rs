@@ -213,7 +213,11 @@ impl Judging<'_> {
             world: World { inventory: &self.policies.inventory, host: self.host },
             budget: &budget,
             limits: Limits::UNLIMITED,
-            meter: Meter { lane: self.session.lane, statistics: self.host.statistics() },
+            meter: Meter {
+                lane: self.session.lane,
+                statistics: self.host.statistics(),
+                uptime: None,
+            },
         };
         let findings =
             constraint::review([constraint], admission, evaluation, &mut self.session.arena);

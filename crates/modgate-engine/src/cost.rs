@@ -4,6 +4,7 @@
 //! looked up; threads that work at the same time use different [lanes](crate::Host::lane) of them;
 //! and one look at the clock ends one policy's time and begins the next one's.
 
+mod conduct;
 mod statistics;
 
 use std::{
@@ -15,8 +16,9 @@ use std::{
     time::Duration,
 };
 
-use modgate_value::Budget;
+use modgate_value::{Budget, Limits};
 
+use self::conduct::Conduct;
 pub use self::statistics::Statistics;
 use crate::PolicyId;
 
@@ -67,6 +69,9 @@ pub struct Meter<'a> {
     pub lane: usize,
     /// Where the costs of this review alone are kept, if anybody wants to know them.
     pub statistics: Option<&'a Statistics>,
+    /// When the review began, see [`Host::uptime`](crate::Host::uptime); `None` where no policy is
+    /// demoted, as in audits.
+    pub uptime: Option<Duration>,
 }
 
 /// How many threads can count at the same time without getting in each other's way.
@@ -74,7 +79,10 @@ const LANES: usize = 8;
 
 /// The counters of one policy; clones count together.
 #[derive(Clone, Default)]
-pub(crate) struct Usage(Arc<[Lane; LANES]>);
+pub(crate) struct Usage {
+    lanes: Arc<[Lane; LANES]>,
+    conduct: Conduct,
+}
 
 /// On cache lines of its own.
 #[derive(Default)]
@@ -88,7 +96,7 @@ struct Lane {
 
 impl Usage {
     pub(crate) fn add(&self, lane: usize, cost: Cost) {
-        let Some(lane) = self.0.get(lane % LANES) else { return };
+        let Some(lane) = self.lanes.get(lane % LANES) else { return };
         let nanoseconds = u64::try_from(cost.time.as_nanos()).unwrap_or(u64::MAX);
         for (counter, more) in [
             (&lane.evaluations, cost.evaluations),
@@ -102,9 +110,33 @@ impl Usage {
         }
     }
 
+    /// What the next evaluation of the policy may spend: less time while it is demoted.
+    pub(crate) fn limits(&self, limits: Limits, uptime: impl FnOnce() -> Duration) -> Limits {
+        self.conduct.limits(limits, uptime)
+    }
+
+    /// An evaluation with these limits of the policy has ended after `took`.
+    pub(crate) fn ended(
+        &self,
+        limits: Limits,
+        budget: &Budget<'_>,
+        took: Duration,
+        uptime: impl FnOnce() -> Duration,
+    ) {
+        self.conduct.ended(limits, took, || budget.check_time().is_err(), uptime);
+    }
+
+    /// Whether the policy keeps using up its time, and gets less of it for now.
+    pub(crate) fn is_demoted(&self) -> bool {
+        self.conduct.is_demoted()
+    }
+
     pub(crate) fn total(&self) -> Cost {
         let sum = |of: fn(&Lane) -> &AtomicU64| {
-            self.0.iter().map(|lane| of(lane).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+            self.lanes
+                .iter()
+                .map(|lane| of(lane).load(Ordering::Relaxed))
+                .fold(0, u64::wrapping_add)
         };
         Cost {
             evaluations: sum(|lane| &lane.evaluations),

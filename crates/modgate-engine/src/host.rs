@@ -42,6 +42,12 @@ pub trait Host {
         &builtins::Isolated
     }
 
+    /// Time since some moment before the first evaluation: one clock for all of them, while that of
+    /// budgets may be this evaluation's own.
+    fn uptime(&self) -> Duration {
+        self.clock().now()
+    }
+
     /// Which counters to use for what policies cost: threads that work at the same time best say
     /// different numbers.
     fn lane(&self) -> usize {
@@ -66,7 +72,7 @@ pub trait Host {
 
 /// Where the costs of a review are counted.
 pub(crate) fn meter(host: &dyn Host) -> Meter<'_> {
-    Meter { lane: host.lane(), statistics: host.statistics() }
+    Meter { lane: host.lane(), statistics: host.statistics(), uptime: Some(host.uptime()) }
 }
 
 /// A budget that ends in time for the answer (EV-50).

@@ -159,6 +159,14 @@ impl Snapshot {
         modrules.chain(mutators).chain(constraints)
     }
 
+    /// The ModRules and constraints that keep using up their time, and get less of it for now.
+    pub fn demoted(&self) -> impl Iterator<Item = PolicyId> {
+        let modrules = self.modrules.entries().iter().filter(|entry| entry.rule.usage.is_demoted());
+        let modrules = modrules.map(|entry| entry.rule.id.clone());
+        let constraints = self.constraints.constraints().filter(|each| each.is_demoted());
+        modrules.chain(constraints.map(|constraint| constraint.id()))
+    }
+
     /// Templates and constraints.
     pub fn constraints(&self) -> &constraint::Store {
         &self.constraints

@@ -1,17 +1,21 @@
 //! From a constraint to a [`CompiledConstraint`] (spec 1.4, 3.2, 5.3 and 6.6).
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use modgate_api::{
     constraints::{self as wire, Constraint},
     matching::Match,
 };
-use modgate_value::{DecodeError, Exhausted, Object, Str, Value, gofmt};
+use modgate_value::{Budget, DecodeError, Exhausted, Limits, Object, Str, Value, gofmt};
 
 use super::{
     action::Enforcement,
     admission::{Admission, Mismatch},
     driver::RegoDriver,
+    evaluate::Evaluation,
     inventory::Inventory,
     template::CompiledTemplate,
 };
@@ -169,6 +173,26 @@ impl CompiledConstraint {
     /// What it has cost since it was compiled.
     pub fn cost(&self) -> Cost {
         self.usage.total()
+    }
+
+    /// What the next evaluation may spend: less time while the constraint is demoted.
+    pub(super) fn limits(&self, limits: Limits, meter: Meter<'_>) -> Limits {
+        match meter.uptime {
+            Some(uptime) => self.usage.limits(limits, || uptime),
+            None => limits,
+        }
+    }
+
+    /// An evaluation has ended after `took`.
+    pub(super) fn ended(&self, evaluation: Evaluation<'_>, budget: &Budget<'_>, took: Duration) {
+        if let Some(uptime) = evaluation.meter.uptime {
+            self.usage.ended(evaluation.limits, budget, took, || uptime + took);
+        }
+    }
+
+    /// Whether it keeps using up its time, and gets less of it for now.
+    pub(crate) fn is_demoted(&self) -> bool {
+        self.usage.is_demoted()
     }
 
     pub(super) fn spent(&self, cost: Cost, meter: Meter<'_>) {

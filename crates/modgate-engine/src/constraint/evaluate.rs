@@ -78,12 +78,14 @@ pub fn review<'c>(
             Ok(false) => continue,
             Ok(true) => {
                 arena.reset();
-                let budget = evaluation.budget.child_since(evaluation.limits, mark);
+                let limits = constraint.limits(evaluation.limits, evaluation.meter);
+                let budget = evaluation.budget.child_since(limits, mark);
                 let driver = constraint.template().driver();
                 let violations =
                     driver.violations(constraint, admission, evaluation.world, arena, &budget);
                 let now = budget.now();
                 constraint.spent(Cost::of(&budget, now.saturating_sub(mark)), evaluation.meter);
+                constraint.ended(evaluation, &budget, now.saturating_sub(mark));
                 mark = now;
                 violations
             }

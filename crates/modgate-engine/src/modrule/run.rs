@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
         last_applied: &mut LastApplied<'_>,
         observer: &mut O,
     ) {
-        let budget = self.budget.child_since(self.config.rule_limits, self.mark);
+        let budget = self.budget_of(rule);
         self.apply_within(rule, steps, last_applied, observer, &budget);
         self.spent(rule, &budget, 0);
     }
@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
     /// (5.6).
     fn rejection(&mut self, rule: &CompiledModRule) -> String {
         let Action::Reject(Some(message)) = &rule.action else { return rule.label.to_string() };
-        let budget = self.budget.child_since(self.config.rule_limits, self.mark);
+        let budget = self.budget_of(rule);
         let env = Env { budget: &budget, host: self.host.templates() };
         let context =
             RejectContext { target: &self.document, namespace: self.review.store_namespace() };
@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
     }
 
     fn matches(&mut self, entry: &Entry) -> Result<bool, Exhausted> {
-        let budget = self.budget.child_since(self.config.rule_limits, self.mark);
+        let budget = self.budget_of(&entry.rule);
         let matched = match self.config.lookup {
             Lookup::Index => {
                 matching::matches_indexed(entry, &self.document, &budget, &mut self.memo)
@@ -351,11 +351,18 @@ impl<'a> Run<'a> {
         matched
     }
 
+    /// What one rule may spend from the moment the last one was done.
+    fn budget_of(&self, rule: &CompiledModRule) -> Budget<'a> {
+        let limits = rule.usage.limits(self.config.rule_limits, || self.host.uptime());
+        self.budget.child_since(limits, self.mark)
+    }
+
     /// Counts what a rule cost since the last one was done.
     fn spent(&mut self, rule: &CompiledModRule, budget: &Budget<'_>, evaluations: u64) {
         let now = budget.now();
         let cost = Cost::of(budget, now.saturating_sub(self.mark));
         rule.usage.add(self.lane, Cost { evaluations, ..cost });
+        rule.usage.ended(self.config.rule_limits, budget, cost.time, || self.host.uptime());
         self.mark = now;
     }
 
