@@ -1,5 +1,6 @@
 //! What operators see: logs on standard error, metrics on `/metrics`.
 
+mod limited;
 mod log;
 pub mod metrics;
 pub mod otlp;

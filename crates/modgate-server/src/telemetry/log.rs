@@ -19,10 +19,11 @@ use tracing::{
     field::{Field, Visit},
 };
 use tracing_subscriber::{
+    field::MakeExt as _,
     filter::{LevelFilter, Targets},
     fmt::{
         FmtContext, FormatEvent, FormatFields,
-        format::Writer,
+        format::{Writer, debug_fn},
         time::{FormatTime as _, SystemTime},
         writer::BoxMakeWriter,
     },
@@ -31,6 +32,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+use super::limited::{FIELD_BYTES, limited, text_field};
 use crate::policies::LOGGER;
 
 /// How log lines look.
@@ -211,7 +213,8 @@ pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
     let done = if format == LogFormat::Json {
         registry.with(layer.event_format(JsonLine::of(config))).try_init()
     } else {
-        registry.with(layer.with_ansi(terminal && !config.no_color)).try_init()
+        let fields = debug_fn(text_field).delimited(" ");
+        registry.with(layer.with_ansi(terminal && !config.no_color).fmt_fields(fields)).try_init()
     };
     done.map_err(|_| LogError::Twice)?;
     panic::set_hook(Box::new(log_panic));
@@ -370,14 +373,16 @@ impl JsonFields<'_> {
 
 impl Visit for JsonFields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
+        self.record_str(field, &limited(format_args!("{value:?}")));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if JSON_FIELDS.contains(&field.name()) {
+        // JSON that is cut is JSON no more, and shown as the text it is.
+        let whole = value.len() <= FIELD_BYTES;
+        if JSON_FIELDS.contains(&field.name()) && whole {
             return self.literal(field, value);
         }
-        if field.name() == MEMBERS {
+        if field.name() == MEMBERS && whole {
             let members = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
             if let Some(members) = members.filter(|members| !members.is_empty()) {
                 self.line.push(',');
@@ -386,7 +391,11 @@ impl Visit for JsonFields<'_> {
             return;
         }
         self.key(field);
-        write_string(value, self.line, Escape::Minimal);
+        if whole {
+            write_string(value, self.line, Escape::Minimal);
+        } else {
+            write_string(&limited(value), self.line, Escape::Minimal);
+        }
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -520,6 +529,51 @@ mod tests {
         assert_eq!(line.get("iteration_0"), Some(&Value::from("x")));
         assert_eq!(line.get("members"), None);
         assert!(lines.next().is_some());
+    }
+
+    #[test]
+    fn long_fields_are_cut_and_lines_stay_json() {
+        let long = "x".repeat(FIELD_BYTES + 1);
+        let text = capture(|| {
+            tracing::info!(name = %long, details = format!("[\"{long}\"]"), members = format!("{{\"{long}\":1}}"), long, "{long}");
+        });
+        let line = Value::from_json(text.as_bytes()).expect("one JSON object");
+        for field in ["name", "details", "members", "long", "msg"] {
+            let value = line.get(field).and_then(Value::as_str).expect(field);
+            assert!(value.ends_with(" more bytes") && value.len() < FIELD_BYTES + 50, "{field}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_text_stays_one_line() {
+        use std::sync::{Arc, Mutex};
+
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let writer = Arc::clone(&lines);
+        let layer = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(move || Shared(Arc::clone(&writer)))
+            .fmt_fields(debug_fn(text_field).delimited(" "));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!(uid = %"a\nb", name = "c\u{1b}[2J", n = 3, "message\r{}", "\nforged");
+        });
+        let text = String::from_utf8(lines.lock().expect("lines").clone()).expect("text");
+        let expected = r#"message\r\nforged uid=a\nb name="c\u{1b}[2J" n=3"#;
+        assert!(text.trim_end().ends_with(expected), "{text}");
+        assert_eq!(text.matches('\n').count(), 1, "{text}");
+    }
+
+    struct Shared(Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("lines").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
 
     #[test]
