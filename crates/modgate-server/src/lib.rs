@@ -27,8 +27,9 @@
 //!
 //! # Limits
 //!
-//! Bodies up to [`RequestLimits::body_bytes`]; 512 connections per listener; handshake, request
-//! head and body each within a time. Evaluation is bounded by the engine's budgets.
+//! Of connections in `listen`, of bodies in `webhook::body`, of turns in `webhook::schedule`, of answers
+//! in `webhook::bounds`, of logs in `telemetry::limited`; `docs/limits.md` lists them. Evaluation is
+//! bounded by the engine's budgets.
 
 mod backoff;
 pub mod client;
@@ -64,6 +65,6 @@ pub use tls::{
     TlsVersion, UnknownVersion,
 };
 pub use webhook::{
-    AdmissionEvents, App, Evaluators, GatekeeperConfig, OnFailure, Readiness, RequestLimits,
-    Routes, router,
+    AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, OnFailure, Readiness,
+    RequestLimits, Routes, router,
 };

@@ -1,36 +1,51 @@
 //! Listeners: accept, handshake, serve HTTP/1.1 and HTTP/2, stop gracefully.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+mod connections;
+mod requests;
+
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{
-        conn::auto,
-        graceful::{GracefulShutdown, Watcher},
-    },
+    server::conn::auto,
     service::TowerToHyperService,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
-    time::timeout,
+    runtime::Handle,
+    sync::watch,
+    time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
-/// A client that has not finished its handshake by then is cut off.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A client that has not finished its request head by then is cut off; also bounds how long an idle
-/// HTTP/1.1 connection is kept.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(90);
+use self::{
+    connections::{Connection, Connections, Limits},
+    requests::Requests,
+};
+
+/// What a client has from its connection to the first request, handshake and head included.
+const FIRST_REQUEST: Duration = Duration::from_secs(10);
+/// A connection without an open request is closed after this, whatever pings it sends.
+const IDLE: Duration = Duration::from_secs(90);
+/// How long a client has to take notice that its connection is being closed.
+const CLOSING: Duration = Duration::from_secs(1);
 /// HTTP/2 connections are asked for a sign of life this often.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Streams of one HTTP/2 connection; the API server opens at most 250.
-const MAX_STREAMS: u32 = 250;
+/// Streams of one HTTP/2 connection. A client with more requests opens another.
+const MAX_STREAMS: u32 = 128;
+/// What a client may send on one stream ahead of us reading it.
+const STREAM_WINDOW: u32 = 128 << 10;
+/// The same for all streams of a connection.
+const CONNECTION_WINDOW: u32 = 256 << 10;
+/// The head of an HTTP/1.1 request, and what is read ahead of its body.
+const HTTP1_BUFFER: usize = 64 << 10;
 /// Open connections per listener. An API server needs a handful; the bound keeps a stranger from
 /// using up memory and file descriptors.
 const MAX_CONNECTIONS: usize = 512;
+/// Of these, those from one address: several API servers may share one.
+const MAX_CONNECTIONS_PER_PEER: usize = 256;
 /// Pause after `accept` failed, typically for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -46,6 +61,8 @@ pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
     pub(crate) transport: Transport,
     pub(crate) routes: Router,
+    /// Where connections are served; they are accepted on the runtime that runs the listener.
+    pub(crate) runtime: Handle,
 }
 
 impl Listener {
@@ -55,31 +72,40 @@ impl Listener {
 
     /// Serves until `stop` turns true, then lets open requests finish, at most for `grace`.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
-        let Self { socket, transport, routes } = self;
+        let Self { socket, transport, routes, runtime } = self;
         let http = Arc::new(protocol());
-        let graceful = GracefulShutdown::new();
-        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let (closing, closed) = watch::channel(());
+        let connections = Arc::new(Connections::new(Limits {
+            all: MAX_CONNECTIONS,
+            per_peer: MAX_CONNECTIONS_PER_PEER,
+            first_request: FIRST_REQUEST,
+            idle: IDLE,
+        }));
         loop {
             let accepted = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => break,
-                accepted = accept(&socket, &slots) => accepted,
+                accepted = accept(&socket) => accepted,
             };
-            let Some((stream, peer, slot)) = accepted else { continue };
-            let connection = Connection {
+            let Some((stream, peer)) = accepted else { continue };
+            let Some(connection) = connections.admit(peer.ip()) else {
+                tracing::debug!(target: "listen", %peer, "every connection is at work: refused");
+                continue;
+            };
+            let served = Served {
                 http: Arc::clone(&http),
                 routes: routes.clone(),
-                watcher: graceful.watcher(),
+                closed: closed.clone(),
                 peer,
+                connections: Arc::clone(&connections),
+                connection,
             };
-            let transport = transport.clone();
-            tokio::spawn(async move {
-                connection.serve(stream, transport).await;
-                drop(slot);
-            });
+            runtime.spawn(served.serve(stream, transport.clone()));
         }
         drop(socket);
-        if timeout(grace, graceful.shutdown()).await.is_err() {
+        drop(closed);
+        let _ = closing.send(());
+        if timeout(grace, closing.closed()).await.is_err() {
             tracing::warn!(target: "listen", grace_seconds = grace.as_secs(),
                 "requests still open after the grace period are cut off"
             );
@@ -87,16 +113,17 @@ impl Listener {
     }
 }
 
-async fn accept(
-    socket: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
-    match socket.accept().await {
-        Ok((stream, peer)) => Some((stream, peer, slot)),
+/// A connection that belongs to no runtime yet.
+async fn accept(socket: &TcpListener) -> Option<(std::net::TcpStream, SocketAddr)> {
+    let accepted = match socket.accept().await {
+        Ok((stream, peer)) => stream.into_std().map(|stream| (stream, peer)),
+        Err(error) => Err(error),
+    };
+    match accepted {
+        Ok(accepted) => Some(accepted),
         Err(error) => {
             tracing::debug!(target: "listen", %error, "accept failed");
-            tokio::time::sleep(ACCEPT_RETRY).await;
+            sleep(ACCEPT_RETRY).await;
             None
         }
     }
@@ -104,30 +131,52 @@ async fn accept(
 
 fn protocol() -> auto::Builder<TokioExecutor> {
     let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HTTP1_BUFFER);
     http.http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
-        .max_concurrent_streams(MAX_STREAMS);
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
     http
 }
 
-struct Connection {
+/// One connection while it is served.
+struct Served {
     http: Arc<auto::Builder<TokioExecutor>>,
     routes: Router,
-    watcher: Watcher,
+    closed: watch::Receiver<()>,
     peer: SocketAddr,
+    connections: Arc<Connections>,
+    connection: Arc<Connection>,
 }
 
-impl Connection {
-    async fn serve(self, stream: TcpStream, transport: Transport) {
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.connections.remove(&self.connection);
+    }
+}
+
+impl Served {
+    async fn serve(mut self, stream: std::net::TcpStream, transport: Transport) {
+        let peer = self.peer;
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(target: "listen", %peer, %error, "connection not registered");
+                return;
+            }
+        };
         // Reviews are small and answered at once; waiting to fill segments only adds latency.
         let _ = stream.set_nodelay(true);
-        let peer = self.peer;
         match transport {
             Transport::Plain => self.speak(stream).await,
             Transport::Tls(acceptor) => {
-                match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+                let handshake = tokio::select! {
+                    handshake = timeout(FIRST_REQUEST, acceptor.accept(stream)) => handshake,
+                    () = self.connection.is_cut_off() => return self.made_room(),
+                };
+                match handshake {
                     Ok(Ok(stream)) => self.speak(stream).await,
                     Ok(Err(error)) => {
                         tracing::debug!(target: "listen", %peer, %error, "TLS handshake failed")
@@ -138,12 +187,39 @@ impl Connection {
         }
     }
 
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Self { http, routes, watcher, peer } = self;
-        let service = TowerToHyperService::new(routes);
-        let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(target: "listen", %peer, %error, "connection ended early");
+    async fn speak(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let requests = Requests {
+            routes: TowerToHyperService::new(self.routes.clone()),
+            connection: Arc::clone(&self.connection),
+        };
+        let connection = self.http.serve_connection(TokioIo::new(stream), requests);
+        let mut connection = pin!(connection);
+        let outcome = tokio::select! {
+            biased;
+            outcome = connection.as_mut() => outcome,
+            () = self.connection.is_cut_off() => return self.made_room(),
+            _ = self.closed.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            () = self.connections.expired(&self.connection) => {
+                connection.as_mut().graceful_shutdown();
+                loop {
+                    match timeout(CLOSING, connection.as_mut()).await {
+                        Ok(outcome) => break outcome,
+                        // A request came at the last moment.
+                        Err(_) if self.connection.has_requests() => {}
+                        Err(_) => return,
+                    }
+                }
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(target: "listen", peer = %self.peer, %error, "connection ended early");
         }
+    }
+
+    fn made_room(&self) {
+        tracing::debug!(target: "listen", peer = %self.peer, "idle connection closed to make room");
     }
 }

@@ -29,8 +29,8 @@ use crate::{
     telemetry::metrics::Metrics,
     tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
     webhook::{
-        AdmissionEvents, App, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes,
-        processors, router,
+        AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, Readiness, RequestLimits,
+        Routes, demoted, processors, router,
     },
 };
 
@@ -183,15 +183,47 @@ pub enum Stopped {
     Broken,
 }
 
-/// The runtime to serve on: two workers more than there are evaluators, so that accepting
-/// connections and answering probes go on while every turn to evaluate is taken ([`Evaluators`]).
+/// The runtime of everything but webhooks: probes, metrics, the Lease, watches, and accepting
+/// connections. [`Server`] makes another one to serve webhooks on, where policies are evaluated, so
+/// that nothing here waits for an evaluation.
 ///
 /// # Errors
 ///
 /// When the operating system refuses threads.
-pub fn runtime(evaluators: usize) -> io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(evaluators + 2).enable_all().build()
+pub fn runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(2).thread_name("modgate-edge").enable_all().build()
 }
+
+/// The runtime webhooks are served on. It ends when dropped, also within another runtime.
+struct Workers(Option<Runtime>);
+
+impl Workers {
+    fn start(evaluators: &Evaluators) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(evaluators.workers())
+            .thread_name("modgate-webhook")
+            .thread_stack_size(STACK_BYTES)
+            .enable_all()
+            .build()?;
+        evaluators.watch(runtime.handle().clone())?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn handle(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Stacks of threads that evaluate; only what was used of one takes memory.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Bound listeners, with policies loaded.
 pub struct Server {
@@ -204,6 +236,7 @@ pub struct Server {
     rotation: Option<Rotation>,
     report: Report,
     config: ServeConfig,
+    workers: Workers,
 }
 
 type Report = Arc<dyn Fn(&Diagnostic) + Send + Sync>;
@@ -245,6 +278,7 @@ impl Server {
             }),
             metrics: Arc::clone(&recorded),
             evaluators: Evaluators::new(config.evaluators),
+            bodies: Bodies::new(config.limits.all_bodies_bytes, recorded.bodies().clone()),
             limits: config.limits.clone(),
             gatekeeper: GatekeeperConfig {
                 events: AdmissionEvents {
@@ -260,6 +294,7 @@ impl Server {
         if let Some(otlp) = &config.otlp {
             crate::telemetry::otlp::start(otlp, &app.metrics)?;
         }
+        let workers = Workers::start(&app.evaluators)?;
         let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
         let plain =
             [(health, Routes::Health), (metrics, Routes::Metrics), (dry_run, Routes::DryRun)];
@@ -270,6 +305,7 @@ impl Server {
                 socket: bind(&webhooks).await?,
                 transport: Transport::Tls(tls),
                 routes: router(Arc::clone(&app), Routes::All),
+                runtime: workers.handle(),
             };
             address = listener.local_addr().ok();
             listeners.push(listener);
@@ -280,10 +316,12 @@ impl Server {
         }
         for (address, routes) in plain {
             let Some(address) = address else { continue };
+            let evaluates = routes == Routes::DryRun;
             listeners.push(Listener {
                 socket: bind(&address).await?,
                 transport: Transport::Plain,
                 routes: router(Arc::clone(&app), routes),
+                runtime: if evaluates { workers.handle() } else { Handle::current() },
             });
         }
 
@@ -316,7 +354,18 @@ impl Server {
             }
             _ => None,
         };
-        Ok(Self { address, listeners, certificates, app, store, cluster, rotation, report, config })
+        Ok(Self {
+            address,
+            listeners,
+            certificates,
+            app,
+            store,
+            cluster,
+            rotation,
+            report,
+            config,
+            workers,
+        })
     }
 
     /// The HTTPS address, if there is one, with the port the system chose if the configured one was
@@ -343,7 +392,7 @@ impl Server {
         let app = Arc::clone(&self.app);
         let (announce, stopping) = watch::channel(false);
         let (close, closing) = watch::channel(false);
-        let (mut serving, mut following) = self.serve(&stopping, &closing);
+        let (mut serving, mut following, _workers) = self.serve(&stopping, &closing);
         let broken = tokio::select! {
             _ = asked.recv() => false,
             Some(ended) = following.join_next() => {
@@ -384,11 +433,23 @@ impl Server {
         self,
         stopping: &watch::Receiver<bool>,
         closing: &watch::Receiver<bool>,
-    ) -> (JoinSet<()>, JoinSet<()>) {
-        let Self { listeners, certificates, app, store, cluster, rotation, report, config, .. } =
-            self;
+    ) -> (JoinSet<()>, JoinSet<()>, Workers) {
+        let Self {
+            listeners,
+            certificates,
+            app,
+            store,
+            cluster,
+            rotation,
+            report,
+            config,
+            workers,
+            ..
+        } = self;
         let (mut serving, mut following) = (JoinSet::new(), JoinSet::new());
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
+        let current = Arc::clone(&app.current);
+        tokio::spawn(async move { demoted::announce(&current).await });
         match cluster {
             Some(cluster) => {
                 serving.spawn(cluster.elector(config.lease).run(stopping.clone()));
@@ -405,7 +466,7 @@ impl Server {
         for listener in listeners {
             serving.spawn(listener.run(closing.clone(), config.grace));
         }
-        (serving, following)
+        (serving, following, workers)
     }
 }
 

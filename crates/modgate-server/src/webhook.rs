@@ -1,18 +1,26 @@
 //! The webhooks and everything else that is served over HTTP.
 
 mod admission;
+mod body;
+mod bounds;
+pub(crate) mod demoted;
 mod dry_run;
 mod evaluators;
 mod events;
+mod front;
 mod gatekeeper;
 mod health;
 mod modrule;
 mod record;
+mod schedule;
 mod templates;
 mod trace;
 mod violation;
 
+pub use body::Bodies;
 pub use evaluators::Evaluators;
+#[cfg(test)]
+pub(crate) use evaluators::Flow;
 pub(crate) use evaluators::Turn;
 pub(crate) use evaluators::processors;
 pub use events::AdmissionEvents;
@@ -30,7 +38,7 @@ use axum::{
     routing::{any, get, post, put},
 };
 use modgate_engine::Review;
-use modgate_value::Value;
+use modgate_value::{MAX_JSON_DEPTH, Value};
 
 use crate::{
     operations::{Operation, Operations},
@@ -122,12 +130,6 @@ impl Webhook {
             },
         }
     }
-
-    /// The bytes a request body may have (SV-2 of Gatekeeper).
-    fn body_bytes(self, limits: &RequestLimits) -> usize {
-        const GATEKEEPERS: usize = 7 << 20;
-        if self.is_gatekeepers() { limits.body_bytes.min(GATEKEEPERS) } else { limits.body_bytes }
-    }
 }
 
 /// What becomes of a request that we fail to decide.
@@ -144,9 +146,12 @@ enum Failure {
 /// Bounds on what one request may take.
 #[derive(Debug, Clone)]
 pub struct RequestLimits {
-    /// Bytes of a request body. An AdmissionReview carries the object up to twice, and the API
-    /// server takes objects of 3 MB.
+    /// Bytes of a request body, at most those of all bodies ([`Bodies`]).
     pub body_bytes: usize,
+    /// How deeply a review may nest.
+    pub max_depth: usize,
+    /// Bytes of all bodies that are being received or evaluated.
+    pub all_bodies_bytes: usize,
     /// Time to receive the body and wait for a turn, where the API server's own `?timeout=` is not
     /// shorter. 10 s is what KubeMod's webhooks are configured with (spec `kubemod.md`, 7.1).
     pub time: Duration,
@@ -158,10 +163,18 @@ pub struct RequestLimits {
     pub object: Duration,
 }
 
+impl RequestLimits {
+    /// The largest review an API server sends: it takes objects of 3 MiB, sends the object and the
+    /// old one, and writes `<`, `>` and `&` with six bytes; 1 MiB is for all the rest.
+    pub const LARGEST_REVIEW: usize = (2 * 6 * 3 + 1) << 20;
+}
+
 impl Default for RequestLimits {
     fn default() -> Self {
         Self {
-            body_bytes: 8 << 20,
+            body_bytes: Self::LARGEST_REVIEW,
+            max_depth: MAX_JSON_DEPTH,
+            all_bodies_bytes: Bodies::DEFAULT_BYTES,
             time: Duration::from_secs(10),
             template: Duration::from_secs(2),
             object: Duration::from_secs(1),
@@ -178,6 +191,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Turns for evaluation.
     pub evaluators: Evaluators,
+    /// What bodies share.
+    pub bodies: Bodies,
     /// Bounds on requests.
     pub limits: RequestLimits,
     /// What Gatekeeper's webhooks are told.

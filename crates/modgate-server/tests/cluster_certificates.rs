@@ -415,7 +415,7 @@ fn renewed_under_load() {
     balancer.set(&addresses);
     eventually("it is enforced", || is_enforced(cluster, "renewed"));
 
-    let runtime = runtime(2).expect("runtime");
+    let runtime = runtime().expect("runtime");
     let client = runtime.block_on(load::client(cluster.kubeconfig()));
     let load = {
         let _inside = runtime.enter();

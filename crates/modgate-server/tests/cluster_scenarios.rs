@@ -85,7 +85,7 @@ struct Provider {
 
 impl Provider {
     fn start(engines: &Authority) -> Self {
-        let runtime = modgate_server::runtime(1).expect("runtime");
+        let runtime = modgate_server::runtime().expect("runtime");
         let authority = Authority::new("provider-ca");
         let leaf = authority.leaf("localhost", ServerAuth);
         let presented = Presented { leaf: &leaf, clients: Some(engines), version: &TLS13 };

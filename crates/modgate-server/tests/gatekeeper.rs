@@ -25,8 +25,8 @@ use modgate_engine::{
     Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
 };
 use modgate_server::{
-    App, Current, Evaluators, GatekeeperConfig, Objects, OnFailure, RequestLimits, Routes, World,
-    router, telemetry::metrics::Metrics,
+    App, Bodies, Current, Evaluators, GatekeeperConfig, Objects, OnFailure, RequestLimits, Routes,
+    World, router, telemetry::metrics::Metrics,
 };
 use modgate_testkit::{
     Verdict,
@@ -68,6 +68,7 @@ impl Server {
             current: Arc::new(Current::default()),
             metrics: Arc::new(Metrics::new()),
             evaluators,
+            bodies: Bodies::default(),
             limits,
             gatekeeper,
             operations: modgate_server::Operations::default(),
@@ -283,7 +284,7 @@ async fn the_version_is_that_of_the_request() {
 
 #[tokio::test]
 async fn what_is_not_a_review_is_answered() {
-    let limits = RequestLimits { body_bytes: 16 << 20, ..RequestLimits::default() };
+    let limits = RequestLimits { body_bytes: 7 << 20, ..RequestLimits::default() };
     let server = Server::with(
         EngineConfig::default(),
         GatekeeperConfig::default(),

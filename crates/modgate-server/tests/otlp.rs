@@ -13,8 +13,8 @@ use std::{
 use axum::{body::Body, http::Request};
 use modgate_engine::EngineConfig;
 use modgate_server::{
-    App, Current, Evaluators, GatekeeperConfig, Operations, PolicyFiles, PolicyStore, Readiness,
-    RequestLimits, Routes, router,
+    App, Bodies, Current, Evaluators, GatekeeperConfig, Operations, PolicyFiles, PolicyStore,
+    Readiness, RequestLimits, Routes, router,
     telemetry::{
         metrics::Metrics,
         otlp::{self, OtlpConfig},
@@ -75,6 +75,7 @@ async fn a_collector_is_sent_metrics_and_spans() {
         current,
         metrics: Arc::new(Metrics::new()),
         evaluators: Evaluators::per_processor(),
+        bodies: Bodies::default(),
         limits: RequestLimits::default(),
         gatekeeper: GatekeeperConfig::default(),
         operations: Operations::default(),

@@ -17,8 +17,8 @@ use axum::{
 use http_body_util::BodyExt as _;
 use modgate_engine::EngineConfig;
 use modgate_server::{
-    App, Current, Evaluators, GatekeeperConfig, PolicyFiles, PolicyStore, RequestLimits, Routes,
-    router, telemetry::metrics::Metrics,
+    App, Bodies, Current, Evaluators, GatekeeperConfig, PolicyFiles, PolicyStore, RequestLimits,
+    Routes, router, telemetry::metrics::Metrics,
 };
 use modgate_value::Value;
 use tower::ServiceExt as _;
@@ -52,6 +52,7 @@ impl Server {
             current: Arc::new(Current::default()),
             metrics: Arc::new(Metrics::new()),
             evaluators,
+            bodies: Bodies::default(),
             limits,
             gatekeeper: GatekeeperConfig::default(),
             operations: modgate_server::Operations::default(),
@@ -369,4 +370,96 @@ async fn unknown_paths_and_methods() {
     let server = Server::loaded();
     assert_eq!(server.get("/").await.0, StatusCode::NOT_FOUND);
     assert_eq!(server.get("/dragnet-webhook").await.0, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+/// The API server takes only an answer with its uid for one, and admits the object where the
+/// webhook's failure policy is `Ignore`.
+#[tokio::test]
+async fn what_cannot_be_decoded_is_denied_with_its_uid_on_every_route() {
+    let limits = RequestLimits {
+        body_bytes: 300_000,
+        max_depth: 100,
+        time: Duration::from_millis(300),
+        ..RequestLimits::default()
+    };
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::with(Evaluators::new(1), limits).load(dir.path());
+    let whole = review("v1", "{}");
+    let (front, _) = whole.split_once(r#""labels""#).expect("labels");
+    let large = format!(r#"{front}"a": "{}"}}}}}}}}"#, "x".repeat(300_000));
+    let deep = format!(r#"{front}"a": {}{}}}}}}}}}"#, "[".repeat(200), "]".repeat(200));
+    let late = || {
+        use futures_util::StreamExt as _;
+        let beginning = futures_util::stream::iter([Ok::<_, std::io::Error>(front.to_owned())]);
+        Body::from_stream(beginning.chain(futures_util::stream::pending()))
+    };
+    let cut = || {
+        let parts = [Ok(front.to_owned()), Err(std::io::Error::other("gone"))];
+        Body::from_stream(futures_util::stream::iter(parts))
+    };
+    for path in [
+        "/dragnet-webhook",
+        "/podbinding-webhook",
+        "/mutate-api-kubemod-io-v1beta1-modrule",
+        "/validate-api-kubemod-io-v1beta1-modrule",
+        "/mutate",
+        "/validate",
+        "/v1/admit",
+        "/v1/admitlabel",
+        "/v1/mutate",
+    ] {
+        for (what, body, code) in [
+            ("too large", Body::from(large.clone()), 413),
+            (
+                "too large, of unknown length",
+                Body::from_stream(futures_util::stream::iter(
+                    large
+                        .as_bytes()
+                        .chunks(1000)
+                        .map(|part| Ok::<_, std::io::Error>(part.to_vec()))
+                        .collect::<Vec<_>>(),
+                )),
+                413,
+            ),
+            ("too deep", Body::from(deep.clone()), 400),
+            ("broken", Body::from(front.to_owned()), 400),
+            ("cut off", cut(), 400),
+            ("late", late(), 408),
+        ] {
+            let response = server.review(path, body).await;
+            assert_eq!(text(&response, &["uid"]), "u-1", "{path}: {what}");
+            assert_eq!(response.get("allowed"), Some(&Value::from(false)), "{path}: {what}");
+            let found = response.path(&["status", "code"]);
+            assert_eq!(found, Some(&Value::from(code)), "{path}: {what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_largest_and_deepest_reviews_of_an_api_server_are_decided() {
+    let server = Server::loaded();
+    let escaped = "\\u003c".repeat(3 << 20);
+    let large = review("v1", &format!(r#"{{"bad": "{escaped}"}}"#));
+    assert!(large.len() > 18 << 20);
+    let response = server.review("/dragnet-webhook", large).await;
+    assert_eq!(response.path(&["status", "code"]), Some(&Value::from(403)));
+    let deep = format!(r#"{{"bad": "x", "deep": {}{}}}"#, "[".repeat(9_990), "]".repeat(9_990));
+    let response = server.review("/dragnet-webhook", review("v1", &deep)).await;
+    assert_eq!(response.path(&["status", "code"]), Some(&Value::from(403)), "{response}");
+}
+
+#[tokio::test]
+async fn answers_are_bounded() {
+    let dir = tempfile::tempdir().expect("dir");
+    let rule = "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+                metadata: {name: r, namespace: ns}\nspec:\n  type: Reject\n  \
+                rejectMessage: '{{ repeat 200000 \"x\" }}'\n  match: [{select: '$.kind'}]\n";
+    std::fs::write(dir.path().join("rule.yaml"), rule).expect("written");
+    let server = Server::empty().load(dir.path());
+    for (path, member) in [("/dragnet-webhook", "reason"), ("/validate", "message")] {
+        let response = server.review(path, review("v1", "{}")).await;
+        let message = text(&response, &["status", member]);
+        assert!(message.contains("ns/r: "), "{path}");
+        assert!(message.ends_with(" more bytes") && message.len() < 66_000, "{}", message.len());
+    }
 }

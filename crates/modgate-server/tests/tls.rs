@@ -79,7 +79,7 @@ impl Running {
         config.tls = tls(&folder);
         config.tls_health_check = true;
         config.poll = Duration::from_millis(20);
-        let runtime = runtime(1).expect("runtime");
+        let runtime = runtime().expect("runtime");
         let server = runtime.block_on(Server::start(config, |_| {})).expect("server");
         let address = server.address().expect("address");
         let (stop, asked) = mpsc::channel(1);
@@ -155,7 +155,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let runtime = std::mem::replace(&mut self.runtime, runtime(1).expect("runtime"));
+        let runtime = std::mem::replace(&mut self.runtime, runtime().expect("runtime"));
         runtime.shutdown_background();
     }
 }

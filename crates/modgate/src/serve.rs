@@ -49,7 +49,7 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
         LogFormat::Json => log_finding(finding),
         LogFormat::Text | LogFormat::Auto => terminal.diagnostic(finding),
     };
-    runtime(config.evaluators)?.block_on(async {
+    runtime()?.block_on(async {
         let asked_to_stop = tell_of_stopping(stop_signals()?, terminal);
         let server = Server::start(config, report).await?;
         announce(&server)?;
@@ -72,6 +72,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     let follows_cluster = args.policies.is_empty() && !args.compat.is_webapp_only(program);
     let cluster = follows_cluster.then_some(ClusterConfig { kubeconfig, context });
     let addresses = args.listen.addresses(&args.compat, program);
+    let listen = args.listen;
     let files = PolicyFiles { policies: args.policies, objects: args.objects };
     let mut certificate = args.certificate.source(cluster.is_some());
     let mounted = |name| Path::new(KUBEMOD_CERTIFICATE).join(name);
@@ -102,6 +103,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     config.export = args.export.config();
     args.operations.apply(&mut config);
     config.addresses = addresses;
+    listen.apply(&mut config.limits);
     if config.cluster.is_some() && !config.operations.serve() {
         config.addresses.webhooks.clear();
     }
@@ -185,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_first_signal_is_told_and_all_are_handed_on() {
-        let runtime = runtime(1).expect("runtime");
+        let runtime = runtime().expect("runtime");
         runtime.block_on(async {
             let (signal, asked) = mpsc::channel(2);
             let count = Arc::new(AtomicUsize::new(0));

@@ -233,7 +233,7 @@ impl Fleet {
         let through = format!("https://{}", to_cluster.address());
         assert!(text.contains(cluster.server()), "{text}");
         fs::write(&kubeconfig, text.replace(cluster.server(), &through)).expect("written");
-        let runtime = runtime(2).expect("runtime");
+        let runtime = runtime().expect("runtime");
         let client = runtime.block_on(load::client(cluster.kubeconfig()));
         let mut fleet = Self {
             _alone: alone,

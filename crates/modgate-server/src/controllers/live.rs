@@ -1,6 +1,11 @@
 //! Objects asked for while a request is decided.
 
-use std::{sync::mpsc, time::Duration};
+mod bounds;
+
+use std::{
+    sync::mpsc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
 use kube::{
@@ -11,6 +16,7 @@ use modgate_engine::{HostError, api::templates, modrule::PodBinding};
 use modgate_value::Value;
 use tokio::{runtime::Handle, task::block_in_place};
 
+use self::bounds::Bounds;
 use super::{kinds, object::Stored};
 use crate::{
     policies::{Lookup, Unbound},
@@ -29,11 +35,12 @@ pub(crate) struct Live {
     runtime: Handle,
     /// How long a request waits for an object.
     patience: Duration,
+    bounds: Bounds,
 }
 
 impl Live {
     pub(crate) fn new(client: Client, runtime: Handle, patience: Duration) -> Self {
-        Self { client, runtime, patience }
+        Self { client, runtime, patience, bounds: Bounds::default() }
     }
 
     fn ask(&self, resource: ApiResource, name: &str) -> Result<Option<Value>, HostError> {
@@ -72,11 +79,24 @@ impl Lookup for Live {
         if !is_name(name) {
             return Ok(None);
         }
-        if may_block() {
+        // Templates and their CRDs may come at any moment, and no watch says so first.
+        let is_remembered = matches!(kind, "Namespace" | "Node");
+        if is_remembered && self.bounds.is_unknown(kind, name, Instant::now()) {
+            return Ok(None);
+        }
+        let Some(_question) = self.bounds.ask() else {
+            let message = format!("cannot get {kind} \"{name}\": too many objects are asked for");
+            return Err(HostError(message));
+        };
+        let found = if may_block() {
             block_in_place(|| self.ask(resource, name))
         } else {
             self.ask(resource, name)
+        };
+        if is_remembered && matches!(found, Ok(None)) {
+            self.bounds.remember(kind, name, Instant::now());
         }
+        found
     }
 
     fn bind<'a>(&'a self, binding: &'a PodBinding) -> BoxFuture<'a, Result<(), Unbound>> {
@@ -161,6 +181,24 @@ mod tests {
         let named = live.name_node(&binding).await;
         let asked = asked.lock().expect("no panic").clone();
         (asked, named)
+    }
+
+    /// Forged requests name what does not exist: the API server is asked once.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn unknown_names_are_asked_for_once() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        let client = scripted::client(move |_, path, _| {
+            log.lock().expect("no panic").push(path.to_owned());
+            let missing = r#"{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}"#;
+            (404, missing.to_owned())
+        });
+        let live = Live::new(client, Handle::current(), Duration::from_secs(60));
+        for kind in ["Namespace", "Node", "Namespace", "Node", templates::KIND, templates::KIND] {
+            assert_eq!(live.get(kind, "nowhere").map_err(|error| error.to_string()), Ok(None));
+        }
+        let asked = asked.lock().expect("no panic").clone();
+        assert_eq!(asked.len(), 4, "{asked:?}");
     }
 
     #[tokio::test]

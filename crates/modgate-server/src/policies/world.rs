@@ -245,7 +245,7 @@ mod tests {
     use std::{sync::mpsc, time::Duration};
 
     use super::*;
-    use crate::webhook::Evaluators;
+    use crate::webhook::{Evaluators, Flow};
 
     /// A cluster that answers once another evaluation had its turn.
     #[derive(Debug)]
@@ -272,6 +272,10 @@ mod tests {
         }
     }
 
+    fn flow() -> Flow {
+        Flow { route: "/validate", namespace: "ns".into() }
+    }
+
     /// There is one turn, and whoever has it asks a cluster that does not answer.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn others_go_on_while_the_cluster_is_asked() {
@@ -287,11 +291,12 @@ mod tests {
                     let host = objects.pausing(turn, Instant::now() + PATIENCE);
                     if kind == "Node" { host.node("a") } else { host.namespace("a") }
                 };
-                of_first.run(PATIENCE, evaluate).await
+                of_first.run(flow(), PATIENCE, evaluate).await
             });
             let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(PATIENCE));
             asked.await.expect("no panic").expect("the first asks");
-            let second = evaluators.run(PATIENCE, |_| answer.send(()).expect("the first listens"));
+            let second =
+                evaluators.run(flow(), PATIENCE, |_| answer.send(()).expect("the first listens"));
             assert_eq!(second.await, Ok(()), "{kind}");
             let found = first.await.expect("no panic").expect("a turn").expect(kind);
             assert_eq!(found.get("kind"), Some(&kind.into()));

@@ -56,6 +56,10 @@ impl Host for WithProviders<'_> {
         }
     }
 
+    fn uptime(&self) -> Duration {
+        self.inner.uptime()
+    }
+
     fn lane(&self) -> usize {
         self.inner.lane()
     }

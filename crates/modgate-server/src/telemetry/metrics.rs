@@ -41,7 +41,10 @@ pub use self::{
         EventResult, ExportMetrics, Health, Reconciled, SyncMetrics, WatchMetrics,
     },
 };
-pub(crate) use self::{cost::lane, webhooks::InFlight};
+pub(crate) use self::{
+    cost::{lane, name_of},
+    webhooks::InFlight,
+};
 use crate::webhook::Webhook;
 
 /// Labels whose values are known when the program is written.
@@ -248,6 +251,16 @@ impl Metrics {
 
     pub(crate) fn evaluated(&self, webhook: Webhook, took: Duration) {
         self.webhooks.evaluated(webhook, took);
+    }
+
+    /// A request has waited for its turn, and got it or gave up.
+    pub(crate) fn queued(&self, webhook: Webhook, waited: Duration) {
+        self.webhooks.queued(webhook, waited);
+    }
+
+    /// Bytes of the bodies of requests, kept by those who receive them.
+    pub fn bodies(&self) -> &Level {
+        self.webhooks.bodies()
     }
 
     pub(crate) fn decided(&self, webhook: Webhook, decision: &Decision) {

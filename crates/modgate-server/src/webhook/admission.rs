@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use axum::{body::to_bytes, extract::Request, http::StatusCode, response::Response};
+use axum::{extract::Request, http::StatusCode, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
     Decision, Host, Review,
@@ -14,8 +14,12 @@ use modgate_engine::{
 use modgate_value::{Str, Value};
 
 use super::{
-    App, Failure, RequestLimits, Webhook, content_type,
-    evaluators::EvaluationError,
+    App, Failure, RequestLimits, Webhook,
+    body::{Missing, NotReceived},
+    bounds::bounded,
+    content_type,
+    evaluators::{EvaluationError, Flow},
+    front::Front,
     gatekeeper, is_json, modrule, record, respond,
     templates::{self, Template},
 };
@@ -41,7 +45,8 @@ struct Answer {
 }
 
 impl Answer {
-    fn review(version: ReviewVersion, response: &AdmissionResponse) -> Self {
+    fn review(version: ReviewVersion, response: AdmissionResponse) -> Self {
+        let response = bounded(response);
         let body = response.to_json(version, |patch| STANDARD.encode(patch));
         Self { status: StatusCode::OK, body }
     }
@@ -50,7 +55,7 @@ impl Answer {
     fn malformed(head: Head, code: StatusCode, message: String) -> Self {
         Self::review(
             head.version,
-            &AdmissionResponse {
+            AdmissionResponse {
                 uid: head.uid,
                 allowed: false,
                 code: code.as_u16(),
@@ -80,7 +85,7 @@ impl Answer {
                 ..AdmissionResponse::default()
             },
         };
-        Self::review(head.version, &AdmissionResponse { uid: head.uid, ..response })
+        Self::review(head.version, AdmissionResponse { uid: head.uid, ..response })
     }
 }
 
@@ -110,42 +115,40 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         let body = "policies are not loaded yet".to_owned();
         return Answer { status: StatusCode::SERVICE_UNAVAILABLE, body };
     };
-    if !is_json(&request) {
-        let message = format!("contentType={}, expected application/json", content_type(&request));
-        return Answer::malformed(Head::default(), StatusCode::BAD_REQUEST, message);
-    }
+    let wrong_type = (!is_json(&request)).then(|| content_type(&request).to_owned());
     let patience = patience(&request, &app.limits);
     let deadline = tokio::time::Instant::from_std(started + patience);
-    let limit = webhook.body_bytes(&app.limits);
-    let body = match tokio::time::timeout(patience, to_bytes(request.into_body(), limit)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            let message = format!("request body cannot be read or is larger than {limit} bytes");
-            return Answer::malformed(Head::default(), StatusCode::PAYLOAD_TOO_LARGE, message);
-        }
-        Err(_) => {
-            let message = format!("request body not received within {} s", patience.as_secs());
-            return Answer::malformed(Head::default(), StatusCode::REQUEST_TIMEOUT, message);
-        }
+    let limit = app.limits.body_bytes;
+    let body = match app.bodies.receive(request.into_body(), limit, deadline).await {
+        Ok(body) => body,
+        Err(missing) => return not_received(app, webhook, &missing, patience),
     };
-    let mut head = Head::default();
+    let front = Front::read(&body.bytes);
+    let flow = Flow { route: webhook.path(), namespace: front.namespace.clone() };
+    let mut head = Head { version: front.version, uid: front.uid };
+    let body = &*body.bytes;
+    if let Some(found) = wrong_type {
+        let message = format!("contentType={found}, expected application/json");
+        return Answer::malformed(head, StatusCode::BAD_REQUEST, message);
+    }
     if webhook == Webhook::PodBinding {
-        return bind_pod(app, &world, &body, head, deadline).await;
+        return bind_pod(app, &world, body, head, deadline).await;
     }
     let mut world = world;
     let mut template = Template::Unasked;
     let outcome = loop {
         let outcome = app
             .evaluators
-            .run(patience, |turn| {
+            .run(flow.clone(), patience, |turn| {
                 let started = Instant::now();
+                app.metrics.queued(webhook, turn.waited());
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).pausing(turn));
                 let objects = world.objects.pausing(turn, deadline);
                 let host = WithProviders::new(&objects, asking)
                     .until(deadline.into_std())
                     .counting(app.gatekeeper.log_stats && webhook == Webhook::Admit);
-                let answer = evaluate(app, webhook, &world, &host, &body, &mut head, template);
+                let answer = evaluate(app, webhook, &world, &host, body, &mut head, template);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
             })
@@ -161,11 +164,8 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         }
     };
     outcome.unwrap_or_else(|error| {
-        // Without its uid the API server does not take an answer for one.
-        if head.uid.is_empty()
-            && let Ok(document) = Value::from_json(&body)
-        {
-            head = Head::of(&document);
+        if let EvaluationError::Busy(waited) = &error {
+            app.metrics.queued(webhook, *waited);
         }
         tracing::error!(
             target: "webhook",
@@ -192,6 +192,38 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     })
 }
 
+/// A review that was not received is denied with its uid, which stands at its front (without a uid
+/// the API server does not take an answer for one), unless it is we who had no room for it.
+fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Duration) -> Answer {
+    let front = Front::read(&missing.beginning);
+    let head = Head { version: front.version, uid: front.uid };
+    let (code, message) = match missing.why {
+        Missing::TooLarge => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("request body is larger than {} bytes", app.limits.body_bytes),
+        ),
+        Missing::Broken => {
+            (StatusCode::BAD_REQUEST, "request body ended before it was complete".to_owned())
+        }
+        Missing::Late => (
+            StatusCode::REQUEST_TIMEOUT,
+            format!("request body not received within {} s", patience.as_secs()),
+        ),
+        Missing::Overload => {
+            let message = "request bodies take all the memory they may have".to_owned();
+            tracing::error!(
+                target: "webhook",
+                webhook = webhook.path(),
+                "request uid" = %head.uid,
+                error = message,
+                "review failed"
+            );
+            return Answer::failed(webhook.on_failure(app), head, message);
+        }
+    };
+    Answer::malformed(head, code, message)
+}
+
 /// Outside of the turns in which requests are evaluated: the Pod that is written here is a request of
 /// its own to this webhook.
 async fn bind_pod(
@@ -201,13 +233,13 @@ async fn bind_pod(
     mut head: Head,
     deadline: tokio::time::Instant,
 ) -> Answer {
-    let review = match decode(body, &mut head) {
+    let review = match decode(app, body, &mut head) {
         Ok(review) => review,
         Err(message) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
     };
     let decision = modrule::bind_pod(&review, world, deadline).await;
     let response = decided(app, Webhook::PodBinding, &review, decision);
-    Answer::review(head.version, &AdmissionResponse { uid: head.uid, ..response })
+    Answer::review(head.version, AdmissionResponse { uid: head.uid, ..response })
 }
 
 /// How long a request may wait: the API server's `?timeout=10s`, at most the configured time.
@@ -236,7 +268,7 @@ fn evaluate(
     head: &mut Head,
     template: Template,
 ) -> Evaluated {
-    let review = match decode(body, head) {
+    let review = match decode(app, body, head) {
         Ok(review) => review,
         Err(message) => {
             let answer = Answer::malformed(head.clone(), StatusCode::BAD_REQUEST, message);
@@ -253,9 +285,10 @@ fn evaluate(
     Evaluated::Answer(judge(app, webhook, world, host, &review, head, template))
 }
 
-fn decode(body: &[u8], head: &mut Head) -> Result<Review, String> {
-    let document =
-        Value::from_json(body).map_err(|error| format!("request body is not JSON: {error}"))?;
+fn decode(app: &App, body: &[u8], head: &mut Head) -> Result<Review, String> {
+    let document = Value::from_json_nested(body, app.limits.max_depth)
+        .map_err(|error| format!("request body is not JSON: {error}"))?;
+    // By what the document says, should its front and its end differ.
     *head = Head::of(&document);
     Review::parse(&document).map_err(|error| error.to_string())
 }
@@ -292,7 +325,7 @@ fn judge(
             Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
         },
     };
-    Answer::review(head.version, &AdmissionResponse { uid: head.uid.clone(), ..response })
+    Answer::review(head.version, AdmissionResponse { uid: head.uid.clone(), ..response })
 }
 
 /// Records a decision and turns it into a response.

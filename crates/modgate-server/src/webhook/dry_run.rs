@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use axum::{
-    body::to_bytes,
     extract::{Request, State},
     http::StatusCode,
     response::Response,
 };
 use modgate_engine::modrule::dry_run;
 use modgate_value::{
-    Object, Value,
+    Object, Str, Value,
     json::{self, Escape},
 };
 
-use super::{App, is_json, respond};
+use super::{App, body::Missing, evaluators::Flow, is_json, respond, schedule::DRY_RUN};
 
 pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some(world) = app.current.load() else {
@@ -24,23 +23,36 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
     let json = is_json(&request);
     let limits = &app.limits;
     let deadline = tokio::time::Instant::now() + limits.time;
-    let body = to_bytes(request.into_body(), limits.body_bytes);
-    let body = match tokio::time::timeout(limits.time, body).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            let message = format!(
-                "request body cannot be read or is larger than {} bytes",
-                limits.body_bytes
-            );
-            return error(StatusCode::PAYLOAD_TOO_LARGE, &message);
+    let received = app.bodies.receive(request.into_body(), limits.body_bytes, deadline).await;
+    let body = match received {
+        Ok(body) => body,
+        Err(missing) => {
+            let (status, message) = match missing.why {
+                Missing::TooLarge => (
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    format!("request body is larger than {} bytes", limits.body_bytes),
+                ),
+                Missing::Broken => {
+                    (StatusCode::BAD_REQUEST, "request body ended before it was complete".into())
+                }
+                Missing::Late => {
+                    (StatusCode::REQUEST_TIMEOUT, "request body not received in time".into())
+                }
+                Missing::Overload => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "request bodies take all the memory they may have".into(),
+                ),
+            };
+            return error(status, &message);
         }
-        Err(_) => return error(StatusCode::REQUEST_TIMEOUT, "request body not received in time"),
     };
+    let body = &*body.bytes;
+    let flow = Flow { route: DRY_RUN, namespace: Str::default() };
     let answered = app
         .evaluators
-        .run(limits.time, |turn| {
+        .run(flow, limits.time, |turn| {
             let request = if json {
-                Value::from_json(&body).map_err(|error| error.to_string())?
+                Value::from_json(body).map_err(|error| error.to_string())?
             } else {
                 Value::from(Object::default())
             };

@@ -1,32 +1,47 @@
 //! Turns for evaluation, and what happens when one goes wrong.
+//!
+//! An evaluation runs on the worker of the runtime that its request is on, rather than on a thread
+//! of its own: it takes tens of microseconds, and two handovers between threads take ten more. Two
+//! things must not wait for one that takes seconds.
+//!
+//! - Probes, metrics, the Lease and the watches are on another [runtime](crate::runtime).
+//! - The other connections of the webhooks: Tokio lets one worker at a time wait for sockets, and
+//!   where that worker begins to evaluate, no other takes its place until something wakes one. A
+//!   [watch](Evaluators::watch) does, as long as any evaluation takes more than a moment. There are
+//!   more workers than evaluations, and an evaluation begins with nothing else in its worker's
+//!   hands, so that one is always free to go on.
 
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::oneshot,
+    task::yield_now,
     time::{Instant, timeout_at},
 };
 
+pub(crate) use super::schedule::Flow;
+use super::schedule::{LONG, Place, Schedule, Slot, long_places};
+
+/// How often evaluations that run are looked at.
+const TICK: Duration = Duration::from_millis(4);
+/// After so many looks at nothing the watch sleeps until an evaluation begins.
+const IDLE_TICKS: u32 = 25;
+/// How often a sleeping watch looks whether there is still something to watch.
+const SLEEP: Duration = Duration::from_secs(1);
+
 /// Evaluations that may run at the same time.
-///
-/// An evaluation runs where its request is, on a worker of the runtime, rather than on a thread
-/// pool: it takes tens of microseconds, and `block_in_place` around it cost a quarter to a half more
-/// processor time per review (180 to 220 µs instead of 145 µs on two cores of an AMD EPYC, 8
-/// connections, 10 rules) and 4 MB of stacks. What handing over would buy, a reactor that stays
-/// free, comes from the numbers instead: [`runtime`] has more workers than there are turns, so that
-/// even with every turn taken by policies that use up their time budget, connections are accepted
-/// and probes answered. Two workers more than processors cost nothing that could be measured.
-///
-/// [`runtime`]: crate::runtime
 #[derive(Debug)]
-pub struct Evaluators(Arc<Semaphore>);
+pub struct Evaluators(Arc<Inner>);
 
 /// Why an evaluation gave no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,34 +53,70 @@ pub(crate) enum EvaluationError {
     Panicked,
 }
 
+struct Inner {
+    turns: usize,
+    schedule: Mutex<Schedule<oneshot::Sender<Slot>>>,
+    /// When the evaluation in each slot began, in microseconds since `origin`; 0 if there is none.
+    began: Box<[AtomicU64]>,
+    origin: Instant,
+    watch: OnceLock<thread::Thread>,
+    watch_sleeps: AtomicBool,
+}
+
 impl Evaluators {
     /// As many as there are processors.
     pub fn per_processor() -> Self {
         Self::new(processors())
     }
 
-    /// `turns` at the same time.
+    /// `turns` at the same time, and half as many again, two at least, that take long.
     pub fn new(turns: usize) -> Self {
-        Self(Arc::new(Semaphore::new(turns)))
+        Self(Arc::new(Inner {
+            turns,
+            schedule: Mutex::new(Schedule::new(turns)),
+            began: (0..turns + long_places(turns)).map(|_| AtomicU64::new(0)).collect(),
+            origin: Instant::now(),
+            watch: OnceLock::new(),
+            watch_sleeps: AtomicBool::new(false),
+        }))
     }
 
-    /// Runs `evaluate` when there is a turn, which it may give back while it waits.
+    /// Workers of a runtime on which connections are served while every evaluation runs.
+    pub(crate) fn workers(&self) -> usize {
+        self.0.turns + long_places(self.0.turns) + 2
+    }
+
+    /// Watches evaluations that run on a runtime, for as long as these evaluators exist: it keeps a
+    /// worker waiting for sockets, and evaluations that take long leave their turns.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a thread.
+    pub(crate) fn watch(&self, runtime: Handle) -> std::io::Result<()> {
+        let inner = Arc::downgrade(&self.0);
+        let builder = thread::Builder::new().name("modgate-watch".to_owned());
+        let watch = builder.spawn(move || watch(&inner, &runtime))?;
+        // Watched twice is watched.
+        let _ = self.0.watch.set(watch.thread().clone());
+        Ok(())
+    }
+
+    /// Runs `evaluate` when it is its flow's turn, which it may give back while it waits for
+    /// something else.
     pub(crate) async fn run<T>(
         &self,
+        flow: Flow,
         patience: Duration,
         evaluate: impl FnOnce(&Turn) -> T,
     ) -> Result<T, EvaluationError> {
-        let turn = match Arc::clone(&self.0).try_acquire_owned() {
-            Ok(turn) => turn,
-            Err(_) => {
-                match tokio::time::timeout(patience, Arc::clone(&self.0).acquire_owned()).await {
-                    Ok(Ok(turn)) => turn,
-                    // The semaphore is never closed, so only time can have run out.
-                    Ok(Err(_)) | Err(_) => return Err(EvaluationError::Busy(patience)),
-                }
-            }
-        };
-        let turn = Turn { evaluators: Arc::clone(&self.0), permit: Mutex::new(Some(turn)) };
+        let asked = Instant::now();
+        let deadline = asked + patience;
+        let slot = self.0.take(&flow, deadline).await.ok_or(EvaluationError::Busy(patience))?;
+        let running = Running { inner: Arc::clone(&self.0), slot, began: Instant::now() };
+        let turn = Turn { flow, waited: asked.elapsed(), running: Mutex::new(Some(running)) };
+        // From here on the worker has no other task in the place from which no other can take it.
+        yield_now().await;
+        turn.mark();
         // Policies and objects live in immutable values, so nothing can be left half-changed.
         let outcome = catch_unwind(AssertUnwindSafe(|| evaluate(&turn)));
         drop(turn);
@@ -73,25 +124,182 @@ impl Evaluators {
     }
 }
 
+impl Inner {
+    fn schedule(&self) -> MutexGuard<'_, Schedule<oneshot::Sender<Slot>>> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a slot, until `deadline` at most.
+    async fn take(self: &Arc<Self>, flow: &Flow, deadline: Instant) -> Option<Slot> {
+        let mut waiting = {
+            let mut schedule = self.schedule();
+            if let Some(slot) = schedule.start_at_once(flow) {
+                return Some(slot);
+            }
+            let (ticket, started) = oneshot::channel();
+            let place = schedule.wait(flow, ticket)?;
+            let waiting = Waiting { inner: Arc::clone(self), place, started };
+            // There may be room for it although there is none for those that wait.
+            self.start_waiting(&mut schedule);
+            waiting
+        };
+        timeout_at(deadline, &mut waiting.started).await.ok()?.ok()
+    }
+
+    /// Starts whatever there is room for.
+    fn start_waiting(&self, schedule: &mut Schedule<oneshot::Sender<Slot>>) {
+        while let Some((slot, ticket)) = schedule.start_next() {
+            if let Err(slot) = ticket.send(slot) {
+                schedule.finished(slot, Duration::ZERO);
+            }
+        }
+    }
+
+    fn finished(&self, slot: Slot, took: Duration) {
+        if let Some(began) = self.began.get(slot.0) {
+            began.store(0, Ordering::SeqCst);
+        }
+        let mut schedule = self.schedule();
+        schedule.finished(slot, took);
+        self.start_waiting(&mut schedule);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn is_evaluating(&self) -> bool {
+        self.began.iter().any(|began| began.load(Ordering::SeqCst) != 0)
+    }
+
+    /// Looks at every evaluation; returns whether any runs.
+    fn look(&self, runtime: &Handle) -> bool {
+        let now = self.now();
+        let (mut any, mut wake) = (false, false);
+        for (slot, began) in self.began.iter().enumerate() {
+            let began = began.load(Ordering::SeqCst);
+            if began == 0 {
+                continue;
+            }
+            any = true;
+            let ran = Duration::from_micros(now.saturating_sub(began));
+            wake |= ran >= TICK;
+            if ran >= LONG {
+                let mut schedule = self.schedule();
+                // It may have ended meanwhile, and another begun.
+                if self.began.get(slot).is_some_and(|now| now.load(Ordering::SeqCst) == began) {
+                    schedule.takes_long(Slot(slot));
+                    self.start_waiting(&mut schedule);
+                }
+            }
+        }
+        if wake {
+            // Wakes a worker, which then waits for sockets if no other does.
+            runtime.spawn(async {});
+        }
+        any
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("turns", &self.turns).finish_non_exhaustive()
+    }
+}
+
+fn watch(inner: &Weak<Inner>, runtime: &Handle) {
+    let mut idle = 0;
+    while let Some(inner) = inner.upgrade() {
+        idle = if inner.look(runtime) { 0 } else { idle + 1 };
+        if idle < IDLE_TICKS {
+            drop(inner);
+            thread::sleep(TICK);
+            continue;
+        }
+        inner.watch_sleeps.store(true, Ordering::SeqCst);
+        let sleeps = !inner.is_evaluating();
+        drop(inner);
+        if sleeps {
+            thread::park_timeout(SLEEP);
+        }
+        idle = 0;
+    }
+}
+
+/// A request that waits for a slot; it gives the place or the slot back when dropped.
+struct Waiting {
+    inner: Arc<Inner>,
+    place: Place,
+    started: oneshot::Receiver<Slot>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.inner.schedule().leave(&self.place);
+        self.started.close();
+        if let Ok(slot) = self.started.try_recv() {
+            self.inner.finished(slot, Duration::ZERO);
+        }
+    }
+}
+
+/// A slot that is taken.
+struct Running {
+    inner: Arc<Inner>,
+    slot: Slot,
+    began: Instant,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.inner.finished(self.slot, self.began.elapsed());
+    }
+}
+
 /// One of the evaluations that may run.
 pub(crate) struct Turn {
-    evaluators: Arc<Semaphore>,
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    flow: Flow,
+    waited: Duration,
+    running: Mutex<Option<Running>>,
 }
 
 impl Turn {
+    /// How long the request waited for its turn.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// From now on the watch looks at it.
+    fn mark(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Running { inner, slot, .. }) = running.as_ref() else { return };
+        if let Some(began) = inner.began.get(slot.0) {
+            began.store(inner.now(), Ordering::SeqCst);
+        }
+        if inner.watch_sleeps.load(Ordering::SeqCst)
+            && inner.watch_sleeps.swap(false, Ordering::SeqCst)
+            && let Some(watch) = inner.watch.get()
+        {
+            watch.unpark();
+        }
+    }
+
     /// Lets another evaluation run while this one waits for something else, and returns what it
     /// waited for once there is a turn again, or at `deadline` without one.
     ///
     /// To be called where blocking is allowed.
     pub(crate) fn pause<T>(&self, deadline: Instant, wait: impl FnOnce() -> T) -> T {
-        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = permit.take().is_some();
+        let held = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let inner = held.as_ref().map(|running| Arc::clone(&running.inner));
+        drop(held);
         let waited = wait();
-        if held && let Ok(runtime) = Handle::try_current() {
-            let turn = Arc::clone(&self.evaluators).acquire_owned();
-            let again = runtime.block_on(timeout_at(deadline, turn));
-            *permit = again.ok().and_then(Result::ok);
+        if let Some(inner) = inner
+            && let Ok(runtime) = Handle::try_current()
+            && let Some(slot) = runtime.block_on(inner.take(&self.flow, deadline))
+        {
+            let again = Running { inner, slot, began: Instant::now() };
+            *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
+            self.mark();
         }
         waited
     }
@@ -112,17 +320,22 @@ pub(crate) fn processors() -> usize {
 mod tests {
     use super::*;
 
+    fn flow() -> Flow {
+        Flow { route: "/a", namespace: "ns".into() }
+    }
+
     #[tokio::test]
     async fn a_panic_is_an_error_and_frees_its_turn() {
         let evaluators = Evaluators::new(1);
-        let failed: Result<(), _> = evaluators.run(Duration::ZERO, |_| panic!("on purpose")).await;
+        let failed: Result<(), _> =
+            evaluators.run(flow(), Duration::ZERO, |_| panic!("on purpose")).await;
         assert_eq!(failed, Err(EvaluationError::Panicked));
-        assert_eq!(evaluators.run(Duration::ZERO, |_| 1).await, Ok(1));
+        assert_eq!(evaluators.run(flow(), Duration::ZERO, |_| 1).await, Ok(1));
     }
 
     /// Two evaluations with one turn: the second runs while the first waits.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_waits_gives_its_turn_back() {
+    async fn an_evaluation_that_waits_gives_its_turn_back() {
         let evaluators = Arc::new(Evaluators::new(1));
         let patience = Duration::from_secs(20);
         let (ask, asked) = std::sync::mpsc::channel();
@@ -137,20 +350,91 @@ mod tests {
                     })
                 })
             };
-            of_first.run(patience, evaluate).await
+            of_first.run(flow(), patience, evaluate).await
         });
         let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(patience));
         asked.await.expect("no panic").expect("the first asks");
-        let second = evaluators.run(patience, |_| answer.send(7).expect("the first listens"));
+        let second =
+            evaluators.run(flow(), patience, |_| answer.send(7).expect("the first listens"));
         assert_eq!(second.await, Ok(()));
         assert_eq!(first.await.expect("no panic"), Ok(7));
-        assert_eq!(evaluators.0.available_permits(), 1);
+        assert!(evaluators.0.schedule().start_at_once(&flow()).is_some(), "its turn is free");
     }
 
     #[tokio::test]
-    async fn no_turn_in_time() {
-        let evaluators = Evaluators::new(0);
-        let patience = Duration::from_millis(1);
-        assert_eq!(evaluators.run(patience, |_| 1).await, Err(EvaluationError::Busy(patience)));
+    async fn a_request_that_goes_away_leaves_its_place_or_its_slot() {
+        let evaluators = Evaluators::new(1);
+        let slot = evaluators.0.schedule().start_at_once(&flow()).expect("a turn");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        for ends_first in [false, true] {
+            let other = Flow { route: "/b", ..flow() };
+            let mut waits = Box::pin(evaluators.0.take(&other, deadline));
+            assert!(futures_util::poll!(waits.as_mut()).is_pending());
+            if ends_first {
+                evaluators.0.finished(slot, Duration::ZERO);
+            }
+            drop(waits);
+        }
+        assert!(evaluators.0.schedule().start_at_once(&flow()).is_some(), "its turn is free");
+    }
+
+    /// All turns are taken for good: what comes later still runs, and sockets are still read.
+    #[test]
+    fn evaluations_that_take_long_hold_up_neither_turns_nor_sockets() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+        let evaluators = Arc::new(Evaluators::new(1));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(evaluators.workers())
+            .enable_all()
+            .build()
+            .expect("runtime");
+        evaluators.watch(runtime.handle().clone()).expect("watched");
+        let patience = Duration::from_secs(30);
+        let long = |namespace: &str| {
+            let (begin, begun) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let evaluators = Arc::clone(&evaluators);
+            let flow = Flow { route: "/a", namespace: namespace.into() };
+            let run = runtime.spawn(async move {
+                let evaluate = move |_: &Turn| {
+                    begin.send(()).expect("the test listens");
+                    ended.recv_timeout(patience).expect("the test ends it");
+                };
+                evaluators.run(flow, patience, evaluate).await
+            });
+            (begun, end, run)
+        };
+        let all = ["one", "two"].map(|namespace| {
+            let (begun, end, run) = long(namespace);
+            begun.recv_timeout(patience).expect("it begins, as the one before has left its turn");
+            (end, run)
+        });
+        let third = Flow { route: "/a", namespace: "three".into() };
+        assert_eq!(runtime.block_on(evaluators.run(third, patience, |_| 3)), Ok(3));
+
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("port");
+        let address = listener.local_addr().expect("address");
+        runtime.spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.expect("accepted");
+                let byte = stream.read_u8().await.expect("read");
+                stream.write_u8(byte).await.expect("written");
+            }
+        });
+        for sent in 0..10_u8 {
+            use std::io::{Read as _, Write as _};
+            let mut stream = std::net::TcpStream::connect(address).expect("connected");
+            stream.set_read_timeout(Some(patience)).expect("set");
+            stream.write_all(&[sent]).expect("sent");
+            let mut answer = [0];
+            stream.read_exact(&mut answer).expect("answered while both run");
+            assert_eq!(answer, [sent]);
+        }
+        for (end, run) in all {
+            end.send(()).expect("it runs");
+            assert_eq!(runtime.block_on(run).expect("no panic"), Ok(()));
+        }
     }
 }

@@ -57,7 +57,7 @@ impl Running {
         };
         config.cluster = cluster;
         configure(&mut config);
-        let runtime = runtime(2).expect("runtime");
+        let runtime = runtime().expect("runtime");
         let report = |finding: &modgate_value::diag::Diagnostic| eprintln!("{finding}");
         let server = runtime.block_on(Server::start(config, report)).expect("server");
         let address = server.address().expect("address");
@@ -137,7 +137,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.stop.try_send(());
         // What is left ends with the runtime.
-        let runtime = std::mem::replace(&mut self.runtime, runtime(1).expect("runtime"));
+        let runtime = std::mem::replace(&mut self.runtime, runtime().expect("runtime"));
         runtime.shutdown_background();
     }
 }

@@ -1,7 +1,7 @@
 //! Where to listen, under our names, Gatekeeper's and KubeMod's (spec `gatekeeper-validation`, 9.1,
 //! 9.3 and 9.5; `kubemod`, 7.6).
 
-use modgate_server::Addresses;
+use modgate_server::{Addresses, RequestLimits};
 
 use super::{compat::CompatArgs, go::Program};
 
@@ -38,6 +38,18 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS",
         conflicts_with_all = ["operator_metrics_addr", "prometheus_port"])]
     metrics_addr: Option<String>,
+    /// Size of the largest review that is taken; a larger one is denied. In bytes, or with Ki or Mi
+    /// [default: 37Mi, the largest an API server sends]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_body_size: Option<usize>,
+    /// Size of all reviews that are being received and evaluated, together. In bytes, or with Ki or
+    /// Mi [default: 64Mi]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_bodies_size: Option<usize>,
+    /// How deeply a review may nest; a deeper one is denied [default: 10000, as deep as an API
+    /// server reads]
+    #[arg(long, value_name = "LEVELS")]
+    max_body_depth: Option<usize>,
 }
 
 impl ListenArgs {
@@ -72,6 +84,14 @@ impl ListenArgs {
         }
     }
 
+    /// Sets the bounds on requests. One body never has more room than all.
+    pub(crate) fn apply(&self, limits: &mut RequestLimits) {
+        limits.all_bodies_bytes = self.max_bodies_size.unwrap_or(limits.all_bodies_bytes);
+        limits.max_depth = self.max_body_depth.unwrap_or(limits.max_depth);
+        let one = self.max_body_size.unwrap_or(limits.body_bytes);
+        limits.body_bytes = one.min(limits.all_bodies_bytes);
+    }
+
     fn webhooks(&self, compat: &CompatArgs, program: Program) -> String {
         if compat.is_webapp_only(program) {
             return String::new();
@@ -88,7 +108,36 @@ impl ListenArgs {
     }
 }
 
+/// A size above 0.
+fn size(text: &str) -> Result<usize, String> {
+    let (number, shift) = match (text.strip_suffix("Ki"), text.strip_suffix("Mi")) {
+        (Some(number), _) => (number, 10),
+        (_, Some(number)) => (number, 20),
+        _ => (text, 0),
+    };
+    let number = number.parse::<usize>().ok();
+    let size = number.and_then(|number| number.checked_mul(1 << shift)).filter(|size| *size > 0);
+    size.ok_or_else(|| "expected a number of bytes above 0, such as `65536` or `64Mi`".to_owned())
+}
+
 /// How Kubernetes' controllers are told not to listen.
 fn is_on(address: &str) -> bool {
     !matches!(address, "" | "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in
+            [("1", Some(1)), ("2Ki", Some(2048)), ("64Mi", Some(64 << 20)), ("0", None)]
+        {
+            assert_eq!(size(text).ok(), expected, "{text}");
+        }
+        for text in ["", "Mi", "-1", "1.5Mi", "1Gi", "99999999999999999999Mi"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
 }

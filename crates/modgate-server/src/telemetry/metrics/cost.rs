@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     cmp::Reverse,
+    collections::BTreeSet,
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
@@ -64,8 +65,15 @@ const UNLISTED: Descriptor = Descriptor {
     help: "Policies that were evaluated and are not among the 500 whose cost is shown",
     origin: Origin::Modgate,
 };
+const DEMOTED: Descriptor = Descriptor {
+    name: "modgate_policy_demoted",
+    kind: Gauge,
+    labels: POLICY,
+    help: "Whether a policy keeps using up its time and gets a small share of it for now, 0 or 1",
+    origin: Origin::Modgate,
+};
 
-/// Policies that are shown; there are four series of each.
+/// Policies that are shown; there are five series of each.
 pub(super) const SHOWN: usize = 500;
 
 /// The counters are in the policies; this knows which policies there are.
@@ -76,7 +84,7 @@ impl CostMetrics {
     pub(super) fn register(catalog: &mut Catalog) -> Self {
         let metrics = Self::default();
         catalog.registry.register_collector(Box::new(metrics.clone()));
-        catalog.describe(&[&EVALUATIONS, &SECONDS, &STEPS, &BYTES, &UNLISTED]);
+        catalog.describe(&[&EVALUATIONS, &SECONDS, &STEPS, &BYTES, &UNLISTED, &DEMOTED]);
         metrics
     }
 
@@ -86,8 +94,12 @@ impl CostMetrics {
         *current = Some(snapshot.clone());
     }
 
+    fn snapshot(&self) -> Option<Snapshot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn costs(&self) -> Vec<PolicyCost> {
-        let snapshot = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshot = self.snapshot();
         let costs = snapshot.iter().flat_map(Snapshot::costs);
         costs.filter(|each| each.cost.evaluations > 0).collect()
     }
@@ -105,7 +117,18 @@ impl Collector for CostMetrics {
         write(&mut encoder, &STEPS, &costs, |cost| cost.steps)?;
         write(&mut encoder, &BYTES, &costs, |cost| cost.bytes)?;
         let descriptor = encoder.encode_descriptor(UNLISTED.name, UNLISTED.help, None, GAUGE)?;
-        ConstGauge::new(saturated(unlisted)).encode(descriptor)
+        ConstGauge::new(saturated(unlisted)).encode(descriptor)?;
+        let demoted: BTreeSet<_> = self.snapshot().iter().flat_map(Snapshot::demoted).collect();
+        if costs.is_empty() {
+            return Ok(());
+        }
+        let mut family = encoder.encode_descriptor(DEMOTED.name, DEMOTED.help, None, GAUGE)?;
+        for PolicyCost { policy, .. } in &costs {
+            let labels = [("kind", policy.kind.as_str()), ("name", &name_of(policy))];
+            let is_demoted = i64::from(demoted.contains(policy));
+            ConstGauge::new(is_demoted).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 }
 
@@ -131,7 +154,8 @@ where
     Ok(())
 }
 
-fn name_of(policy: &PolicyId) -> String {
+/// A policy as metrics and logs name it.
+pub(crate) fn name_of(policy: &PolicyId) -> String {
     if policy.namespace.is_empty() {
         policy.name.to_string()
     } else {

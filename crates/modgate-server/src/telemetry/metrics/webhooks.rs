@@ -60,6 +60,20 @@ const EVALUATION: Descriptor = Descriptor {
     help: "Time spent decoding, evaluating and encoding a review",
     origin: Origin::Modgate,
 };
+const QUEUED: Descriptor = Descriptor {
+    name: "modgate_queue_seconds",
+    kind: Histogram,
+    labels: &[WEBHOOK],
+    help: "Time reviews waited for their turn to be evaluated",
+    origin: Origin::Modgate,
+};
+const BODIES: Descriptor = Descriptor {
+    name: "modgate_request_body_bytes",
+    kind: Gauge,
+    labels: &[],
+    help: "Bytes of all request bodies that are being received or evaluated",
+    origin: Origin::Modgate,
+};
 const FAILURES: Descriptor = Descriptor {
     name: "modgate_rule_failures_total",
     kind: Counter,
@@ -87,6 +101,7 @@ const SECONDS: [f64; 16] = [
 pub(super) struct WebhooksMetrics {
     requests: Family<[(&'static str, String); 2], Count>,
     failures: Family<Labels<2>, Count>,
+    bodies: Level,
     each: [WebhookMetrics; Webhook::ALL.len()],
 }
 
@@ -96,6 +111,7 @@ struct WebhookMetrics {
     ok: Count,
     latency: Spread,
     evaluation: Spread,
+    queued: Spread,
     in_flight: Level,
     decisions: [Count; Decided::ALL.len()],
 }
@@ -136,6 +152,8 @@ impl WebhooksMetrics {
         let in_flight: Family<Labels<1>, Level> = catalog.with(&IN_FLIGHT, Family::default());
         let decisions: Family<Labels<3>, Count> = catalog.with(&DECISIONS, Family::default());
         let evaluation = catalog.with(&EVALUATION, Family::new_with_constructor(times));
+        let queued = catalog.with(&QUEUED, Family::new_with_constructor(times));
+        let bodies = catalog.with(&BODIES, Level::default());
         let failures = catalog.with(&FAILURES, Family::default());
         let each = Webhook::ALL.map(|webhook| {
             let label = [(WEBHOOK.name, webhook.path())];
@@ -143,6 +161,7 @@ impl WebhooksMetrics {
                 ok: requests.get_or_create_owned(&request_labels(webhook, 200)),
                 latency: latency.get_or_create_owned(&label),
                 evaluation: evaluation.get_or_create_owned(&label),
+                queued: queued.get_or_create_owned(&label),
                 in_flight: in_flight.get_or_create_owned(&label),
                 decisions: Decided::ALL.map(|decided| {
                     decisions.get_or_create_owned(&[
@@ -153,7 +172,7 @@ impl WebhooksMetrics {
                 }),
             }
         });
-        Self { requests, failures, each }
+        Self { requests, failures, bodies, each }
     }
 
     pub(super) fn start(&self, webhook: Webhook) -> InFlight<'_> {
@@ -178,6 +197,17 @@ impl WebhooksMetrics {
         if let Some(metrics) = self.of(webhook) {
             metrics.evaluation.observe(took.as_secs_f64());
         }
+    }
+
+    pub(super) fn queued(&self, webhook: Webhook, waited: Duration) {
+        if let Some(metrics) = self.of(webhook) {
+            metrics.queued.observe(waited.as_secs_f64());
+        }
+    }
+
+    /// Bytes of bodies, kept by those who receive them.
+    pub(super) fn bodies(&self) -> &Level {
+        &self.bodies
     }
 
     pub(super) fn decided(&self, webhook: Webhook, decision: &Decision) {

@@ -1,0 +1,123 @@
+//! Requests on a connection: counted, and their bodies seen to.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{Router, response::Response};
+use http_body_util::BodyExt as _;
+use hyper::{
+    Request,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    service::Service,
+};
+use hyper_util::service::TowerToHyperService;
+use tokio::time::timeout;
+
+use super::connections::Connection;
+
+/// A body that no handler read is received up to so many bytes before the answer is sent: clients
+/// that still send when the answer comes may lose it.
+const DRAINED_BYTES: usize = 256 << 10;
+/// How long that may take.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+
+/// The routes, as one connection reaches them.
+#[derive(Clone)]
+pub(super) struct Requests {
+    pub(super) routes: TowerToHyperService<Router>,
+    pub(super) connection: Arc<Connection>,
+}
+
+impl Service<Request<Incoming>> for Requests {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        self.connection.begin();
+        let open =
+            Arc::new(Open { connection: Arc::clone(&self.connection), rest: Mutex::default() });
+        let body = |body| Received { body: Some(body), open: Arc::clone(&open) };
+        let answer = self.routes.call(request.map(body));
+        Box::pin(async move {
+            let answer = answer.await;
+            let rest = open.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(rest) = rest {
+                let _ = timeout(DRAIN_TIME, drain(rest)).await;
+            }
+            answer
+        })
+    }
+}
+
+/// A request whose answer is not ready.
+struct Open {
+    connection: Arc<Connection>,
+    /// What its handler left of the body.
+    rest: Mutex<Option<Incoming>>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.connection.end();
+    }
+}
+
+/// The body of a request.
+struct Received {
+    body: Option<Incoming>,
+    open: Arc<Open>,
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(&mut *body).poll_frame(cx));
+        if body.is_end_stream() || !matches!(frame, Some(Ok(_))) {
+            self.body = None;
+            self.open.connection.received();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        let Some(body) = self.body.take() else { return };
+        self.open.connection.received();
+        let few = body.size_hint().exact().is_none_or(|left| left <= DRAINED_BYTES as u64);
+        if few && !body.is_end_stream() {
+            *self.open.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+        }
+    }
+}
+
+async fn drain(mut body: Incoming) {
+    let mut bytes = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        bytes += frame.data_ref().map_or(0, Bytes::len);
+        if bytes > DRAINED_BYTES {
+            return;
+        }
+    }
+}

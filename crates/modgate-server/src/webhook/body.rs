@@ -1,0 +1,463 @@
+//! Bodies of requests: how many bytes of them there may be at the same time.
+//!
+//! All bodies share one budget from their first byte until their request is answered. When it is
+//! spent, what is received next waits, smaller bodies ahead of larger ones, and the body that has
+//! been arriving for longest is given up: an API server sends a body at once, so that one is most
+//! likely held back on purpose.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicI64},
+    time::Duration,
+};
+
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Bytes};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until, timeout_at},
+};
+
+/// A body that takes longer to arrive may be given up for others.
+const PROMPT: Duration = Duration::from_millis(500);
+/// How long a body waits for the budget at most.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The budget of all bodies; clones share it.
+#[derive(Debug, Clone)]
+pub struct Bodies(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: usize,
+    ledger: Mutex<Ledger>,
+    /// Bytes held, as a metric.
+    held: Gauge<i64, AtomicI64>,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    held: usize,
+    next: u64,
+    /// Bodies that are arriving, from the first.
+    arriving: BTreeMap<u64, Arriving>,
+    /// Bytes of bodies that were given up and have not been given back yet.
+    leaving: BTreeMap<u64, usize>,
+    /// What waits for room, by the bytes its body would have, then in order.
+    waiting: BTreeMap<(usize, u64), Waiting>,
+}
+
+#[derive(Debug)]
+struct Arriving {
+    since: Instant,
+    bytes: usize,
+    give_up: oneshot::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    bytes: usize,
+    granted: oneshot::Sender<()>,
+}
+
+/// Why there is no body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It has more bytes than one body may have.
+    TooLarge,
+    /// It ended early.
+    Broken,
+    /// It was not there in time.
+    Late,
+    /// All bodies together had more bytes than they may have.
+    Overload,
+}
+
+/// A body that was not received, with what was received of its beginning.
+#[derive(Debug)]
+pub(super) struct NotReceived {
+    pub(super) why: Missing,
+    pub(super) beginning: Vec<u8>,
+}
+
+/// A received body. Its bytes are given back to the budget when it is dropped.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) bytes: Bytes,
+    _held: Held,
+}
+
+/// Of a body that is not received, so much is kept to read the uid from.
+const BEGINNING: usize = 64 << 10;
+
+impl Default for Bodies {
+    fn default() -> Self {
+        Self::new(Self::DEFAULT_BYTES, Gauge::default())
+    }
+}
+
+impl Bodies {
+    /// The budget unless configured otherwise.
+    pub const DEFAULT_BYTES: usize = 64 << 20;
+
+    /// A budget of `limit` bytes; what is held of it is told to a metric.
+    pub fn new(limit: usize, held: Gauge<i64, AtomicI64>) -> Self {
+        Self(Arc::new(Shared { limit, ledger: Mutex::default(), held }))
+    }
+
+    /// Receives a body of at most `limit` bytes until `deadline`.
+    pub(super) async fn receive(
+        &self,
+        mut body: Body,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Received, NotReceived> {
+        let (mut held, mut given_up) = self.begin();
+        let mut bytes = Vec::new();
+        let expected = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+        // Of a body that is announced to be too large only the beginning is wanted.
+        let is_too_large = expected.is_some_and(|size| size > limit);
+        let limit = if is_too_large { BEGINNING } else { limit };
+        let why = loop {
+            let frame = tokio::select! {
+                biased;
+                _ = &mut given_up => break Missing::Overload,
+                frame = timeout_at(deadline, body.frame()) => frame,
+            };
+            let data = match frame {
+                Err(_) => break Missing::Late,
+                Ok(Some(Err(_))) => break Missing::Broken,
+                Ok(None) if is_too_large => break Missing::TooLarge,
+                Ok(None) => {
+                    held.arrived();
+                    return Ok(Received { bytes: bytes.into(), _held: held });
+                }
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => data,
+                    Err(_) => continue,
+                },
+            };
+            if bytes.len() + data.len() > limit {
+                let wanted = BEGINNING.saturating_sub(bytes.len()).min(data.len());
+                bytes.extend_from_slice(data.get(..wanted).unwrap_or_default());
+                break Missing::TooLarge;
+            }
+            let room = tokio::select! {
+                biased;
+                _ = &mut given_up => false,
+                room = held.grow(data.len(), deadline) => room,
+            };
+            if !room {
+                break Missing::Overload;
+            }
+            if bytes.is_empty() && body.is_end_stream() && !is_too_large {
+                held.arrived();
+                return Ok(Received { bytes: data, _held: held });
+            }
+            if let Some(expected) = expected.filter(|_| bytes.is_empty()) {
+                bytes.reserve_exact(expected.min(limit));
+            }
+            bytes.extend_from_slice(&data);
+        };
+        bytes.truncate(BEGINNING);
+        bytes.shrink_to_fit();
+        Err(NotReceived { why, beginning: bytes })
+    }
+
+    fn begin(&self) -> (Held, oneshot::Receiver<()>) {
+        let (give_up, given_up) = oneshot::channel();
+        let mut ledger = self.0.ledger();
+        let number = ledger.next;
+        ledger.next += 1;
+        ledger.arriving.insert(number, Arriving { since: Instant::now(), bytes: 0, give_up });
+        drop(ledger);
+        (Held { shared: Arc::clone(&self.0), number, bytes: 0 }, given_up)
+    }
+
+    #[cfg(test)]
+    fn held(&self) -> usize {
+        self.0.ledger().held
+    }
+}
+
+impl Shared {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, ledger: &Ledger) {
+        self.held.set(i64::try_from(ledger.held).unwrap_or(i64::MAX));
+    }
+
+    /// Lets go on what waits and fits by now, smallest first.
+    fn grant(&self, ledger: &mut Ledger) {
+        while let Some(first) = ledger.waiting.first_entry() {
+            if first.get().bytes > self.limit.saturating_sub(ledger.held) {
+                return;
+            }
+            let ((_, number), Waiting { bytes, granted }) = first.remove_entry();
+            if granted.send(()).is_ok() {
+                ledger.held += bytes;
+                if let Some(arriving) = ledger.arriving.get_mut(&number) {
+                    arriving.bytes += bytes;
+                }
+            }
+        }
+    }
+
+    /// Gives up the bodies that have been arriving for longest, if that is long, until there is room
+    /// for the one that goes first.
+    fn make_room(&self, ledger: &mut Ledger, now: Instant) {
+        let Some((_, first)) = ledger.waiting.first_key_value() else { return };
+        let wanted = first.bytes;
+        while self.limit.saturating_sub(ledger.held) + ledger.leaving.values().sum::<usize>()
+            < wanted
+        {
+            let holds = |arriving: &Arriving| arriving.bytes > 0;
+            let oldest =
+                ledger.arriving.iter().find(|(_, it)| holds(it)).map(|(number, _)| *number);
+            let Some(Entry::Occupied(oldest)) = oldest.map(|oldest| ledger.arriving.entry(oldest))
+            else {
+                return;
+            };
+            if now.saturating_duration_since(oldest.get().since) < PROMPT {
+                return;
+            }
+            let (number, oldest) = oldest.remove_entry();
+            ledger.leaving.insert(number, oldest.bytes);
+            // Its request is gone if nobody listens, and gives its bytes back itself.
+            let _ = oldest.give_up.send(());
+        }
+    }
+}
+
+/// What one body holds of the budget.
+#[derive(Debug)]
+struct Held {
+    shared: Arc<Shared>,
+    number: u64,
+    bytes: usize,
+}
+
+impl Held {
+    /// Takes more of the budget, and waits for it until `deadline` at most; whether there was enough.
+    async fn grow(&mut self, bytes: usize, deadline: Instant) -> bool {
+        let mut granted = {
+            let mut ledger = self.shared.ledger();
+            if ledger.waiting.is_empty() && bytes <= self.shared.limit.saturating_sub(ledger.held) {
+                ledger.held += bytes;
+                if let Some(arriving) = ledger.arriving.get_mut(&self.number) {
+                    arriving.bytes += bytes;
+                }
+                self.bytes += bytes;
+                self.shared.tell(&ledger);
+                return true;
+            }
+            let (granted, receiver) = oneshot::channel();
+            let place = (self.bytes + bytes, self.number);
+            ledger.waiting.insert(place, Waiting { bytes, granted });
+            self.shared.grant(&mut ledger);
+            receiver
+        };
+        let deadline = deadline.min(Instant::now() + PATIENCE);
+        let mut waiting = InLine { held: self, bytes, granted: false };
+        loop {
+            let now = Instant::now();
+            {
+                let shared = &waiting.held.shared;
+                let mut ledger = shared.ledger();
+                shared.make_room(&mut ledger, now);
+            }
+            let look_again = deadline.min(now + PROMPT / 5);
+            tokio::select! {
+                biased;
+                is_granted = &mut granted => {
+                    waiting.granted = is_granted.is_ok();
+                    return waiting.granted;
+                }
+                () = sleep_until(look_again) => {}
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+        }
+    }
+
+    /// The body is complete: it is not given up any more.
+    fn arrived(&self) {
+        self.shared.ledger().arriving.remove(&self.number);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut ledger = self.shared.ledger();
+        ledger.arriving.remove(&self.number);
+        ledger.leaving.remove(&self.number);
+        ledger.held -= self.bytes;
+        self.shared.grant(&mut ledger);
+        self.shared.tell(&ledger);
+    }
+}
+
+/// A body that waits for room. Whether it was granted is settled when it is dropped.
+struct InLine<'h> {
+    held: &'h mut Held,
+    bytes: usize,
+    granted: bool,
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        let mut ledger = self.held.shared.ledger();
+        let place = (self.held.bytes + self.bytes, self.held.number);
+        let left = ledger.waiting.remove(&place).is_some();
+        if self.granted || !left {
+            // What was granted at the last moment is given back with the rest.
+            self.held.bytes += self.bytes;
+            self.held.shared.tell(&ledger);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{StreamExt as _, stream};
+    use hyper::body::Frame;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    fn bodies(limit: usize) -> Bodies {
+        Bodies::new(limit, Gauge::default())
+    }
+
+    /// A body of these pieces that then ends, or never does.
+    fn pieces(pieces: &[usize], ends: bool) -> Body {
+        let pieces: Vec<_> = pieces.iter().map(|length| Bytes::from(vec![b'x'; *length])).collect();
+        let pieces = stream::iter(pieces).map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+        let rest = stream::pending().take(usize::from(!ends));
+        Body::new(http_body_util::StreamBody::new(pieces.chain(rest)))
+    }
+
+    async fn why(bodies: &Bodies, body: Body, limit: usize) -> (Missing, usize) {
+        let missing = bodies.receive(body, limit, soon()).await.expect_err("not received");
+        (missing.why, missing.beginning.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_received_and_given_back() {
+        let bodies = bodies(10);
+        for body in [Body::from("0123456789"), pieces(&[4, 0, 6], true)] {
+            let received = bodies.receive(body, 10, soon()).await.expect("received");
+            assert_eq!((received.bytes.len(), bodies.held()), (10, 10));
+            drop(received);
+            assert_eq!(bodies.held(), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_received_leaves_its_beginning_and_nothing_held() {
+        let bodies = bodies(1 << 20);
+        assert_eq!(why(&bodies, Body::from("12345"), 4).await, (Missing::TooLarge, 5));
+        assert_eq!(why(&bodies, pieces(&[3, 3], true), 4).await, (Missing::TooLarge, 6));
+        let long = pieces(&[BEGINNING, 9, 9], true);
+        assert_eq!(why(&bodies, long, BEGINNING + 10).await, (Missing::TooLarge, BEGINNING));
+        assert_eq!(why(&bodies, pieces(&[3], false), 4).await, (Missing::Late, 3));
+        let broken = stream::iter([Ok(Frame::data(Bytes::from("abc"))), Err("no more")]);
+        let broken = Body::new(http_body_util::StreamBody::new(broken));
+        assert_eq!(why(&bodies, broken, 4).await, (Missing::Broken, 3));
+        assert_eq!(bodies.held(), 0);
+        assert!(bodies.0.ledger().arriving.is_empty());
+    }
+
+    /// Bodies that are held back fill the budget; they go, one after the other, as others come.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_held_back_makes_room() {
+        let bodies = bodies(100);
+        let slow: Vec<_> = (0..10)
+            .map(|_| {
+                let bodies = bodies.clone();
+                tokio::spawn(async move { why(&bodies, pieces(&[10], false), 50).await })
+            })
+            .collect();
+        tokio::time::sleep(PROMPT).await;
+        assert_eq!(bodies.held(), 100);
+        let began = Instant::now();
+        let received = bodies.receive(Body::from("0123456789abcde"), 50, soon()).await;
+        assert_eq!(received.expect("received").bytes.len(), 15);
+        assert!(began.elapsed() <= PROMPT, "{:?}", began.elapsed());
+        let mut given_up = 0;
+        for slow in slow {
+            let (why, _) = slow.await.expect("no panic");
+            given_up += usize::from(why == Missing::Overload);
+        }
+        assert_eq!(given_up, 2);
+        assert_eq!(bodies.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_smallest_goes_first_and_waiting_ends() {
+        let bodies = bodies(10);
+        let all = bodies.receive(Body::from("0123456789"), 10, soon()).await.expect("received");
+        let wait = |length: usize| {
+            let bodies = bodies.clone();
+            tokio::spawn(async move {
+                let body = Body::from(vec![b'x'; length]);
+                let received = bodies.receive(body, 10, soon()).await;
+                tokio::time::sleep(MS).await;
+                received.map(|received| received.bytes.len()).map_err(|missing| missing.why)
+            })
+        };
+        let large = wait(9);
+        tokio::time::sleep(MS).await;
+        let small = wait(5);
+        tokio::time::sleep(MS).await;
+        drop(all);
+        tokio::time::sleep(MS / 2).await;
+        assert_eq!(bodies.held(), 5, "the small one");
+        assert_eq!(small.await.expect("no panic"), Ok(5));
+        assert_eq!(large.await.expect("no panic"), Ok(9));
+
+        // Bodies that are complete are not given up: their requests are being evaluated.
+        let all = bodies.receive(Body::from("0123456789"), 10, soon()).await.expect("received");
+        let began = Instant::now();
+        assert_eq!(wait(1).await.expect("no panic"), Err(Missing::Overload));
+        assert!(began.elapsed() >= PATIENCE && began.elapsed() < PATIENCE + PROMPT);
+        drop(all);
+        assert_eq!(bodies.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_goes_away_while_it_waits_leaves_nothing() {
+        let bodies = bodies(10);
+        let all = bodies.receive(Body::from("0123456789"), 10, soon()).await.expect("received");
+        for ends_first in [false, true] {
+            let mut waits = Box::pin(bodies.receive(Body::from("x"), 10, soon()));
+            assert!(futures_util::poll!(waits.as_mut()).is_pending());
+            if ends_first {
+                let mut ledger = bodies.0.ledger();
+                ledger.held -= 10;
+                bodies.0.grant(&mut ledger);
+            }
+            drop(waits);
+            if ends_first {
+                assert_eq!(bodies.held(), 0);
+                bodies.0.ledger().held += 10;
+            }
+        }
+        assert_eq!(bodies.held(), 10);
+        drop(all);
+        assert_eq!(bodies.held(), 0);
+        assert!(bodies.0.ledger().waiting.is_empty());
+    }
+}

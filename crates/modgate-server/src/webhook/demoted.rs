@@ -1,0 +1,71 @@
+//! Tells of policies that keep using up their time.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use modgate_engine::PolicyId;
+
+use crate::{policies::Current, telemetry::metrics::name_of};
+
+/// How often it is looked for them.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Logs which policies are demoted and which are no more, for as long as it runs.
+pub(crate) async fn announce(current: &Current) {
+    let mut known = BTreeSet::new();
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let Some(world) = current.load() else { continue };
+        let demoted: BTreeSet<_> = world.snapshot.demoted().collect();
+        changes(&known, &demoted);
+        known = demoted;
+    }
+}
+
+fn changes(before: &BTreeSet<PolicyId>, after: &BTreeSet<PolicyId>) {
+    for policy in after.difference(before) {
+        tracing::warn!(
+            target: "webhook",
+            kind = policy.kind.as_str(),
+            name = name_of(policy),
+            "policy keeps using up its time: its evaluations get a twentieth of it for now, and \
+             those that need more end undecided"
+        );
+    }
+    for policy in before.difference(after) {
+        tracing::info!(
+            target: "webhook",
+            kind = policy.kind.as_str(),
+            name = name_of(policy),
+            "policy gets all of its time again"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::capture;
+
+    #[test]
+    fn a_demoted_policy_is_named_once_and_when_it_is_over() {
+        let policy = |name: &str| PolicyId {
+            group: "api.kubemod.io".into(),
+            kind: "ModRule".into(),
+            namespace: "tenant".into(),
+            name: name.into(),
+        };
+        let (none, one, both) = (
+            BTreeSet::new(),
+            BTreeSet::from([policy("a")]),
+            BTreeSet::from([policy("a"), policy("b")]),
+        );
+        let named = |text: &str, name: &str| text.contains(&format!("\"name\":\"tenant/{name}\""));
+        let text = capture(|| changes(&none, &one));
+        assert!(named(&text, "a") && text.contains("keeps using up its time"), "{text}");
+        let text = capture(|| changes(&one, &both));
+        assert!(!named(&text, "a") && named(&text, "b"), "{text}");
+        let text = capture(|| changes(&both, &one));
+        assert!(named(&text, "b") && text.contains("all of its time again"), "{text}");
+        assert_eq!(capture(|| changes(&both, &both)), "");
+    }
+}

@@ -1,0 +1,230 @@
+//! The server while others want all of it: evaluations without end, connections without requests,
+//! bodies that do not come. Through real sockets; what happens is compared in order, not by a watch.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod https;
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use https::{PATIENCE, Running, client, connect, get};
+use modgate_value::Value;
+
+/// A rule of one namespace that uses up whatever time it is given, and one of another.
+const RULES: &str = r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: burn, namespace: tenant}
+spec:
+  type: Patch
+  match: [{select: '$.kind', matchValue: Pod}]
+  patch:
+  - op: add
+    path: /metadata/labels/x
+    value: '{{ $x := repeat 1000000 "a" }}{{ $y := repeat 1000000 "a" }}{{ range until 100000 }}{{ range until 100000 }}{{ $c := eq $x $y }}{{ end }}{{ end }}'
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: denies, namespace: neighbour}
+spec:
+  type: Reject
+  rejectMessage: not here
+  match: [{select: '$.kind', matchValue: Pod}]
+"#;
+
+fn review(namespace: &str) -> String {
+    format!(
+        r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"u-{namespace}","kind":{{"group":"","version":"v1","kind":"Pod"}},"resource":{{"group":"","version":"v1","resource":"pods"}},"name":"p","namespace":"{namespace}","operation":"CREATE","object":{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p","namespace":"{namespace}","labels":{{}}}}}}}}}}"#
+    )
+}
+
+fn is_ok(answer: &str) -> bool {
+    answer.starts_with("HTTP/1.1 200 ")
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "still not so: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Requests to a webhook that have a turn or wait for one.
+fn in_flight(server: &Running) -> usize {
+    let name = r#"controller_runtime_webhook_requests_in_flight{webhook="/dragnet-webhook"} "#;
+    let metrics = get(server.metrics, "/metrics");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name));
+    value.map_or(0, |value| value.trim().parse().expect("number"))
+}
+
+/// More reviews than there can be evaluations, each of which would go on for longer than the test:
+/// meanwhile probes, metrics, handshakes and the reviews of another namespace are answered.
+#[test]
+fn evaluations_that_use_up_their_time_hold_up_nobody_else() {
+    let server = Running::start(RULES, |config| {
+        config.evaluators = 1;
+        config.limits.time = Duration::from_secs(600);
+        config.engine.request_limits.time = Duration::from_secs(600);
+        config.engine.request_limits.steps = u64::MAX;
+        config.engine.rule_limits = config.engine.request_limits;
+    });
+    let answered = Arc::new(AtomicUsize::new(0));
+    for _ in 0..8 {
+        let (address, answered) = (server.address, Arc::clone(&answered));
+        thread::spawn(move || {
+            let body = review("tenant");
+            let mut stream = connect(address);
+            let head = format!(
+                "POST /dragnet-webhook HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(head.as_bytes()).expect("sent");
+            // It ends with the test, without an answer.
+            if stream.read(&mut [0]).is_ok_and(|read| read > 0) {
+                answered.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    }
+    eventually("all of them are there", || in_flight(&server) == 8);
+    for _ in 0..5 {
+        assert!(is_ok(&get(server.health, "/healthz")));
+        assert!(is_ok(&get(server.health, "/readyz")));
+        assert!(is_ok(&get(server.metrics, "/metrics")));
+        drop(connect(server.address));
+        let response = server.review("/dragnet-webhook", &review("neighbour"));
+        assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+        assert_eq!(response.get("uid"), Some(&Value::from("u-neighbour")));
+    }
+    assert_eq!(answered.load(Ordering::SeqCst), 0, "all of them still run or wait");
+}
+
+/// A rule that used up its time thrice gets a small share of it; a Reject rule that is not decided
+/// for that denies, also then.
+#[test]
+fn a_policy_that_keeps_using_up_its_time_is_demoted_and_still_denies() {
+    let rules = RULES.replace("type: Patch", "type: Reject").replace(
+        "  patch:\n  - op: add\n    path: /metadata/labels/x\n    value:",
+        "  rejectMessage:",
+    );
+    let server = Running::start(&rules, |config| {
+        config.engine.rule_limits.time = Duration::from_millis(200);
+        config.engine.rule_limits.steps = u64::MAX;
+        config.engine.request_limits.steps = u64::MAX;
+    });
+    let demoted = || {
+        let metrics = get(server.metrics, "/metrics");
+        let line = r#"modgate_policy_demoted{kind="ModRule",name="tenant/burn"} 1"#;
+        metrics.lines().any(|found| found == line)
+    };
+    for _ in 0..3 {
+        assert!(!demoted());
+        let response = server.review("/dragnet-webhook", &review("tenant"));
+        assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+    }
+    assert!(demoted());
+    let response = server.review("/dragnet-webhook", &review("tenant"));
+    assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+    let response = server.review("/dragnet-webhook", &review("elsewhere"));
+    assert_eq!(response.get("allowed"), Some(&Value::from(true)));
+}
+
+/// Connections of one client that ask nothing: the oldest goes for each that is too many.
+#[test]
+fn idle_connections_make_room_for_others() {
+    let server = Running::start(RULES, |_| {});
+    let idle: Vec<_> =
+        (0..300).map(|_| TcpStream::connect(server.address).expect("connected")).collect();
+    let response = server.review("/dragnet-webhook", &review("neighbour"));
+    assert_eq!(response.get("allowed"), Some(&Value::from(false)));
+    let is_closed = |mut stream: &TcpStream| {
+        stream.set_nonblocking(true).expect("set");
+        match stream.read(&mut [0]) {
+            Ok(read) => read == 0,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
+    };
+    eventually("the oldest are closed", || idle[..40].iter().all(is_closed));
+    assert!(!is_closed(&idle[299]));
+}
+
+/// More bytes of bodies than there may be, none of which is complete: a review is decided all the
+/// same.
+#[test]
+fn bodies_that_do_not_come_make_room_for_others() {
+    let server = Running::start(RULES, |config| config.limits.all_bodies_bytes = 64 << 10);
+    let held: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = connect(server.address);
+            let head = "POST /dragnet-webhook HTTP/1.1\r\nHost: x\r\n\
+                        Content-Type: application/json\r\nContent-Length: 60000\r\n\r\n";
+            stream.write_all(head.as_bytes()).expect("sent");
+            stream.write_all(&[b' '; 10_000]).expect("sent");
+            stream
+        })
+        .collect();
+    eventually("they take all there is", || {
+        let metrics = get(server.metrics, "/metrics");
+        let name = "modgate_request_body_bytes ";
+        let bytes = metrics.lines().find_map(|line| line.strip_prefix(name));
+        bytes.is_some_and(|bytes| bytes.parse::<usize>().is_ok_and(|bytes| bytes > 50_000))
+    });
+    let response = server.review("/dragnet-webhook", &review("neighbour"));
+    assert_eq!(response.get("allowed"), Some(&Value::from(false)), "{response}");
+    assert_eq!(response.get("uid"), Some(&Value::from("u-neighbour")));
+    drop(held);
+}
+
+/// Error answers reach clients that send a body nobody wants, also over HTTP/2.
+#[tokio::test(flavor = "multi_thread")]
+async fn error_answers_reach_clients_that_send_a_body() {
+    use http_body_util::{BodyExt as _, Full};
+    use hyper::{Request, body::Bytes};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    let server = tokio::task::spawn_blocking(|| Running::start(RULES, |_| {}));
+    let server = server.await.expect("server");
+    let tcp = tokio::net::TcpStream::connect(server.address).await.expect("connected");
+    let name = rustls::pki_types::ServerName::try_from("localhost").expect("name");
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(client(&["h2"])));
+    let stream = connector.connect(name, tcp).await.expect("handshake");
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .expect("HTTP/2");
+    tokio::spawn(connection);
+    for (path, method, status) in [
+        ("/nowhere", "POST", 404),
+        ("/dragnet-webhook", "PUT", 405),
+        ("/healthz", "POST", 405),
+        ("/v1/dryrun", "POST", 404),
+        ("/dragnet-webhook", "POST", 200),
+    ] {
+        for size in [2, 100_000] {
+            let request = Request::builder()
+                .method(method)
+                .uri(format!("https://localhost{path}"))
+                .body(Full::new(Bytes::from(vec![b' '; size])))
+                .expect("request");
+            let answer = sender.send_request(request).await.expect(path);
+            assert_eq!(answer.status(), status, "{method} {path}");
+            answer.into_body().collect().await.expect("a whole answer");
+        }
+    }
+    tokio::task::spawn_blocking(move || drop(server)).await.expect("ended");
+}
