@@ -43,6 +43,8 @@ mod analysis;
 mod ast;
 mod error;
 mod expr;
+#[cfg(test)]
+mod hostile;
 mod lex;
 mod lint;
 mod num;

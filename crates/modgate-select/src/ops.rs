@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use modgate_value::{Budget, Exhausted, Str, Value, diag::Span, regex::GoRegex};
+use modgate_value::{Budget, Exhausted, Str, Value, Visit, diag::Span, regex::GoRegex};
 
 use crate::{
     EvalError, List, Map, Time, Val, Zone,
@@ -143,6 +143,17 @@ pub(crate) fn number(val: &Val<'_>) -> Option<f64> {
     }
 }
 
+/// Charges for a long text that an operand turned out to be: whatever is done with it next looks at
+/// all of it, often to find out that it is no number.
+#[inline]
+pub(crate) fn operand<'a>(val: Val<'a>, budget: &Budget<'_>) -> Result<Val<'a>, Exhausted> {
+    match &val {
+        Val::Str(text) if text.len() >= 64 => budget.spend(text.len() as u64 / 16)?,
+        _ => {}
+    }
+    Ok(val)
+}
+
 /// truth(v): what a filter makes of its condition; `None` is an error.
 pub(crate) fn truth(val: &Val<'_>) -> Option<bool> {
     match val {
@@ -165,6 +176,7 @@ pub(crate) fn is_null_or_false(val: &Val<'_>) -> bool {
 pub(crate) fn text<'v>(val: &'v Val<'_>, budget: &Budget<'_>) -> Result<Cow<'v, str>, Exhausted> {
     if let Val::Array(_) | Val::Object(_) = val {
         spend_size(val, budget)?;
+        return Ok(val.text());
     }
     let text = val.text();
     if let Cow::Owned(text) = &text {
@@ -173,14 +185,23 @@ pub(crate) fn text<'v>(val: &'v Val<'_>, budget: &Budget<'_>) -> Result<Cow<'v, 
     Ok(text)
 }
 
-/// Charges one step per value inside, before something walks all of them.
+/// Charges for the text of a list or map before it is made: one step per value inside, and the
+/// bytes of keys and texts; numbers and brackets count as eight.
 fn spend_size(val: &Val<'_>, budget: &Budget<'_>) -> Result<(), Exhausted> {
+    let part = |visit: Visit<'_>| {
+        budget.spend(1)?;
+        let key = visit.key.map_or(0, |key| key.len());
+        budget.allocate(8 + key + visit.value.as_str().map_or(0, str::len))
+    };
     match val {
+        Val::Str(text) => budget.allocate(text.len()),
         Val::Array(List::Json(elements)) => {
-            elements.iter().flat_map(Value::walk).try_for_each(|_| budget.spend(1))
+            elements.iter().flat_map(Value::walk).try_for_each(part)
         }
         Val::Object(Map::Json(members)) => {
-            members.values().flat_map(Value::walk).try_for_each(|_| budget.spend(1))
+            let mut keys = members.keys();
+            keys.try_for_each(|key| budget.allocate(key.len()))?;
+            members.values().flat_map(Value::walk).try_for_each(part)
         }
         Val::Array(list) => {
             budget.spend(1 + list.len() as u64)?;
@@ -188,9 +209,12 @@ fn spend_size(val: &Val<'_>, budget: &Budget<'_>) -> Result<(), Exhausted> {
         }
         Val::Object(map) => {
             budget.spend(1 + map.len() as u64)?;
-            map.iter().try_for_each(|(_, member)| spend_size(&member, budget))
+            map.iter().try_for_each(|(key, member)| {
+                budget.allocate(key.len())?;
+                spend_size(&member, budget)
+            })
         }
-        _ => Ok(()),
+        _ => budget.allocate(8),
     }
 }
 
@@ -235,7 +259,8 @@ pub(crate) fn same(
             open.pop();
             continue;
         };
-        budget.spend(1)?;
+        let bytes = if let Val::Str(text) = &left { text.len() } else { 0 };
+        budget.spend(1 + bytes as u64 / 256)?;
         match shallow(&left, &right) {
             Some(true) => {}
             Some(false) => return Ok(false),
@@ -440,8 +465,18 @@ fn power(base: f64, exponent: f64) -> f64 {
     base.powf(exponent)
 }
 
-pub(crate) fn prefix<'a>(op: Unary, val: Val<'a>) -> Result<Val<'a>, Why<'a>> {
-    match (op, &val) {
+/// `-v`, `!v` and `~v`; the inner error is the language's.
+pub(crate) fn prefix<'a>(
+    op: Unary,
+    val: Val<'a>,
+    budget: &Budget<'_>,
+) -> Result<Result<Val<'a>, Why<'a>>, Exhausted> {
+    Ok(match (op, &val) {
+        // The message holds the text of the value.
+        (Unary::Negate, Val::Array(_) | Val::Object(_)) => {
+            spend_size(&val, budget)?;
+            Err(Why::NegateOf(val))
+        }
         (Unary::Not, Val::Bool(value)) => Ok(Val::Bool(!value)),
         (Unary::Not, _) => Err(Why::NotABool(val.go_type())),
         (Unary::Negate, _) => match number(&val) {
@@ -453,7 +488,7 @@ pub(crate) fn prefix<'a>(op: Unary, val: Val<'a>) -> Result<Val<'a>, Why<'a>> {
             Some(number) => Ok(Val::Number(!num::to_i64(number) as f64)),
             None => Err(Why::ComplementOf(val.go_type())),
         },
-    }
+    })
 }
 
 /// A call with exactly one argument.

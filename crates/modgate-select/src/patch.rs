@@ -108,8 +108,9 @@ impl PatchSelect {
         let stream = Stream::new(root, budget, &self.zone);
         let mut items: Vec<Item<'a>> = Vec::new();
         stream.each(&self.path, &mut |trail, cursor| {
-            budget.allocate(size_of::<Item<'_>>())?;
-            items.push(Item { keys: trail.keys(), value: cursor.into() });
+            let keys = trail.keys();
+            budget.allocate(size_of::<Item<'_>>() + size_of_val(keys.as_slice()))?;
+            items.push(Item { keys, value: cursor.into() });
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(if self.path.may_collide() { distinct(items) } else { items })

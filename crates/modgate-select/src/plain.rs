@@ -99,7 +99,7 @@ impl<'o, 'a> Plain<'o, 'a> {
                 Ok(Val::Object(ops::members(members)))
             }
             Kind::Unary(op, operand) => {
-                ops::prefix(*op, self.eval(operand, scope)?).map_err(failed)
+                ops::prefix(*op, self.eval(operand, scope)?, scope.budget)?.map_err(failed)
             }
             Kind::Chain(first, links) => {
                 let mut left = self.eval(first, scope)?;
@@ -144,7 +144,8 @@ impl<'o, 'a> Plain<'o, 'a> {
             }
             Kind::Path(path) => {
                 if !path.is_multi() {
-                    return self.plain_steps(&path.steps, Self::start(path, scope), scope);
+                    let value = self.plain_steps(&path.steps, Self::start(path, scope), scope)?;
+                    return Ok(ops::operand(value, scope.budget)?);
                 }
                 let found = self.matches(path, scope)?;
                 Ok(Val::Array(List::Built(found.into_iter().map(|(_, value)| value).collect())))
@@ -325,13 +326,13 @@ impl<'o, 'a> Plain<'o, 'a> {
         let mut out = Vec::new();
         match step {
             Step::Star => {
-                for (key, child) in children(&value) {
+                for (key, child) in children(&value, scope)? {
                     scope.budget.spend(1)?;
                     out.push((Capture::One(key), child));
                 }
             }
             Step::Filter(condition) => {
-                for (key, child) in children(&value) {
+                for (key, child) in children(&value, scope)? {
                     match self.eval(condition, &scope.with_current(child.clone())) {
                         Ok(condition) if ops::truth(&condition) == Some(true) => {
                             out.push((Capture::One(key), child));
@@ -394,7 +395,7 @@ fn descend<'a>(
     loop {
         scope.budget.spend(1 + levels.len() as u64)?;
         scope.budget.allocate(size_of::<(Capture, Val<'_>)>() + size_of_val(levels.as_slice()))?;
-        open.push(children(&value).into_iter());
+        open.push(children(&value, scope)?.into_iter());
         out.push((Capture::Levels(levels.clone()), value));
         value = loop {
             let Some(inside) = open.last_mut() else { return Ok(()) };
@@ -409,14 +410,20 @@ fn descend<'a>(
 }
 
 /// The elements of a list or the members of a map; nothing for anything else.
-fn children<'a>(value: &Val<'a>) -> Vec<(Key, Val<'a>)> {
-    match value {
+fn children<'a>(value: &Val<'a>, scope: &Scope<'a, '_>) -> Evaluated<'a, Vec<(Key, Val<'a>)>> {
+    let count = match value {
+        Val::Array(list) => list.len(),
+        Val::Object(map) => map.len(),
+        _ => 0,
+    };
+    scope.budget.allocate(count * size_of::<(Key, Val<'_>)>())?;
+    Ok(match value {
         Val::Array(list) => {
             list.iter().enumerate().map(|(index, child)| (Key::Index(index), child)).collect()
         }
         Val::Object(map) => map.iter().map(|(key, child)| (Key::Name(key.into()), child)).collect(),
         _ => Vec::new(),
-    }
+    })
 }
 
 pub(crate) fn placeholder<'a>(

@@ -141,7 +141,8 @@ impl<'a, 'e> Stream<'a, 'e> {
             Kind::Text(text) => return Ok(Val::Str(Cow::Borrowed(&text.text))),
             Kind::Bool(value) => return Ok(Val::Bool(*value)),
             Kind::Path(path) if !path.is_multi() => {
-                return Ok(self.plain_steps(&path.steps, self.start(path, frame), frame)?.into());
+                let cursor = self.plain_steps(&path.steps, self.start(path, frame), frame)?;
+                return Ok(ops::operand(cursor.into(), self.budget)?);
             }
             _ => {}
         }
@@ -196,7 +197,7 @@ impl<'a, 'e> Stream<'a, 'e> {
                 Ok(Val::Object(ops::members(members)))
             }
             Kind::Unary(op, operand) => {
-                ops::prefix(*op, self.eval(operand, frame)?).map_err(failed)
+                ops::prefix(*op, self.eval(operand, frame)?, self.budget)?.map_err(failed)
             }
             Kind::Chain(first, links) => self.chain(first, links, frame),
             Kind::Cond(condition, then, otherwise) => {
@@ -244,7 +245,8 @@ impl<'a, 'e> Stream<'a, 'e> {
     fn chain(&self, first: &'a Node, links: &'a [Link], frame: Frame<'_, 'a>) -> Evaluated<'a> {
         let mut left = match &first.kind {
             Kind::Path(path) if !path.is_multi() => {
-                self.plain_steps(&path.steps, self.start(path, frame), frame)?.into()
+                let cursor = self.plain_steps(&path.steps, self.start(path, frame), frame)?;
+                ops::operand(cursor.into(), self.budget)?
             }
             _ => self.eval(first, frame)?,
         };

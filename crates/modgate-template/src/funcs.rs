@@ -20,6 +20,9 @@ mod strings;
 mod urls;
 mod versions;
 
+#[cfg(test)]
+mod hostile;
+
 pub(crate) use methods::method;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use modgate_value::{gofloat, gofmt::Arg};
+use modgate_value::{Str, Value, gofloat, gofmt::Arg};
 
 use crate::{
     Data,
@@ -26,6 +26,17 @@ pub(crate) fn append<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>) -> Res
 fn append_at<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
     cx.spend(1)?;
     check_depth(depth)?;
+    match value {
+        Val::List(list) => append_list(cx, list, out, depth),
+        Val::Map(map) => append_map(cx, *map, out, depth),
+        Val::Pointer(value) => append_at(cx, &Val::of_json(value), out, depth + 1),
+        Val::Context => append_context(cx, out, depth),
+        _ => append_flat(cx, value, out),
+    }
+}
+
+/// A value without parts. A function of its own, so that nested calls take little of the stack.
+fn append_flat<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     match value {
         Val::Missing | Val::Nil => out.extend(b"<nil>"),
@@ -49,10 +60,7 @@ fn append_at<'a>(cx: &Cx<'a>, value: &Val<'a>, out: &mut Vec<u8>, depth: usize) 
         Val::Certificate(pair) => {
             out.extend(format!("{{{} {}}}", pair.certificate, pair.key).bytes());
         }
-        Val::List(list) => return append_list(cx, list, out, depth),
-        Val::Map(map) => return append_map(cx, *map, out, depth),
-        Val::Pointer(value) => return append_at(cx, &Val::of_json(value), out, depth + 1),
-        Val::Context => return append_context(cx, out, depth),
+        Val::List(_) | Val::Map(_) | Val::Pointer(_) | Val::Context => {}
     }
     cx.allocate(out.len() - start)
 }
@@ -124,9 +132,47 @@ fn arg<'a>(cx: &Cx<'a>, value: &Val<'a>, depth: usize) -> Result<Arg<'a>> {
     cx.spend(1)?;
     cx.allocate(size_of::<Arg<'_>>())?;
     check_depth(depth)?;
+    match value {
+        Val::List(List::Json(elements)) if cx.is_pristine() => {
+            cx.spend(elements.len())?;
+            cx.allocate(size_of::<Arg<'_>>() * elements.len())?;
+            let elements = elements.iter().map(Arg::Value).collect();
+            Ok(Arg::List { type_name: value.type_name().into(), elements })
+        }
+        Val::List(list) => {
+            let mut elements = Vec::with_capacity(list.len());
+            for item in list.iter() {
+                elements.push(arg(cx, &item, depth + 1)?);
+            }
+            Ok(Arg::List { type_name: value.type_name().into(), elements })
+        }
+        Val::Map(Map::Json(object)) if cx.is_pristine() => {
+            cx.spend(object.len())?;
+            cx.allocate(2 * size_of::<Arg<'_>>() * object.len())?;
+            let entry = |(key, value): &'a (Str, Value)| {
+                (Arg::String(Cow::Borrowed(key.as_str())), Arg::Value(value))
+            };
+            let entries = object.iter().map(entry).collect();
+            Ok(Arg::Map { type_name: value.type_name().into(), entries })
+        }
+        Val::Map(map) => {
+            let mut entries = Vec::new();
+            for (key, value) in cx.entries(*map)? {
+                cx.allocate(size_of::<Arg<'_>>() + key.len())?;
+                entries.push((Arg::String(String::from(key).into()), arg(cx, &value, depth + 1)?));
+            }
+            Ok(Arg::Map { type_name: value.type_name().into(), entries })
+        }
+        Val::Pointer(value) if cx.is_pristine() => Ok(Arg::Value(value)),
+        Val::Pointer(value) => arg(cx, &Val::of_json(value), depth + 1),
+        _ => flat_arg(cx, value),
+    }
+}
+
+/// A value without parts. A function of its own, so that nested calls take little of the stack.
+fn flat_arg<'a>(cx: &Cx<'a>, value: &Val<'a>) -> Result<Arg<'a>> {
     let type_name = value.type_name();
     Ok(match value {
-        Val::Missing | Val::Nil => Arg::Nil,
         Val::Bool(value) => Arg::Bool(*value),
         Val::Int(value) | Val::Int64(value) => Arg::Int(*value, type_name),
         Val::Uint64(value) => Arg::Uint(*value, type_name),
@@ -138,23 +184,6 @@ fn arg<'a>(cx: &Cx<'a>, value: &Val<'a>, depth: usize) -> Result<Arg<'a>> {
             cx.allocate(text.len())?;
             Arg::String(text.lossy().into_owned().into())
         }
-        Val::List(List::Json(elements)) if cx.is_pristine() => Arg::List {
-            type_name: type_name.into(),
-            elements: elements.iter().map(Arg::Value).collect(),
-        },
-        Val::List(list) => Arg::List {
-            type_name: type_name.into(),
-            elements: list.iter().map(|item| arg(cx, &item, depth + 1)).collect::<Result<_>>()?,
-        },
-        Val::Map(map) => {
-            let mut entries = Vec::new();
-            for (key, value) in cx.entries(*map)? {
-                entries.push((Arg::String(String::from(key).into()), arg(cx, &value, depth + 1)?));
-            }
-            Arg::Map { type_name: type_name.into(), entries }
-        }
-        Val::Pointer(value) if cx.is_pristine() => Arg::Value(value),
-        Val::Pointer(value) => arg(cx, &Val::of_json(value), depth + 1)?,
         Val::Duration(value) => named(value.0, type_name, value.to_string().into()),
         Val::Month(month) => named(month.0.into(), type_name, month.name().into()),
         Val::Weekday(day) => named(day.0.into(), type_name, day.name().into()),
@@ -162,6 +191,7 @@ fn arg<'a>(cx: &Cx<'a>, value: &Val<'a>, depth: usize) -> Result<Arg<'a>> {
             let printed = String::from_utf8_lossy(&text(cx, value)?).into_owned();
             Arg::Stringer { type_name: type_name.into(), text: printed.into() }
         }
+        Val::Missing | Val::Nil | Val::List(_) | Val::Map(_) | Val::Pointer(_) => Arg::Nil,
     })
 }
 

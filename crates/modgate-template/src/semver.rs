@@ -1,8 +1,11 @@
 //! Versions and constraints as `github.com/Masterminds/semver/v3` v3.1.1 has them.
 
-use std::{cmp::Ordering, fmt, sync::LazyLock};
+use std::{borrow::Cow, cmp::Ordering, fmt, sync::LazyLock};
 
+use modgate_value::Budget;
 use regex::Regex;
+
+use crate::cx::{Fault, Result};
 
 /// A version, perhaps written loosely (`v1`, `1.2`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,10 +155,6 @@ fn compare_part(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Ranges a version can be checked against: any of several lists whose every member must hold.
-#[derive(Debug)]
-pub(crate) struct Constraints(Vec<Vec<Constraint>>);
-
 #[derive(Debug)]
 struct Constraint {
     operator: Operator,
@@ -184,51 +183,69 @@ fn loose_version() -> String {
     format!(r"v?([0-9|x|X|\*]+)(\.[0-9|x|X|\*]+)?(\.[0-9|x|X|\*]+)?{TAIL}")
 }
 
-impl Constraints {
-    /// `semver.NewConstraint`
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        static PARTS: LazyLock<Option<[Regex; 4]>> = LazyLock::new(|| {
-            let version = loose_version();
-            Some([
-                pattern(&format!(
-                    r"[\t\n\f\r ]*({version})[\t\n\f\r ]+-[\t\n\f\r ]+({version})[\t\n\f\r ]*"
-                ))?,
-                pattern(&format!(
-                    r"^([\t\n\f\r ]*({OPERATORS})[\t\n\f\r ]*({version})[\t\n\f\r ]*,?)+$"
-                ))?,
-                pattern(&format!(r"({OPERATORS})[\t\n\f\r ]*({version})"))?,
-                pattern(&format!(
-                    r"^[\t\n\f\r ]*({OPERATORS})[\t\n\f\r ]*({version})[\t\n\f\r ]*$"
-                ))?,
-            ])
-        });
-        let Some([range, valid, each, one]) = &*PARTS else {
-            return Err("constraint Parser Error".to_owned());
-        };
-        let mut rewritten = text.to_owned();
-        // `1.2 - 2.0` is `>= 1.2, <= 2.0`; the original replaces each such text everywhere.
-        for groups in range.captures_iter(text) {
-            let group = |index| groups.get(index).map_or("", |found| found.as_str());
-            let bounds = format!(">= {}, <= {}", group(1), group(9));
-            rewritten = rewritten.replacen(group(0), &bounds, 1);
-        }
-        let mut any = Vec::new();
-        for part in rewritten.split("||") {
-            if !valid.is_match(part) {
-                return Err(format!("improper constraint: {part}"));
-            }
-            let mut all = Vec::new();
-            for found in each.find_iter(part) {
-                all.push(Constraint::parse(found.as_str(), one)?);
-            }
-            any.push(all);
-        }
-        Ok(Self(any))
-    }
+/// The expressions that constraints are read with: ranges, one alternative, its constraints, and
+/// the parts of one.
+fn constraint_patterns() -> Option<&'static [Regex; 4]> {
+    static PARTS: LazyLock<Option<[Regex; 4]>> = LazyLock::new(|| {
+        let version = loose_version();
+        Some([
+            pattern(&format!(
+                r"[\t\n\f\r ]*({version})[\t\n\f\r ]+-[\t\n\f\r ]+({version})[\t\n\f\r ]*"
+            ))?,
+            pattern(&format!(
+                r"^([\t\n\f\r ]*({OPERATORS})[\t\n\f\r ]*({version})[\t\n\f\r ]*,?)+$"
+            ))?,
+            pattern(&format!(r"({OPERATORS})[\t\n\f\r ]*({version})"))?,
+            pattern(&format!(r"^[\t\n\f\r ]*({OPERATORS})[\t\n\f\r ]*({version})[\t\n\f\r ]*$"))?,
+        ])
+    });
+    PARTS.as_ref()
+}
 
-    pub(crate) fn check(&self, version: &Version) -> bool {
-        self.0.iter().any(|all| all.iter().all(|constraint| constraint.check(version)))
+/// Whether a version satisfies `constraints`, any of whose alternatives must hold as a whole:
+/// `semver.NewConstraint`, `semver.NewVersion` and `Constraints.Check`.
+///
+/// Keeps no more than one constraint at a time.
+pub(crate) fn satisfies(constraints: &str, version: &str, budget: &Budget<'_>) -> Result<bool> {
+    let failed = |message: &str| Fault::new(message);
+    let Some([range, valid, each, one]) = constraint_patterns() else {
+        return Err(failed("constraint Parser Error"));
+    };
+    let parsed = Version::parse(version);
+    let rewritten = with_ranges_rewritten(constraints, range, budget)?;
+    let mut any = false;
+    for part in rewritten.split("||") {
+        budget.spend(8 + part.len() as u64)?;
+        if !valid.is_match(part) {
+            return Err(Fault::new(format!("improper constraint: {part}")));
+        }
+        let mut all = true;
+        for found in each.find_iter(part) {
+            budget.spend(16)?;
+            let constraint = Constraint::parse(found.as_str(), one).map_err(Fault::Failed)?;
+            all = all && parsed.as_ref().is_ok_and(|version| constraint.check(version));
+        }
+        any = any || all;
     }
+    parsed.map(|_| any).map_err(Fault::Failed)
+}
+
+/// `1.2 - 2.0` is `>= 1.2, <= 2.0`. The original replaces the first text that reads like the range,
+/// which need not be the range itself.
+fn with_ranges_rewritten<'t>(
+    text: &'t str,
+    range: &Regex,
+    budget: &Budget<'_>,
+) -> Result<Cow<'t, str>> {
+    let mut rewritten = Cow::Borrowed(text);
+    for groups in range.captures_iter(text) {
+        let group = |index| groups.get(index).map_or("", |found| found.as_str());
+        let bounds = format!(">= {}, <= {}", group(1), group(9));
+        budget.spend(1 + rewritten.len() as u64 / 16)?;
+        budget.allocate(bounds.len())?;
+        rewritten = rewritten.replacen(group(0), &bounds, 1).into();
+    }
+    Ok(rewritten)
 }
 
 impl Constraint {

@@ -17,6 +17,19 @@ pub(crate) enum Text<'a> {
     Raw(Rc<[u8]>),
 }
 
+/// Rust's own conversion has one U+FFFD for each run of bytes that could have begun a character.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(out)
+}
+
 impl<'a> Text<'a> {
     pub(crate) fn of_bytes(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
@@ -34,13 +47,13 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The text with U+FFFD for what is not UTF-8, which is how Go's rune functions see it.
+    /// The text with U+FFFD for each byte that is not UTF-8, which is how Go's rune functions see it.
     pub(crate) fn lossy(&self) -> Cow<'_, str> {
         match self {
             Self::Ref(text) => Cow::Borrowed(text),
             Self::Own(text) => Cow::Borrowed(text),
-            Self::RawRef(bytes) => String::from_utf8_lossy(bytes),
-            Self::Raw(bytes) => String::from_utf8_lossy(bytes),
+            Self::RawRef(bytes) => lossy(bytes),
+            Self::Raw(bytes) => lossy(bytes),
         }
     }
 

@@ -281,8 +281,8 @@ impl<'a> List<'a> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Val<'a>> + '_ {
-        (0..self.len()).filter_map(|index| self.get(index))
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Val<'a>> + ExactSizeIterator + '_ {
+        (0..self.len()).map(|index| self.get(index).unwrap_or(Val::Missing))
     }
 
     /// A nil `[]interface {}`.

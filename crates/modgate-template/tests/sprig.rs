@@ -1,10 +1,11 @@
-//! The recordings of Sprig v3.2.2: `conformance/languages/sprig.json`.
+//! The recordings of Go's templates and Sprig: `conformance/languages/sprig*` and
+//! `gotemplate-pairs*`.
 
-#![allow(clippy::expect_used, reason = "a test")]
+#![allow(clippy::expect_used, clippy::print_stderr, reason = "a test")]
 
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, io::Read as _, time::Duration};
 
-use modgate_template::{Env, Host, Refused, Template};
+use modgate_template::{Env, Functions, Host, Refused, Template};
 use modgate_value::{Budget, Value};
 
 /// A clock that stands still and numbers that are random enough.
@@ -33,14 +34,29 @@ impl Host for Fixed {
     }
 }
 
-fn corpus() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/languages/sprig.json");
-    Value::from_json(&std::fs::read(path).expect(path)).expect("corpus")
+/// The corpus file of this name, unpacked where it is compressed.
+fn corpus(name: &str) -> Value {
+    let path = format!("{}/../../conformance/languages/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mut bytes = std::fs::read(&path).expect(&path);
+    if name.ends_with(".gz") {
+        let packed = std::mem::take(&mut bytes);
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).expect(&path);
+    }
+    Value::from_json(&bytes).expect("corpus")
 }
 
-#[test]
-fn every_recorded_template() {
-    let corpus = corpus();
+/// Text as Go's `encoding/json` writes it: U+FFFD for every byte that is no text.
+fn lossy(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    out
+}
+
+fn run(name: &str, functions: Functions, at_least: usize) {
+    let corpus = corpus(name);
     let data = corpus.get("data").expect("data");
     let cases = corpus.get("cases").and_then(Value::as_array).expect("cases");
     let mut wrong = Vec::new();
@@ -50,10 +66,10 @@ fn every_recorded_template() {
         let budget = Budget::unlimited();
         let host = Fixed(Cell::new(0x9E37_79B9_7F4A_7C15));
         let env = Env { budget: &budget, host: &host };
-        let actual = match Template::parse("x", text) {
+        let actual = match Template::parse_with("x", text, functions) {
             Ok(template) => template
                 .render_bytes(data, &env)
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                .map(|bytes| lossy(&bytes))
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
@@ -63,16 +79,31 @@ fn every_recorded_template() {
         };
         match (&actual, &expected) {
             (Ok(actual), Ok(expected)) if actual == expected => {}
-            (Err(actual), Err(expected)) => {
-                if actual != expected {
-                    worded_otherwise += 1;
-                    eprintln!("error text: {text}\n   ours {actual}\n   Go's {expected}");
-                }
-            }
+            (Err(actual), Err(expected)) => worded_otherwise += usize::from(actual != expected),
             _ => wrong.push(format!("{text}\n   ours {actual:?}\n   Go's {expected:?}")),
         }
     }
-    eprintln!("{worded_otherwise} errors are worded otherwise");
-    assert!(cases.len() >= 400, "{} cases", cases.len());
+    eprintln!("{name}: {worded_otherwise} errors are worded otherwise");
+    assert!(cases.len() >= at_least, "{} cases", cases.len());
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_recorded_template() {
+    run("sprig.json", Functions::Sprig, 400);
+}
+
+#[test]
+fn pairs_of_arguments_of_sprig() {
+    run("sprig-pairs.json.gz", Functions::Sprig, 25_000);
+}
+
+#[test]
+fn methods() {
+    run("sprig-methods.json.gz", Functions::Sprig, 1_300);
+}
+
+#[test]
+fn pairs_of_arguments_of_the_language_itself() {
+    run("gotemplate-pairs.json.gz", Functions::Builtin, 4_000);
 }

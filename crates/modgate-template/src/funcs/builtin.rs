@@ -378,7 +378,8 @@ fn html<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
 
 fn js<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     let text = joined(cx, args.all())?;
-    let text = String::from_utf8_lossy(&text);
+    let text = Text::of_bytes(text);
+    let text = text.lossy();
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

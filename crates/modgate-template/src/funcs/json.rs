@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Value, gofloat};
+use modgate_value::{Number, Str, Value, gofloat};
 
 use crate::{
     Data,
@@ -52,35 +52,37 @@ fn decode<'a>(cx: &mut Cx<'a>, text: &Text<'a>) -> Result<(Val<'a>, Option<Strin
 
 /// A value that borrows nothing; its depth is bounded by the JSON reader.
 fn own<'a>(cx: &mut Cx<'a>, value: &Value, error: &mut Option<String>) -> Result<Val<'a>> {
-    Ok(match value {
-        Value::Null => Val::Nil,
-        Value::Bool(value) => Val::Bool(*value),
-        Value::Number(number) => {
-            let float = number.as_f64();
-            if float.is_finite() {
-                return Ok(Val::Float(float));
-            }
-            error.get_or_insert_with(|| {
-                format!("json: cannot unmarshal number {number} into Go value of type float64")
-            });
-            Val::Nil
-        }
-        Value::String(text) => cx.text(String::from(text.as_str()))?,
+    match value {
+        Value::Null => Ok(Val::Nil),
+        Value::Bool(value) => Ok(Val::Bool(*value)),
+        Value::Number(number) => Ok(float(number, error)),
+        Value::String(text) => cx.text(String::from(text.as_str())),
         Value::Array(elements) => {
             let mut items = Vec::with_capacity(elements.len());
             for element in elements {
                 items.push(own(cx, element, error)?);
             }
-            cx.any_list(items)?
+            cx.any_list(items)
         }
         Value::Object(members) => {
             let mut entries = BTreeMap::new();
             for (key, member) in members {
                 entries.insert(key.clone(), own(cx, member, error)?);
             }
-            cx.any_map(entries)?
+            cx.any_map(entries)
         }
-    })
+    }
+}
+
+fn float<'a>(number: &Number, error: &mut Option<String>) -> Val<'a> {
+    let float = number.as_f64();
+    if float.is_finite() {
+        return Val::Float(float);
+    }
+    error.get_or_insert_with(|| {
+        format!("json: cannot unmarshal number {number} into Go value of type float64")
+    });
+    Val::Nil
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +96,7 @@ enum Style {
 
 fn encode<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, style: Style) -> Result<Val<'a>> {
     let mut writer = Writer { cx, style, out: String::new() };
-    writer.value(args.get(0), 0)?;
+    writer.value(args.get(0))?;
     Ok(Val::text(writer.out))
 }
 
@@ -104,6 +106,38 @@ struct Writer<'c, 'a> {
     out: String,
 }
 
+/// A container being written.
+struct Open<'a> {
+    parts: std::vec::IntoIter<(Option<Str>, Val<'a>)>,
+    brackets: (&'static str, &'static str),
+    /// Whether a part of it was written.
+    begun: bool,
+}
+
+impl<'a> Open<'a> {
+    /// `None` for what has no parts, nil lists and maps included.
+    fn of(cx: &Cx<'a>, value: &Val<'a>) -> Result<Option<Self>> {
+        let (parts, brackets): (Vec<_>, _) = match value {
+            Val::List(list) if !list.kind().is_nil() => {
+                (list.iter().map(|item| (None, item)).collect(), ("[", "]"))
+            }
+            Val::Map(map) if !matches!(map, Map::Nil) => (named(cx.entries(*map)?), ("{", "}")),
+            Val::Context => (named(context_members(cx)?), ("{", "}")),
+            Val::Certificate(pair) => {
+                let certificate = Val::text(pair.certificate.clone());
+                let key = Val::text(pair.key.clone());
+                (named(vec![("Cert".into(), certificate), ("Key".into(), key)]), ("{", "}"))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Self { parts: parts.into_iter(), brackets, begun: false }))
+    }
+}
+
+fn named<'a>(members: Vec<(Str, Val<'a>)>) -> Vec<(Option<Str>, Val<'a>)> {
+    members.into_iter().map(|(key, value)| (Some(key), value)).collect()
+}
+
 impl<'a> Writer<'_, 'a> {
     fn push(&mut self, text: &str) -> Result<()> {
         self.cx.allocate(text.len())?;
@@ -111,11 +145,47 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    fn value(&mut self, value: &Val<'a>, depth: usize) -> Result<()> {
-        self.cx.spend(1)?;
-        check_depth(depth)?;
+    /// A value with all its parts. Keeps a list of the containers it is inside of, because data may
+    /// be deeper than calls may be nested.
+    fn value(&mut self, value: &Val<'a>) -> Result<()> {
+        let mut open: Vec<Open<'a>> = Vec::new();
+        let mut value = value.clone();
+        loop {
+            self.cx.spend(1)?;
+            check_depth(open.len())?;
+            value = value.pointed();
+            match Open::of(self.cx, &value)? {
+                Some(container) => {
+                    self.push(container.brackets.0)?;
+                    open.push(container);
+                }
+                None => self.flat(&value)?,
+            }
+            value = loop {
+                let depth = open.len();
+                let Some(innermost) = open.last_mut() else { return Ok(()) };
+                if let Some((key, part)) = innermost.parts.next() {
+                    self.separate(innermost.begun, depth)?;
+                    innermost.begun = true;
+                    if let Some(key) = key {
+                        self.string(key.as_bytes())?;
+                        self.push(if self.style == Style::Pretty { ": " } else { ":" })?;
+                    }
+                    break part;
+                }
+                if innermost.begun {
+                    self.line(depth - 1)?;
+                }
+                self.push(innermost.brackets.1)?;
+                open.pop();
+            };
+        }
+    }
+
+    /// A value without parts.
+    fn flat(&mut self, value: &Val<'a>) -> Result<()> {
         match value {
-            Val::Missing | Val::Nil | Val::Map(Map::Nil) => self.push("null"),
+            Val::Missing | Val::Nil => self.push("null"),
             Val::Bool(value) => self.push(if *value { "true" } else { "false" }),
             Val::Float(value) if !value.is_finite() => {
                 let shown = gofloat::general(*value);
@@ -141,56 +211,17 @@ impl<'a> Writer<'_, 'a> {
                 self.string(text.as_bytes())
             }
             Val::Version(version) => self.string(version.to_string().as_bytes()),
-            Val::Certificate(pair) => {
-                let certificate = Val::text(pair.certificate.clone());
-                let key = Val::text(pair.key.clone());
-                self.members(vec![("Cert".into(), certificate), ("Key".into(), key)], depth)
-            }
-            Val::List(list) if list.kind().is_nil() => self.push("null"),
-            Val::List(list) => {
-                self.push("[")?;
-                for (index, item) in list.iter().enumerate() {
-                    self.separate(index, depth + 1)?;
-                    self.value(&item, depth + 1)?;
-                }
-                self.close(list.len(), "]", depth)
-            }
-            Val::Map(map) => {
-                let entries = self.cx.entries(*map)?;
-                self.members(entries, depth)
-            }
-            Val::Pointer(value) => self.value(&Val::of_json(value), depth + 1),
-            Val::Context => {
-                let members = context_members(self.cx)?;
-                self.members(members, depth)
+            Val::List(_) | Val::Map(_) | Val::Pointer(_) | Val::Context | Val::Certificate(_) => {
+                self.push("null")
             }
         }
     }
 
-    fn members(&mut self, entries: Vec<(modgate_value::Str, Val<'a>)>, depth: usize) -> Result<()> {
-        self.push("{")?;
-        let count = entries.len();
-        for (index, (key, value)) in entries.into_iter().enumerate() {
-            self.separate(index, depth + 1)?;
-            self.string(key.as_bytes())?;
-            self.push(if self.style == Style::Pretty { ": " } else { ":" })?;
-            self.value(&value, depth + 1)?;
-        }
-        self.close(count, "}", depth)
-    }
-
-    fn separate(&mut self, index: usize, depth: usize) -> Result<()> {
-        if index > 0 {
+    fn separate(&mut self, begun: bool, depth: usize) -> Result<()> {
+        if begun {
             self.push(",")?;
         }
         self.line(depth)
-    }
-
-    fn close(&mut self, count: usize, bracket: &str, depth: usize) -> Result<()> {
-        if count > 0 {
-            self.line(depth)?;
-        }
-        self.push(bracket)
     }
 
     fn line(&mut self, depth: usize) -> Result<()> {
@@ -243,7 +274,7 @@ impl<'a> Writer<'_, 'a> {
 }
 
 /// The fields of KubeMod's context, in the order it declares them.
-fn context_members<'a>(cx: &Cx<'a>) -> Result<Vec<(modgate_value::Str, Val<'a>)>> {
+fn context_members<'a>(cx: &Cx<'a>) -> Result<Vec<(Str, Val<'a>)>> {
     let (namespace, target) = match cx.data {
         Data::Value(_) => return Ok(Vec::new()),
         Data::Patch(context) => (context.namespace, context.target),

@@ -32,7 +32,7 @@ macro_rules! int {
     };
 }
 
-const TIME: &[Function] = &[
+pub(super) const TIME: &[Function] = &[
     Function::new("Add", &[Ty::Duration], |_, args| {
         Ok(Val::Time(time(args, 0).add(duration(args, 1)).into()))
     }),
@@ -58,13 +58,16 @@ const TIME: &[Function] = &[
     int!("Minute", |time| time.civil().minute.into()),
     Function::new("Month", &[], |_, args| Ok(Val::Month(Month(time(args, 0).civil().month)))),
     int!("Nanosecond", |time| time.nanos.into()),
+    Function::new("Round", &[Ty::Duration], |_, args| Ok(rounded(args, true))),
     int!("Second", |time| time.civil().second.into()),
     Function::new("String", &[], |cx, args| cx.text(time(args, 0).to_string())),
     Function::new("Sub", &[Ty::Time], |_, args| {
         Ok(Val::Duration(time(args, 0).since(&time(args, 1))))
     }),
+    Function::new("Truncate", &[Ty::Duration], |_, args| Ok(rounded(args, false))),
     Function::new("UTC", &[], |_, args| Ok(Val::Time(time(args, 0).in_zone(Zone::utc()).into()))),
     Function::new("Unix", &[], |_, args| Ok(Val::Int64(time(args, 0).unix))),
+    Function::new("UnixMicro", &[], |_, args| Ok(Val::Int64(since_epoch(args, 1_000)))),
     Function::new("UnixMilli", &[], |_, args| Ok(Val::Int64(since_epoch(args, 1_000_000)))),
     Function::new("UnixNano", &[], |_, args| Ok(Val::Int64(since_epoch(args, 1)))),
     Function::new("Weekday", &[], |_, args| Ok(Val::Weekday(time(args, 0).civil().weekday))),
@@ -72,8 +75,9 @@ const TIME: &[Function] = &[
     int!("YearDay", |time| time.civil().year_day.into()),
 ];
 
-const DURATION: &[Function] = &[
+pub(super) const DURATION: &[Function] = &[
     Function::new("Hours", &[], |_, args| Ok(Val::Float(units(args, HOUR)))),
+    Function::new("Microseconds", &[], |_, args| Ok(Val::Int64(duration(args, 0).0 / 1_000))),
     Function::new("Milliseconds", &[], |_, args| Ok(Val::Int64(duration(args, 0).0 / 1_000_000))),
     Function::new("Minutes", &[], |_, args| Ok(Val::Float(units(args, MINUTE)))),
     Function::new("Nanoseconds", &[], |_, args| Ok(Val::Int64(duration(args, 0).0))),
@@ -82,15 +86,20 @@ const DURATION: &[Function] = &[
     }),
     Function::new("Seconds", &[], |_, args| Ok(Val::Float(units(args, SECOND)))),
     Function::new("String", &[], |cx, args| cx.text(duration(args, 0).to_string())),
+    Function::new("Truncate", &[Ty::Duration], |_, args| {
+        let (value, unit) = (duration(args, 0).0, duration(args, 1).0);
+        Ok(Val::Duration(Duration(if unit <= 0 { value } else { value - value % unit })))
+    }),
 ];
 
-const NAMED: &[Function] = &[Function::new("String", &[], |cx, args| match args.get(0) {
-    Val::Month(month) => cx.text(month.name().to_owned()),
-    Val::Weekday(day) => cx.text(day.name().to_owned()),
-    _ => Err(Fault::new("not a month or weekday")),
-})];
+pub(super) const NAMED: &[Function] =
+    &[Function::new("String", &[], |cx, args| match args.get(0) {
+        Val::Month(month) => cx.text(month.name().to_owned()),
+        Val::Weekday(day) => cx.text(day.name().to_owned()),
+        _ => Err(Fault::new("not a month or weekday")),
+    })];
 
-const VERSION: &[Function] = &[
+pub(super) const VERSION: &[Function] = &[
     Function::new("Compare", &[Ty::Version], |_, args| {
         Ok(Val::Int(match compare(args)? {
             Ordering::Less => -1,
@@ -132,6 +141,21 @@ fn order<'a>(args: Args<'_, 'a>, holds: fn(Ordering) -> bool) -> Result<Val<'a>>
 }
 
 /// Units of `nanos` nanoseconds since the epoch.
+/// `Time.Round` to the nearest multiple of a duration since the zero time, or `Time.Truncate` to the
+/// one before.
+fn rounded<'a>(args: Args<'_, 'a>, nearest: bool) -> Val<'a> {
+    let (time, unit) = (time(args, 0), duration(args, 1).0);
+    if unit <= 0 {
+        return Val::Time(time.into());
+    }
+    let (seconds, nanos) = time.instant();
+    let since_zero = i128::from(seconds) - i128::from(Time::zero().instant().0);
+    let past = (since_zero * i128::from(SECOND) + i128::from(nanos)).rem_euclid(unit.into());
+    let up = nearest && past * 2 >= i128::from(unit);
+    let change = if up { i128::from(unit) - past } else { -past };
+    Val::Time(time.add(Duration(i64::try_from(change).unwrap_or(0))).into())
+}
+
 fn since_epoch(args: Args<'_, '_>, nanos: i64) -> i64 {
     let time = time(args, 0);
     time.unix.wrapping_mul(SECOND / nanos).wrapping_add(i64::from(time.nanos) / nanos)

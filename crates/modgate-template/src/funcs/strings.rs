@@ -46,16 +46,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Val::text(out))
     }),
     Function::new("join", &[S, Any], |cx, args| {
-        let separator = args.text(0).as_bytes();
-        let mut out = Vec::new();
-        for (index, text) in texts_of(cx, args.get(1))?.into_iter().enumerate() {
-            if index > 0 {
-                out.extend(separator);
-            }
-            cx.allocate(text.len() + separator.len())?;
-            out.extend(text.as_bytes());
-        }
-        Ok(Val::bytes(out))
+        let texts = texts_of(cx, args.get(1))?;
+        let pieces: Vec<&[u8]> = texts.iter().map(Text::as_bytes).collect();
+        joined(cx, &pieces, args.text(0).as_bytes())
     }),
     Function::new("nindent", &[Int, S], |cx, args| {
         let out = indent(cx, args.int(0), &args.str(1), "\n")?;
@@ -136,6 +129,14 @@ pub(crate) fn texts_of<'a>(cx: &Cx<'a>, value: &Val<'a>) -> Result<Vec<Text<'a>>
         }
         other => Ok(vec![text_of(cx, other)?]),
     }
+}
+
+/// The pieces with a separator in between, made at once in its final size.
+fn joined<'a>(cx: &Cx<'a>, pieces: &[&[u8]], separator: &[u8]) -> Result<Val<'a>> {
+    let separators = separator.len().saturating_mul(pieces.len().saturating_sub(1));
+    let text: usize = pieces.iter().map(|piece| piece.len()).sum();
+    cx.allocate(text.saturating_add(separators))?;
+    Ok(Val::bytes(pieces.join(separator)))
 }
 
 /// `strings.SplitN`: an empty separator splits between characters; a negative `limit` is none.
@@ -287,7 +288,8 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
     }
     let part = |start: i64, end: i64| byte_range(text, start, end).unwrap_or_default();
     let mut offset = offset.min(all);
-    if all - offset < width - 3 {
+    // Go subtracts without looking, and so does this.
+    if all.wrapping_sub(offset) < width - 3 {
         offset = all - (width - 3);
     }
     if offset <= 4 {
@@ -313,36 +315,31 @@ fn wrap<'a>(
     let width = usize::try_from(width).unwrap_or(0).max(1);
     cx.spend(text.len())?;
     let part = |start: usize, end: usize| text.get(start..end).unwrap_or_default();
-    let mut out = Vec::new();
+    let mut lines: Vec<&[u8]> = Vec::new();
     let mut offset = 0;
     while text.len() - offset > width {
-        cx.allocate(separator.len() + 1)?;
+        cx.allocate(size_of::<&[u8]>())?;
         if text.get(offset) == Some(&b' ') {
             offset += 1;
             continue;
         }
         let window = part(offset, offset + width + 1);
         if let Some(space) = window.iter().rposition(|byte| *byte == b' ') {
-            out.extend(part(offset, offset + space));
-            out.extend(separator);
+            lines.push(part(offset, offset + space));
             offset += space + 1;
         } else if long_words {
-            out.extend(part(offset, offset + width));
-            out.extend(separator);
+            lines.push(part(offset, offset + width));
             offset += width;
         } else if let Some(space) =
             part(offset + width, text.len()).iter().position(|byte| *byte == b' ')
         {
             let end = offset + width + space;
-            out.extend(part(offset, end));
-            out.extend(separator);
+            lines.push(part(offset, end));
             offset = end + 1;
         } else {
-            out.extend(part(offset, text.len()));
-            offset = text.len();
+            break;
         }
     }
-    out.extend(part(offset, text.len()));
-    cx.allocate(text.len())?;
-    Ok(Val::bytes(out))
+    lines.push(part(offset, text.len()));
+    joined(cx, &lines, separator)
 }

@@ -1,4 +1,4 @@
-//! `gotemplate.json` and `sprig.json`: templates executed by Go's `text/template` over one
+//! `gotemplate*.json` and `sprig*.json`: templates executed by Go's `text/template` over one
 //! document, with its own functions only and with Sprig's.
 
 use std::{cell::Cell, time::Duration};
@@ -57,8 +57,13 @@ fn render(text: &str, data: &Value, functions: Functions) -> Result<String, Stri
     let env = Env { budget: &budget, host: &host };
     let bytes =
         template.render_bytes(Data::Value(data), &env).map_err(|error| error.to_string())?;
-    // What was recorded went through JSON, which replaces bytes that are not text.
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // What was recorded went through Go's JSON, which replaces every byte that is not text.
+    let mut out = String::new();
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Ok(out)
 }
 
 /// A world for the functions that ask for one: what they give was recorded only as far as it does

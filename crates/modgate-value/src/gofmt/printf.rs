@@ -1,6 +1,9 @@
 //! `Printf`: what Go's `fmt` does with verbs, flags and arguments.
 
-use std::{borrow::Cow, cmp::Ordering};
+use std::{
+    borrow::{Borrow, Cow},
+    cmp::Ordering,
+};
 
 use super::{
     float,
@@ -512,16 +515,14 @@ impl<'b> Printer<'b> {
                 self.integer(arg, value.unsigned_abs(), *value < 0, true, verb)
             }
             Arg::Bytes(bytes) => self.bytes(bytes, verb),
-            Arg::List { type_name, elements } => {
-                self.sequence(type_name, elements.iter().cloned(), verb, depth)
-            }
+            Arg::List { type_name, elements } => self.sequence(type_name, elements, verb, depth),
             Arg::Value(Value::Array(elements)) => {
                 self.sequence(arg.type_name(), elements.iter().map(Arg::Value), verb, depth)
             }
             Arg::Map { type_name, entries } => {
                 let mut sorted: Vec<&(Arg<'_>, Arg<'_>)> = entries.iter().collect();
                 sorted.sort_by(|(a, _), (b, _)| key_order(a, b));
-                let entries = sorted.into_iter().map(|(key, value)| (key.clone(), value.clone()));
+                let entries = sorted.into_iter().map(|(key, value)| (key, value));
                 self.map(type_name, entries, verb, depth)
             }
             Arg::Value(Value::Object(members)) => {
@@ -536,7 +537,7 @@ impl<'b> Printer<'b> {
     fn sequence<'a>(
         &mut self,
         type_name: &str,
-        elements: impl Iterator<Item = Arg<'a>>,
+        elements: impl IntoIterator<Item = impl Borrow<Arg<'a>>>,
         verb: char,
         depth: usize,
     ) -> Result<(), Exhausted> {
@@ -545,11 +546,11 @@ impl<'b> Printer<'b> {
             self.write(type_name)?;
         }
         self.write(if sharp_v { "{" } else { "[" })?;
-        for (index, element) in elements.enumerate() {
+        for (index, element) in elements.into_iter().enumerate() {
             if index > 0 {
                 self.write(if sharp_v { ", " } else { " " })?;
             }
-            self.element(&element, verb, depth + 1)?;
+            self.element(element.borrow(), verb, depth + 1)?;
         }
         self.write(if sharp_v { "}" } else { "]" })
     }
@@ -557,7 +558,7 @@ impl<'b> Printer<'b> {
     fn map<'a>(
         &mut self,
         type_name: &str,
-        entries: impl Iterator<Item = (Arg<'a>, Arg<'a>)>,
+        entries: impl Iterator<Item = (impl Borrow<Arg<'a>>, impl Borrow<Arg<'a>>)>,
         verb: char,
         depth: usize,
     ) -> Result<(), Exhausted> {
@@ -570,9 +571,9 @@ impl<'b> Printer<'b> {
             if index > 0 {
                 self.write(if sharp_v { ", " } else { " " })?;
             }
-            self.element(&key, verb, depth + 1)?;
+            self.element(key.borrow(), verb, depth + 1)?;
             self.write(":")?;
-            self.element(&value, verb, depth + 1)?;
+            self.element(value.borrow(), verb, depth + 1)?;
         }
         self.write(if sharp_v { "}" } else { "]" })
     }

@@ -1,0 +1,241 @@
+//! Every function and method of the tables on arguments made to hurt: none takes more than twice
+//! the memory its budget allows, or the stack of a thread, and none panics.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test")]
+
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    sync::{LazyLock, Mutex},
+    time::Duration,
+};
+
+use allocation_counter::measure;
+use modgate_value::{Budget, Limits, MAX_JSON_DEPTH, Value, budget::Frozen};
+
+use super::{Function, SPRIG, Ty, builtin, methods};
+use crate::{Env, Host, Refused, Template};
+
+const LIMITS: Limits = Limits { steps: 200_000, bytes: 1 << 20, time: Duration::MAX };
+
+/// What a call may take beside its budget: the machinery, and tables of expressions of ours that
+/// are made once.
+const ALLOWANCE: u64 = 256 << 10;
+
+/// How many calls of one function.
+const CALLS: usize = 24;
+
+struct Outside(Cell<u8>);
+
+impl Host for Outside {
+    fn now(&self) -> Result<Duration, Refused> {
+        Ok(Duration::from_secs(1_700_000_000))
+    }
+
+    fn random_bytes(&self, out: &mut [u8]) -> Result<(), Refused> {
+        for byte in out {
+            self.0.set(self.0.get().wrapping_mul(73).wrapping_add(41));
+            *byte = self.0.get();
+        }
+        Ok(())
+    }
+
+    fn resolve_host(&self, name: &str) -> Result<Option<String>, Refused> {
+        Ok(Some(name.to_owned()))
+    }
+}
+
+/// Texts, lists and maps that templates find in their data, by name.
+fn data() -> Value {
+    const SIZE: usize = 120 << 10;
+    let fill = |part: &str| Value::from(part.repeat(SIZE / part.len()));
+    let nested = |open: &str, close: &str, levels: usize| {
+        Value::from(format!("{}1{}", open.repeat(levels), close.repeat(levels)))
+    };
+    let deep = |open: &str, close: &str| {
+        let levels = MAX_JSON_DEPTH / open.matches(['[', '{']).count() - 2;
+        let text = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+        Value::from_json_nested(text.as_bytes(), MAX_JSON_DEPTH).expect("JSON")
+    };
+    let numbers = || (0..10_000).map(Value::from);
+    let certificate = "-----BEGIN CERTIFICATE-----\n".to_owned() + &"QUJD\n".repeat(20_000);
+    [
+        ("letters", fill("x")),
+        ("words", fill("a b ")),
+        ("lines", fill("a\n")),
+        ("escapes", fill("\u{1}<\"\\")),
+        ("wide", fill("\u{10FFFF}é")),
+        ("zeros", fill("0")),
+        ("hex", fill("0x1")),
+        ("alternatives", fill(">1 || ")),
+        ("ranges", fill("1 - 2 ")),
+        ("comparisons", fill(">=1.2.x,")),
+        ("dots", fill("1.")),
+        ("pre", fill("1.0.0-a.")),
+        ("semver", Value::from(format!("1.0.0-{}", "a.".repeat(60_000) + "b"))),
+        ("verbs", fill("%v%+v%#v")),
+        ("width", Value::from("%999999d%*d%.999999f%q")),
+        ("layout", fill("Monday January ")),
+        ("units", fill("1h1m1s")),
+        ("json", nested("[", "]", 50_000)),
+        ("braces", nested(r#"{"a":"#, "}", 500)),
+        ("brackets", nested("[", "]", 500)),
+        ("elements", fill("[],")),
+        ("array", Value::from(format!("[{}1]", "1,".repeat(60_000)))),
+        ("pairs", Value::from(format!("[{}1]", "{\"a\":[]},".repeat(12_000)))),
+        ("pattern", Value::from("(((((a{9}){9}){9}){9})*|x*)*")),
+        ("class", fill(r"\pL|")),
+        ("groups", fill("(x)?")),
+        ("any", Value::from("(.*)*|.*?|")),
+        ("empty", Value::from("")),
+        ("one", Value::from("1")),
+        ("template", fill("${0}$0")),
+        ("path", fill("../a/")),
+        ("base", fill("QUJD")),
+        (
+            "url",
+            Value::from(format!("http://u:p@h/{}?{}#f", "a/".repeat(30_000), "a=b&".repeat(9_000))),
+        ),
+        ("percent", fill("%41")),
+        ("pem", Value::from(certificate)),
+        ("list", Value::from_iter(numbers())),
+        ("texts", (0..5_000).map(|_| Value::from("some text or other")).collect()),
+        ("lists", (0..5_000).map(|_| Value::from_iter([Value::from(1)])).collect()),
+        ("same", (0..3_000).map(|_| Value::from_iter(numbers().take(3))).collect()),
+        ("map", numbers().map(|n| (n.to_json(), n)).collect()),
+        ("maps", (0..3_000).map(|n| Value::from_iter([(n.to_string(), Value::Null)])).collect()),
+        ("deeplist", deep("[", "]")),
+        ("deepmap", deep(r#"{"a":"#, "}")),
+        ("deepmix", deep(r#"{"a":["#, "]}").get("a").cloned().unwrap_or_default()),
+        ("small", Value::from_json(br#"{"a": {"b": [1, "x", null]}}"#).expect("JSON")),
+    ]
+    .into_iter()
+    .collect()
+}
+
+static DATA: LazyLock<Value> = LazyLock::new(data);
+
+/// Expressions of the type a parameter has.
+fn arguments(ty: Ty) -> Vec<String> {
+    let of = |wanted: fn(&Value) -> bool| {
+        let members = DATA.as_object().into_iter().flatten();
+        members.filter(move |(_, value)| wanted(value)).map(|(key, _)| format!(".{key}"))
+    };
+    let literal = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    match ty {
+        Ty::Any | Ty::Value => of(|_| true)
+            .chain(
+                ["nil", "-1", "1e300", "now", "(fromJson .braces)", "(fromJson .brackets)"]
+                    .map(str::to_owned),
+            )
+            .collect(),
+        Ty::Text => of(|value| value.as_str().is_some()).collect(),
+        Ty::Bool => literal(&["true", "false"]),
+        Ty::Int => literal(&[
+            "0",
+            "1",
+            "-1",
+            "3",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "1000000",
+            "4096",
+        ]),
+        Ty::Uint32 => literal(&["0", "4294967295", "1"]),
+        Ty::Float => literal(&["0.0", "1e308", "-1.5", "5e-324"]),
+        Ty::Map => of(|value| value.as_object().is_some())
+            .chain(["(fromJson .braces)".to_owned()])
+            .collect(),
+        Ty::List => of(|value| value.as_array().is_some())
+            .chain(["(fromJson .brackets)".to_owned()])
+            .collect(),
+        Ty::Time => literal(&["now", "(now.AddDate 100000 1 1)"]),
+        Ty::Duration => literal(&["(now.Sub now)"]),
+        Ty::Version => literal(&["(semver .semver)", "(semver \"1.2.3\")"]),
+        Ty::Certificate => literal(&["(genCA \"x\" 1)"]),
+    }
+}
+
+/// Calls with arguments that go through all of those of the first parameter, and in strides
+/// through those of the others.
+fn calls(function: &Function, receiver: Option<&str>) -> Vec<String> {
+    let extra = if function.variadic { 2 } else { 0 };
+    let count = function.fixed() + extra;
+    let pools: Vec<Vec<String>> =
+        (0..count).map(|index| arguments(function.param(index))).collect();
+    let longest = pools.iter().map(Vec::len).max().unwrap_or(1).max(CALLS);
+    // Every other argument of the pools is for functions of even, or odd, names.
+    let calls = (function.name.len() % 2..longest).step_by(2).map(|at| {
+        let mut call = match receiver {
+            Some(receiver) => format!("({receiver}).{}", function.name),
+            None => function.name.to_owned(),
+        };
+        for (index, pool) in pools.iter().enumerate() {
+            // The last parameter, mostly the text worked on, goes through its whole pool; the
+            // others take another step each time.
+            let stride = if index + 1 == count { 1 } else { 7 + 2 * index };
+            let argument = pool.get((at * stride + at / pool.len()) % pool.len());
+            call.extend([" ", argument.map_or("nil", String::as_str)]);
+        }
+        call
+    });
+    calls.collect()
+}
+
+fn all_calls() -> Vec<String> {
+    let functions = SPRIG.iter().flat_map(|group| group.iter()).chain(builtin::FUNCTIONS);
+    let mut all: Vec<String> = functions.flat_map(|function| calls(function, None)).collect();
+    for (receiver, methods) in [
+        ("now", methods::TIME),
+        ("now.Sub now", methods::DURATION),
+        ("now.Month", methods::NAMED),
+        ("semver .semver", methods::VERSION),
+    ] {
+        all.extend(methods.iter().flat_map(|method| calls(method, Some(receiver))));
+    }
+    all
+}
+
+/// What one call took: the highest memory, and how many allocations.
+fn run(call: &str) -> (u64, u64) {
+    let text = format!("{{{{ $x := {call} }}}}{{{{ $x }}}}");
+    let template = Template::parse("x", &text).unwrap_or_else(|error| panic!("{call}: {error}"));
+    let host = Outside(Cell::new(0));
+    let budget = Budget::new(LIMITS, &Frozen);
+    let taken = measure(|| {
+        let _ = template.render_bytes(&*DATA, &Env { budget: &budget, host: &host });
+    });
+    (taken.bytes_max, taken.count_total)
+}
+
+#[test]
+fn no_function_takes_more_than_its_budget() {
+    let calls = all_calls();
+    let next = Mutex::new(calls.iter());
+    let found: Mutex<BTreeMap<String, String>> = Mutex::default();
+    let work = || {
+        loop {
+            let call = next.lock().expect("no panic").next();
+            let Some(call) = call else { return };
+            let (mut bytes, mut count) = run(call);
+            if bytes > 2 * LIMITS.bytes + ALLOWANCE {
+                // Tables that are made once do not count.
+                (bytes, count) = run(call);
+            }
+            if bytes > 2 * LIMITS.bytes + ALLOWANCE || count > 4 * LIMITS.steps {
+                let name = call.split(' ').next().unwrap_or_default().to_owned();
+                let taken = format!("{bytes} bytes, {count} allocations: {call}");
+                found.lock().expect("no panic").entry(name).or_insert(taken);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let thread = std::thread::Builder::new().stack_size(2 << 20);
+            thread.spawn_scoped(scope, work).expect("a thread");
+        }
+    });
+    let found = found.into_inner().expect("no panic");
+    let lines: Vec<&String> = found.values().collect();
+    assert!(found.is_empty(), "{} of {} calls: {lines:#?}", lines.len(), calls.len());
+}
