@@ -9,7 +9,7 @@
     reason = "tests fail by panicking, and their output says why"
 )]
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
 use modgate_testkit::{
     cluster::{build, helm::Helm},
@@ -530,6 +530,27 @@ fn monitoring_asks_for_what_there_is() {
         assert!(!few.contains(&format!("\"alert\":\"{absent}")), "{absent}");
     }
     assert!(few.contains("ModgateModRulesSlow"));
+}
+
+/// Prometheus' own packages parse the alerts, and evaluate them on series for which each fires or does not.
+#[test]
+fn alerts_fire_where_they_should() {
+    let Some(helm) = helm() else { return };
+    let all = set(&helm, "prometheusRule.enabled=true");
+    let spec = find(&all, "PrometheusRule/modgate").get("spec").expect("a spec");
+    let file = std::env::temp_dir().join(format!("modgate-rules-{}.yaml", std::process::id()));
+    // JSON is YAML.
+    fs::write(&file, spec.to_json()).expect("written");
+    let output = Command::new("go")
+        .args(["test", "-count=1", "./..."])
+        .current_dir(corpus::repository().join("tests/alerts"))
+        .env("MODGATE_RULES", &file)
+        .output()
+        .expect("go");
+    fs::remove_file(&file).expect("removed");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{error}");
 }
 
 /// What the roles for authors allow, and that none is given to anybody.

@@ -1,0 +1,197 @@
+// Package alerts evaluates the alerts of the chart on made-up series: each fires where it should, and only there.
+package alerts
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"sigs.k8s.io/yaml"
+)
+
+// rule is what is needed of an alert.
+type rule struct {
+	Alert string `json:"alert"`
+	Expr  string `json:"expr"`
+}
+
+// series is what a case loads: a sample each minute, in promql's notation.
+type cases struct {
+	fires []string
+	quiet []string
+}
+
+const (
+	build = `modgate_build_info{job="modgate",instance="a",version="1"} 1x30`
+	slow  = `_bucket{le="0.1"} 0x30` + "\n" + `NAME_bucket{le="30"} 0+60x30` + "\n" + `NAME_bucket{le="+Inf"} 0+60x30`
+	fast  = `_bucket{le="0.1"} 0+60x30` + "\n" + `NAME_bucket{le="30"} 0+60x30` + "\n" + `NAME_bucket{le="+Inf"} 0+60x30`
+)
+
+// histogram gives a histogram its name and a label.
+func histogram(name, label, buckets string) string {
+	text := strings.ReplaceAll(name+buckets, "NAME", name)
+	if label != "" {
+		text = strings.ReplaceAll(text, "_bucket{", "_bucket{"+label+",")
+	}
+	return text
+}
+
+var all = map[string]cases{
+	"ModgateDown": {
+		fires: []string{`up{job="modgate"} 0x30`},
+		quiet: []string{build},
+	},
+	"ModgateValidationErrors": {
+		fires: []string{
+			`gatekeeper_validation_request_count_total{admission_status="error"} 0+1x30`,
+			`gatekeeper_validation_request_count_total{admission_status="unknown"} 0+1x30`,
+		},
+		quiet: []string{
+			`gatekeeper_validation_request_count_total{admission_status="deny"} 0+1x30`,
+			`gatekeeper_validation_request_count_total{admission_status="error"} 7x30`,
+		},
+	},
+	"ModgateValidationSlow": {
+		fires: []string{histogram("gatekeeper_validation_request_duration_seconds", "", slow)},
+		quiet: []string{histogram("gatekeeper_validation_request_duration_seconds", "", fast)},
+	},
+	"ModgateMutationErrors": {
+		fires: []string{`gatekeeper_mutation_request_count_total{mutation_status="error"} 0+1x30`},
+		quiet: []string{`gatekeeper_mutation_request_count_total{mutation_status="success"} 0+1x30`},
+	},
+	"ModgateMutationSlow": {
+		fires: []string{histogram("gatekeeper_mutation_request_duration_seconds", "", slow)},
+		quiet: []string{histogram("gatekeeper_mutation_request_duration_seconds", "", fast)},
+	},
+	"ModgateMutatorConflict": {
+		fires: []string{`gatekeeper_mutator_conflicting_count 2x30`},
+		quiet: []string{`gatekeeper_mutator_conflicting_count 0x30`},
+	},
+	"ModgateModRulesSlow": {
+		fires: []string{histogram("controller_runtime_webhook_latency_seconds", `webhook="/dragnet-webhook"`, slow)},
+		quiet: []string{
+			histogram("controller_runtime_webhook_latency_seconds", `webhook="/dragnet-webhook"`, fast),
+			histogram("controller_runtime_webhook_latency_seconds", `webhook="/v1/admit"`, slow),
+		},
+	},
+	"ModgateRuleFailures": {
+		fires: []string{`modgate_rule_failures_total{kind="ModRule",failure="budget"} 0x20 1x10`},
+		quiet: []string{`modgate_rule_failures_total{kind="ModRule",failure="budget"} 5x30`},
+	},
+	"ModgatePolicyBroken": {
+		fires: []string{`modgate_policies_broken{instance="a"} 0x30` + "\n" + `modgate_policies_broken{instance="b"} 1x30`},
+		quiet: []string{`modgate_policies_broken 0x30`},
+	},
+	"ModgateAuditStale": {
+		fires: []string{`gatekeeper_audit_last_run_end_time 1x30`},
+		quiet: []string{`gatekeeper_audit_last_run_end_time 0+60x30`, build},
+	},
+	"ModgateProviderBroken": {
+		fires: []string{`gatekeeper_providers{status="error"} 1x30`},
+		quiet: []string{`gatekeeper_providers{status="error"} 0x30`, `gatekeeper_providers{status="active"} 1x30`},
+	},
+	"ModgateExportDropping": {
+		fires: []string{
+			`gatekeeper_admission_export_dropped_count_total{reason="queue_full"} 0+1x30`,
+			`modgate_audit_export_unpublished_total 0+1x30`,
+		},
+		quiet: []string{`gatekeeper_admission_export_dropped_count_total{reason="queue_full"} 3x30`},
+	},
+	"ModgateFileDescriptors": {
+		fires: []string{build + "\n" + `process_open_fds{job="modgate",instance="a"} 90x30` + "\n" +
+			`process_max_fds{job="modgate",instance="a"} 100x30`},
+		quiet: []string{
+			build + "\n" + `process_open_fds{job="modgate",instance="a"} 10x30` + "\n" +
+				`process_max_fds{job="modgate",instance="a"} 100x30`,
+			// Another program's.
+			`process_open_fds{job="other",instance="b"} 90x30` + "\n" + `process_max_fds{job="other",instance="b"} 100x30`,
+		},
+	},
+}
+
+// MODGATE_RULES names the file with the spec of the PrometheusRule.
+func rules(t *testing.T) []rule {
+	path := os.Getenv("MODGATE_RULES")
+	if path == "" {
+		t.Skip("MODGATE_RULES names no rules")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What Prometheus itself says of them: names, labels, templates, durations.
+	if _, errs := rulefmt.Parse(text, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.Default()); len(errs) != 0 {
+		t.Fatal(errs)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []rule `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	var found []rule
+	for _, group := range file.Groups {
+		found = append(found, group.Rules...)
+	}
+	return found
+}
+
+func fires(t *testing.T, expr, series string) bool {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, "load 1m\n  "+strings.ReplaceAll(series, "\n", "\n  "))
+	defer storage.Close()
+	engine := promqltest.NewTestEngineWithOpts(t, promql.EngineOpts{
+		MaxSamples: 10000, Timeout: time.Minute,
+	})
+	query, err := engine.NewInstantQuery(context.Background(), storage, nil, expr, time.Unix(0, 0).Add(29*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer query.Close()
+	result := query.Exec(context.Background())
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	vector, err := result.Vector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(vector) > 0
+}
+
+func TestAlerts(t *testing.T) {
+	seen := map[string]bool{}
+	for _, rule := range rules(t) {
+		cases, ok := all[rule.Alert]
+		if !ok {
+			t.Errorf("%s has no case", rule.Alert)
+			continue
+		}
+		seen[rule.Alert] = true
+		for _, series := range cases.fires {
+			if !fires(t, rule.Expr, series) {
+				t.Errorf("%s does not fire: %s\n%s", rule.Alert, rule.Expr, series)
+			}
+		}
+		for _, series := range cases.quiet {
+			if fires(t, rule.Expr, series) {
+				t.Errorf("%s fires: %s\n%s", rule.Alert, rule.Expr, series)
+			}
+		}
+	}
+	for name := range all {
+		if !seen[name] {
+			t.Errorf("there is no alert %s", name)
+		}
+	}
+}
