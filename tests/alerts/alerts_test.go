@@ -90,6 +90,14 @@ var all = map[string]cases{
 		fires: []string{`modgate_policies_broken{instance="a"} 0x30` + "\n" + `modgate_policies_broken{instance="b"} 1x30`},
 		quiet: []string{`modgate_policies_broken 0x30`},
 	},
+	"ModgatePolicyDemoted": {
+		fires: []string{`modgate_policy_demoted{kind="ModRule",name="shop/slow"} 1x30`},
+		quiet: []string{`modgate_policy_demoted{kind="ModRule",name="shop/slow"} 0x30`},
+	},
+	"ModgateQueueing": {
+		fires: []string{histogram("modgate_queue_seconds", `webhook="/v1/admit"`, slow)},
+		quiet: []string{histogram("modgate_queue_seconds", `webhook="/v1/admit"`, fast)},
+	},
 	"ModgateAuditStale": {
 		fires: []string{`gatekeeper_audit_last_run_end_time 1x30`},
 		quiet: []string{`gatekeeper_audit_last_run_end_time 0+60x30`, build},

@@ -52,6 +52,16 @@ other programs have, too, such as `process_open_fds`, are narrowed to what has `
   for: 10m
   severity: warning
   summary: The newest version of a policy does not load; the previous one, if any, stays in force.
+- alert: ModgatePolicyDemoted
+  expr: max by (kind, name) (modgate_policy_demoted) > 0
+  for: 5m
+  severity: warning
+  summary: A policy keeps using up its time and gets a small share of it, so objects it matches may be undecided.
+- alert: ModgateQueueing
+  expr: histogram_quantile(0.99, sum by (le, webhook) (rate(modgate_queue_seconds_bucket[5m]))) > 0.5
+  for: 10m
+  severity: warning
+  summary: One in a hundred reviews waits for half a second or longer before it is evaluated.
 {{- if gt (int .Values.audit.interval) 0 }}
 - alert: ModgateAuditStale
   expr: time() - max(gatekeeper_audit_last_run_end_time) > {{ mul 3 .Values.audit.interval }}
