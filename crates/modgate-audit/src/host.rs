@@ -13,7 +13,7 @@ use modgate_engine::{
     rego::builtins,
     template::{self, Refused},
 };
-use modgate_value::{Budget, Clock, Str, Value};
+use modgate_value::{Clock, Str, Value};
 
 /// What `inner` knows; an evaluation that asked it for anything that can change by itself must be
 /// done again each time.
@@ -131,15 +131,6 @@ impl builtins::Host for Watched<'_> {
 
     fn trace(&self, note: &str) {
         self.inner.policies().trace(note);
-    }
-
-    fn render_template(
-        &self,
-        template: &str,
-        variables: &Value,
-        budget: &Budget<'_>,
-    ) -> Option<Result<String, String>> {
-        self.inner.policies().render_template(template, variables, budget)
     }
 
     fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {

@@ -2,7 +2,7 @@
 //!
 //! A policy is compiled once into an immutable [`Program`](ir::Program) that any number of threads
 //! evaluate at the same time. Behaviour follows OPA 1.19 exactly, up to the words of errors; OPA's
-//! own compliance corpus is the measure (`tests/opa.rs`).
+//! own compliance corpus is the measure (`tests/conformance.rs`).
 //!
 //! Read [`parser::parse_module`], [`ir::Program::compile`] and [`eval::document`] first.
 //!

@@ -4,6 +4,7 @@
 pub(crate) mod builtin;
 mod case;
 mod certs;
+#[cfg(feature = "ciphers")]
 mod crypto;
 mod dates;
 mod defaults;
@@ -100,6 +101,7 @@ pub(crate) enum Ty {
     Text,
     Bool,
     Int,
+    #[cfg_attr(not(feature = "ciphers"), expect(dead_code))]
     Uint32,
     Float,
     /// `map[string]interface {}`
@@ -211,6 +213,7 @@ const SPRIG: &[&[Function]] = &[
     versions::FUNCTIONS,
     urls::FUNCTIONS,
     random::FUNCTIONS,
+    #[cfg(feature = "ciphers")]
     crypto::FUNCTIONS,
     certs::FUNCTIONS,
 ];

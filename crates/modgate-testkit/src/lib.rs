@@ -18,10 +18,10 @@ pub mod fuzz;
 pub mod gatekeeper;
 mod kubemod;
 mod languages;
-pub mod rego;
 pub mod suites;
 
 pub use modgate_corpus::{
     Case, Decision, FileReport, Report, Roots, Verdict, corpus, decision, members, report,
 };
+pub use modgate_rego_corpora as rego;
 pub use suites::Run;

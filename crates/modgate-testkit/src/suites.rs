@@ -11,7 +11,7 @@ use crate::{gatekeeper, kubemod, languages, rego};
 
 /// Everything that is run.
 pub fn suites() -> impl Iterator<Item = &'static Suite> {
-    SUITES.iter().chain(modgate_cel_corpora::SUITES)
+    SUITES.iter().chain(modgate_cel_corpora::SUITES).chain(rego::SUITES)
 }
 
 const SUITES: &[Suite] = &[
@@ -21,10 +21,6 @@ const SUITES: &[Suite] = &[
     Suite { name: "languages/gotemplate-*.json", run: languages::gotemplate::builtin },
     Suite { name: "languages/sprig.json", run: languages::gotemplate::sprig },
     Suite { name: "languages/sprig-*.json", run: languages::gotemplate::sprig },
-    Suite { name: "languages/rego.json", run: rego::recorded::run },
-    Suite { name: "languages/rego-programs.json", run: rego::programs::run },
-    Suite { name: "languages/library-rego-results.json", run: rego::library::run },
-    Suite { name: "opa/*.json", run: rego::opa::run },
     Suite { name: "validation.json", run: gatekeeper::validation::run },
     Suite { name: "kubemod/cases.json", run: kubemod::cases::run },
     Suite { name: "kubemod/probes/expressions.json", run: kubemod::expressions::run },
@@ -58,18 +54,6 @@ const SUITES: &[Suite] = &[
     Suite { name: "gatekeeper/unit/mutator-admission-validation.json", run: gatekeeper::unit::run },
     Suite { name: "gatekeeper/unit/pathtests.json", run: gatekeeper::unit::run },
     Suite { name: "gatekeeper/unit/schema-*.json", run: gatekeeper::unit::run },
-];
-
-/// Groups of OPA's cases that reach outside an evaluation or belong to other products, by name;
-/// issue 3 lists them.
-const EXEMPT: &[&str] = &[
-    "opa/graphql.json",
-    "opa/jwtencodesign*.json",
-    "opa/netlookupipaddr.json",
-    "opa/planner-ir.json",
-    "opa/providers-aws.json",
-    "opa/regometadata*.json",
-    "opa/regoparsemodule.json",
 ];
 
 /// Files that hold no cases themselves: documentation, and what cases refer to.
@@ -109,7 +93,7 @@ impl Run {
         }
         let mut to_run = Vec::new();
         for file in files {
-            if EXEMPT.iter().any(|exempt| matches(exempt, &file.name)) {
+            if rego::EXEMPT.iter().any(|exempt| matches(exempt, &file.name)) {
                 report.exempt += cases_in(&file);
             } else if let Some(suite) = suites().find(|suite| matches(suite.name, &file.name)) {
                 to_run.push((suite, file));

@@ -1,6 +1,7 @@
 //! What a policy may ask of the outside.
 
-use modgate_value::{Budget, Value as Json};
+use modgate_template::{Env, Functions, Template};
+use modgate_value::Value as Json;
 
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
@@ -28,20 +29,6 @@ pub trait Host {
     /// What a policy notes with `trace`; lost unless the host wants it.
     fn trace(&self, note: &str) {
         let _ = note;
-    }
-
-    /// Renders a Go text template over an object, without functions beyond Go's own; `None` when
-    /// there is nothing to render with, an error text when it failed.
-    ///
-    /// Languages do not know each other, so Rego has templates only through its host.
-    fn render_template(
-        &self,
-        template: &str,
-        variables: &Json,
-        budget: &Budget<'_>,
-    ) -> Option<Result<String, String>> {
-        let _ = (template, variables, budget);
-        None
     }
 
     /// Calls a function that reaches outside, such as `http.send`, `opa.runtime` or
@@ -277,15 +264,18 @@ pub(super) fn append_printed<'a>(
 
 /// A missing variable is `<undefined>`; numbers keep their text, as Go's `json.Number` does.
 fn render_template<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let template = operand::string(args, 0)?;
+    let text = operand::string(args, 0)?;
     operand::object(args, 1)?;
     let budget = context.heap.budget();
     let variables = numbers_as_text(operand::any(args, 1).to_json(budget)?);
-    context.spend(template.len())?;
-    let rendered = context.host.render_template(template, &variables, budget);
-    // A rendering that was stopped by the budget fails here, not as an error of the template.
+    context.spend(text.len())?;
+    let env = Env { budget, host: &modgate_template::Isolated };
+    let rendered = Template::parse_with("template", text, Functions::Builtin)
+        .map_err(|error| error.to_string())
+        .and_then(|template| template.render(&variables, &env).map_err(|error| error.to_string()));
+    // A rendering that the budget stopped fails here, not as an error of the template.
     context.spend(1)?;
-    let rendered = rendered.ok_or_else(not_granted)?.map_err(BuiltinError::Failed)?;
+    let rendered = rendered.map_err(BuiltinError::Failed)?;
     context.string(&rendered.replace("<no value>", "<undefined>"))
 }
 

@@ -10,7 +10,7 @@ use modgate_engine::{
     rego::builtins,
     template,
 };
-use modgate_value::{Budget, Clock, Value};
+use modgate_value::{Clock, Value};
 
 use super::Asking;
 
@@ -112,15 +112,6 @@ impl builtins::Host for WithProviders<'_> {
 
     fn trace(&self, note: &str) {
         self.inner.policies().trace(note);
-    }
-
-    fn render_template(
-        &self,
-        template: &str,
-        variables: &Value,
-        budget: &Budget<'_>,
-    ) -> Option<Result<String, String>> {
-        self.inner.policies().render_template(template, variables, budget)
     }
 
     fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {

@@ -21,7 +21,7 @@ use modgate_rego::{
     specialize,
     value::{Arena, Heap, Value as Rego},
 };
-use modgate_testkit::rego::library;
+use modgate_rego_corpora::library;
 use modgate_value::{Budget, Value};
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use modgate_rego::value::Arena;
-use modgate_testkit::rego::library::{self, Case};
+use modgate_rego_corpora::library::{self, Case};
 use modgate_value::Budget;
 
 fn main() {

@@ -1,7 +1,7 @@
 //! Two threads that share one program against two threads that share nothing, and an inventory of
 //! 5,000 objects. Needs the public library: set `MODGATE_CONFORMANCE`.
 //!
-//! Run with `cargo bench -p modgate-rego --bench scaling`. Both loops run in turn, so that what
+//! Run with `cargo bench -p modgate-rego-corpora --bench scaling`. Both loops run in turn, so that what
 //! else the machine does weighs on both; the ratio is that of the medians.
 
 #![allow(
@@ -19,7 +19,7 @@ use std::{
 };
 
 use modgate_rego::value::Arena;
-use modgate_testkit::rego::library::{self, Case};
+use modgate_rego_corpora::library::{self, Case};
 use modgate_value::{Budget, Object, Value as Json};
 
 const CASES: [&str; 3] = [

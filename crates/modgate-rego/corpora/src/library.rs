@@ -18,7 +18,7 @@ use modgate_rego::{
 };
 use modgate_value::{Budget, Object, Value, yaml};
 
-use crate::{
+use modgate_corpus::{
     corpus::{CorpusFile, Roots},
     members::Members,
     report::{Case as Judged, Verdict},

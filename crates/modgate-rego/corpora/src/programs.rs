@@ -14,7 +14,7 @@ use modgate_rego::{
 };
 use modgate_value::{Budget, Value};
 
-use crate::{
+use modgate_corpus::{
     corpus::{CorpusFile, Roots},
     decision,
     members::Members,

@@ -9,14 +9,13 @@ use modgate_rego::{
 use modgate_value::{Budget, Value};
 
 use super::{Refusal, Runner, capabilities, compile, joined, to_json};
-use crate::{
+use modgate_corpus::{
     corpus::{CorpusFile, Roots},
     members::Members,
     report::{Case, Verdict},
 };
 
-/// What OPA knows about policies as texts, which an admission policy has no use for; issue 3 exempts
-/// them.
+/// What OPA knows about policies as texts, which an admission policy has no use for.
 const EXEMPT: [&str; 2] = ["rego.parse_module(", "rego.metadata."];
 
 pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {

@@ -1,19 +1,41 @@
 //! Suites over Rego: OPA's own compliance cases, programs recorded from OPA, and the violations it
 //! finds in the public library.
+//!
+//! `cargo test -p modgate-rego` and `cargo xtask conformance` both run [`SUITES`]. This crate is
+//! never shipped.
 
 pub mod library;
-pub(crate) mod opa;
-pub(crate) mod programs;
-pub(crate) mod recorded;
+mod opa;
+mod programs;
+mod recorded;
 
 use std::collections::BTreeMap;
 
+use modgate_corpus::Suite;
 use modgate_rego::{
     Capabilities, ast::RegoVersion, builtins::Host, error::Error, ir::Program, parser,
     value::Value as Rego,
 };
-use modgate_template::{Functions, Isolated, Template};
 use modgate_value::{Budget, Value};
+
+/// The suites, for [`modgate_corpus::suite`].
+pub const SUITES: &[Suite] = &[
+    Suite { name: "languages/rego.json", run: recorded::run },
+    Suite { name: "languages/rego-programs.json", run: programs::run },
+    Suite { name: "languages/library-rego-results.json", run: library::run },
+    Suite { name: "opa/*.json", run: opa::run },
+];
+
+/// Groups of OPA's cases that reach outside an evaluation or belong to other products.
+pub const EXEMPT: &[&str] = &[
+    "opa/graphql.json",
+    "opa/jwtencodesign*.json",
+    "opa/netlookupipaddr.json",
+    "opa/planner-ir.json",
+    "opa/providers-aws.json",
+    "opa/regometadata*.json",
+    "opa/regoparsemodule.json",
+];
 
 /// The functions OPA's runner adds.
 fn capabilities() -> Capabilities {
@@ -61,21 +83,6 @@ impl Host for Runner {
 
     fn random(&self) -> Option<u64> {
         Some(4)
-    }
-
-    fn render_template(
-        &self,
-        template: &str,
-        variables: &Value,
-        budget: &Budget<'_>,
-    ) -> Option<Result<String, String>> {
-        let env = modgate_template::Env { budget, host: &Isolated };
-        let rendered = Template::parse_with("template", template, Functions::Builtin)
-            .map_err(|error| error.to_string())
-            .and_then(|template| {
-                template.render(variables, &env).map_err(|error| error.to_string())
-            });
-        Some(rendered)
     }
 
     fn call(&self, name: &str, _: &[Value]) -> Option<Result<Value, String>> {
