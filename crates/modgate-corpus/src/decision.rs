@@ -46,6 +46,12 @@ macro_rules! decisions {
 
 decisions! {
     REGO_1 "REGO-1" Fix "a number written without its leading zero is printed with it"
+    REGO_4 "REGO-4" Fix "`object.subset` of a list counts each member of the list once"
+    REGO_5 "REGO-5" Fix "globs and `regex.globs_match` find every match their description promises"
+    REGO_9 "REGO-9" Fix "numbers are computed with and printed as by OPA 1.17, not 1.19"
+    REGO_10 "REGO-10" Fix "a sum of integers does not wrap around at 64 bits"
+    REGO_11 "REGO-11" Fix "what is not UTF-8 is printed between backquotes by `%#q`"
+    REGO_12 "REGO-12" Fix "a number in a template of Go is a string by name, too"
     AS_02 "AS-02" Fix "a rule without criteria, which would match everything, does not load"
     SCHEMA "1.3" Fix "what the CRD's schema refuses does not load from anywhere"
     ORDER "5.3" Fix "rules of one tier and namespace run in the order of their names"

@@ -1,8 +1,9 @@
 //! Rego, versions 0 and 1: parser, compiler and evaluator.
 //!
 //! A policy is compiled once into an immutable [`Program`](ir::Program) that any number of threads
-//! evaluate at the same time. Behaviour follows OPA 1.19 exactly, up to the words of errors; OPA's
-//! own compliance corpus is the measure (`tests/conformance.rs`).
+//! evaluate at the same time. Behaviour follows OPA 1.17.1, which Gatekeeper's current release
+//! ships, up to the words of errors; OPA's own compliance corpus and recordings of it are the
+//! measure (`tests/conformance.rs`).
 //!
 //! Read [`parser::parse_module`], [`ir::Program::compile`] and [`eval::document`] first.
 //!

@@ -1,8 +1,9 @@
-//! Numbers as Rego has them: exact, of any size, and spelled as their author wrote them.
+//! Numbers as Rego has them: of any size, spelled as their author wrote them, computed with as
+//! OPA 1.17 does, the version of Gatekeeper's current release. Later ones compute on integers exactly.
 //!
-//! OPA keeps a number as its JSON text and computes on integers exactly and on anything else with
-//! a binary float of 64 mantissa bits (`math/big.Float`), whose shortest text is the result. So
-//! `0.1 + 0.2` is `0.3` and `1 / 3` is `0.33333333333333333334`. [`Num`] is the text, borrowed,
+//! OPA keeps a number as its JSON text and computes with binary floats of 64 mantissa bits
+//! (`math/big.Float`), whose shortest text is the result. So `0.1 + 0.2` is `0.3`, `1 / 3` is
+//! `0.33333333333333333334` and `1e20 + 1` is `1e20`, written `100000000000000000000`. [`Num`] is the text, borrowed,
 //! with the two usual cases unpacked; [`Computed`] is the result of arithmetic.
 //!
 //! # Limits
@@ -12,9 +13,8 @@
 //!
 //! # Differences from OPA
 //!
-//! OPA 1.19 compares `10.0` and `1` as equal (`v1/ast/compare.go` trims the zeros before the
-//! point as well); here numbers compare by value. `x % y` is refused by OPA as a modulo by zero
-//! when the low 64 bits of `y` are zero; here only when `y` is.
+//! OPA 1.17 compares `10.0` and `1` as equal (`v1/ast/compare.go` trims the zeros before the
+//! point as well); here numbers compare by value.
 
 mod float;
 
@@ -133,11 +133,32 @@ impl<'a> Num<'a> {
         Decimal::of(&text).to_integer()
     }
 
+    /// The integer, if the number is one after rounding to 64 bits of mantissa; `None` if it has a
+    /// fraction then.
+    ///
+    /// # Errors
+    ///
+    /// [`ArithmeticError::TooManyDigits`]
+    pub fn to_rounded_integer(self) -> Result<Option<BigInt>, ArithmeticError> {
+        if let Self::Int(int) = self {
+            return Ok(Some(int.into()));
+        }
+        let float = self.to_float()?;
+        Ok(float.is_integer().then(|| float.truncate()))
+    }
+
     fn to_float(self) -> Result<Float, ArithmeticError> {
         match self {
             Self::Int(int) => Ok(Float::from_integer(&int.into(), float::PRECISION)),
             Self::Float(_) | Self::Literal(_) => Decimal::of(&self.text()).to_float(),
         }
+    }
+
+    /// Both, if they are small integers, whatever their spelling: OPA computes with those directly,
+    /// which shows where one is `-0`.
+    fn both_small(self, other: Num<'_>) -> Option<(i64, i64)> {
+        let small = |number: Num<'_>| number.as_int().filter(|int| (-999..1000).contains(int));
+        Some((small(self)?, small(other)?))
     }
 
     /// `self + other`
@@ -151,10 +172,10 @@ impl<'a> Num<'a> {
         {
             return Ok(Computed::Int(sum));
         }
-        match self.both_integers(other)? {
-            Some((a, b)) => Computed::integer(&(a + b)),
-            None => Computed::float(&self.to_float()?.add(&other.to_float()?)),
+        if let Some((a, b)) = self.both_small(other) {
+            return Ok(Computed::Int(a + b));
         }
+        Computed::float(&self.to_float()?.add(&other.to_float()?))
     }
 
     /// `self - other`
@@ -168,10 +189,10 @@ impl<'a> Num<'a> {
         {
             return Ok(Computed::Int(difference));
         }
-        match self.both_integers(other)? {
-            Some((a, b)) => Computed::integer(&(a - b)),
-            None => Computed::float(&self.to_float()?.sub(&other.to_float()?)),
+        if let Some((a, b)) = self.both_small(other) {
+            return Ok(Computed::Int(a - b));
         }
+        Computed::float(&self.to_float()?.sub(&other.to_float()?))
     }
 
     /// `self * other`
@@ -182,13 +203,15 @@ impl<'a> Num<'a> {
     pub fn times(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let Some(product) = a.checked_mul(b)
+            // Zero has the sign of the float's product unless both are small.
+            && (product != 0 || self.both_small(other).is_some())
         {
             return Ok(Computed::Int(product));
         }
-        match self.both_integers(other)? {
-            Some((a, b)) => Computed::integer(&(a * b)),
-            None => Computed::float(&self.to_float()?.mul(&other.to_float()?)),
+        if let Some((a, b)) = self.both_small(other) {
+            return Ok(Computed::Int(a * b));
         }
+        Computed::float(&self.to_float()?.mul(&other.to_float()?))
     }
 
     /// `self / other`
@@ -224,8 +247,10 @@ impl<'a> Num<'a> {
         {
             return Ok(Computed::Int(remainder));
         }
-        let (a, b) = self.both_integers(other)?.ok_or(ArithmeticError::ModuloOfFraction)?;
-        if b.sign() == Sign::NoSign {
+        let both = self.to_rounded_integer()?.zip(other.to_rounded_integer()?);
+        let (a, b) = both.ok_or(ArithmeticError::ModuloOfFraction)?;
+        // OPA looks at the low 64 bits of the divisor.
+        if b.magnitude().iter_u64_digits().next().is_none_or(|low| low == 0) {
             return Err(ArithmeticError::ModuloByZero);
         }
         Computed::integer(&(a % b))
@@ -326,10 +351,6 @@ impl<'a> Num<'a> {
         let factor = Float::from_integer(&factor.into(), float::PRECISION);
         Ok(self.to_float()?.mul(&factor).truncate())
     }
-
-    fn both_integers(self, other: Num<'_>) -> Result<Option<(BigInt, BigInt)>, ArithmeticError> {
-        Ok(self.to_integer()?.zip(other.to_integer()?))
-    }
 }
 
 impl Computed {
@@ -362,7 +383,7 @@ impl Computed {
     }
 }
 
-/// The sum: exact if all are integers, otherwise of the floats, from the first.
+/// The sum: exact if it has 64 bits, otherwise of the floats, from the first.
 ///
 /// # Errors
 ///
@@ -374,11 +395,11 @@ pub fn sum(numbers: &[Num<'_>]) -> Result<Computed, ArithmeticError> {
     };
     match numbers.iter().try_fold(0, small) {
         Some(total) => Ok(Computed::Int(total)),
-        None => fold(numbers, 0, |a, b| a + b, Float::add),
+        None => fold(numbers, 0, Float::add),
     }
 }
 
-/// The product: exact if all are integers, otherwise of the floats, from the first.
+/// The product: exact if it has 64 bits, otherwise of the floats, from the first.
 ///
 /// # Errors
 ///
@@ -390,29 +411,15 @@ pub fn product(numbers: &[Num<'_>]) -> Result<Computed, ArithmeticError> {
     };
     match numbers.iter().try_fold(1, small) {
         Some(total) => Ok(Computed::Int(total)),
-        None => fold(numbers, 1, |a, b| a * b, Float::mul),
+        None => fold(numbers, 1, Float::mul),
     }
 }
 
 fn fold(
     numbers: &[Num<'_>],
     initial: i64,
-    exact: impl Fn(BigInt, BigInt) -> BigInt,
     float: impl Fn(&Float, &Float) -> Float,
 ) -> Result<Computed, ArithmeticError> {
-    let integers: Result<Option<Vec<BigInt>>, _> =
-        numbers.iter().map(|number| number.to_integer()).collect();
-    if let Some(integers) = integers? {
-        let mut total = BigInt::from(initial);
-        for integer in integers {
-            total = exact(total, integer);
-            // Refused while it grows, not when it has grown.
-            if total.bits() > MAX_BITS {
-                return Err(ArithmeticError::TooManyDigits);
-            }
-        }
-        return Computed::integer(&total);
-    }
     let mut total = Float::from_integer(&initial.into(), float::PRECISION);
     for number in numbers {
         total = float(&total, &number.to_float()?);

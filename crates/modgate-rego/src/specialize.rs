@@ -12,7 +12,8 @@
 //! is left rather than what was written (so trace the original), and an error in front of a
 //! statement that can never hold is not met.
 //!
-//! Only what succeeds within its budget is computed ahead; whatever fails, depends on the outside
+//! Only what succeeds within its budget is computed ahead; what is kept of it is bounded, too, and
+//! where there is too much of it the original program is used. Whatever fails, depends on the outside
 //! or changes the world with `with` is left as it is, to happen or not when the program runs.
 
 mod body;
@@ -29,12 +30,16 @@ use crate::{
     ir::{Branch, Group, GroupId, GroupKind, Leaf, Program, Rule, RuleId, Source, Stmt, StmtKind},
 };
 
+/// How many bytes of values a specialised program may hold beyond the original's.
+const MAX_KEPT: usize = 1 << 20;
+
 /// How deep rules may lead to one another before the rest is left as it is.
 const MAX_DEPTH: u32 = 64;
 
 /// The program for inputs whose member `key` is `value`.
 ///
-/// `budget` pays for what is computed ahead; when it is spent, the rest is left as it is.
+/// `budget` pays for what is computed ahead and for what is kept of it. When it is spent, or when
+/// the new program would hold more than [`MAX_KEPT`] bytes, this is the original program.
 #[must_use]
 pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_>) -> Program {
     if program.rules.iter().any(uses_with) {
@@ -52,11 +57,16 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
         groups: program.groups.to_vec(),
         facts: vec![None; program.groups.len()],
         depth: 0,
+        kept: 0,
+        spent: false,
     };
     for index in 0..program.groups.len() {
         if let Ok(index) = u32::try_from(index) {
             specializer.fact(GroupId(index));
         }
+    }
+    if specializer.is_spent() {
+        return program.clone();
     }
     Program {
         constants: specializer.constants.into_values().into(),
@@ -102,15 +112,37 @@ struct Specializer<'p> {
     /// By group, once it has been looked at.
     facts: Vec<Option<Fact>>,
     depth: u32,
+    /// Bytes of values that are new in the program.
+    kept: usize,
+    /// Whether the budget is spent, or too much is kept.
+    spent: bool,
 }
 
 impl Specializer<'_> {
+    fn is_spent(&self) -> bool {
+        self.spent
+    }
+
+    /// Charges for a look at all of a value, and gives its size.
+    fn charge(&mut self, value: &Known) -> usize {
+        let size = value.size(MAX_KEPT);
+        let steps = size.map_or(u64::MAX, |size| size as u64 / 16 + 1);
+        self.spent |= self.budget.spend(steps).is_err();
+        size.unwrap_or(MAX_KEPT)
+    }
+
+    /// Charges for bytes that the program will hold.
+    fn keep(&mut self, bytes: usize) {
+        self.kept = self.kept.saturating_add(bytes);
+        self.spent |= self.kept > MAX_KEPT || self.budget.allocate(bytes).is_err();
+    }
+
     /// What is known about a group, whose rules are rewritten on the way.
     fn fact(&mut self, id: GroupId) -> Fact {
         if let Some(Some(fact)) = self.facts.get(id.0 as usize) {
             return fact.clone();
         }
-        if self.depth >= MAX_DEPTH {
+        if self.depth >= MAX_DEPTH || self.is_spent() {
             return Fact::Dynamic { closed: false };
         }
         self.depth += 1;

@@ -33,6 +33,7 @@ use modgate_value as json;
 use modgate_value::{Spelling, Value as Json};
 
 pub use ground::Ground;
+pub(crate) use ground::json_number;
 pub use heap::{Arena, Heap, Limit};
 pub use modgate_value::MAX_DEPTH;
 
@@ -55,6 +56,8 @@ enum Repr<'a> {
     Float(f64),
     Literal(&'a str),
     String(&'a str),
+    /// Not UTF-8.
+    Bytes(&'a Bytes<'a>),
     JsonArray(&'a [Json]),
     JsonObject(&'a json::Object),
     /// Sorted and distinct.
@@ -75,6 +78,13 @@ enum Repr<'a> {
         nodes: u32,
         items: &'a [Value<'a>],
     },
+}
+
+/// A string that is not UTF-8, as Go's strings may be.
+struct Bytes<'a> {
+    bytes: &'a [u8],
+    /// What Go shows where it wants characters: U+FFFD for each byte that is not part of one.
+    text: &'a str,
 }
 
 /// A part of `data` that its host looks up when asked, such as the inventory: an object with text
@@ -115,7 +125,7 @@ pub enum View<'a> {
     Bool(bool),
     /// Any number.
     Number(Num<'a>),
-    /// Text.
+    /// Text; in a string that is not UTF-8 each wrong byte is U+FFFD, see [`Value::as_bytes`].
     String(&'a str),
     /// A list.
     Array(Array<'a>),
@@ -212,6 +222,7 @@ impl<'a> Value<'a> {
             Repr::Float(float) => View::Number(Num::Float(float)),
             Repr::Literal(text) => View::Number(Num::Literal(text)),
             Repr::String(text) => View::String(text),
+            Repr::Bytes(bytes) => View::String(bytes.text),
             Repr::JsonArray(items) => View::Array(Array(ArrayRepr::Json(items))),
             Repr::Array { items, .. } => View::Array(Array(ArrayRepr::Built(items))),
             Repr::JsonObject(object) => View::Object(Object(ObjectRepr::Json(object))),
@@ -252,6 +263,7 @@ impl<'a> Value<'a> {
                 | Repr::Float(_)
                 | Repr::Literal(_)
                 | Repr::String(_)
+                | Repr::Bytes(_)
         )
     }
 
@@ -264,11 +276,46 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text, if it is a string.
+    /// The text, if it is a string; in one that is not UTF-8 each wrong byte is U+FFFD.
     #[inline]
     pub fn as_str(self) -> Option<&'a str> {
         match self.0 {
             Repr::String(text) => Some(text),
+            Repr::Bytes(bytes) => Some(bytes.text),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is a string and UTF-8, as all but decoded bytes are.
+    #[inline]
+    pub fn as_utf8(self) -> Option<&'a str> {
+        match self.0 {
+            Repr::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether a string in it is not UTF-8.
+    pub(crate) fn has_bytes(self) -> bool {
+        match self.0 {
+            Repr::Bytes(_) => true,
+            Repr::Array { items, .. } | Repr::Set { items, .. } => {
+                items.iter().any(|item| item.has_bytes())
+            }
+            Repr::Object { entries, .. } => {
+                entries.iter().any(|(key, value)| key.has_bytes() || value.has_bytes())
+            }
+            // Documents are UTF-8.
+            _ => false,
+        }
+    }
+
+    /// The bytes, if it is a string. They are UTF-8 unless a policy decoded others.
+    #[inline]
+    pub fn as_bytes(self) -> Option<&'a [u8]> {
+        match self.0 {
+            Repr::String(text) => Some(text.as_bytes()),
+            Repr::Bytes(bytes) => Some(bytes.bytes),
             _ => None,
         }
     }
@@ -370,6 +417,7 @@ impl<'a> Value<'a> {
             }
             // `1` and `1.0` print differently, so the same number is not enough.
             (Repr::String(a), Repr::String(b)) | (Repr::Literal(a), Repr::Literal(b)) => a == b,
+            (Repr::Bytes(a), Repr::Bytes(b)) => a.bytes == b.bytes,
             (Repr::Int(a), Repr::Int(b)) => a == b,
             (Repr::Bool(a), Repr::Bool(b)) => a == b,
             (Repr::Null, Repr::Null) => true,
@@ -543,7 +591,7 @@ impl<'a> Object<'a> {
     /// The member `key`.
     #[inline]
     pub fn get(self, key: Value<'a>) -> Option<Value<'a>> {
-        match (self.0, key.as_str()) {
+        match (self.0, key.as_utf8()) {
             (_, Some(text)) => self.get_str(text),
             (ObjectRepr::Built(entries), None) => {
                 let index = entries.binary_search_by(|(name, _)| name.cmp(&key)).ok()?;
@@ -559,9 +607,10 @@ impl<'a> Object<'a> {
         match self.0 {
             ObjectRepr::Json(object) => object.get(key).map(Value::json),
             ObjectRepr::Tree(tree) => tree.get(key).map(Value::from),
-            ObjectRepr::Built(entries) if entries.len() <= SCAN_LIMIT => {
-                entries.iter().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| *value)
-            }
+            ObjectRepr::Built(entries) if entries.len() <= SCAN_LIMIT => entries
+                .iter()
+                .find(|(name, _)| name.as_utf8() == Some(key))
+                .map(|(_, value)| *value),
             ObjectRepr::Built(entries) => {
                 let index =
                     entries.binary_search_by(|(name, _)| name.cmp(&Value::str(key))).ok()?;

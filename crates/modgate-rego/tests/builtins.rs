@@ -1,4 +1,4 @@
-//! Calls of built-ins against what OPA 1.19 gave for them, errors included.
+//! Calls of built-ins against what OPA 1.17 gave for them, errors included.
 //!
 //! The recording is `builtins.json` beside this file; `MODGATE_BUILTINS` names another one to
 //! compare with.
@@ -29,16 +29,14 @@ impl Host for Fixed {
 const DIFFER: &[(&str, &str, &str)] = &[
     ("10.0 == 1", "false", "OPA trims zeros before the point when it compares"),
     ("{10.0, 1}", "[1,10.0]", "they are not equal"),
-    ("5 % 18446744073709551616", "5", "OPA looks at the low 64 bits of the divisor only"),
     ("object.subset([1,1],{1,2})", "false", "OPA counts 1 twice"),
-    ("glob.match(\"?\", [], \"\")", "false", "gobwas takes the empty text for a character"),
     ("glob.match(\"{a*,b}.*\", [\".\"], \"aa.\")", "true", "gobwas does not go back"),
     ("glob.match(\"{a,b}é\", [], \"aé\")", "true", "gobwas mixes up bytes and characters"),
     ("regex.globs_match(\"[bc]*\", \"a*[a-c]\")", "true", "`b` matches both"),
     (
         "graph.reachable_paths({\"a\":[\"b\"],\"b\":[\"c\",\"d\"],\"c\":[\"d\"],\"d\":[\"e\"],\"e\":[]},[\"a\"])",
         "[[\"a\",\"b\"],[\"a\",\"b\",\"c\",\"d\",\"e\"]]",
-        "as OPA's compliance cases have it, which 1.19 no longer follows",
+        "as OPA's compliance cases have it, which OPA itself no longer follows",
     ),
     (
         "json.unmarshal(\"{\")",

@@ -17,12 +17,41 @@ pub struct Shortest {
 
 /// The shortest digits of a finite float.
 pub fn shortest(value: f64) -> Shortest {
-    // Rust's `{:e}` prints the same shortest round-trip digits as Go's 'e' with precision -1.
+    // Rust's `{:e}` prints as many round-trip digits as Go's 'e' with precision -1, and the same ones
+    // unless two texts are equally near: Go takes the even digit then.
     let text = format!("{:e}", value.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let mut digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     let exponent: i32 = exponent.parse().unwrap_or(0);
+    if digits.len() >= TIED_DIGITS
+        && let Some(even) = even_of_tie(value.abs(), &digits, exponent)
+    {
+        digits = even;
+    }
     Shortest { negative: value.is_sign_negative(), digits, point: exponent + 1 }
+}
+
+/// Fewer digits than this are always nearer than any others.
+const TIED_DIGITS: usize = 15;
+
+/// The digits with the last one less by one, if that is even and exactly as near to the value.
+fn even_of_tie(value: f64, digits: &str, exponent: i32) -> Option<String> {
+    let (before, last) = digits.split_at_checked(digits.len() - 1)?;
+    let even = match last {
+        "3" => '2',
+        "5" => '4',
+        "7" => '6',
+        "9" => '8',
+        _ => return None,
+    };
+    let tied = format!("{before}{even}");
+    // All digits of the value: half of the last place more than those, and nothing else.
+    let exact = format!("{value:.60e}");
+    let exact: String = exact.split('e').next()?.chars().filter(char::is_ascii_digit).collect();
+    let half = exact.strip_prefix(tied.as_str())?.strip_prefix('5')?;
+    let places = i32::try_from(tied.len()).ok()? - 1;
+    let reads_back = format!("{tied}e{}", exponent - places).parse() == Ok(value);
+    (half.bytes().all(|digit| digit == b'0') && reads_back).then_some(tied)
 }
 
 /// A float as `encoding/json` writes it: plain decimal unless `|v| < 1e-6` or `|v| >= 1e21`.
@@ -126,6 +155,18 @@ mod tests {
             (1e100, "1e+100"),
         ] {
             assert_eq!(general(value), text);
+        }
+    }
+
+    #[test]
+    fn ties_go_to_the_even_digit() {
+        for (value, text) in [
+            ("225179981368524.625", "225179981368524.62"),
+            ("900719925474099.25", "900719925474099.2"),
+            ("0.3", "0.3"),
+            ("1234567890123457", "1234567890123457"),
+        ] {
+            assert_eq!(plain(value.parse().expect("a float")), text);
         }
     }
 

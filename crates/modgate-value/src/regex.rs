@@ -27,6 +27,9 @@ pub const DEFAULT_SIZE_LIMIT: usize = 8 << 20;
 /// Memory that parsing takes per byte of pattern, at least; bounds the pattern by the size limit.
 const BYTES_PER_PATTERN_BYTE: usize = 32;
 
+/// How many bytes a pattern may use while it matches: as many as it may have itself, within these.
+const DFA_SIZE: (usize, usize) = (256 << 10, 2 << 20);
+
 /// How deep our own output may nest: Go's bound of 1000, times what one of its levels becomes.
 const NEST_LIMIT: u32 = 4000;
 
@@ -38,6 +41,13 @@ pub struct Error {
     pub reason: &'static str,
     /// The piece of the pattern it is about; the whole pattern where Go says so.
     pub piece: String,
+}
+
+impl Error {
+    /// Whether the pattern is a Go regular expression that compiles to more bytes than allowed.
+    pub fn is_too_large(&self) -> bool {
+        self.reason == translate::LARGE
+    }
 }
 
 /// A compiled Go regular expression. Cheap to clone and to share between threads.
@@ -95,6 +105,7 @@ impl GoRegex {
         // A translation is always valid, so that only its size can be wrong with it.
         let regex = RegexBuilder::new(&translation.pattern)
             .size_limit(limit)
+            .dfa_size_limit(limit.clamp(DFA_SIZE.0, DFA_SIZE.1))
             .nest_limit(NEST_LIMIT)
             .build()
             .map_err(|_| too_large())?;
@@ -208,7 +219,9 @@ impl GoRegex {
             && let Some(captures) = self.captures_at(text, at)
             && let Some(found) = captures.get(0)
         {
-            budget.spend(1)?;
+            // Each match may have looked at all that is left of the text.
+            budget.spend(1 + (text.len() - at) as u64 / 512)?;
+            budget.check_time()?;
             append(text.get(copied..found.start).unwrap_or_default(), &mut out, budget)?;
             if found.end > copied || found.start == 0 {
                 write(&captures, &mut out)?;

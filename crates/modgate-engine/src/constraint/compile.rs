@@ -1,9 +1,6 @@
 //! From a constraint to a [`CompiledConstraint`] (spec 1.4, 3.2, 5.3 and 6.6).
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use modgate_api::{
     constraints::{self as wire, Constraint},
@@ -14,7 +11,7 @@ use modgate_value::{Budget, DecodeError, Exhausted, Limits, Object, Str, Value, 
 use super::{
     action::Enforcement,
     admission::{Admission, Mismatch},
-    driver::RegoDriver,
+    driver::{Driver, RegoDriver},
     evaluate::Evaluation,
     inventory::Inventory,
     template::CompiledTemplate,
@@ -47,9 +44,9 @@ pub struct CompiledConstraint {
     /// With defaults.
     effective: Value,
     warnings: Vec<String>,
-    /// The template's Rego as these parameters leave it. Made by the first review that asks: of the
-    /// many constraints of a cluster most never meet the objects that change.
-    specialized: OnceLock<Arc<RegoDriver>>,
+    /// The template's Rego as these parameters leave it, made when the constraint comes into force
+    /// and never by a review: its cost is that of the policy's author, not of a request.
+    specialized: Option<Arc<RegoDriver>>,
     /// What it has cost, whatever version of the template it had.
     usage: Usage,
 }
@@ -145,7 +142,7 @@ impl CompiledConstraint {
             criteria,
             enforcement,
             warnings,
-            specialized: OnceLock::new(),
+            specialized: None,
             usage: Usage::default(),
         })
     }
@@ -160,7 +157,7 @@ impl CompiledConstraint {
             parameters: parameters(&effective),
             effective,
             template,
-            specialized: OnceLock::new(),
+            specialized: None,
             ..self.clone()
         }
     }
@@ -257,9 +254,18 @@ impl CompiledConstraint {
         &self.parameters
     }
 
-    /// Its template's Rego, specialised for its parameters.
-    pub(super) fn specialized(&self, driver: &RegoDriver) -> &RegoDriver {
-        self.specialized.get_or_init(|| driver.specialized(&self.parameters).into())
+    /// The constraint ready to evaluate requests: with its template's Rego specialised for its
+    /// parameters.
+    pub(super) fn in_force(mut self) -> Arc<Self> {
+        if let Driver::Rego(driver) = self.template.driver() {
+            self.specialized = Some(driver.specialized(&self.parameters));
+        }
+        Arc::new(self)
+    }
+
+    /// Its template's Rego, specialised for its parameters once the constraint is in force.
+    pub(super) fn specialized<'c>(&'c self, driver: &'c RegoDriver) -> &'c RegoDriver {
+        self.specialized.as_deref().unwrap_or(driver)
     }
 
     /// What its author should know although it is valid.

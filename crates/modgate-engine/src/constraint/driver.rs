@@ -1,8 +1,9 @@
 //! A template's policy, compiled, and one evaluation of it (spec 3.5 and 4.3).
 
 use std::{
+    collections::BTreeMap,
     fmt,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -80,7 +81,8 @@ impl Driver {
     }
 }
 
-/// What may be computed ahead for one constraint; the rest is computed in each review.
+/// What may be computed ahead for one constraint when it comes into force. There is no clock then;
+/// the steps bound the time.
 const SPECIALIZING: Limits = Limits { steps: 1_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 /// The compiled Rego of one template.
@@ -89,6 +91,8 @@ pub struct RegoDriver {
     violation: GroupId,
     reads: Vec<InventoryPart>,
     fields: Arc<Reads>,
+    /// What constraints in force use, by their parameters: equal ones share it.
+    specialized: Mutex<BTreeMap<Value, Weak<RegoDriver>>>,
 }
 
 /// The memory of evaluations, for one thread to keep.
@@ -157,17 +161,31 @@ impl Violation {
 impl RegoDriver {
     pub(super) fn new(program: Program, violation: GroupId, reads: Vec<InventoryPart>) -> Self {
         let fields = Arc::new(reads::reads(&program, "inventory"));
-        Self { program, violation, reads, fields }
+        Self { program, violation, reads, fields, specialized: Mutex::default() }
     }
 
     /// The same policy for a constraint with these parameters: what depends on nothing else is
     /// computed here, once. Traces need the policy as it was written.
-    pub(super) fn specialized(&self, parameters: &Value) -> Self {
+    pub(super) fn specialized(&self, parameters: &Value) -> Arc<Self> {
+        let mut known = self.specialized.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(parameters).and_then(Weak::upgrade) {
+            return known;
+        }
+        let new = Arc::new(self.specialize(parameters));
+        if known.len().is_power_of_two() {
+            known.retain(|_, driver| driver.strong_count() > 0);
+        }
+        known.insert(parameters.clone(), Arc::downgrade(&new));
+        new
+    }
+
+    fn specialize(&self, parameters: &Value) -> Self {
         let budget = Budget::new(SPECIALIZING, &Frozen);
         let program = specialize(&self.program, "parameters", parameters, &budget);
         // Nothing else is read, at most less.
         let (reads, fields) = (self.reads.clone(), Arc::clone(&self.fields));
-        Self { program, violation: self.violation, reads, fields }
+        let violation = self.violation;
+        Self { program, violation, reads, fields, specialized: Mutex::default() }
     }
 
     /// The violations of a policy in the order of its set.

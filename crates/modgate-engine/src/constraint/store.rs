@@ -108,7 +108,7 @@ impl Store {
                     before.map(|before| before.with_template(Arc::clone(&template)))
                 }
             };
-            self.set(&key, compiled.map(Arc::new));
+            self.set(&key, compiled.map(CompiledConstraint::in_force));
         }
         refused
     }
@@ -153,7 +153,7 @@ impl Store {
             }
             None => Ok(None),
         };
-        let compiled = compiled.map(|compiled| compiled.map(Arc::new));
+        let compiled = compiled.map(|compiled| compiled.map(CompiledConstraint::in_force));
         match self.constraints.get_mut(&key) {
             Some(stored) => stored.source = source,
             None if key.name.is_empty() => {}

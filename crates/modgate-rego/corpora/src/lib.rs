@@ -6,6 +6,7 @@
 
 pub mod library;
 mod opa;
+mod pairs;
 mod programs;
 mod recorded;
 
@@ -23,6 +24,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "languages/rego.json", run: recorded::run },
     Suite { name: "languages/rego-programs.json", run: programs::run },
     Suite { name: "languages/library-rego-results.json", run: library::run },
+    Suite { name: "languages/rego-pairs*.json", run: pairs::run },
     Suite { name: "opa/*.json", run: opa::run },
 ];
 

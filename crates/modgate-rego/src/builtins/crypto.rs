@@ -148,21 +148,21 @@ pub(super) fn equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 fn digest<'a, D: Digest>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let text = operand::string(args, 0)?;
-    context.spend(text.len() / 4 + 64)?;
-    context.string(&hex(&D::digest(text.as_bytes())))
+    let bytes = operand::bytes(args, 0)?;
+    context.spend(bytes.len() / 4 + 64)?;
+    context.string(&hex(&D::digest(bytes)))
 }
 
 fn hmac<'a, M: Mac + KeyInit>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let (message, key) = (operand::string(args, 0)?, operand::string(args, 1)?);
+    let (message, key) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
     context.spend((message.len() + key.len()) / 4 + 128)?;
-    context.string(&hex(&mac::<M>(key.as_bytes(), message.as_bytes())))
+    context.string(&hex(&mac::<M>(key, message)))
 }
 
 fn hmac_equal<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let (a, b) = (operand::string(args, 0)?, operand::string(args, 1)?);
+    let (a, b) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
     context.scan(a)?;
-    yes_or_no(equal(a.as_bytes(), b.as_bytes()))
+    yes_or_no(equal(a, b))
 }
 
 /// Steps that one signature costs to check, and one that a private key costs to read.

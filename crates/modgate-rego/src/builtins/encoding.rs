@@ -1,7 +1,6 @@
 //! Text encodings: JSON, YAML, base64, hexadecimal, URLs.
 //!
-//! A Rego string is text here. Where OPA decodes to bytes that are not UTF-8, each wrong byte
-//! becomes U+FFFD, as OPA itself prints them.
+//! What is decoded need not be UTF-8, and is kept as it is. In JSON each wrong byte is U+FFFD.
 
 mod base64;
 mod url;
@@ -61,7 +60,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
 impl<'a> Context<'a> {
     /// Decoded bytes as a string.
     pub(super) fn bytes(&self, bytes: &[u8]) -> Outcome<'a> {
-        self.string(&String::from_utf8_lossy(bytes))
+        Ok(Some(self.heap.bytes(bytes)?))
     }
 
     /// A document as Go's `encoding/json` writes it.
@@ -74,8 +73,15 @@ impl<'a> Context<'a> {
 }
 
 fn json_marshal<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let json = operand::any(args, 0).to_json(context.heap.budget())?;
-    Ok(Some(context.heap.charged_string(&context.json_text(&json)?)))
+    let value = operand::any(args, 0);
+    let json = value.to_json(context.heap.budget())?;
+    let text = wrong_bytes_escaped(value, context.json_text(&json)?);
+    Ok(Some(context.heap.charged_string(&text)))
+}
+
+/// Go escapes U+FFFD where it stands for a byte that is not part of a character.
+fn wrong_bytes_escaped(value: Value<'_>, text: String) -> String {
+    if value.has_bytes() { text.replace('\u{fffd}', "\\ufffd") } else { text }
 }
 
 fn json_marshal_with_options<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
@@ -108,7 +114,8 @@ fn json_marshal_with_options<'a>(context: &mut Context<'a>, args: &[Value<'a>]) 
         }
     }
     if !pretty.unwrap_or(implied) {
-        return Ok(Some(context.heap.charged_string(&context.json_text(&json)?)));
+        let text = wrong_bytes_escaped(operand::any(args, 0), context.json_text(&json)?);
+        return Ok(Some(context.heap.charged_string(&text)));
     }
     // Charged as if every value had a line of its own, indented as deep as can be told in advance.
     let lines = values_in(&json);
@@ -190,13 +197,16 @@ fn yaml_numbers(value: Json) -> Json {
 
 fn yaml_unmarshal<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
+    if operand::any(args, 0).as_utf8().is_none() {
+        return Err(BuiltinError::failed("yaml: invalid leading UTF-8 octet"));
+    }
     charge_document(context, text)?;
     let json = yaml::value(text).map_err(|error| BuiltinError::Failed(error.to_string()))?;
     Ok(Some(context.heap.copy_json(&json)?))
 }
 
 fn yaml_is_valid<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let Some(text) = operand::any(args, 0).as_str() else { return yes_or_no(false) };
+    let Some(text) = operand::any(args, 0).as_utf8() else { return yes_or_no(false) };
     charge_document(context, text)?;
     yes_or_no(yaml::value(text).is_ok())
 }
@@ -208,10 +218,10 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 fn hex_encode<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let text = operand::string(args, 0)?;
-    context.scan(text)?;
-    context.allocate(text.len().saturating_mul(2))?;
-    Ok(Some(context.heap.charged_string(&hex(text.as_bytes()))))
+    let bytes = operand::bytes(args, 0)?;
+    context.scan(bytes)?;
+    context.allocate(bytes.len().saturating_mul(2))?;
+    Ok(Some(context.heap.charged_string(&hex(bytes))))
 }
 
 fn hex_decode<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {

@@ -262,13 +262,18 @@ pub(super) fn append_printed<'a>(
     }
 }
 
-/// A missing variable is `<undefined>`; numbers keep their text, as Go's `json.Number` does.
+/// A missing variable is `<undefined>`; numbers keep their text, as Go's `json.Number` does. OPA
+/// reads the variables as the JSON that their text as a term is, so that sets are an error.
 fn render_template<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
     operand::object(args, 1)?;
     let budget = context.heap.budget();
-    let variables = numbers_as_text(operand::any(args, 1).to_json(budget)?);
-    context.spend(text.len())?;
+    let variables = operand::any(args, 1).to_text(budget)?;
+    context.spend(text.len().saturating_add(variables.len()))?;
+    context.allocate(variables.len().saturating_mul(size_of::<Json>() / 2))?;
+    let variables = Json::from_json(variables.as_bytes())
+        .map_err(|error| BuiltinError::Failed(error.to_string()))?;
+    let variables = numbers_as_text(variables);
     let env = Env { budget, host: &modgate_template::Isolated };
     let rendered = Template::parse_with("template", text, Functions::Builtin)
         .map_err(|error| error.to_string())

@@ -1,6 +1,9 @@
 //! Objects, walks and graphs.
 
-use std::{cmp::Ordering, collections::BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeSet, VecDeque},
+};
 
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::{Array, Object, Value, View};
@@ -73,10 +76,11 @@ fn union<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     if a.is_empty() {
         return Ok(args.get(1).copied());
     }
-    if b.is_empty() {
+    context.heap.charge_walk([operand::any(args, 0), operand::any(args, 1)])?;
+    if b.is_empty() || a == b {
         return Ok(args.first().copied());
     }
-    Ok(Some(merge(context, a, b)?))
+    Ok(Some(merge(context, a, b, Spelling::First)?))
 }
 
 /// The last of all values under a key, merged with the objects that stand under it before.
@@ -89,10 +93,17 @@ fn union_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
         };
         merged = Some(match merged.and_then(Value::as_object) {
             None => item,
-            Some(so_far) => merge(context, so_far, object)?,
+            Some(so_far) => merge(context, so_far, object, Spelling::Last)?,
         });
     }
     Ok(Some(merged.unwrap_or(Value::EMPTY_OBJECT)))
+}
+
+/// Which of two equal keys is kept: `1` and `1.0` are equal.
+#[derive(Clone, Copy)]
+enum Spelling {
+    First,
+    Last,
 }
 
 /// Both, key by key; where both have a key, two objects merge and otherwise `b` wins.
@@ -100,6 +111,7 @@ fn merge<'a>(
     context: &Context<'a>,
     a: Object<'a>,
     b: Object<'a>,
+    spelling: Spelling,
 ) -> Result<Value<'a>, BuiltinError> {
     context.spend(a.len() + b.len())?;
     let mut entries = Vec::with_capacity(a.len() + b.len());
@@ -115,10 +127,14 @@ fn merge<'a>(
             entries.extend(left.next());
         } else if order.is_gt() {
             entries.extend(right.next());
-        } else if let (Some((key, old)), Some((_, new))) = (left.next(), right.next()) {
+        } else if let (Some((first, old)), Some((last, new))) = (left.next(), right.next()) {
             let value = match (old.as_object(), new.as_object()) {
-                (Some(old), Some(new)) => merge(context, old, new)?,
+                (Some(old), Some(new)) => merge(context, old, new, spelling)?,
                 _ => new,
+            };
+            let key = match spelling {
+                Spelling::First => first,
+                Spelling::Last => last,
             };
             entries.push((key, value));
         }
@@ -151,7 +167,13 @@ fn filter<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let object = operand::object(args, 0)?;
     let keys = key_set(context, args)?;
     context.spend(object.len())?;
-    let kept: Vec<_> = object.iter().filter(|(key, _)| keys.binary_search(key).is_ok()).collect();
+    // `1` and `1.0` are equal; OPA looks for the keys of the smaller one and keeps its spelling.
+    let found = |(key, value)| {
+        let at = keys.binary_search(&key).ok()?;
+        let key = if object.len() < keys.len() { *keys.get(at)? } else { key };
+        Some((key, value))
+    };
+    let kept: Vec<_> = object.iter().filter_map(found).collect();
     Ok(Some(context.heap.object_from_sorted(&kept)?))
 }
 
@@ -255,17 +277,21 @@ fn neighbours<'a>(graph: Object<'a>, node: Value<'a>) -> Option<Vec<Value<'a>>> 
 
 fn reachable<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let graph = operand::object(args, 0)?;
-    let mut queue: Vec<_> = operand::elements(args, 1, &["{array, set}"])?.collect();
+    let mut queue: VecDeque<_> = operand::elements(args, 1, &["{array, set}"])?.collect();
     let mut reached = BTreeSet::new();
-    while let Some(node) = queue.pop() {
+    while let Some(node) = queue.pop_front() {
         context.spend(1)?;
         if reached.contains(&node) {
             continue;
         }
         if let Some(edges) = neighbours(graph, node) {
             context.spend(edges.len())?;
+            context.allocate(4 * size_of::<Value<'_>>())?;
             reached.insert(node);
-            queue.extend(edges);
+            let new = edges.into_iter().filter(|edge| !reached.contains(edge));
+            let known = queue.len();
+            queue.extend(new);
+            context.allocate((queue.len() - known).saturating_mul(size_of::<Value<'_>>()))?;
         }
     }
     let reached: Vec<_> = reached.into_iter().collect();

@@ -59,6 +59,13 @@ pub(super) fn string<'a>(args: &[Value<'a>], index: usize) -> Result<&'a str, Bu
     value.as_str().ok_or_else(|| wrong_type(index, value, &["string"]))
 }
 
+/// The bytes of a string, which need not be UTF-8.
+#[inline]
+pub(super) fn bytes<'a>(args: &[Value<'a>], index: usize) -> Result<&'a [u8], BuiltinError> {
+    let value = any(args, index);
+    value.as_bytes().ok_or_else(|| wrong_type(index, value, &["string"]))
+}
+
 #[inline]
 pub(super) fn number<'a>(args: &[Value<'a>], index: usize) -> Result<Num<'a>, BuiltinError> {
     let value = any(args, index);
@@ -88,11 +95,11 @@ pub(super) fn int(args: &[Value<'_>], index: usize) -> Result<i64, BuiltinError>
     number(args, index)?.as_int().ok_or_else(|| not_an_integer(index))
 }
 
-/// An integer of any size, however it is written.
+/// An integer of any size, however it is written, rounded to 64 bits of mantissa.
 pub(super) fn integer(args: &[Value<'_>], index: usize) -> Result<BigInt, BuiltinError> {
     let value = any(args, index);
     let number = value.as_number().ok_or_else(|| wrong_type(index, value, &["integer"]))?;
-    number.to_integer()?.ok_or_else(|| not_an_integer(index))
+    number.to_rounded_integer()?.ok_or_else(|| not_an_integer(index))
 }
 
 #[cold]
@@ -114,14 +121,14 @@ pub(super) fn elements<'a>(
     }
 }
 
-/// The strings of an array or set of them.
-pub(super) fn strings<'a>(
+/// The strings of an array or set of them, as bytes.
+pub(super) fn byte_strings<'a>(
     args: &[Value<'a>],
     index: usize,
     expected: &[&str],
-) -> Result<Vec<&'a str>, BuiltinError> {
+) -> Result<Vec<&'a [u8]>, BuiltinError> {
     let value = any(args, index);
     elements(args, index, expected)?
-        .map(|item| item.as_str().ok_or_else(|| wrong_element(index, value, item, &["string"])))
+        .map(|item| item.as_bytes().ok_or_else(|| wrong_element(index, value, item, &["string"])))
         .collect()
 }

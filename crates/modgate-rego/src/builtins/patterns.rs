@@ -10,10 +10,14 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use modgate_value::{
     gofmt,
-    regex::{GoRegex, quote_meta},
+    regex::{DEFAULT_SIZE_LIMIT, GoRegex, quote_meta},
 };
 
-use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
+use super::{
+    Builtin, BuiltinError, Context, Outcome, operand,
+    strings::{StandIn, is_raw},
+    yes_or_no,
+};
 use crate::value::{Value, View};
 
 pub(super) const BUILTINS: &[Builtin] = &[
@@ -54,15 +58,25 @@ pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("glob.quote_meta", "(pattern: string) => output: string", glob_quote_meta),
 ];
 
-/// How many patterns a thread keeps. Beyond, all are forgotten: whoever makes patterns up does not
-/// come back for them.
-const CACHE_SIZE: usize = 512;
+/// How many bytes of compiled patterns a thread keeps. Beyond, all are forgotten: a policy that
+/// makes patterns up does not use them again.
+const CACHE_BYTES: usize = 16 << 20;
 
 /// Patterns longer than this are not kept.
 const CACHED_LENGTH: usize = 4096;
 
+/// Bounds of the compiled size that are tried in turn: how large a pattern really is decides what
+/// it costs, and only compiling it tells.
+const SIZES: [usize; 4] = [16 << 10, 128 << 10, 1 << 20, DEFAULT_SIZE_LIMIT];
+
+#[derive(Default)]
+struct Cache {
+    patterns: HashMap<Box<str>, Rc<GoRegex>>,
+    bytes: usize,
+}
+
 thread_local! {
-    static CACHE: RefCell<HashMap<Box<str>, Rc<GoRegex>>> = RefCell::default();
+    static CACHE: RefCell<Cache> = RefCell::default();
 }
 
 impl Context<'_> {
@@ -72,23 +86,44 @@ impl Context<'_> {
         key: &str,
         source: impl FnOnce() -> Result<String, BuiltinError>,
     ) -> Result<Rc<GoRegex>, BuiltinError> {
-        if let Some(known) = CACHE.with_borrow(|cache| cache.get(key).cloned()) {
+        if let Some(known) = CACHE.with_borrow(|cache| cache.patterns.get(key).cloned()) {
             return Ok(known);
         }
         let source = source()?;
-        self.spend(source.len().saturating_mul(COMPILE_STEPS))?;
-        let regex =
-            GoRegex::new(&source).map_err(|error| BuiltinError::Failed(error.to_string()))?;
+        let (regex, bytes) = self.compile(&source)?;
         let regex = Rc::new(regex);
         if key.len() <= CACHED_LENGTH {
             CACHE.with_borrow_mut(|cache| {
-                if cache.len() >= CACHE_SIZE {
-                    cache.clear();
+                if cache.bytes.saturating_add(bytes) > CACHE_BYTES {
+                    *cache = Cache::default();
                 }
-                cache.insert(key.into(), Rc::clone(&regex));
+                cache.bytes += bytes;
+                cache.patterns.insert(key.into(), Rc::clone(&regex));
             });
         }
         Ok(regex)
+    }
+
+    /// Compiles a pattern; with it comes how many bytes it takes, roughly.
+    fn compile(&self, source: &str) -> Result<(GoRegex, usize), BuiltinError> {
+        self.spend(source.len().saturating_mul(COMPILE_STEPS))?;
+        // Parsing takes some hundred bytes for each byte of the pattern.
+        self.allocate(source.len().saturating_mul(PARSE_BYTES))?;
+        let mut error = None;
+        for size in SIZES {
+            self.allocate(size)?;
+            self.spend(size / 64)?;
+            self.heap.budget().check_time()?;
+            match GoRegex::with_size_limit(source, size) {
+                Ok(regex) => return Ok((regex, size)),
+                // Only the size can be mended by more room.
+                Err(found) if !found.is_too_large() => {
+                    return Err(BuiltinError::Failed(found.to_string()));
+                }
+                Err(found) => error = Some(found),
+            }
+        }
+        Err(BuiltinError::Failed(error.map_or_else(String::new, |error| error.to_string())))
     }
 
     fn regex(&self, pattern: &str) -> Result<Rc<GoRegex>, BuiltinError> {
@@ -100,10 +135,21 @@ impl Context<'_> {
         let factor = regex.as_str().len() / 64 + 1;
         self.spend((text.len() / 8 + 1).saturating_mul(factor))
     }
+
+    /// Charges for looking for one more match in `text`: each may look at all that is left of it,
+    /// so that many matches take a time that is quadratic in the text.
+    fn charge_next_match(&self, text: &str, at: usize) -> Result<(), BuiltinError> {
+        self.spend((text.len().saturating_sub(at)) / 512 + 1)?;
+        self.allocate(size_of::<Value<'_>>())?;
+        Ok(self.heap.budget().check_time()?)
+    }
 }
 
 /// Steps that compiling costs per byte of pattern.
 const COMPILE_STEPS: usize = 32;
+
+/// Bytes that parsing takes per byte of pattern.
+const PARSE_BYTES: usize = 256;
 
 fn matches<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (pattern, text) = (operand::string(args, 0)?, operand::string(args, 1)?);
@@ -120,16 +166,63 @@ fn is_valid<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
+/// Calls a function with subjects that are not UTF-8: each wrong byte is a character while it
+/// matches, and a byte again in the result.
+fn with_bytes<'a>(
+    context: &mut Context<'a>,
+    args: &[Value<'a>],
+    call: fn(&mut Context<'a>, &[Value<'a>]) -> Outcome<'a>,
+) -> Outcome<'a> {
+    let mut stand_in = StandIn::default();
+    args.iter().filter_map(|arg| arg.as_bytes()).for_each(|bytes| stand_in.avoid(bytes));
+    let mut texts = Vec::with_capacity(args.len());
+    for arg in args {
+        texts.push(match arg.as_bytes() {
+            Some(bytes) => context.heap.string(&stand_in.characters(bytes))?,
+            None => *arg,
+        });
+    }
+    let found = call(context, &texts)?;
+    found.map(|value| bytes_again(context, value, &stand_in)).transpose()
+}
+
+fn bytes_again<'a>(
+    context: &Context<'a>,
+    value: Value<'a>,
+    stand_in: &StandIn,
+) -> Result<Value<'a>, BuiltinError> {
+    match value.view() {
+        View::String(text) => Ok(context.heap.bytes(&stand_in.bytes(text))?),
+        View::Array(items) => {
+            let items: Vec<_> = items
+                .iter()
+                .map(|item| bytes_again(context, item, stand_in))
+                .collect::<Result<_, _>>()?;
+            Ok(context.heap.array(&items)?)
+        }
+        _ => Ok(value),
+    }
+}
+
 fn split<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    if is_raw(args) {
+        return with_bytes(context, args, split);
+    }
     let (pattern, text) = (operand::string(args, 0)?, operand::string(args, 1)?);
     let regex = context.regex(pattern)?;
     context.charge_match(&regex, text)?;
+    // Counted first: splitting itself cannot be stopped.
+    for found in regex.find_iter(text) {
+        context.charge_next_match(text, found.start)?;
+    }
     let parts: Vec<_> = regex.split(text, None).into_iter().map(Value::str).collect();
-    context.spend(parts.len())?;
     context.array(&parts)
 }
 
 fn replace<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    if is_raw(args) {
+        return with_bytes(context, args, replace);
+    }
     let text = operand::string(args, 0)?;
     let (pattern, template) = (operand::string(args, 1)?, operand::string(args, 2)?);
     let regex = context.regex(pattern)?;
@@ -147,20 +240,25 @@ fn limit(args: &[Value<'_>]) -> Result<usize, BuiltinError> {
 }
 
 fn find_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    if is_raw(args) {
+        return with_bytes(context, args, find_n);
+    }
     let (pattern, text) = (operand::string(args, 0)?, operand::string(args, 1)?);
     let limit = limit(args)?;
     let regex = context.regex(pattern)?;
     context.charge_match(&regex, text)?;
-    let found: Vec<_> = regex
-        .find_iter(text)
-        .take(limit)
-        .map(|range| Value::str(text.get(range).unwrap_or_default()))
-        .collect();
-    context.spend(found.len())?;
+    let mut found = Vec::new();
+    for range in regex.find_iter(text).take(limit) {
+        context.charge_next_match(text, range.start)?;
+        found.push(Value::str(text.get(range).unwrap_or_default()));
+    }
     context.array(&found)
 }
 
 fn find_all_string_submatch_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    if is_raw(args) {
+        return with_bytes(context, args, find_all_string_submatch_n);
+    }
     let (pattern, text) = (operand::string(args, 0)?, operand::string(args, 1)?);
     let limit = limit(args)?;
     let regex = context.regex(pattern)?;
@@ -168,6 +266,7 @@ fn find_all_string_submatch_n<'a>(context: &mut Context<'a>, args: &[Value<'a>])
     let mut found = Vec::new();
     for captures in regex.captures_iter(text).take(limit) {
         context.spend(captures.groups().len())?;
+        context.charge_next_match(text, captures.get(0).map_or(0, |whole| whole.start))?;
         // A group that took no part in the match is empty.
         let group = |range: &Option<std::ops::Range<usize>>| {
             Value::str(range.clone().and_then(|range| text.get(range)).unwrap_or_default())
@@ -192,30 +291,35 @@ fn template_match<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<
         }
     }
     let key = format!("template\0{template}\0{start}{end}");
-    let regex = context.compiled(&key, || template_source(template, start, end))?;
+    let regex = context.compiled(&key, || template_source(context, template, start, end))?;
     context.charge_match(&regex, text)?;
     yes_or_no(regex.is_match(text))
 }
 
-fn template_source(template: &str, start: &str, end: &str) -> Result<String, BuiltinError> {
+fn template_source(
+    context: &Context<'_>,
+    template: &str,
+    start: &str,
+    end: &str,
+) -> Result<String, BuiltinError> {
     let unbalanced =
         || BuiltinError::failed(format!("unbalanced braces in {}", gofmt::quote(template)));
     let mut pattern = "^".to_owned();
-    let mut depth = 0u32;
+    let (mut depth, mut open) = (0_u32, 0);
     let mut piece = 0;
     for (at, found) in template.match_indices(|c: char| start.contains(c) || end.contains(c)) {
+        // Where both delimiters are the same, each one opens.
         if found == start {
             depth += 1;
             if depth == 1 {
-                pattern.push_str(&quote_meta(template.get(piece..at).unwrap_or_default()));
-                piece = at + found.len();
+                open = at;
             }
         } else {
             depth = depth.checked_sub(1).ok_or_else(unbalanced)?;
             if depth == 0 {
-                let inner = template.get(piece..at).unwrap_or_default();
-                GoRegex::new(&format!("^{inner}$"))
-                    .map_err(|error| BuiltinError::Failed(error.to_string()))?;
+                let inner = template.get(open + start.len()..at).unwrap_or_default();
+                context.compile(&format!("^{inner}$"))?;
+                pattern.push_str(&quote_meta(template.get(piece..open).unwrap_or_default()));
                 pattern.push('(');
                 pattern.push_str(inner);
                 pattern.push(')');
@@ -245,6 +349,11 @@ fn glob_match<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> 
     let pattern = operand::string(args, 0)?;
     let delimiters = delimiters(args)?;
     let text = operand::string(args, 2)?;
+    context.scan(pattern)?;
+    if let Some(wildcards) = glob::Wildcards::of(pattern, &delimiters) {
+        context.scan(text)?;
+        return yes_or_no(wildcards.matches(text));
+    }
     let key = format!("glob\0{pattern}\0{delimiters}");
     let regex = context
         .compiled(&key, || glob::translate(pattern, &delimiters).map_err(BuiltinError::Failed))?;

@@ -19,7 +19,9 @@ pub(super) const BUILTINS: &[Builtin] = &[
 /// The elements of `a` that are in `b`.
 fn intersect<'a>(context: &Context<'a>, a: Set<'a>, b: Set<'a>) -> Outcome<'a> {
     context.spend(a.len() + b.len())?;
-    let kept: Vec<_> = a.iter().filter(|item| b.contains(*item)).collect();
+    // The elements of the smaller one, as it spells them.
+    let (few, many) = if b.len() < a.len() { (b, a) } else { (a, b) };
+    let kept: Vec<_> = few.iter().filter(|item| many.contains(*item)).collect();
     Ok(Some(context.heap.set_from_sorted(&kept)?))
 }
 

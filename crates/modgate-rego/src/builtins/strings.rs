@@ -5,6 +5,10 @@ use std::borrow::Cow;
 use modgate_value::{Budget, gofmt};
 use num_bigint::BigInt;
 
+mod raw;
+
+pub(super) use raw::{StandIn, any as is_raw};
+
 use super::{Builtin, BuiltinError, Context, Outcome, host, operand, yes_or_no};
 use crate::{
     number::Num,
@@ -20,27 +24,36 @@ pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new(
         "contains",
         "(haystack: string, needle: string) => result: boolean",
-        |context, args| test(context, args, |text, part| text.contains(part)),
+        |context, args| {
+            test(
+                context,
+                args,
+                |text, part| text.contains(part),
+                |text, part| raw::find(text, part).is_some(),
+            )
+        },
     ),
     Builtin::new(
         "startswith",
         "(search: string, base: string) => result: boolean",
-        |context, args| test(context, args, |text, part| text.starts_with(part)),
+        |context, args| {
+            test(context, args, |text, part| text.starts_with(part), <[u8]>::starts_with)
+        },
     ),
     Builtin::new(
         "endswith",
         "(search: string, base: string) => result: boolean",
-        |context, args| test(context, args, |text, part| text.ends_with(part)),
+        |context, args| test(context, args, |text, part| text.ends_with(part), <[u8]>::ends_with),
     ),
     Builtin::new(
         "strings.any_prefix_match",
         "(search: any<string, array[string], set[string]>, base: any<string, array[string], set[string]>) => result: boolean",
-        |context, args| any_match(context, args, |text, part| text.starts_with(part)),
+        |context, args| any_match(context, args, <[u8]>::starts_with),
     ),
     Builtin::new(
         "strings.any_suffix_match",
         "(search: any<string, array[string], set[string]>, base: any<string, array[string], set[string]>) => result: boolean",
-        |context, args| any_match(context, args, |text, part| text.ends_with(part)),
+        |context, args| any_match(context, args, <[u8]>::ends_with),
     ),
     Builtin::new("format_int", "(number: number, base: number) => output: string", format_int),
     Builtin::new("indexof", "(haystack: string, needle: string) => output: number", index_of),
@@ -75,30 +88,51 @@ pub(super) const BUILTINS: &[Builtin] = &[
         replace_n,
     ),
     Builtin::new("trim", "(value: string, cutset: string) => output: string", |context, args| {
-        trim(context, args, |text, set| text.trim_matches(in_set(set)))
+        trim(
+            context,
+            args,
+            |text, set| text.trim_matches(in_set(set)),
+            |text, set| raw::trim(text, in_set(set), true, true),
+        )
     }),
     Builtin::new(
         "trim_left",
         "(value: string, cutset: string) => output: string",
-        |context, args| trim(context, args, |text, set| text.trim_start_matches(in_set(set))),
+        |context, args| {
+            trim(
+                context,
+                args,
+                |text, set| text.trim_start_matches(in_set(set)),
+                |text, set| raw::trim(text, in_set(set), true, false),
+            )
+        },
     ),
     Builtin::new(
         "trim_right",
         "(value: string, cutset: string) => output: string",
-        |context, args| trim(context, args, |text, set| text.trim_end_matches(in_set(set))),
+        |context, args| {
+            trim(
+                context,
+                args,
+                |text, set| text.trim_end_matches(in_set(set)),
+                |text, set| raw::trim(text, in_set(set), false, true),
+            )
+        },
     ),
     Builtin::new(
         "trim_prefix",
         "(value: string, prefix: string) => output: string",
         |context, args| {
-            trim(context, args, |text, prefix| text.strip_prefix(prefix).unwrap_or(text))
+            let (text, prefix) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
+            cut(context, args, text.strip_prefix(prefix))
         },
     ),
     Builtin::new(
         "trim_suffix",
         "(value: string, suffix: string) => output: string",
         |context, args| {
-            trim(context, args, |text, suffix| text.strip_suffix(suffix).unwrap_or(text))
+            let (text, suffix) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
+            cut(context, args, text.strip_suffix(suffix))
         },
     ),
     Builtin::new("trim_space", "(value: string) => output: string", trim_space),
@@ -130,17 +164,17 @@ impl<'a> Sink<'a> {
 
 impl<'a> Context<'a> {
     /// Charges for reading `text` once: sixteen bytes a step.
-    pub(super) fn scan(&self, text: &str) -> Result<(), BuiltinError> {
-        self.spend(text.len() / 16 + 1)
+    pub(super) fn scan(&self, text: impl AsRef<[u8]>) -> Result<(), BuiltinError> {
+        self.spend(text.as_ref().len() / 16 + 1)
     }
 }
 
 fn concat<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let separator = operand::string(args, 0)?;
-    let parts = operand::strings(args, 1, &["set", "array"])?;
+    let separator = operand::bytes(args, 0)?;
+    let parts = operand::byte_strings(args, 1, &["set", "array"])?;
     context.spend(parts.len())?;
-    if let [only] = parts.as_slice() {
-        return Ok(Some(Value::str(only)));
+    if parts.len() == 1 {
+        return Ok(operand::elements(args, 1, &["set", "array"])?.next());
     }
     let length = parts
         .iter()
@@ -148,31 +182,37 @@ fn concat<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
         .fold(0, usize::saturating_add);
     context.allocate(length)?;
     context.spend(length / 256)?;
-    Ok(Some(context.heap.charged_string(&parts.join(separator))))
+    Ok(Some(context.heap.charged_bytes(&parts.join(separator))?))
 }
 
 fn test<'a>(
     context: &mut Context<'a>,
     args: &[Value<'a>],
     holds: impl Fn(&str, &str) -> bool,
+    holds_raw: impl Fn(&[u8], &[u8]) -> bool,
 ) -> Outcome<'a> {
+    if raw::any(args) {
+        let (text, part) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
+        context.spend(raw::find_cost(text, part))?;
+        return yes_or_no(holds_raw(text, part));
+    }
     let (text, part) = (operand::string(args, 0)?, operand::string(args, 1)?);
     context.scan(text)?;
     yes_or_no(holds(text, part))
 }
 
 /// A string alone or each of a collection.
-fn one_or_many<'a>(args: &[Value<'a>], index: usize) -> Result<Vec<&'a str>, BuiltinError> {
-    match operand::any(args, index).as_str() {
+fn one_or_many<'a>(args: &[Value<'a>], index: usize) -> Result<Vec<&'a [u8]>, BuiltinError> {
+    match operand::any(args, index).as_bytes() {
         Some(text) => Ok(vec![text]),
-        None => operand::strings(args, index, &["string", "set", "array"]),
+        None => operand::byte_strings(args, index, &["string", "set", "array"]),
     }
 }
 
 fn any_match<'a>(
     context: &mut Context<'a>,
     args: &[Value<'a>],
-    holds: impl Fn(&str, &str) -> bool,
+    holds: impl Fn(&[u8], &[u8]) -> bool,
 ) -> Outcome<'a> {
     let (texts, parts) = (one_or_many(args, 0)?, one_or_many(args, 1)?);
     for text in texts {
@@ -191,11 +231,8 @@ fn format_int<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> 
     };
     let integer = match number {
         Num::Int(int) => BigInt::from(int),
-        // Exact when written as an integer, otherwise by way of a float, towards zero.
-        _ => match number.text().parse::<BigInt>() {
-            Ok(integer) if number.text().len() <= crate::number::MAX_DIGITS => integer,
-            _ => number.truncate()?,
-        },
+        // By way of a float, towards zero.
+        _ => number.truncate()?,
     };
     context.string(&integer.to_str_radix(u32::try_from(base).unwrap_or(10)))
 }
@@ -217,13 +254,15 @@ fn index_of_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> 
     if search.is_empty() {
         return Err(BuiltinError::failed("empty search character"));
     }
-    context.spend(text.len())?;
-    let found: Vec<_> = text
-        .char_indices()
-        .enumerate()
-        .filter(|(_, (at, _))| text.get(*at..).is_some_and(|rest| rest.starts_with(search)))
-        .map(|(position, _)| Value::len(position))
-        .collect();
+    let mut found = Vec::new();
+    for (position, (at, _)) in text.char_indices().enumerate() {
+        context.spend(1)?;
+        if text.get(at..).is_some_and(|rest| rest.starts_with(search)) {
+            context.spend(search.len() / 16)?;
+            context.allocate(size_of::<Value<'_>>())?;
+            found.push(Value::len(position));
+        }
+    }
     context.array(&found)
 }
 
@@ -239,6 +278,9 @@ fn substring<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
         }
         text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at)
     };
+    if offset == 0 && usize::try_from(length).is_ok_and(|all| position(text, all) == text.len()) {
+        return Ok(args.first().copied());
+    }
     let rest = text.get(position(text, offset)..).unwrap_or_default();
     let kept = match usize::try_from(length) {
         Ok(length) => rest.get(..position(rest, length)).unwrap_or_default(),
@@ -250,6 +292,11 @@ fn substring<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
 /// How often a string occurs, one after the other; the empty one around every character.
 fn count<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (text, search) = (operand::string(args, 0)?, operand::string(args, 1)?);
+    if raw::any(args) && !search.is_empty() {
+        let (text, search) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
+        context.spend(raw::find_cost(text, search))?;
+        return Ok(Some(Value::len(raw::split(text, search).len() - 1)));
+    }
     context.scan(text)?;
     Ok(Some(Value::len(text.matches(search).count())))
 }
@@ -302,29 +349,46 @@ fn single(c: char, mut mapped: impl ExactSizeIterator<Item = char>) -> char {
 }
 
 /// The parts between separators; the characters if the separator is empty.
-fn parts<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
-    if separator.is_empty() {
-        let next = |(at, c): (usize, char)| text.get(at..at + c.len_utf8());
-        return text.char_indices().filter_map(next).collect();
+fn parts<'a>(context: &Context<'a>, args: &[Value<'a>]) -> Result<Vec<Value<'a>>, BuiltinError> {
+    if raw::any(args) {
+        let (text, separator) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
+        context.spend(raw::find_cost(text, separator))?;
+        let parts = match separator {
+            [] => raw::characters(text).map(|(part, _)| part).collect(),
+            _ => raw::split(text, separator),
+        };
+        context.spend(parts.len())?;
+        return Ok(parts
+            .into_iter()
+            .map(|part| context.heap.bytes(part))
+            .collect::<Result<_, _>>()?);
     }
-    text.split(separator).collect()
+    let (text, separator) = (operand::string(args, 0)?, operand::string(args, 1)?);
+    context.scan(text)?;
+    // Parts are counted before they are collected.
+    let count = match separator {
+        "" => text.len(),
+        _ => text.matches(separator).count() + 1,
+    };
+    context.spend(count)?;
+    context.allocate(count.saturating_mul(size_of::<Value<'_>>()))?;
+    if separator.is_empty() {
+        let next = |(at, c): (usize, char)| text.get(at..at + c.len_utf8()).map(Value::str);
+        return Ok(text.char_indices().filter_map(next).collect());
+    }
+    Ok(text.split(separator).map(Value::str).collect())
 }
 
 fn split<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let (text, separator) = (operand::string(args, 0)?, operand::string(args, 1)?);
-    context.scan(text)?;
-    let parts: Vec<_> = parts(text, separator).into_iter().map(Value::str).collect();
-    context.spend(parts.len())?;
+    let parts = parts(context, args)?;
     context.array(&parts)
 }
 
 /// The first parts; with a negative count, the last.
 fn split_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let (text, separator) = (operand::string(args, 0)?, operand::string(args, 1)?);
-    let wanted = operand::int(args, 2)?;
-    context.scan(text)?;
-    let parts: Vec<_> = parts(text, separator).into_iter().map(Value::str).collect();
-    context.spend(parts.len())?;
+    let (_, _, wanted) =
+        (operand::bytes(args, 0)?, operand::bytes(args, 1)?, operand::int(args, 2)?);
+    let parts = parts(context, args)?;
     let amount = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX).min(parts.len());
     let range = if wanted >= 0 { 0..amount } else { parts.len() - amount..parts.len() };
     context.array(parts.get(range).unwrap_or_default())
@@ -333,6 +397,10 @@ fn split_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
 fn replace<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
     let (old, new) = (operand::string(args, 1)?, operand::string(args, 2)?);
+    // An empty string is between any two bytes, whether or not they are of one character.
+    if raw::any(args) || old.is_empty() {
+        return replace_raw(context, args);
+    }
     context.scan(text)?;
     if !text.contains(old) {
         return Ok(args.first().copied());
@@ -348,45 +416,67 @@ fn replace<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     sink.finish(context)
 }
 
-/// Replaces several strings in one pass; where more than one fits, the first by key does.
+fn replace_raw<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    let text = operand::bytes(args, 0)?;
+    let (old, new) = (operand::bytes(args, 1)?, operand::bytes(args, 2)?);
+    context.spend(raw::find_cost(text, old))?;
+    if old.is_empty() {
+        context.spend(text.len())?;
+        context.allocate(text.len().saturating_mul(size_of::<&[u8]>()))?;
+    }
+    let parts: Vec<&[u8]> = match old {
+        [] => [&[][..]].into_iter().chain(text.chunks(1)).chain([&[][..]]).collect(),
+        _ => raw::split(text, old),
+    };
+    context.spend(parts.len())?;
+    context.allocate(text.len().saturating_add(parts.len().saturating_mul(new.len())))?;
+    Ok(Some(context.heap.charged_bytes(&parts.join(new))?))
+}
+
+/// Replaces several strings in one pass over the bytes; where more than one fits, the first by key
+/// does.
 fn replace_n<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let patterns = operand::object(args, 0)?;
-    let text = operand::string(args, 1)?;
+    let text = operand::bytes(args, 1)?;
     let mut pairs = Vec::with_capacity(patterns.len());
     for (old, new) in patterns {
-        let (Some(old), Some(new)) = (old.as_str(), new.as_str()) else {
+        let (Some(old), Some(new)) = (old.as_bytes(), new.as_bytes()) else {
             let part = if old.as_str().is_none() { "key" } else { "value" };
             let problem = format!("non-string {part} found in pattern object");
             return Err(operand::wrong(0, &problem));
         };
         pairs.push((old, new));
     }
-    let mut sink = Sink::new(context);
+    let mut out: Vec<u8> = Vec::new();
+    let mut push = |part: &[u8]| -> Result<(), BuiltinError> {
+        context.allocate(part.len())?;
+        out.extend_from_slice(part);
+        Ok(())
+    };
     let (mut kept, mut at) = (0, 0);
     let mut after_empty = false;
     while let Some(rest) = text.get(at..) {
         // Charged as it goes, so that time is looked at.
         context.spend(pairs.len() + 1)?;
-        // The empty string matches once between two characters.
+        // The empty string matches once between two bytes.
         let fits =
-            |(old, _): &&(&str, &str)| rest.starts_with(old) && !(after_empty && old.is_empty());
+            |(old, _): &&(&[u8], &[u8])| rest.starts_with(old) && !(after_empty && old.is_empty());
         match pairs.iter().find(fits) {
             Some((old, new)) => {
-                sink.push(text.get(kept..at).unwrap_or_default())?;
-                sink.push(new)?;
+                push(text.get(kept..at).unwrap_or_default())?;
+                push(new)?;
                 at += old.len();
                 kept = at;
                 after_empty = old.is_empty();
             }
             None => {
-                let Some(next) = rest.chars().next() else { break };
-                at += next.len_utf8();
+                at += 1;
                 after_empty = false;
             }
         }
     }
-    sink.push(text.get(kept..).unwrap_or_default())?;
-    sink.finish(context)
+    push(text.get(kept..).unwrap_or_default())?;
+    Ok(Some(context.heap.charged_bytes(&out)?))
 }
 
 fn in_set(set: &str) -> impl Fn(char) -> bool + '_ {
@@ -397,15 +487,32 @@ fn trim<'a>(
     context: &mut Context<'a>,
     args: &[Value<'a>],
     cut: impl Fn(&'a str, &'a str) -> &'a str,
+    cut_raw: impl Fn(&'a [u8], &'a str) -> &'a [u8],
 ) -> Outcome<'a> {
     let (text, what) = (operand::string(args, 0)?, operand::string(args, 1)?);
     context.scan(text)?;
+    if operand::any(args, 0).as_utf8().is_none() {
+        return context.bytes(cut_raw(operand::bytes(args, 0)?, what));
+    }
     Ok(Some(Value::str(cut(text, what))))
+}
+
+/// The first operand, or what is left of it after something was cut off.
+fn cut<'a>(context: &mut Context<'a>, args: &[Value<'a>], left: Option<&'a [u8]>) -> Outcome<'a> {
+    let Some(left) = left else { return Ok(args.first().copied()) };
+    context.scan(left)?;
+    match std::str::from_utf8(left) {
+        Ok(text) => Ok(Some(Value::str(text))),
+        Err(_) => context.bytes(left),
+    }
 }
 
 fn trim_space<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
     context.scan(text)?;
+    if operand::any(args, 0).as_utf8().is_none() {
+        return context.bytes(raw::trim(operand::bytes(args, 0)?, char::is_whitespace, true, true));
+    }
     Ok(Some(Value::str(text.trim())))
 }
 
@@ -414,6 +521,9 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let values = operand::array(args, 1)?;
     let budget = context.heap.budget();
     context.scan(format)?;
+    if raw::any(args) || values.iter().any(|value| raw::any(&[value])) {
+        return sprintf_raw(context, args);
+    }
     let mut printed = Vec::with_capacity(values.len());
     for value in values {
         printed.push(match value.view() {
@@ -426,19 +536,51 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     Ok(Some(context.heap.charged_string(&text)))
 }
 
+/// As [`sprintf`], for strings that are not UTF-8: while it is formatted each wrong byte is a
+/// character that occurs nowhere in the operands.
+fn sprintf_raw<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
+    let budget = context.heap.budget();
+    let mut stand_in = StandIn::default();
+    let mut values = Vec::new();
+    for value in operand::array(args, 1)? {
+        values.push(match value.view() {
+            View::Number(number) => Err(number),
+            View::String(_) => Ok(value.as_bytes().unwrap_or_default().to_vec()),
+            _ => Ok(value.to_text(budget)?.into_bytes()),
+        });
+    }
+    let format = operand::bytes(args, 0)?;
+    stand_in.avoid(format);
+    values.iter().flatten().for_each(|text| stand_in.avoid(text));
+    let mut printed = Vec::with_capacity(values.len());
+    for value in &values {
+        printed.push(match value {
+            Err(number) => numeric(*number),
+            Ok(text) => {
+                context.allocate(text.len().saturating_mul(4))?;
+                gofmt::Arg::String(Cow::Owned(stand_in.characters(text)))
+            }
+        });
+    }
+    let text = gofmt::sprintf(&stand_in.characters(format), &printed, budget)?;
+    context.spend(text.len())?;
+    let text = stand_in.unescaped(text);
+    Ok(Some(context.heap.charged_bytes(&stand_in.bytes(&text))?))
+}
+
 /// The Go type OPA prints a number as: by how it is written, not by what it is worth.
 fn numeric(number: Num<'_>) -> gofmt::Arg<'_> {
     if let Some(int) = number.as_int() {
-        return gofmt::Arg::Int(int, "int64");
+        return gofmt::Arg::Int(int, "int");
     }
     let text = number.text();
     let float = number.as_f64();
-    if text.contains('.') && float.is_finite() {
-        gofmt::Arg::Float(float)
-    } else if text.contains(['.', 'e', 'E']) {
-        gofmt::Arg::String(text)
-    } else {
+    if !text.contains(['.', 'e', 'E']) {
         gofmt::Arg::BigInt(text)
+    } else if float.is_finite() {
+        gofmt::Arg::Float(float)
+    } else {
+        gofmt::Arg::String(text)
     }
 }
 

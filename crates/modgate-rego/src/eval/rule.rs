@@ -281,7 +281,7 @@ impl<'a> Machine<'a> {
 /// The rules that these arguments leave, in their order.
 fn candidates<'g>(group: &'g Group, args: &[Value<'_>]) -> &'g [RuleId] {
     let Some(index) = &group.index else { return &group.rules };
-    let text = args.get(index.arg).and_then(|arg| arg.as_str());
+    let text = args.get(index.arg).and_then(|arg| arg.as_utf8());
     text.and_then(|text| index.by_text.get(text)).map_or(&[], Vec::as_slice)
 }
 

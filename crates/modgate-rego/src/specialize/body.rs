@@ -178,13 +178,13 @@ impl Specializer<'_> {
         while let Some((step, after)) = rest.split_first() {
             let next = match step {
                 Operand::Key(key) => match self.known(key) {
-                    Some(key) => value.get(&key),
+                    Some(key) => value.get(&key, self.budget),
                     None => return Followed::Open(value, rest),
                 },
                 Operand::Each(pattern) => match value.entry_count() {
                     0 => None,
                     1 => {
-                        let Some((key, member)) = value.first_entry() else {
+                        let Some((key, member)) = value.first_entry(self.budget) else {
                             return Followed::Open(value, rest);
                         };
                         match self.match_known(pattern, &key, env) {
@@ -268,7 +268,7 @@ impl Specializer<'_> {
         }
         let mut value = Some(Known::Json(self.value.clone()));
         for key in rest {
-            value = value.and_then(|value| value.get(&Known::Json(key.clone())));
+            value = value.and_then(|value| value.get(&Known::Json(key.clone()), self.budget));
         }
         Some(match value {
             Some(value) => Found::One(value),
@@ -301,7 +301,10 @@ impl Specializer<'_> {
             }
             Pattern::Equal(term) => {
                 let term = self.term(term, env);
-                Some(self.known(&term)?.value() == value.value())
+                let other = self.known(&term)?;
+                self.charge(&other);
+                self.charge(value);
+                Some(!self.is_spent() && other.value() == value.value())
             }
             Pattern::Array(items) => {
                 let Known::Json(Json::Array(values)) = value else { return Some(false) };
@@ -322,7 +325,9 @@ impl Specializer<'_> {
                 }
                 for (key, pattern) in entries {
                     let key = self.term(key, env);
-                    let Some(member) = value.get(&self.known(&key)?) else { return Some(false) };
+                    let Some(member) = value.get(&self.known(&key)?, self.budget) else {
+                        return Some(false);
+                    };
                     if !self.match_known(pattern, &member, env)? {
                         return Some(false);
                     }
@@ -415,15 +420,25 @@ impl Specializer<'_> {
         }
     }
 
-    /// A term for a value.
+    /// A term for a value. The value is part of the program from then on, which is paid for.
     fn constant(&mut self, value: Known) -> Term {
-        match value {
+        let size = self.charge(&value);
+        if self.is_spent() {
+            // Stands in a program that nobody gets.
+            return Term::Const(self.constants.add(Json::Null));
+        }
+        let known = self.constants.values().len();
+        let term = match value {
             Known::Json(json) => Term::Const(self.constants.add(json)),
             Known::Set(items) => {
                 self.sets.push(items);
                 Term::ConstSet(SetId(u32::try_from(self.sets.len() - 1).unwrap_or(u32::MAX)))
             }
+        };
+        if matches!(term, Term::ConstSet(_)) || self.constants.values().len() > known {
+            self.keep(size);
         }
+        term
     }
 
     /// Whether a key of the input is the known one.

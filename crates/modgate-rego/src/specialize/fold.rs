@@ -46,7 +46,8 @@ impl Specializer<'_> {
         match eval::query(&query, self.context(&arena, &budget)).as_deref() {
             Ok([]) => Folded::Undefined,
             Ok([row]) => {
-                row.first().copied().and_then(Known::of).map_or(Folded::Unknown, Folded::One)
+                let value = row.first().and_then(|value| Known::of(*value, &budget));
+                value.map_or(Folded::Unknown, Folded::One)
             }
             Ok(_) | Err(_) => Folded::Unknown,
         }
@@ -58,14 +59,17 @@ impl Specializer<'_> {
         let budget = self.budget.child(LIMITS);
         let arena = Arena::new();
         match eval::document(&program, id, self.context(&arena, &budget)) {
-            Ok(Some(value)) => Known::of(value).map(Some),
+            Ok(Some(value)) => Known::of(value, &budget).map(Some),
             Ok(None) => Some(None),
             Err(_) => None,
         }
     }
 
-    /// The original program, with every constant found so far.
+    /// The original program, with every constant found so far. Whatever is computed needs one.
     fn so_far(&self) -> Program {
+        let copied = self.constants.values().len() + self.sets.len();
+        // A spent budget shows in what is computed next.
+        let _ = self.budget.spend((copied / 16) as u64);
         Program {
             constants: self.constants.values().into(),
             sets: self.sets.as_slice().into(),

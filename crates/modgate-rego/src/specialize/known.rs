@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use modgate_value::Value as Json;
+use modgate_value::{Budget, Value as Json};
 
 use crate::{
     ir::{Slot, Term},
-    value::{Ground, Value},
+    value::{Value, View, json_number},
 };
 
 /// A value that can stand in a program: JSON, or a set of JSON values in order.
@@ -25,23 +25,30 @@ impl Known {
         }
     }
 
-    /// `None` for values with sets inside.
-    pub(super) fn of(value: Value<'_>) -> Option<Self> {
-        match Ground::from(value) {
-            Ground::Json(json) => Some(Self::Json(json)),
-            Ground::Set(items) => {
-                let items = items.into_iter().map(|item| match item {
-                    Ground::Json(json) => Some(json),
-                    _ => None,
-                });
+    /// A copy that `budget` pays for: parts that a computed value shares are copied each time they
+    /// occur. `None` for values with sets inside, and when the budget is spent.
+    pub(super) fn of(value: Value<'_>, budget: &Budget<'_>) -> Option<Self> {
+        match value.view() {
+            View::Set(set) => {
+                let items = set.iter().map(|item| copied(item, budget));
                 items.collect::<Option<Arc<[Json]>>>().map(Self::Set)
             }
-            Ground::Array(_) | Ground::Object(_) => None,
+            _ => copied(value, budget).map(Self::Json),
         }
     }
 
+    /// How many bytes the value has as JSON, roughly; `None` if those are more than `limit`.
+    pub(super) fn size(&self, limit: usize) -> Option<usize> {
+        let mut left = limit;
+        match self {
+            Self::Json(json) => measure(json, &mut left)?,
+            Self::Set(items) => items.iter().try_for_each(|item| measure(item, &mut left))?,
+        }
+        Some(limit - left)
+    }
+
     /// What a reference to `key` inside gives; `None` when undefined.
-    pub(super) fn get(&self, key: &Self) -> Option<Self> {
+    pub(super) fn get(&self, key: &Self, budget: &Budget<'_>) -> Option<Self> {
         match (self, key) {
             // Shared rather than copied.
             (Self::Json(Json::Object(object)), Self::Json(Json::String(name))) => {
@@ -51,7 +58,7 @@ impl Known {
                 let index = usize::try_from(key.value().as_number()?.as_int()?).ok()?;
                 items.get(index).cloned().map(Self::Json)
             }
-            _ => self.value().get(key.value()).and_then(Self::of),
+            _ => Self::of(self.value().get(key.value())?, budget),
         }
     }
 
@@ -61,13 +68,60 @@ impl Known {
     }
 
     /// The first entry, as key and value.
-    pub(super) fn first_entry(&self) -> Option<(Self, Self)> {
+    pub(super) fn first_entry(&self, budget: &Budget<'_>) -> Option<(Self, Self)> {
         let (key, value) = self.value().entry(0)?;
-        Some((Self::of(key)?, Self::of(value)?))
+        Some((Self::of(key, budget)?, Self::of(value, budget)?))
     }
 
     pub(super) fn is_false(&self) -> bool {
         self.value().is_false()
+    }
+}
+
+/// What a node of a document takes in memory, at least.
+const NODE: usize = size_of::<Json>();
+
+fn copied(value: Value<'_>, budget: &Budget<'_>) -> Option<Json> {
+    budget.spend(1).ok()?;
+    budget.allocate(NODE).ok()?;
+    let text = |value: Value<'_>| {
+        let text = value.as_utf8()?;
+        budget.allocate(text.len()).ok()?;
+        Some(text.to_owned())
+    };
+    Some(match value.view() {
+        View::Null => Json::Null,
+        View::Bool(value) => value.into(),
+        View::Number(number) => json_number(number),
+        View::String(_) => text(value)?.into(),
+        View::Array(array) => {
+            array.iter().map(|item| copied(item, budget)).collect::<Option<Vec<_>>>()?.into()
+        }
+        View::Object(object) => object
+            .iter()
+            .map(|(key, value)| Some((text(key)?, copied(value, budget)?)))
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .collect(),
+        View::Set(_) => return None,
+    })
+}
+
+/// Takes the size of a document from `left`; `None` when there is too little.
+fn measure(value: &Json, left: &mut usize) -> Option<()> {
+    let mut take = |bytes: usize| {
+        *left = left.checked_sub(bytes)?;
+        Some(())
+    };
+    take(NODE)?;
+    match value {
+        Json::String(text) => take(text.len()),
+        Json::Array(items) => items.iter().try_for_each(|item| measure(item, left)),
+        Json::Object(members) => members.iter().try_for_each(|(key, value)| {
+            *left = left.checked_sub(key.len())?;
+            measure(value, left)
+        }),
+        Json::Null | Json::Bool(_) | Json::Number(_) => Some(()),
     }
 }
 

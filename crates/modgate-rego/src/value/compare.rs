@@ -15,7 +15,7 @@ impl Value<'_> {
             Repr::Null => 0,
             Repr::Bool(_) => 1,
             Repr::Int(_) | Repr::Float(_) | Repr::Literal(_) => 2,
-            Repr::String(_) => 3,
+            Repr::String(_) | Repr::Bytes(_) => 3,
             Repr::JsonArray(_) | Repr::Array { .. } => 4,
             Repr::JsonObject(_) | Repr::Tree(_) | Repr::Object { .. } => 5,
             Repr::Set { .. } | Repr::JsonSet(_) => 6,
@@ -68,7 +68,7 @@ fn same_rank(a: Value<'_>, b: Value<'_>) -> Ordering {
     match (a.view(), b.view()) {
         (View::Bool(a), View::Bool(b)) => a.cmp(&b),
         (View::Number(a), View::Number(b)) => a.cmp(&b),
-        (View::String(a), View::String(b)) => a.cmp(b),
+        (View::String(_), View::String(_)) => a.as_bytes().cmp(&b.as_bytes()),
         (View::Array(a), View::Array(b)) => a.cmp(&b),
         (View::Object(a), View::Object(b)) => a.cmp(&b),
         (View::Set(a), View::Set(b)) => a.cmp(&b),
@@ -136,7 +136,7 @@ impl Hash for Value<'_> {
             View::Null => {}
             View::Bool(value) => value.hash(state),
             View::Number(number) => number.hash(state),
-            View::String(text) => text.hash(state),
+            View::String(_) => self.as_bytes().hash(state),
             View::Array(array) => {
                 state.write_usize(array.len());
                 array.iter().for_each(|item| item.hash(state));

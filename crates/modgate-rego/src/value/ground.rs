@@ -13,6 +13,8 @@ use crate::number::Num;
 pub enum Ground {
     /// Anything without sets and without keys other than text.
     Json(Json),
+    /// A string that is not UTF-8.
+    Bytes(Box<[u8]>),
     /// An array with a part that is not JSON.
     Array(Box<[Ground]>),
     /// An object with a part that is not JSON, sorted by key.
@@ -33,6 +35,7 @@ impl Ground {
         };
         match self {
             Self::Json(json) => Ok(Value::json(json)),
+            Self::Bytes(bytes) => heap.bytes(bytes),
             Self::Array(items) => heap.array(&all(items)?),
             Self::Set(items) => heap.set_from_sorted(&all(items)?),
             Self::Object(entries) => {
@@ -60,7 +63,10 @@ impl From<Value<'_>> for Ground {
             View::Null => Self::Json(Json::Null),
             View::Bool(value) => Self::Json(value.into()),
             View::Number(number) => Self::Json(json_number(number)),
-            View::String(text) => Self::Json(text.into()),
+            View::String(text) => match (value.as_utf8(), value.as_bytes()) {
+                (None, Some(bytes)) => Self::Bytes(bytes.into()),
+                _ => Self::Json(text.into()),
+            },
             View::Array(array) => {
                 let items: Vec<Self> = array.iter().map(Self::from).collect();
                 if items.iter().all(|item| matches!(item, Self::Json(_))) {
@@ -90,7 +96,7 @@ impl From<Value<'_>> for Ground {
 }
 
 /// The number as a document holds it.
-pub(super) fn json_number(number: Num<'_>) -> Json {
+pub(crate) fn json_number(number: Num<'_>) -> Json {
     match number {
         Num::Int(int) => int.into(),
         Num::Float(float) => Number::from_f64(float).map_or(Json::Null, Json::Number),

@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 use modgate_value::{Budget, Exhausted, Spelling, Value as Json};
 
-use super::{MAX_DEPTH, MAX_NODES, Repr, Value};
+use super::{Bytes, MAX_DEPTH, MAX_NODES, Repr, Value};
 use crate::number::Num;
 
 /// The memory of one evaluation, given back all at once.
@@ -89,6 +89,30 @@ impl<'a> Heap<'a> {
     /// A string whose bytes have already been charged while it was put together.
     pub(crate) fn charged_string(self, text: &str) -> Value<'a> {
         Value::str(self.arena.0.alloc_str(text))
+    }
+
+    /// A string of any bytes, as Go's are.
+    ///
+    /// # Errors
+    ///
+    /// [`Limit::Exhausted`]
+    pub fn bytes(self, bytes: &[u8]) -> Result<Value<'a>, Limit> {
+        self.budget.allocate(bytes.len())?;
+        self.charged_bytes(bytes)
+    }
+
+    /// As [`bytes`](Self::bytes), for bytes that have been charged while they were put together.
+    pub(crate) fn charged_bytes(self, bytes: &[u8]) -> Result<Value<'a>, Limit> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return Ok(self.charged_string(text));
+        }
+        let text = characters(bytes);
+        self.budget.allocate(text.len().saturating_add(size_of::<Bytes<'_>>()))?;
+        let bytes = Bytes {
+            bytes: self.arena.0.alloc_slice_copy(bytes),
+            text: self.arena.0.alloc_str(&text),
+        };
+        Ok(Value(Repr::Bytes(self.arena.0.alloc(bytes))))
     }
 
     /// A number, copying its text if it has one.
@@ -312,6 +336,16 @@ impl<'a> Heap<'a> {
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(())
     }
+}
+
+/// Bytes as Go's `range` reads them: U+FFFD for each byte that is not part of a character.
+fn characters(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
 }
 
 /// Depth and node count of a container of `parts`.

@@ -32,7 +32,10 @@ impl Value<'_> {
             View::Number(number) => out.push_str(&number.text()),
             View::String(text) => {
                 budget.allocate(text.len())?;
-                gofmt::append_quoted(text, out);
+                match (self.as_utf8(), self.as_bytes()) {
+                    (None, Some(bytes)) => append_quoted_bytes(bytes, out),
+                    _ => gofmt::append_quoted(text, out),
+                }
                 return Ok(());
             }
             View::Array(array) => return list(array.iter(), '[', ']', out, budget),
@@ -103,6 +106,17 @@ impl Value<'_> {
             None => Ok(self.json_at(depth + 1, budget)?.to_json()),
         }
     }
+}
+
+/// Go's `strconv.Quote`: a byte that is not part of a character is `\xff`.
+fn append_quoted_bytes(bytes: &[u8], out: &mut String) {
+    out.push('"');
+    for chunk in bytes.utf8_chunks() {
+        let quoted = gofmt::quote(chunk.valid());
+        out.push_str(quoted.get(1..quoted.len() - 1).unwrap_or_default());
+        chunk.invalid().iter().for_each(|byte| out.push_str(&format!("\\x{byte:02x}")));
+    }
+    out.push('"');
 }
 
 fn list(

@@ -22,7 +22,8 @@ struct Writer<'a> {
 
 /// Columns by which a level is indented.
 const INDENT: usize = 2;
-/// Keys longer than this are written as `? key`, as readers look no further for the colon.
+/// Keys longer than this, or of several lines, are written as `? key`, as readers look no further
+/// for the colon.
 const MAX_SIMPLE_KEY: usize = 128;
 
 impl Writer<'_> {
@@ -48,13 +49,12 @@ impl Writer<'_> {
             if index > 0 {
                 self.line(column);
             }
-            let long = key.len() > MAX_SIMPLE_KEY;
-            if long {
+            if key.len() > MAX_SIMPLE_KEY || key.contains(is_break) {
                 self.out.push_str("? ");
-            }
-            self.text(key, column, Place::Key);
-            if long {
+                self.text(key, column + INDENT, Place::Value);
                 self.line(column);
+            } else {
+                self.text(key, column, Place::Key);
             }
             self.out.push(':');
             match value {
@@ -100,7 +100,8 @@ impl Writer<'_> {
                 self.out.push('\'');
             }
             Style::Double => write_double_quoted(text, self.out),
-            Style::Literal => write_literal(text, column, 2, self.out),
+            // At the top, too, the lines are indented.
+            Style::Literal => write_literal(text, column.max(INDENT), 2, self.out),
         }
     }
 }
@@ -131,13 +132,15 @@ pub fn write_literal(text: &str, indent: usize, step: u8, out: &mut String) {
 /// Appends `text` as a double-quoted scalar on one line.
 pub fn write_double_quoted(text: &str, out: &mut String) {
     out.push('"');
+    // libyaml looks for a byte order mark at the start each time it asks whether a character is one.
+    let all = text.starts_with('\u{feff}');
     for character in text.chars() {
-        push_escaped(character, out);
+        push_escaped(character, all, out);
     }
     out.push('"');
 }
 
-fn push_escaped(character: char, out: &mut String) {
+fn push_escaped(character: char, always: bool, out: &mut String) {
     let escape = match character {
         '"' => "\\\"",
         '\\' => "\\\\",
@@ -153,7 +156,7 @@ fn push_escaped(character: char, out: &mut String) {
         '\u{85}' => "\\N",
         '\u{2028}' => "\\L",
         '\u{2029}' => "\\P",
-        _ if is_printable(character) => return out.push(character),
+        _ if is_printable(character) && !always => return out.push(character),
         _ => {
             let code = u32::from(character);
             return out.push_str(&match code {
@@ -360,7 +363,10 @@ mod tests {
         assert_eq!(written(r#"{"a": ["x\n\n"]}"#), "a:\n- |+\n  x\n\n");
         assert_eq!(written(r#"{"a": " x\ny"}"#), "a: |2-\n   x\n  y\n");
         assert_eq!(written(r#"{"a": "x \ny"}"#), "a: \"x \\ny\"\n");
-        assert_eq!(written(r#"{"a\nb": 1}"#), "\"a\\nb\": 1\n");
+        assert_eq!(written(r#"{"a\nb": 1}"#), "? |-\n  a\n  b\n: 1\n");
+        assert_eq!(written(r#"{"a\nb": {"c": [1]}}"#), "? |-\n  a\n  b\n:\n  c:\n  - 1\n");
+        assert_eq!(written(r#""a\nb""#), "|-\n  a\n  b\n");
+        assert_eq!(written("\"\u{feff}a\""), "\"\\uFEFF\\x61\"\n");
     }
 
     #[test]

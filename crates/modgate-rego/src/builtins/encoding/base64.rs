@@ -43,10 +43,10 @@ pub(super) fn encode<'a>(
     alphabet: Alphabet,
     padded: bool,
 ) -> Outcome<'a> {
-    let text = operand::string(args, 0)?;
-    context.scan(text)?;
-    context.allocate(text.len().div_ceil(3).saturating_mul(4))?;
-    Ok(Some(context.heap.charged_string(&base64_text(text.as_bytes(), alphabet, padded))))
+    let bytes = operand::bytes(args, 0)?;
+    context.scan(bytes)?;
+    context.allocate(bytes.len().div_ceil(3).saturating_mul(4))?;
+    Ok(Some(context.heap.charged_string(&base64_text(bytes, alphabet, padded))))
 }
 
 /// Bytes in base64.

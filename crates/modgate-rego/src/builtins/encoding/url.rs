@@ -1,11 +1,11 @@
 //! URLs as Go's `net/url` reads and writes them.
 
-use std::{collections::BTreeMap, net::Ipv6Addr};
+use std::{borrow::Cow, collections::BTreeMap, net::Ipv6Addr};
 
 use modgate_value::{Value as Json, gofmt};
 
 use super::super::{BuiltinError, Context, Outcome, operand, strings::Sink, yes_or_no};
-use crate::value::Value;
+use crate::value::{Value, View};
 
 /// Which part of a URL an escape stands in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,47 +21,49 @@ fn in_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!\"$&'()*+,-.:;<=>[]_~".contains(&byte)
 }
 
-/// `url.unescape`
+/// `url.unescape`; what is not UTF-8 becomes U+FFFD.
 fn unescape(text: &str, part: Part) -> Result<String, String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.bytes().next() {
-        if first == b'%' {
-            let digits = rest.get(1..3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
-            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            let ascii_in_host = part == Part::Host && digits.is_some_and(|d| d < "8" && d != "25");
-            let Some(byte) = byte.filter(|_| !ascii_in_host) else {
-                let end = rest.char_indices().map(|(at, c)| at + c.len_utf8());
-                let end = end.take_while(|end| *end <= 3).last().unwrap_or(rest.len());
-                let shown = gofmt::quote(rest.get(..end).unwrap_or(rest));
-                return Err(format!("invalid URL escape {shown}"));
-            };
-            out.push(byte);
-            rest = rest.get(3..).unwrap_or_default();
-            continue;
-        }
-        if part == Part::Host && first.is_ascii() && !in_host(first) {
-            let shown = gofmt::quote(rest.get(..1).unwrap_or_default());
-            return Err(format!("invalid character {shown} in host name"));
-        }
-        out.push(if first == b'+' && part == Part::Query { b' ' } else { first });
-        // Bytes of one character stay together.
-        let width = rest.chars().next().map_or(1, char::len_utf8);
-        out.extend(rest.bytes().take(width).skip(1));
-        rest = rest.get(width..).unwrap_or_default();
-    }
-    Ok(match String::from_utf8(out) {
+    Ok(match String::from_utf8(unescape_bytes(text.as_bytes(), part)?) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     })
 }
 
+/// `url.unescape`
+fn unescape_bytes(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
+    let quote = |bytes: &[u8]| gofmt::quote(&String::from_utf8_lossy(bytes));
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let first = *first;
+        if first == b'%' {
+            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+            let digits = digits.filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            let ascii_in_host = part == Part::Host && digits.is_some_and(|d| d < "8" && d != "25");
+            let Some(byte) = byte.filter(|_| !ascii_in_host) else {
+                return Err(format!("invalid URL escape {}", quote(rest.get(..3).unwrap_or(rest))));
+            };
+            out.push(byte);
+            rest = after.get(2..).unwrap_or_default();
+            continue;
+        }
+        if part == Part::Host && first.is_ascii() && !in_host(first) {
+            let shown = quote(&[first]);
+            return Err(format!("invalid character {shown} in host name"));
+        }
+        out.push(if first == b'+' && part == Part::Query { b' ' } else { first });
+        rest = after;
+    }
+    Ok(out)
+}
+
 fn escape_into(
-    text: &str,
+    text: &[u8],
     out: &mut impl FnMut(&str) -> Result<(), BuiltinError>,
     plain: impl Fn(u8) -> bool,
 ) -> Result<(), BuiltinError> {
-    for byte in text.bytes() {
+    for byte in text.iter().copied() {
         match byte {
             b' ' if !plain(b'/') => out("+")?,
             _ if byte.is_ascii_alphanumeric() || plain(byte) => {
@@ -74,23 +76,23 @@ fn escape_into(
 }
 
 /// `url.QueryEscape`
-fn query_escape(text: &str, sink: &mut Sink<'_>) -> Result<(), BuiltinError> {
+fn query_escape(text: &[u8], sink: &mut Sink<'_>) -> Result<(), BuiltinError> {
     escape_into(text, &mut |piece| sink.push(piece), |byte| b"-_.~".contains(&byte))
 }
 
 pub(super) fn query_encode<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let text = operand::string(args, 0)?;
-    context.scan(text)?;
+    let bytes = operand::bytes(args, 0)?;
+    context.scan(bytes)?;
     let mut sink = Sink::new(context);
-    query_escape(text, &mut sink)?;
+    query_escape(bytes, &mut sink)?;
     sink.finish(context)
 }
 
 pub(super) fn query_decode<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    let text = operand::string(args, 0)?;
+    let text = operand::bytes(args, 0)?;
     context.scan(text)?;
     context.allocate(text.len())?;
-    context.string(&unescape(text, Part::Query).map_err(BuiltinError::Failed)?)
+    context.bytes(&unescape_bytes(text, Part::Query).map_err(BuiltinError::Failed)?)
 }
 
 /// Parameters sorted by name, those of a list one after the other.
@@ -98,25 +100,36 @@ pub(super) fn query_encode_object<'a>(
     context: &mut Context<'a>,
     args: &[Value<'a>],
 ) -> Outcome<'a> {
-    operand::object(args, 0)?;
-    let json = operand::any(args, 0).to_json(context.heap.budget())?;
     let wrong = || operand::wrong(0, "values must be string, array[string], or set[string]");
-    let mut sink = Sink::new(context);
-    let mut separator = "";
-    for (key, value) in json.as_object().into_iter().flatten() {
-        let values = match value {
-            Json::Array(items) => items,
-            other => std::slice::from_ref(other),
+    let mut parameters = Vec::new();
+    for (key, value) in operand::object(args, 0)? {
+        let key = match key.as_bytes() {
+            Some(key) => Cow::Borrowed(key),
+            None => Cow::Owned(key.to_json(context.heap.budget())?.to_json().into_bytes()),
+        };
+        let values = match value.view() {
+            View::Array(items) => items.iter(),
+            View::Set(items) => items.iter(),
+            _ => {
+                parameters.push((key, value.as_bytes().ok_or_else(wrong)?));
+                continue;
+            }
         };
         for value in values {
-            let text = value.as_str().ok_or_else(wrong)?;
-            context.scan(text)?;
-            sink.push(separator)?;
-            query_escape(key, &mut sink)?;
-            sink.push("=")?;
-            query_escape(text, &mut sink)?;
-            separator = "&";
+            context.spend(1)?;
+            context.allocate(size_of::<(Cow<'_, [u8]>, &[u8])>().saturating_add(key.len()))?;
+            parameters.push((key.clone(), value.as_bytes().ok_or_else(wrong)?));
         }
+    }
+    let mut sink = Sink::new(context);
+    for (index, (key, value)) in parameters.into_iter().enumerate() {
+        context.scan(value)?;
+        if index > 0 {
+            sink.push("&")?;
+        }
+        query_escape(&key, &mut sink)?;
+        sink.push("=")?;
+        query_escape(value, &mut sink)?;
     }
     sink.finish(context)
 }
@@ -128,19 +141,19 @@ pub(super) fn query_decode_object<'a>(
     let text = operand::string(args, 0)?;
     context.scan(text)?;
     context.allocate(text.len().saturating_mul(size_of::<Value<'_>>()))?;
-    let mut parameters: BTreeMap<String, Vec<Value<'a>>> = BTreeMap::new();
+    let mut parameters: BTreeMap<Vec<u8>, Vec<Value<'a>>> = BTreeMap::new();
     for parameter in text.split('&').filter(|parameter| !parameter.is_empty()) {
         if parameter.contains(';') {
             return Err(BuiltinError::failed("invalid semicolon separator in query"));
         }
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let key = unescape(key, Part::Query).map_err(BuiltinError::Failed)?;
-        let value = unescape(value, Part::Query).map_err(BuiltinError::Failed)?;
-        parameters.entry(key).or_default().push(context.heap.string(&value)?);
+        let key = unescape_bytes(key.as_bytes(), Part::Query).map_err(BuiltinError::Failed)?;
+        let value = unescape_bytes(value.as_bytes(), Part::Query).map_err(BuiltinError::Failed)?;
+        parameters.entry(key).or_default().push(context.heap.bytes(&value)?);
     }
     let entries: Vec<_> = parameters
         .iter()
-        .map(|(key, values)| Ok((context.heap.string(key)?, context.heap.array(values)?)))
+        .map(|(key, values)| Ok((context.heap.bytes(key)?, context.heap.array(values)?)))
         .collect::<Result<_, BuiltinError>>()?;
     Ok(Some(context.heap.object_from_sorted(&entries)?))
 }
@@ -152,6 +165,8 @@ struct Url {
     hostname: String,
     port: String,
     path: String,
+    /// The path where it is not UTF-8.
+    path_bytes: Vec<u8>,
     raw_path: String,
     raw_query: String,
     fragment: String,
@@ -203,8 +218,10 @@ impl Url {
             url.set_authority(authority)?;
         }
         url.path = unescape(path, Part::Path)?;
+        url.path_bytes = unescape_bytes(path.as_bytes(), Part::Path)?;
         // Where the usual escaping of the path is what was written, the path says it all.
-        url.raw_path = if escaped_path(&url.path) == path { url.path.clone() } else { path.into() };
+        url.raw_path =
+            if escaped_path(&url.path_bytes) == path { url.path.clone() } else { path.into() };
         Ok(url)
     }
 
@@ -284,7 +301,7 @@ fn parse_host(host: &str, strict_colons: bool) -> Result<String, String> {
 }
 
 /// A path as `net/url` escapes it.
-fn escaped_path(path: &str) -> String {
+fn escaped_path(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     let plain = |byte: u8| b"$&+,-./:;=@_~".contains(&byte);
     // Pushing to a string does not fail.
@@ -304,6 +321,7 @@ pub(super) fn uri_parse<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Ou
     context.scan(text)?;
     context.allocate(text.len().saturating_mul(4))?;
     let url = Url::parse(text).map_err(BuiltinError::Failed)?;
+    let path = url.path.clone();
     let mut entries = Vec::new();
     for (key, part) in [
         ("scheme", url.scheme),
@@ -314,9 +332,13 @@ pub(super) fn uri_parse<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Ou
         ("raw_query", url.raw_query),
         ("fragment", url.fragment),
     ] {
-        if !part.is_empty() {
-            entries.push((Value::str(key), context.heap.string(&part)?));
+        if part.is_empty() {
+            continue;
         }
+        // The raw path is the path itself where the usual escaping of it is what was written.
+        let is_path = key == "path" || key == "raw_path" && part == path;
+        let part = if is_path { &url.path_bytes } else { part.as_bytes() };
+        entries.push((Value::str(key), context.heap.bytes(part)?));
     }
     Ok(Some(context.heap.object(entries)?))
 }

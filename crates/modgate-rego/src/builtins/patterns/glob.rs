@@ -8,12 +8,105 @@
 //!
 //! gobwas matches without going back, and so misses matches where an alternative or a run could
 //! have taken less (`{a*,b}.*` and `aa.`) and next to characters of several bytes (`{a,b}é` and
-//! `aé`); and a pattern that is nothing but `?` or `[!a]` matches the empty text. Here a pattern
-//! matches what its description says.
+//! `aé`). Here a pattern matches what its description says, but for [`Wildcards`], where gobwas
+//! matches more.
 
 use std::{fmt::Write as _, iter::Peekable, str::Chars};
 
 type Source<'p> = Peekable<Chars<'p>>;
+
+/// A pattern of nothing but `?`, `*`, `**`, `[!abc]` and `[!a-c]`, which gobwas matches in a way of
+/// its own.
+pub(super) enum Wildcards {
+    /// One `?` or `[!abc]` alone, and the characters it does not match. It takes the empty text for a
+    /// character.
+    One(String),
+    /// One `[!a-c]` alone, likewise.
+    Range(char, char),
+    /// Several with the same forbidden characters: the text has at least so many characters, and at
+    /// most so many if there is a bound; and the forbidden characters are not in it, one after the
+    /// other, as a word.
+    Several { least: usize, most: Option<usize>, word: String },
+}
+
+impl Wildcards {
+    /// Reads a pattern; `None` for all others.
+    pub(super) fn of(pattern: &str, delimiters: &str) -> Option<Self> {
+        let mut source = pattern.chars().peekable();
+        let mut word: Option<String> = None;
+        let (mut parts, mut characters) = (0, 0);
+        let (mut any, mut all) = (false, false);
+        while let Some(c) = source.next() {
+            let forbidden = match c {
+                '?' => {
+                    characters += 1;
+                    delimiters.to_owned()
+                }
+                '*' if source.next_if_eq(&'*').is_some() => {
+                    all = true;
+                    String::new()
+                }
+                '*' => {
+                    any = true;
+                    delimiters.to_owned()
+                }
+                '[' => {
+                    source.next_if_eq(&'!')?;
+                    let list: String = source.by_ref().take_while(|c| *c != ']').collect();
+                    if let [low, '-', high] = list.chars().collect::<Vec<_>>()[..] {
+                        let alone = parts == 0 && source.peek().is_none() && low <= high;
+                        return alone.then_some(Self::Range(low, high));
+                    }
+                    characters += 1;
+                    let plain = !list.is_empty()
+                        && !list.contains('\\')
+                        && pattern.ends_with(']') | source.peek().is_some();
+                    if !plain {
+                        return None;
+                    }
+                    list
+                }
+                _ => return None,
+            };
+            parts += 1;
+            if *word.get_or_insert_with(|| forbidden.clone()) != forbidden {
+                return None;
+            }
+        }
+        let word = word?;
+        match (parts, characters) {
+            (1, 1) => Some(Self::One(word)),
+            (0 | 1, _) | (_, 0) => None,
+            _ => Some(Self::Several {
+                least: characters,
+                most: (!any && !all).then_some(characters),
+                word,
+            }),
+        }
+    }
+
+    /// Whether gobwas finds a match.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::One(forbidden) => {
+                let mut chars = text.chars();
+                let first = chars.next();
+                chars.next().is_none() && !first.is_some_and(|c| forbidden.contains(c))
+            }
+            Self::Range(low, high) => {
+                let mut chars = text.chars();
+                let first = chars.next();
+                chars.next().is_none() && !first.is_some_and(|c| (*low..=*high).contains(&c))
+            }
+            Self::Several { least, most, word } => {
+                let count = text.chars().count();
+                count >= *least
+                    && most.is_none_or(|most| count <= most)
+                    && (word.is_empty() || !text.contains(word.as_str()))
+            }
+        }
+    }
+}
 
 /// The regular expression that matches what the glob does, or gobwas' error.
 pub(super) fn translate(pattern: &str, delimiters: &str) -> Result<String, String> {

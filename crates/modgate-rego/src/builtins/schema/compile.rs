@@ -137,6 +137,9 @@ impl Schema {
             depth: 0,
             budget,
         };
+        if !matches!(schema, Json::Object(_) | Json::Bool(_)) {
+            return fail("schema is invalid");
+        }
         compiler.part(schema)?;
         Ok(Self { parts: compiler.parts })
     }
@@ -179,7 +182,7 @@ impl<'s> Compiler<'s> {
             return Ok(());
         }
         let Json::Object(map) = node else {
-            return fail("Expected: valid schema, given: Invalid JSON");
+            return fail("Expected: Valid Schema, given: Invalid JSON");
         };
         let mut part = Part::default();
         for key in ["$id", "id", "title", "description"] {
@@ -309,7 +312,7 @@ impl<'s> Compiler<'s> {
             part.property_names = Some(self.part(names)?);
         }
         if let Some(dependencies) = map.get("dependencies") {
-            const WRONG: &str = "dependency must be of type schema or array of strings";
+            const WRONG: &str = "dependency must be of type schema or Array Of Strings";
             let Json::Object(dependencies) = dependencies else {
                 return fail("dependencies must be of type object");
             };
@@ -450,11 +453,11 @@ fn types(map: &Object) -> Result<Vec<&'static str>> {
             for name in names {
                 match name.as_str() {
                     Some(name) => add(name)?,
-                    None => return invalid_type("type", "string/array of strings"),
+                    None => return invalid_type("type", "string/Array Of Strings"),
                 }
             }
         }
-        Some(_) => return invalid_type("type", "string/array of strings"),
+        Some(_) => return invalid_type("type", "string/Array Of Strings"),
     }
     Ok(types)
 }

@@ -11,7 +11,7 @@ use crate::number::Num;
 
 /// Something that does not fit.
 pub(super) struct Problem {
-    /// The place in the document, names and indexes between dots; `(root)` for the whole.
+    /// The place in the document, names and indexes between dots; `(Root)` for the whole.
     pub(super) field: String,
     /// What kind of problem, for machines.
     pub(super) kind: &'static str,
@@ -25,18 +25,23 @@ pub(super) struct Problem {
 struct Report {
     problems: Vec<Problem>,
     score: i64,
+    /// Bytes of problems that have not been charged yet.
+    unpaid: usize,
 }
 
 impl Report {
     fn add(&mut self, at: &str, kind: &'static str, description: impl Into<String>) {
-        let field = at.strip_prefix("(root).").unwrap_or(at).to_owned();
-        self.problems.push(Problem { field, kind, description: description.into() });
+        let field = at.strip_prefix("(Root).").unwrap_or(at).to_owned();
+        let description = description.into();
+        self.unpaid += size_of::<Problem>() + field.len() + description.len();
+        self.problems.push(Problem { field, kind, description });
         self.score -= 2;
     }
 
     fn merge(&mut self, other: Self) {
         self.problems.extend(other.problems);
         self.score += other.score;
+        self.unpaid += other.unpaid;
     }
 
     fn is_valid(&self) -> bool {
@@ -64,7 +69,7 @@ impl Schema {
     pub(super) fn validate(&self, document: &Json, budget: &Budget<'_>) -> Result<Vec<Problem>> {
         let mut validator = Validator { schema: self, budget, depth: 0 };
         let mut report = Report::default();
-        validator.check(0, document, "(root)", &mut report)?;
+        validator.check(0, document, "(Root)", &mut report)?;
         Ok(report.problems)
     }
 }
@@ -117,6 +122,7 @@ impl Validator<'_> {
             None => self.check_part(part, node, at, report),
         };
         self.depth -= 1;
+        self.budget.allocate(std::mem::take(&mut report.unpaid))?;
         result
     }
 
@@ -257,7 +263,7 @@ impl Validator<'_> {
         at: &str,
         report: &mut Report,
     ) -> Result<()> {
-        let place = at.strip_prefix("(root).").unwrap_or(at);
+        let place = at.strip_prefix("(Root).").unwrap_or(at);
         if let Some(constant) = &part.constant
             && constant != node
         {
