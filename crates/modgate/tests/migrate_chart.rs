@@ -449,6 +449,9 @@ fn is_within(had: &Value, has: &Value) -> bool {
     }
 }
 
+/// Entries that KubeMod never had: the report names them as differences.
+const ADDED: [&str; 2] = ["check-ignore-label.kubemod.io", "rejections.kubemod.io"];
+
 /// Every difference between what was installed and what the chart makes.
 fn differences(installed: &[Value], rendered: &[Value]) -> Vec<String> {
     let mut all = Vec::new();
@@ -468,9 +471,8 @@ fn differences(installed: &[Value], rendered: &[Value]) -> Vec<String> {
             }
         }
     }
-    for (name, ..) in after.iter().filter(|it| before.iter().all(|old| old.0 != it.0)) {
-        all.push(format!("{name} is new"));
-    }
+    let is_new = |name: &str| before.iter().all(|old| old.0 != name) && !ADDED.contains(&name);
+    all.extend(after.iter().filter(|it| is_new(&it.0)).map(|it| format!("{} is new", it.0)));
     let deployment = |of: &[Value], name: &str| {
         of.iter().find(|it| it["kind"] == "Deployment" && it["metadata"]["name"] == name).cloned()
     };
