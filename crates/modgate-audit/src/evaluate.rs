@@ -7,7 +7,6 @@ use modgate_engine::{
     api::{
         config::Process,
         constraints::{EnforcementAction, EnforcementPoint},
-        meta::GroupVersionKind,
     },
     constraint::{self, Admission, Arena, CompiledConstraint, Evaluation, World},
     cost::Meter,
@@ -95,14 +94,9 @@ pub(crate) struct Outcome {
     pub(crate) asked: u64,
 }
 
-/// Whether an object is a Namespace of the core group (MA-5).
-pub(crate) fn is_namespace(kind: &GroupVersionKind) -> bool {
-    kind.group.is_empty() && kind.kind == "Namespace"
-}
-
 /// The name that Config exclusions look at (EX-3).
 pub(crate) fn excluded_as(subject: &Subject) -> &str {
-    if is_namespace(&subject.kind) { &subject.name } else { &subject.namespace }
+    if subject.kind.is_namespace() { &subject.name } else { &subject.namespace }
 }
 
 impl Policies {
@@ -122,7 +116,7 @@ impl Policies {
         }
         let host = Watched::new(host, session.lane);
         let namespace = match subject.namespace.as_str() {
-            _ if is_namespace(&subject.kind) => None,
+            _ if subject.kind.is_namespace() => None,
             "" => None,
             name => match host.namespace(name) {
                 Ok(namespace) => Some(namespace),

@@ -36,7 +36,7 @@ use self::{
     verdicts::Verdicts,
 };
 use crate::{
-    evaluate::{Asked, Outcome, Session, excluded_as, is_namespace},
+    evaluate::{Asked, Outcome, Session, excluded_as},
     object::Item,
     pass::{Manner, Source, each},
     policies::{Options, Policies, UnitId},
@@ -245,7 +245,7 @@ impl Incremental {
         if epoch == self.epoch {
             return Need::Nothing;
         }
-        let namespace = self.namespaces.get(if is_namespace(kind) { name } else { namespace });
+        let namespace = self.namespaces.get(if kind.is_namespace() { name } else { namespace });
         let is_other = namespace.is_none_or(|namespace| namespace.changed > epoch);
         if is_other || of_kind.changed > epoch || record.fleeting || record.failed {
             return Need::All;

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use modgate_engine::{
-    Host, HostError, PolicyId, Review,
+    Decision, Evaluation, Host, HostError, Observer, PolicyId, Review, Scope, Silent, StageReport,
+    Stages, Trace,
     api::meta::{GroupVersionKind, Operation},
+    constraint::Arena,
     explain::{Outcome, RuleTrace},
-    gatekeeper::{self, Installation},
     jsonpatch,
     mutation::MutatorOutcome,
-    pipeline::Reach,
 };
 use modgate_value::{Clock, Object, Str, Value, budget::Frozen};
 
 use crate::{
-    evaluate::{Charge, Found, is_namespace},
+    evaluate::{Charge, Found},
     message,
     policies::{Policies, modrule_judge},
     violation::{Judge, Subject},
@@ -53,18 +53,20 @@ pub(crate) fn modrules(
             continue;
         }
         let review = review(object, subject, operation);
-        if reach(policies, &review, host).modrules.is_err() {
+        let stages = Stages::MODRULES.as_configured();
+        let decision = decide(policies, &review, stages, host, &mut Silent);
+        if matches!(decision.stages.modrules, StageReport::Skipped(_)) {
             continue;
         }
-        let decision = snapshot.mutate(&review, host);
         let failures = decision.failures.iter();
         judged.errors.extend(failures.map(|failure| match failure.rule.as_str() {
             "" => failure.message.clone(),
             rule => format!("ModRule {rule}: {}", failure.message),
         }));
         if !decision.allowed || !decision.patch.is_empty() {
-            let explanation = snapshot.explain(&review, host);
-            let rules = explanation.rules.iter().filter(|rule| !asked.contains(&rule.policy));
+            let mut trace = Trace::default();
+            decide(policies, &review, stages, host, &mut trace);
+            let rules = trace.modrules.iter().filter(|rule| !asked.contains(&rule.policy));
             judged.found.extend(rules.filter_map(of_rule));
         }
         asked.extend(snapshot.modrules_for(operation).cloned());
@@ -124,28 +126,25 @@ pub(crate) fn mutators(
     subject: &Subject,
     host: &dyn Host,
 ) -> Judged {
-    let snapshot = &policies.snapshot;
     let review = review(object, subject, Operation::Create);
-    let installation = Installation::default();
-    if reach(policies, &review, host).mutators.is_err() {
-        return Judged { found: Vec::new(), errors: Vec::new() };
-    }
-    let mutation = gatekeeper::mutate(&review, &installation, snapshot, host);
+    let stages = Stages::MUTATORS.as_configured();
+    let decision = decide(policies, &review, stages, host, &mut Silent);
     let mut judged = Judged { found: Vec::new(), errors: Vec::new() };
-    if !mutation.allowed {
-        judged.errors.push(mutation.message);
+    if !decision.allowed {
+        judged.errors.push(decision.reason);
         return judged;
     }
-    if mutation.patch.is_empty() {
+    if decision.patch.is_empty() {
         return judged;
     }
     let paths: Vec<String> =
-        mutation.patch.iter().map(|operation| operation.path.to_string()).collect();
+        decision.patch.iter().map(|operation| operation.path.to_string()).collect();
     let message = message::cut(&format!("would change {}", paths.join(", ")));
-    let details: Value = [("patch", jsonpatch::to_value(&mutation.patch))].into_iter().collect();
-    let (_, explanation) = gatekeeper::explain_mutation(&review, &installation, snapshot, host);
-    let passes = explanation.map(|explanation| explanation.passes).unwrap_or_default();
-    let mut changing: Vec<PolicyId> = passes
+    let details: Value = [("patch", jsonpatch::to_value(&decision.patch))].into_iter().collect();
+    let mut trace = Trace::default();
+    decide(policies, &review, stages, host, &mut trace);
+    let mut changing: Vec<PolicyId> = trace
+        .mutators
         .iter()
         .flatten()
         .filter(|trace| trace.outcome == MutatorOutcome::Changed)
@@ -171,17 +170,22 @@ pub(crate) fn mutators(
 
 /// Whether the webhooks of ModRules are asked about objects of a kind.
 pub(crate) fn reach_modrules(policies: &Policies, kind: &GroupVersionKind) -> bool {
-    let api_version = match kind.group.as_str() {
-        "" => kind.version.to_string(),
-        group => format!("{group}/{}", kind.version),
-    };
-    let members = [("apiVersion", Value::from(api_version)), ("kind", kind.kind.clone().into())];
+    let members =
+        [("apiVersion", Value::from(kind.api_version())), ("kind", kind.kind.clone().into())];
     let review = Review::of_object(members.into_iter().collect(), Operation::Create, "");
-    reach(policies, &review, &Nobody).modrules.is_ok()
+    Scope::of(&review, policies.snapshot.config(), &Nobody).modrules.is_ok()
 }
 
-fn reach(policies: &Policies, review: &Review, host: &dyn Host) -> Reach {
-    Reach::of(review, &Installation::default(), policies.snapshot.config(), host)
+fn decide<O: Observer>(
+    policies: &Policies,
+    review: &Review,
+    stages: Stages,
+    host: &dyn Host,
+    observer: &mut O,
+) -> Decision {
+    let mut arena = Arena::new();
+    let mut evaluation = Evaluation::new(host, &policies.inventory, &mut arena);
+    policies.snapshot.decide(review, stages, &mut evaluation, observer)
 }
 
 /// Knows nothing: an object without a namespace is asked about.
@@ -205,6 +209,6 @@ impl Host for Nobody {
 /// cluster-scoped objects of unknown kinds stay so.
 fn review(object: &Value, subject: &Subject, operation: Operation) -> Review {
     let namespace: &Str =
-        if is_namespace(&subject.kind) { &subject.name } else { &subject.namespace };
+        if subject.kind.is_namespace() { &subject.name } else { &subject.namespace };
     Review::of_object(object.clone(), operation, namespace)
 }

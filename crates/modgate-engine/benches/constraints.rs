@@ -17,7 +17,8 @@ use std::{
 };
 
 use modgate_engine::{
-    Change, EngineConfig, Host, HostError, Lookup, OnError, PolicySource, Review, Snapshot,
+    Change, Decision, EngineConfig, Evaluation, Host, HostError, Lookup, OnError, PolicySource,
+    Review, Silent, Snapshot, Stages,
     constraint::{Arena, Inventory},
 };
 use modgate_value::{Clock, Value, yaml};
@@ -28,6 +29,16 @@ fn main() {
     } else {
         println!("the public library is not here; set MODGATE_CONFORMANCE");
     }
+}
+
+fn decide(
+    snapshot: &Snapshot,
+    review: &Review,
+    inventory: &Inventory,
+    arena: &mut Arena,
+) -> Decision {
+    let mut evaluation = Evaluation::new(&Cluster, inventory, arena);
+    snapshot.decide(review, Stages::CONSTRAINTS, &mut evaluation, &mut Silent)
 }
 
 /// The 75 constraints, and beside them some for other kinds.
@@ -55,7 +66,7 @@ fn admit_scanning(bencher: divan::Bencher<'_, '_>, others: usize) {
 fn admit_without_policies(bencher: divan::Bencher<'_, '_>) {
     let snapshot = Snapshot::new(EngineConfig::default());
     let (review, inventory, mut arena) = (review(), Inventory::default(), Arena::new());
-    bencher.bench_local(|| snapshot.admit(&review, &inventory, &Cluster, &mut arena));
+    bencher.bench_local(|| decide(&snapshot, &review, &inventory, &mut arena));
 }
 
 /// Everything from YAML values to a snapshot.
@@ -69,9 +80,9 @@ fn run(bencher: divan::Bencher<'_, '_>, others: usize, config: &EngineConfig) {
     let snapshot = snapshot(&policies(), others, config);
     let (review, inventory, mut arena) = (review(), Inventory::default(), Arena::new());
     // A Pod that meets most of the library's demands, as most do, and fails some.
-    let found = snapshot.admit(&review, &inventory, &Cluster, &mut arena).findings;
+    let found = decide(&snapshot, &review, &inventory, &mut arena).violations;
     assert!((10..60).contains(&found.len()), "{} findings", found.len());
-    bencher.bench_local(|| snapshot.admit(&review, &inventory, &Cluster, &mut arena));
+    bencher.bench_local(|| decide(&snapshot, &review, &inventory, &mut arena));
 }
 
 fn library() -> Option<PathBuf> {

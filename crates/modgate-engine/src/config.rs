@@ -6,20 +6,23 @@ use modgate_value::{Limits, Str};
 
 use crate::{
     constraint::{ConstraintOptions, TemplateOptions},
+    gatekeeper::Installation,
     mutation,
 };
 
 /// Settings of a snapshot; fixed for its life and that of the snapshots made from it.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
+    /// Where and as what the engine runs, and who is exempt from what.
+    pub installation: Installation,
     /// Namespaces whose ModRules may act cluster-wide: KubeMod's and modgate's own.
     pub cluster_rules_namespaces: Vec<Str>,
     /// Namespace of a namespaced policy that names none.
     pub default_namespace: Str,
     /// What happens when the Namespace or Node of an object cannot be read.
     pub missing_reference: MissingReference,
-    /// The resources whose requests reach ModRules in [`pipeline::mutate`](crate::pipeline::mutate),
-    /// by their plural names, `*` for all; `None` for those of KubeMod's webhook as shipped.
+    /// The resources whose requests reach ModRules in one webhook with mutators
+    /// ([`Stages::UNIFIED`](crate::Stages::UNIFIED)), by their plural names, `*` for all; `None` for those of KubeMod's webhook as shipped.
     pub modrule_resources: Option<Vec<Str>>,
     /// What ConstraintTemplates may use.
     pub templates: TemplateOptions,
@@ -71,6 +74,7 @@ pub enum MissingReference {
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
+            installation: Installation::default(),
             cluster_rules_namespaces: ["kubemod-system", "modgate-system"].map(Str::from).to_vec(),
             default_namespace: "default".into(),
             missing_reference: MissingReference::default(),

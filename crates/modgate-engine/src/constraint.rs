@@ -4,7 +4,7 @@
 //! A [`CompiledTemplate`] is a policy, checked and compiled; a [`CompiledConstraint`] is one use
 //! of it: which objects, with which parameters, to what effect. A [`Store`] holds both as they come
 //! and go. [`review`] asks constraints about one [`Admission`], with the [`Inventory`] as their view
-//! of everything else, and [`Verdict`] makes the webhook's answer of what they found. Read those in
+//! of everything else; a [`Decision`](crate::Decision) is made of what they found. Read those in
 //! this order.
 //!
 //! [`ConstraintSchema`] is the CRD of a template's constraints and what it says about them.
@@ -22,7 +22,6 @@ mod store;
 mod template;
 mod trace;
 pub mod vap;
-mod verdict;
 
 pub use self::{
     action::Enforcement,
@@ -39,5 +38,4 @@ pub use self::{
         ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace, explain,
         explain_one,
     },
-    verdict::Verdict,
 };

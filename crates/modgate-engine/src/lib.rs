@@ -1,20 +1,17 @@
 //! The policy engine: compile once, evaluate many.
 //!
 //! [`Snapshot`] holds compiled policies and never changes; [`Snapshot::apply`] makes the next one
-//! from a list of [`Change`]s. A [`Review`] goes in, a [`Decision`] comes out, or an
-//! [`Explanation`] of how it came about. Read those four first.
+//! from a list of [`Change`]s. A [`Review`] goes into [`Snapshot::decide`], a [`Decision`] comes out,
+//! and an [`Observer`] sees how it came about. Read those first.
 //!
 //! What the engine deliberately does not do: IO, logging, reading clocks. What it needs from
 //! outside it asks of a [`Host`].
 //!
 //! # One request
 //!
-//! [`Snapshot::mutate`] → `modrule::run` (tiers) → `modrule::select_rules` (candidates) →
-//! `modrule::matching` (criteria) → `modrule::patch` (templates to operations) →
-//! [`jsonpatch`] (apply, diff).
-//!
-//! [`Snapshot::admit`] → [`constraint::Store::candidates`] (by kind) → [`constraint::review`]
-//! (match blocks) → `constraint::driver` (the policy) → [`constraint::Verdict`].
+//! [`Snapshot::decide`] runs the stages of a request in order (`decide.rs`): mutators
+//! ([`mutation`]), ModRules ([`modrule`]), constraints ([`constraint`]) on the object and on what it
+//! expands to ([`expansion`]). No stage knows another.
 //!
 //! # Limits
 //!
@@ -25,7 +22,7 @@
 mod config;
 pub mod constraint;
 pub mod cost;
-mod decision;
+mod decide;
 pub mod expansion;
 pub mod explain;
 pub mod gatekeeper;
@@ -34,14 +31,17 @@ pub mod jsonpatch;
 pub mod matching;
 pub mod modrule;
 pub mod mutation;
-pub mod pipeline;
 mod policy;
 pub mod provider;
 mod review;
 mod snapshot;
 
 pub use config::{EngineConfig, Lookup, MissingReference};
-pub use decision::{Decision, FailureKind, RuleFailure};
+pub use decide::{
+    AdmissionStatus, Decision, Evaluation, FailureKind, MutationStatus, Observer, Plan,
+    PlannedConstraint, PlannedResultant, RuleFailure, Scope, Silent, Skipped, Stage, StageReport,
+    StageReports, Stages, Trace,
+};
 pub use explain::Explanation;
 pub use host::{Host, HostError};
 pub use modgate_api as api;
@@ -49,7 +49,4 @@ pub use modgate_rego as rego;
 pub use modgate_template as template;
 pub use policy::{Change, OnError, PolicyId, PolicySource, Position, Problem, Severity};
 pub use review::Review;
-pub use snapshot::{
-    Admitted, Compiled, Expansion, Plan, PlannedConstraint, PlannedResultant, Snapshot, Stage,
-    Update,
-};
+pub use snapshot::{Compiled, Expansion, Snapshot, Update};

@@ -2,23 +2,17 @@
 
 mod expanded;
 mod load;
-mod plan;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use modgate_api::{config, constraints::EnforcementPoint, meta::Operation};
 use modgate_value::{Clock, Str, Value, budget::Frozen};
 
-pub use self::{
-    expanded::Expansion,
-    plan::{Plan, PlannedConstraint, PlannedResultant, Stage},
-};
+pub use self::expanded::Expansion;
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,
-    constraint::{
-        self, Admission, Arena, ConstraintTrace, Evaluation, Finding, Inventory, Verdict, World,
-    },
+    constraint::{self, Admission, Arena, ConstraintTrace, Evaluation, Finding, Inventory, World},
     cost::PolicyCost,
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
@@ -68,15 +62,6 @@ impl Update {
     pub fn has_errors(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
-}
-
-/// What constraints say about a request: see [`Snapshot::admit`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct Admitted {
-    /// Every violation, in the order in which they are shown.
-    pub findings: Vec<Finding>,
-    /// The answer.
-    pub verdict: Verdict,
 }
 
 impl Snapshot {
@@ -197,6 +182,16 @@ impl Snapshot {
         &self.providers
     }
 
+    /// ModRules.
+    pub(crate) fn modrules(&self) -> &modrule::Store {
+        &self.modrules
+    }
+
+    /// Whether there is any ModRule.
+    pub fn has_modrules(&self) -> bool {
+        !self.modrules.entries().is_empty()
+    }
+
     /// The ModRules that react to an operation, in the order in which they are visited.
     pub fn modrules_for(&self, operation: Operation) -> impl Iterator<Item = &PolicyId> {
         let rules = self.modrules.entries().iter().map(|entry| &*entry.rule);
@@ -223,72 +218,8 @@ impl Snapshot {
         modrule::explain(&self.modrules, &self.config, review, host)
     }
 
-    /// Asks the constraints about a request: Gatekeeper's validating webhook, from the Namespace
-    /// (GR-5) to the answer (GR-9).
-    ///
-    /// `inventory` is what policies see as `data.inventory`. `arena` is for one thread to keep; what
-    /// was in it is forgotten. What stands in the way of a decision is an answer too: denied, with
-    /// code 500 (GR-8).
-    pub fn admit(
-        &self,
-        review: &Review,
-        inventory: &Inventory,
-        host: &dyn Host,
-        arena: &mut Arena,
-    ) -> Admitted {
-        let failed =
-            |message: String| Admitted { findings: Vec::new(), verdict: Verdict::failed(message) };
-        let namespace = match namespace_of(review, host) {
-            Ok(namespace) => namespace,
-            Err(message) => return failed(message),
-        };
-        let admission = match admission_of(review, namespace.as_ref()) {
-            Ok(admission) => admission,
-            Err(message) => return failed(message),
-        };
-        let generator = Self::generator(review).unwrap_or_default();
-        let user = &review.request().user_info;
-        let expansion = Expansion {
-            object: &generator,
-            namespace: namespace.as_ref(),
-            operation: Some(review.request().operation),
-            username: user.get("username").and_then(Value::as_str).unwrap_or_default(),
-        };
-        let resultants = if generator.is_null() {
-            Vec::new()
-        } else {
-            match self.expand(&expansion, host) {
-                Ok(resultants) => resultants,
-                Err(error) => return failed(format!("unable to expand object: {error}")),
-            }
-        };
-        let point = EnforcementPoint::Webhook;
-        let mut findings = self.ask(&admission, point, inventory, host, arena);
-        let implied = self.ask_resultants(&resultants, &expansion, point, inventory, host, arena);
-        findings.extend(implied);
-        Admitted { verdict: Verdict::of(&findings), findings }
-    }
-
-    /// How every constraint decides about a request that [`Snapshot::admit`] is asked about, by
-    /// kind, then name. Generated objects are not looked at: see [`Snapshot::explain_resultants`].
-    ///
-    /// # Errors
-    ///
-    /// What stands in the way of a decision, as the answer says it.
-    pub fn explain_constraints(
-        &self,
-        review: &Review,
-        inventory: &Inventory,
-        host: &dyn Host,
-        arena: &mut Arena,
-    ) -> Result<Vec<ConstraintTrace>, String> {
-        let namespace = namespace_of(review, host)?;
-        let admission = admission_of(review, namespace.as_ref())?;
-        Ok(self.explain_admission(&admission, inventory, host, arena))
-    }
-
     /// How every constraint decides about an admission at the webhook.
-    fn explain_admission(
+    pub(crate) fn explain_admission(
         &self,
         admission: &Admission,
         inventory: &Inventory,
@@ -335,20 +266,4 @@ impl Snapshot {
             }
         }
     }
-}
-
-/// The Namespace of the object of a request (MA-14).
-fn namespace_of(review: &Review, host: &dyn Host) -> Result<Option<Value>, String> {
-    match review.store_namespace() {
-        "" => Ok(None),
-        name => match host.namespace(name) {
-            Ok(namespace) => Ok(Some(namespace)),
-            Err(error) => Err(format!("failed to create augmentedReview: {error}")),
-        },
-    }
-}
-
-fn admission_of(review: &Review, namespace: Option<&Value>) -> Result<Admission, String> {
-    Admission::of_review(review, namespace)
-        .map_err(|error| format!("error reviewing resource {}: {error}", review.request().name))
 }

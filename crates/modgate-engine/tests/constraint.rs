@@ -12,10 +12,10 @@ use std::{
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::constraint::{
     Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation, Finding,
-    Inventory, TemplateOptions, Verdict, World, review,
+    Inventory, TemplateOptions, World, review,
 };
-use modgate_engine::cost::Meter;
 use modgate_engine::matching::Source;
+use modgate_engine::{Decision, cost::Meter};
 use modgate_rego::builtins::Isolated;
 use modgate_value::{Budget, Limits, Value, regex::GoRegex, yaml};
 
@@ -236,8 +236,9 @@ fn request(text: &str) -> Admission {
     Admission::of_request(&from_yaml(text), None).expect("a request")
 }
 
-fn answer(constraints: &[&CompiledConstraint], admission: &Admission) -> Verdict {
-    Verdict::of(&ask(constraints, admission, &Inventory::default(), EnforcementPoint::Webhook))
+fn answer(constraints: &[&CompiledConstraint], admission: &Admission) -> Decision {
+    let point = EnforcementPoint::Webhook;
+    Decision::of_violations(ask(constraints, admission, &Inventory::default(), point))
 }
 
 /// The messages a Rego policy gives for a request.
@@ -486,7 +487,7 @@ fn libraries() {
         "package lib.x\nv = \"q\"\nf(x) = [x, input.parameters.text][1]",
     ));
     let constraint = constraint(&template, &probe_constraint("{parameters: {text: z}}"));
-    assert_eq!(answer(&[&constraint], &namespace("{}")).message, "[c] z");
+    assert_eq!(answer(&[&constraint], &namespace("{}")).reason, "[c] z");
 }
 
 #[test]
@@ -502,7 +503,7 @@ fn which_source_counts() {
     let v1 = "package p\nviolation contains {\"msg\": \"v1\"} if true";
     let message = |target: &[(&str, Value)]| {
         let constraint = constraint(&template(&probe_with(target, None)), &probe_constraint(""));
-        answer(&[&constraint], &namespace("{}")).message
+        answer(&[&constraint], &namespace("{}")).reason
     };
     let list = |items: Vec<Value>| items.into_iter().collect::<Value>();
     let both = [
@@ -588,7 +589,8 @@ fn an_unknown_action_leads_to_nothing() {
         let constraint = compiled.expect(spec);
         let found =
             ask(&[&constraint], &namespace("{}"), &Inventory::default(), EnforcementPoint::Webhook);
-        assert_eq!((Verdict::of(&found).code, found.len()), (code, count), "EA-3: {spec}");
+        let found = Decision::of_violations(found);
+        assert_eq!((found.code, found.violations.len()), (code, count), "EA-3: {spec}");
     }
 }
 
@@ -645,7 +647,7 @@ fn parameters_have_the_schemas_defaults() {
         ("", "[c] {}"),
     ] {
         let constraint = constraint(&template, &probe_constraint(spec));
-        assert_eq!(answer(&[&constraint], &namespace("{}")).message, expected, "49: {spec}");
+        assert_eq!(answer(&[&constraint], &namespace("{}")).reason, expected, "49: {spec}");
     }
 }
 
@@ -665,7 +667,7 @@ fn a_spent_budget_is_a_violation() {
     let found = review([&constraint], &namespace("{}"), evaluation, &mut Arena::new());
     assert_eq!(found.len(), 1);
     assert!(found[0].message.contains("eval_cancel_error: "), "{}", found[0].message);
-    assert!(!Verdict::of(&found).allowed);
+    assert!(!Decision::of_violations(found).allowed);
 }
 
 // Match blocks.
@@ -723,7 +725,7 @@ fn corner_cases_of_matching() {
         &template(&probe("package p\nviolation[{\"msg\": \"m\"}] { true }")),
         &probe_constraint(""),
     );
-    assert_eq!(answer(&[&everywhere], &connect).message, "[c] m", "EV-22");
+    assert_eq!(answer(&[&everywhere], &connect).reason, "[c] m", "EV-22");
 }
 
 #[test]

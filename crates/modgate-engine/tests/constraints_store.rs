@@ -6,11 +6,11 @@
 mod support;
 
 use modgate_engine::{
-    Admitted, Change, EngineConfig, Lookup, OnError, PolicyId, PolicySource, Review, Snapshot,
-    constraint::{Arena, Inventory},
+    Change, Decision, EngineConfig, Lookup, OnError, PolicyId, PolicySource, Review, Snapshot,
+    Stages,
 };
 use modgate_value::{Value, yaml};
-use support::Cluster;
+use support::decide;
 
 fn template(kind: &str, rego: &str) -> Value {
     let rego = Value::from(rego).to_json();
@@ -56,12 +56,12 @@ fn pod(operation: &str) -> Review {
     Review::from_request(&request).expect("a request")
 }
 
-fn admit(snapshot: &Snapshot, review: &Review) -> Admitted {
-    snapshot.admit(review, &Inventory::default(), &Cluster::default(), &mut Arena::new())
+fn admit(snapshot: &Snapshot, review: &Review) -> Decision {
+    decide(snapshot, review, Stages::CONSTRAINTS)
 }
 
 fn message(snapshot: &Snapshot) -> String {
-    admit(snapshot, &pod("CREATE")).verdict.message
+    admit(snapshot, &pod("CREATE")).reason
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_constraint_that_is_refused_leaves_the_one_before() {
     assert_eq!(message(&snapshot), "[c] one", "ST-21");
     let (snapshot, _) =
         change(&snapshot, upsert(constraint("Foo", "c", "{enforcementAction: warn}")));
-    assert_eq!(admit(&snapshot, &pod("CREATE")).verdict.warnings, ["[c] one"]);
+    assert_eq!(admit(&snapshot, &pod("CREATE")).warnings, ["[c] one"]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn only_constraints_for_the_kind_are_candidates() {
     let (indexed, scanned) = (load(Lookup::Index), load(Lookup::Scan));
     let found = admit(&indexed, &pod("CREATE"));
     let names: Vec<&str> =
-        found.findings.iter().map(|finding| finding.constraint.as_str()).collect();
+        found.violations.iter().map(|finding| finding.constraint.as_str()).collect();
     assert_eq!(names, ["all", "both", "groups", "pods", "stars"]);
     assert_eq!(found, admit(&scanned, &pod("CREATE")));
 
@@ -189,23 +189,23 @@ fn the_index_finds_what_looking_at_all_finds() {
             let review = Review::from_request(&request).expect("a request");
             let found = admit(&indexed, &review);
             assert_eq!(found, admit(&scanned, &review), "{new:?} {old:?}");
-            assert!(!found.findings.is_empty(), "{new:?} {old:?}");
+            assert!(!found.violations.is_empty(), "{new:?} {old:?}");
         }
     }
     let connect = value("{operation: CONNECT, name: o, kind: {group: '', version: v1, kind: Pod}}");
     let review = Review::from_request(&connect).expect("a request");
     let found = admit(&indexed, &review);
     assert_eq!(found, admit(&scanned, &review));
-    assert_eq!(found.findings.len(), 15, "EV-22: each match block is an error");
+    assert_eq!(found.violations.len(), 15, "EV-22: each match block is an error");
 }
 
 #[test]
 fn what_cannot_be_reviewed_is_denied() {
     let empty = Snapshot::new(EngineConfig::default());
-    let verdict = admit(&empty, &pod("DELETE")).verdict;
+    let verdict = admit(&empty, &pod("DELETE"));
     assert_eq!((verdict.allowed, verdict.code), (false, 500));
     assert_eq!(
-        verdict.message,
+        verdict.reason,
         "error reviewing resource p: admission.k8s.gatekeeper.sh: target.HandleReview failed for \
          target \"admission.k8s.gatekeeper.sh\": oldObject cannot be nil for DELETE operations\n"
     );

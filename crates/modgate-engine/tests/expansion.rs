@@ -6,14 +6,11 @@
 mod support;
 
 use modgate_engine::{
-    Change, EngineConfig, Expansion, OnError, PolicySource, Review, Snapshot,
-    api::meta::Operation,
-    constraint::{Arena, Inventory, Verdict},
-    gatekeeper::Installation,
-    pipeline::{self, Reach, Unreached},
+    Change, Decision, EngineConfig, Expansion, OnError, PolicySource, Review, Scope, Skipped,
+    Snapshot, StageReport, Stages, api::meta::Operation,
 };
 use modgate_value::{Limits, Value};
-use support::{Cluster, rule, snapshot, snapshot_with, value};
+use support::{Cluster, decide, rule, snapshot, snapshot_with, value};
 
 /// A constraint template that denies objects whose `spec.bad` is there, and one constraint of it.
 fn policies(constraint: &str) -> Vec<Value> {
@@ -51,14 +48,13 @@ fn expand(name: &str, from: &str, source: &str, to: &str, rest: &str) -> Value {
     ))
 }
 
-fn ask(policies: Vec<Value>, operation: Operation, object: &str) -> Verdict {
+fn ask(policies: Vec<Value>, operation: Operation, object: &str) -> Decision {
     ask_with(&snapshot(policies), operation, object)
 }
 
-fn ask_with(snapshot: &Snapshot, operation: Operation, object: &str) -> Verdict {
+fn ask_with(snapshot: &Snapshot, operation: Operation, object: &str) -> Decision {
     let review = Review::of_object(value(object), operation, "default");
-    let (inventory, mut arena) = (Inventory::default(), Arena::new());
-    snapshot.admit(&review, &inventory, &Cluster::default(), &mut arena).verdict
+    decide(snapshot, &review, Stages::CONSTRAINTS)
 }
 
 /// An object whose template holds another one.
@@ -87,35 +83,35 @@ fn what_is_found_is_charged_to_the_generator() {
     let inner = "[nobad] [Implied by to-inner] CREATE Inner o-middle-inner is bad";
     // The template that made a resultant is named, and no other; what is deeper comes first.
     let verdict = ask(with("", ["", ""]), Operation::Create, OUTER);
-    assert_eq!((verdict.code, verdict.message), (403, [own, inner, middle].join("\n")));
+    assert_eq!((verdict.code, verdict.reason), (403, [own, inner, middle].join("\n")));
     // The action of a template is for its own resultants.
     let verdict = ask(with("", ["warn", ""]), Operation::Create, OUTER);
-    assert_eq!(verdict.message, [own, inner].join("\n"));
+    assert_eq!(verdict.reason, [own, inner].join("\n"));
     assert_eq!(verdict.warnings, [middle]);
     let verdict =
         ask(with("enforcementAction: warn", ["deny", "dryrun"]), Operation::Create, OUTER);
-    assert_eq!((verdict.message.as_str(), verdict.warnings), (middle, vec![own.to_owned()]));
+    assert_eq!((verdict.reason.as_str(), verdict.warnings), (middle, vec![own.to_owned()]));
     // Scoped actions, too.
     let scoped = "enforcementAction: scoped, scopedEnforcementActions: [{action: deny, \
                   enforcementPoints: [{name: '*'}]}]";
     let verdict = ask(with(scoped, ["warn", "warn"]), Operation::Create, OUTER);
-    assert_eq!((verdict.message.as_str(), verdict.warnings.len()), (own, 2));
+    assert_eq!((verdict.reason.as_str(), verdict.warnings.len()), (own, 2));
     // Constraints may tell the two apart.
     let verdict = ask(with("match: {source: Original}", ["", ""]), Operation::Create, OUTER);
-    assert_eq!(verdict.message, own);
+    assert_eq!(verdict.reason, own);
     let verdict = ask(with("match: {source: Generated}", ["", ""]), Operation::Create, OUTER);
-    assert_eq!(verdict.message, [inner, middle].join("\n"));
+    assert_eq!(verdict.reason, [inner, middle].join("\n"));
     // The criteria look at the resultant, in the namespace of the generator.
     let kinds = "match: {kinds: [{apiGroups: ['*'], kinds: [Inner]}], namespaces: [default]}";
     let verdict = ask(with(kinds, ["", ""]), Operation::Create, OUTER);
-    assert_eq!(verdict.message, inner);
+    assert_eq!(verdict.reason, inner);
 }
 
 #[test]
 fn deletions_are_expanded_from_the_old_object() {
     let all = policies("match: {source: Generated}").into_iter().chain(outer_to_inner(["", ""]));
     let verdict = ask(all.collect(), Operation::Delete, OUTER);
-    let lines: Vec<&str> = verdict.message.lines().collect();
+    let lines: Vec<&str> = verdict.reason.lines().collect();
     assert_eq!(
         lines,
         [
@@ -136,7 +132,7 @@ fn failures_deny() {
     );
     assert_eq!((verdict.allowed, verdict.code), (false, 500));
     assert_eq!(
-        verdict.message,
+        verdict.reason,
         "unable to expand object: could not extract source field from unstructured: \
          .spec.template accessor error: 1 is of the type int64, expected map[string]interface{}"
     );
@@ -292,16 +288,14 @@ fn one_pipeline_for_both() {
         ),
     ];
     let snapshot = snapshot(policies);
-    let installation = Installation::default();
     let ask = |object: &str, operation| {
         let review = Review::of_object(value(object), operation, "default");
-        pipeline::mutate(&review, &installation, &snapshot, &Cluster::default())
+        decide(&snapshot, &review, Stages::UNIFIED)
     };
     let pod = |name: &str| {
         format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{text: t}}}}")
     };
-    let piped = ask(&pod("p"), Operation::Create);
-    let decision = &piped.decision;
+    let decision = ask(&pod("p"), Operation::Create);
     assert_eq!((decision.allowed, decision.reason.as_str()), (true, "patched ok"));
     let patch = modgate_engine::jsonpatch::to_value(&decision.patch).to_json();
     assert_eq!(
@@ -309,20 +303,17 @@ fn one_pipeline_for_both() {
         r#"[{"op":"add","path":"/spec/x","value":9007199254740993},{"op":"add","path":"/spec/seen","value":true}]"#
     );
     // What ModRules reject is rejected; nothing of the mutators remains.
-    let rejected = ask(&pod("rejected"), Operation::Create).decision;
+    let rejected = ask(&pod("rejected"), Operation::Create);
     assert_eq!((rejected.allowed, rejected.code, rejected.patch.len()), (false, 403, 0));
     // What mutators fail never gets to the ModRules.
-    let failed = ask(&pod("bad"), Operation::Create).decision;
+    let failed = ask(&pod("bad"), Operation::Create);
     assert_eq!((failed.allowed, failed.code), (false, 500));
     assert!(failed.reason.contains("mutator Assign.mutations.gatekeeper.sh /never"), "{failed:?}");
     // Mutators know no deletion, and ModRules only the kinds of KubeMod's webhook.
     let deleted = ask(&pod("p"), Operation::Delete);
-    assert_eq!(
-        deleted.mutation.map(|mutation| mutation.message).as_deref(),
-        Some("Mutating only on create or update")
-    );
+    assert_eq!(deleted.stages.mutators, StageReport::Skipped(Skipped::NotWritten));
     let custom = "{apiVersion: example.com/v1, kind: Custom, metadata: {name: c}}";
-    let spec = ask(custom, Operation::Create).decision.object.get("spec").cloned();
+    let spec = ask(custom, Operation::Create).object.get("spec").cloned();
     assert_eq!(spec, Some(value("{x: 9007199254740993}")));
     let all = EngineConfig { modrule_resources: Some(vec!["*".into()]), ..EngineConfig::default() };
     for (object, operation, config, modrules) in [
@@ -331,13 +322,13 @@ fn one_pipeline_for_both() {
             pod("p"),
             Operation::Connect,
             EngineConfig::default(),
-            Err(Unreached::Operation(Operation::Connect)),
+            Err(Skipped::Operation(Operation::Connect)),
         ),
         (
             custom.to_owned(),
             Operation::Create,
             EngineConfig::default(),
-            Err(Unreached::Kind("Custom".into())),
+            Err(Skipped::Kind("Custom".into())),
         ),
         (custom.to_owned(), Operation::Create, all, Ok(())),
         (
@@ -346,7 +337,7 @@ fn one_pipeline_for_both() {
                 .to_owned(),
             Operation::Create,
             EngineConfig::default(),
-            Err(Unreached::IgnoreLabel("admission.kubemod.io/ignore")),
+            Err(Skipped::IgnoreLabel("admission.kubemod.io/ignore")),
         ),
         (
             "{apiVersion: v1, kind: Namespace, metadata: {name: x, \
@@ -358,24 +349,24 @@ fn one_pipeline_for_both() {
         ),
     ] {
         let review = Review::of_object(value(&object), operation, "default");
-        let reach = Reach::of(&review, &installation, &config, &Cluster::default());
+        let reach = Scope::of(&review, &config, &Cluster::default());
         assert_eq!(reach.modrules, modrules, "{object}");
-        assert_eq!(reach.mutators, Ok(()), "{object}");
+        assert_eq!(reach.gatekeeper, Ok(()), "{object}");
     }
     for (object, expected) in [
         (
             "{apiVersion: v1, kind: Pod, metadata: {namespace: gatekeeper-system}}",
-            Unreached::OwnNamespace,
+            Skipped::OwnNamespace,
         ),
         (
             "{apiVersion: v1, kind: Namespace, metadata: {name: x, \
              labels: {admission.gatekeeper.sh/ignore: ''}}}",
-            Unreached::IgnoreLabel("admission.gatekeeper.sh/ignore"),
+            Skipped::IgnoreLabel("admission.gatekeeper.sh/ignore"),
         ),
     ] {
         let review = Review::of_object(value(object), Operation::Create, "default");
         let config = EngineConfig::default();
-        let reach = Reach::of(&review, &installation, &config, &Cluster::default());
-        assert_eq!(reach.mutators, Err(expected), "{object}");
+        let reach = Scope::of(&review, &config, &Cluster::default());
+        assert_eq!(reach.gatekeeper, Err(expected), "{object}");
     }
 }

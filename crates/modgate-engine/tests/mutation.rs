@@ -8,10 +8,9 @@ mod support;
 use std::sync::Arc;
 
 use modgate_engine::{
-    EngineConfig, Review,
+    Decision, EngineConfig, MutationStatus, Review, Stages,
     api::meta::Operation,
     expansion,
-    gatekeeper::{self, Installation, Mutation, MutationStatus, explain_mutation},
     jsonpatch::{self, Tree},
     matching::Source,
     mutation::{
@@ -21,7 +20,7 @@ use modgate_engine::{
 };
 use modgate_value::{Budget, Limits, Value, budget::Frozen};
 use proptest::prelude::*;
-use support::{Cluster, snapshot, snapshot_with, value};
+use support::{decide, snapshot, snapshot_with, value};
 
 /// A mutator of Pods; `spec` is the inside of a YAML flow mapping.
 fn mutator(kind: &str, name: &str, spec: &str) -> Value {
@@ -507,14 +506,9 @@ fn resources_at_admission() {
     assert_eq!(undecodable.map_err(|(code, _)| code), Err(500));
 }
 
-fn ask(policies: Vec<Value>, request: &str) -> Mutation {
-    let snapshot = snapshot(policies);
+fn ask(policies: Vec<Value>, request: &str) -> Decision {
     let review = Review::from_request(&value(request)).expect(request);
-    let installation = Installation::default();
-    let answer = gatekeeper::mutate(&review, &installation, &snapshot, &Cluster::default());
-    let (explained, _) = explain_mutation(&review, &installation, &snapshot, &Cluster::default());
-    assert_eq!(explained, answer);
-    answer
+    decide(&snapshot(policies), &review, Stages::MUTATORS)
 }
 
 #[test]
@@ -546,25 +540,28 @@ fn the_webhook_step_by_step() {
                 "CREATE",
                 object,
             ),
-            unchanged("Gatekeeper does not self-manage", MutationStatus::Uncounted),
+            unchanged("Gatekeeper does not self-manage", None),
         ),
         (
             pod("namespace: ns, oldObject: {}", "DELETE", "null"),
-            unchanged("Mutating only on create or update", MutationStatus::Uncounted),
+            unchanged("Mutating only on create or update", None),
         ),
         (
             "{operation: CREATE, kind: {group: mutations.gatekeeper.sh, version: v1, \
              kind: Assign}, object: {}}"
                 .to_owned(),
-            unchanged("Not mutating gatekeeper resources", MutationStatus::Uncounted),
+            unchanged("Not mutating gatekeeper resources", None),
         ),
         (
             pod("namespace: out", "CREATE", object),
-            unchanged("Namespace is set to be ignored by Gatekeeper config", MutationStatus::Skip),
+            unchanged(
+                "Namespace is set to be ignored by Gatekeeper config",
+                Some(MutationStatus::Skip),
+            ),
         ),
         (
             pod("namespace: other", "CREATE", object),
-            unchanged("Resource was not mutated", MutationStatus::Success),
+            unchanged("Resource was not mutated", Some(MutationStatus::Success)),
         ),
         (
             pod(
@@ -579,7 +576,7 @@ fn the_webhook_step_by_step() {
                  Assign.mutations.gatekeeper.sh /bad failed for  Pod ns bad: mismatch between path \
                  entry (type: object) and received object (type: string). Path: y"
                     .to_owned(),
-                MutationStatus::Error,
+                Some(MutationStatus::Error),
             ),
         ),
         (
@@ -588,27 +585,28 @@ fn the_webhook_step_by_step() {
                 false,
                 500,
                 "failed to decode the object of the request".to_owned(),
-                MutationStatus::Error,
+                Some(MutationStatus::Error),
             ),
         ),
     ] {
         let answer = ask(mutators(), &request);
-        let got = (answer.allowed, answer.code, answer.message, answer.status);
+        let status = answer.mutation_status();
+        let got = (answer.allowed, answer.code, answer.reason, status);
         assert_eq!(got, expected, "{request}");
         assert!(answer.patch.is_empty(), "{request}");
     }
 
     // The namespace of the request is there for mutators, and gone again afterwards.
     let answer = ask(mutators(), &pod("namespace: ns", "CREATE", object));
-    assert_eq!((answer.allowed, answer.code, answer.message.as_str()), (true, 200, ""));
+    assert_eq!((answer.allowed, answer.code, answer.reason.as_str()), (true, 200, ""));
     assert_eq!(
         jsonpatch::to_value(&answer.patch).to_json(),
         r#"[{"op":"add","path":"/spec","value":{"x":1}}]"#
     );
     let expected = value("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {x: 1}}");
-    assert_eq!(answer.object, Some(expected));
+    assert_eq!(answer.object, expected);
     let bare = ask(mutators(), &pod("namespace: ns", "CREATE", "{apiVersion: v1, kind: Pod}"));
-    assert_eq!(bare.object, Some(value("{apiVersion: v1, kind: Pod, spec: {x: 1}}")));
+    assert_eq!(bare.object, value("{apiVersion: v1, kind: Pod, spec: {x: 1}}"));
 
     // A Namespace is its own namespace.
     let namespace = "{operation: CREATE, kind: {version: v1, kind: Namespace}, namespace: ns, \
@@ -622,7 +620,7 @@ fn the_webhook_step_by_step() {
     let answer = ask(vec![label], namespace);
     let metadata = "{name: ns, labels: {l: ''}}";
     let expected = value(&format!("{{apiVersion: v1, kind: Namespace, metadata: {metadata}}}"));
-    assert_eq!(answer.object, Some(expected));
+    assert_eq!(answer.object, expected);
 }
 
 #[test]
@@ -635,10 +633,8 @@ fn annotations() {
     let snapshot = snapshot_with(config, vec![with_generation.into()]);
     let pod = value("{apiVersion: v1, kind: Pod, metadata: {name: p}}");
     let review = Review::of_object(pod, Operation::Create, "default");
-    let answer =
-        gatekeeper::mutate(&review, &Installation::default(), &snapshot, &Cluster::default());
-    let annotations = answer.object.expect("mutated");
-    let annotations = annotations.path(&["metadata", "annotations"]).expect("annotations");
+    let answer = decide(&snapshot, &review, Stages::MUTATORS);
+    let annotations = answer.object.path(&["metadata", "annotations"]).expect("annotations");
     let expected = value(
         "{gatekeeper.sh/mutation-id: 00000000-0000-4000-8000-000000000000, \
          gatekeeper.sh/mutations: 'Assign//m:3'}",
@@ -660,5 +656,5 @@ fn patches_are_exact() {
     for operation in &answer.patch {
         jsonpatch::apply(&mut tree, operation, &Budget::unlimited()).expect("applies");
     }
-    assert_eq!(Some(tree.into_value()), answer.object);
+    assert_eq!(tree.into_value(), answer.object);
 }

@@ -503,7 +503,7 @@ pub(crate) fn announce_snapshot(
 mod tests {
     use std::fs;
 
-    use modgate_engine::{Host as _, Review, api::meta::Operation};
+    use modgate_engine::{Evaluation, Host as _, Review, Silent, Stages, api::meta::Operation};
     use modgate_value::Value;
     use tempfile::TempDir;
 
@@ -627,7 +627,9 @@ mod tests {
             let review = Review::of_object(pod, Operation::Create, "default");
             let mut arena = modgate_engine::constraint::Arena::new();
             let objects = &world.objects;
-            world.snapshot.admit(&review, &world.inventory, objects, &mut arena).verdict.message
+            let mut evaluation = Evaluation::new(objects, &world.inventory, &mut arena);
+            let stages = Stages::CONSTRAINTS;
+            world.snapshot.decide(&review, stages, &mut evaluation, &mut Silent).reason
         };
         let mut folder = Folder::new();
         let (template, constraint) = constrained("one");

@@ -116,7 +116,7 @@ impl ServeConfig {
 
     /// What is to be done in the cluster.
     fn of_cluster(&self) -> Settings {
-        let installation = &self.gatekeeper.installation;
+        let installation = &self.engine.installation;
         Settings {
             identity: Identity { namespace: installation.namespace.clone(), pod: self.pod.clone() },
             operations: self.operations.clone(),

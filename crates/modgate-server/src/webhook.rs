@@ -12,6 +12,7 @@ mod gatekeeper;
 mod health;
 mod modrule;
 mod record;
+mod routes;
 mod schedule;
 mod templates;
 mod trace;
@@ -26,6 +27,7 @@ pub(crate) use evaluators::processors;
 pub use events::AdmissionEvents;
 pub use gatekeeper::{GatekeeperConfig, OnFailure};
 pub use health::Readiness;
+pub(crate) use routes::Webhook;
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,107 +43,10 @@ use modgate_engine::Review;
 use modgate_value::{MAX_JSON_DEPTH, Value};
 
 use crate::{
-    operations::{Operation, Operations},
+    operations::Operations,
     policies::Current,
     telemetry::metrics::{Format, Metrics},
 };
-
-/// The admission webhooks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Webhook {
-    /// KubeMod's webhook for all objects.
-    Dragnet,
-    /// KubeMod's webhook for pods being bound to nodes.
-    PodBinding,
-    /// The defaulting webhook for ModRules.
-    DefaultModRule,
-    /// The validating webhook for ModRules.
-    ValidateModRule,
-    /// modgate's own mutating webhook.
-    Mutate,
-    /// modgate's own validating webhook.
-    Validate,
-    /// Gatekeeper's validating webhook.
-    Admit,
-    /// Gatekeeper's webhook for the label that exempts namespaces.
-    AdmitLabel,
-    /// Gatekeeper's mutating webhook.
-    ApplyMutators,
-}
-
-impl Webhook {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Dragnet,
-        Self::PodBinding,
-        Self::DefaultModRule,
-        Self::ValidateModRule,
-        Self::Mutate,
-        Self::Validate,
-        Self::Admit,
-        Self::AdmitLabel,
-        Self::ApplyMutators,
-    ];
-
-    /// Where it is served; also its name in metrics.
-    pub(crate) const fn path(self) -> &'static str {
-        match self {
-            Self::Dragnet => "/dragnet-webhook",
-            Self::PodBinding => "/podbinding-webhook",
-            Self::DefaultModRule => "/mutate-api-kubemod-io-v1beta1-modrule",
-            Self::ValidateModRule => "/validate-api-kubemod-io-v1beta1-modrule",
-            Self::Mutate => "/mutate",
-            Self::Validate => "/validate",
-            Self::Admit => "/v1/admit",
-            Self::AdmitLabel => "/v1/admitlabel",
-            Self::ApplyMutators => "/v1/mutate",
-        }
-    }
-
-    /// Whether it is served for these operations (SV-1). KubeMod's webhooks patch and reject in one,
-    /// so either operation will do.
-    fn is_served(self, operations: &Operations) -> bool {
-        match self {
-            Self::Admit | Self::Validate => operations.has(Operation::Webhook),
-            Self::ApplyMutators | Self::Mutate => operations.has(Operation::MutationWebhook),
-            Self::AdmitLabel
-            | Self::DefaultModRule
-            | Self::Dragnet
-            | Self::PodBinding
-            | Self::ValidateModRule => operations.serve(),
-        }
-    }
-
-    /// Whether it is one of Gatekeeper's.
-    const fn is_gatekeepers(self) -> bool {
-        matches!(self, Self::Admit | Self::AdmitLabel | Self::ApplyMutators)
-    }
-
-    /// What becomes of a request that we fail to decide.
-    fn on_failure(self, app: &App) -> Failure {
-        match self {
-            Self::Dragnet | Self::PodBinding => Failure::LetThrough,
-            Self::DefaultModRule | Self::ValidateModRule | Self::Mutate | Self::Validate => {
-                Failure::Http
-            }
-            Self::Admit | Self::AdmitLabel | Self::ApplyMutators => match app.gatekeeper.on_failure
-            {
-                OnFailure::Deny => Failure::Deny,
-                OnFailure::FailurePolicy => Failure::Http,
-            },
-        }
-    }
-}
-
-/// What becomes of a request that we fail to decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Failure {
-    /// It goes on with a warning: KubeMod's request path (spec `kubemod.md`, 7.1 and 7.2).
-    LetThrough,
-    /// HTTP 500: the API server's `failurePolicy` decides.
-    Http,
-    /// It is denied with code 500: Gatekeeper's way (GR-8).
-    Deny,
-}
 
 /// Bounds on what one request may take.
 #[derive(Debug, Clone)]

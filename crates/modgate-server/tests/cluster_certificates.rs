@@ -76,7 +76,7 @@ impl Rotating {
                 times,
                 ..ClusterCertificates::default()
             });
-            config.gatekeeper.installation.namespace = namespace.into();
+            config.engine.installation.namespace = namespace.into();
             config.addresses.health = Some(health.to_string());
             config.lease =
                 LeaseTimes { retry: Duration::from_millis(500), ..LeaseTimes::default() };

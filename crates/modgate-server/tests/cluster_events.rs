@@ -69,7 +69,7 @@ fn violations_and_broken_policies_are_told() {
     succeeds(cluster, "wait --for=condition=Established crd --all", "");
     succeeds(cluster, &format!("create namespace {NAMESPACE}"), "");
     let running = Running::configured(cluster, |config| {
-        config.gatekeeper.installation.namespace = NAMESPACE.into();
+        config.engine.installation.namespace = NAMESPACE.into();
         config.gatekeeper.events.emit = true;
     });
 

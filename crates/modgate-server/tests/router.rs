@@ -17,8 +17,8 @@ use axum::{
 use http_body_util::BodyExt as _;
 use modgate_engine::EngineConfig;
 use modgate_server::{
-    App, Bodies, Current, Evaluators, GatekeeperConfig, PolicyFiles, PolicyStore, RequestLimits,
-    Routes, router, telemetry::metrics::Metrics,
+    App, Bodies, Current, Evaluators, GatekeeperConfig, OnFailure, PolicyFiles, PolicyStore,
+    RequestLimits, Routes, router, telemetry::metrics::Metrics,
 };
 use modgate_value::Value;
 use tower::ServiceExt as _;
@@ -48,13 +48,21 @@ struct Server {
 
 impl Server {
     fn with(evaluators: Evaluators, limits: RequestLimits) -> Self {
+        Self::configured(evaluators, limits, GatekeeperConfig::default())
+    }
+
+    fn configured(
+        evaluators: Evaluators,
+        limits: RequestLimits,
+        gatekeeper: GatekeeperConfig,
+    ) -> Self {
         let app = Arc::new(App {
             current: Arc::new(Current::default()),
             metrics: Arc::new(Metrics::new()),
             evaluators,
             bodies: Bodies::default(),
             limits,
-            gatekeeper: GatekeeperConfig::default(),
+            gatekeeper,
             operations: modgate_server::Operations::default(),
             readiness: modgate_server::Readiness::default(),
         });
@@ -212,21 +220,41 @@ async fn a_body_beyond_the_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn failures_follow_the_route() {
+async fn failures_of_ours_are_answered_as_the_operator_wants_on_every_route() {
     // No turns at all: whoever waits gives up.
     let limits = RequestLimits { time: Duration::from_millis(5), ..RequestLimits::default() };
     let dir = tempfile::tempdir().expect("dir");
-    let server = Server::with(Evaluators::new(0), limits).load(dir.path());
-    let response = server.review("/dragnet-webhook", review("v1", "{}")).await;
-    assert_eq!(response.get("allowed"), Some(&Value::from(true)));
-    assert!(response.get("warnings").is_some());
-    // Takes no turn, as what it writes is a request of its own.
-    let response = server.review("/podbinding-webhook", review("v1", "{}")).await;
-    assert_eq!(response.get("allowed"), Some(&Value::from(true)));
-    assert!(response.get("warnings").is_none());
-    for path in ["/mutate", "/validate", "/validate-api-kubemod-io-v1beta1-modrule"] {
-        let (status, _) = server.post(path, review("v1", "{}")).await;
-        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+    let server = |gatekeeper| {
+        Server::configured(Evaluators::new(0), limits.clone(), gatekeeper).load(dir.path())
+    };
+    let default = GatekeeperConfig::default().on_failure;
+    assert_eq!(default, OnFailure::FailurePolicy);
+    for on_failure in [OnFailure::FailurePolicy, OnFailure::Deny, OnFailure::Allow] {
+        let server = server(GatekeeperConfig { on_failure, ..GatekeeperConfig::default() });
+        for path in [
+            "/dragnet-webhook",
+            "/mutate",
+            "/validate",
+            "/mutate-api-kubemod-io-v1beta1-modrule",
+            "/validate-api-kubemod-io-v1beta1-modrule",
+            "/v1/admit",
+            "/v1/admitlabel",
+            "/v1/mutate",
+        ] {
+            if on_failure == OnFailure::FailurePolicy {
+                let (status, _) = server.post(path, review("v1", "{}")).await;
+                assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+                continue;
+            }
+            let allows = on_failure == OnFailure::Allow;
+            let response = server.review(path, review("v1", "{}")).await;
+            assert_eq!(response.get("allowed"), Some(&Value::from(allows)), "{path}");
+            assert_eq!(response.get("warnings").is_some(), allows, "{path}");
+        }
+        // Takes no turn, as what it writes is a request of its own.
+        let response = server.review("/podbinding-webhook", review("v1", "{}")).await;
+        assert_eq!(response.get("allowed"), Some(&Value::from(true)));
+        assert!(response.get("warnings").is_none());
     }
 }
 

@@ -15,7 +15,7 @@ mod telemetry;
 mod tests;
 mod vap;
 
-use std::path::PathBuf;
+use std::{env, path::PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
@@ -176,6 +176,10 @@ pub(crate) struct EngineArgs {
     /// them.
     #[arg(long)]
     expand_modrules: bool,
+    /// Namespace that modgate runs in, whose objects are left alone
+    /// [default: POD_NAMESPACE, else gatekeeper-system]
+    #[arg(long, value_name = "NAMESPACE")]
+    installation_namespace: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -199,6 +203,10 @@ impl EngineArgs {
             config.modrule_resources = Some(resources.collect());
         }
         config.expand_modrules = self.expand_modrules;
+        let pod_namespace = || env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty());
+        if let Some(name) = self.installation_namespace.clone().or_else(pod_namespace) {
+            config.installation.namespace = name.into();
+        }
         config.missing_reference = match self.missing_reference {
             MissingReferenceArg::Allow => MissingReference::Allow,
             MissingReferenceArg::Deny => MissingReference::Deny,

@@ -7,10 +7,9 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use modgate_engine::{
-    PolicyId, Position,
+    Plan, PolicyId, Position, Trace,
     constraint::{Arena, ConstraintOutcome, ConstraintTrace},
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
-    gatekeeper::Installation,
 };
 use modgate_value::Value;
 
@@ -19,7 +18,7 @@ use crate::{
     constraints,
     exit::Exit,
     inputs, plan,
-    review::{Judged, headline, judge, print_json, result},
+    review::{decide, headline, not_evaluated, print_json, result},
     terminal::{Terminal, Tone, printable},
 };
 
@@ -41,20 +40,11 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     let mut arena = Arena::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
         let world = &inputs.world;
-        let Judged { mutated, decision, findings } = judge(world, &subject.review, &mut arena);
-        let explanation = world.snapshot.explain(&mutated, &world.objects);
-        let last = mutated.with_object(explanation.decision.object.clone());
-        let constraints = world
-            .snapshot
-            .explain_constraints(&last, &world.inventory, &world.objects, &mut arena)
-            .map_err(|error| terminal.error(&format!("{}: {error}", subject.title())))
-            .unwrap_or_default();
+        let mut trace = Trace::default();
+        let decision = decide(world, &subject.review, &mut arena, &mut trace);
+        let mut rest = Plan::of(&decision, &trace, world.snapshot.config());
         let constraints: Vec<&ConstraintTrace> =
-            constraints.iter().filter(|trace| is_constraint_shown(trace, args)).collect();
-        let (inventory, host) = (&world.inventory, &world.objects);
-        let installation = Installation::default();
-        let mut rest = world.snapshot.plan(&subject.review, &installation, inventory, host);
-        world.snapshot.explain_resultants(&mut rest, &subject.review, inventory, host, &mut arena);
+            trace.constraints.iter().filter(|trace| is_constraint_shown(trace, args)).collect();
         for resultant in &mut rest.resultants.steps {
             resultant.constraints.retain(|trace| is_constraint_shown(trace, args));
         }
@@ -62,13 +52,14 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
             exit = exit.max(Exit::Denied);
         }
         let rules: Vec<&RuleTrace> =
-            explanation.rules.iter().filter(|rule| is_shown(rule, args)).collect();
+            trace.modrules.iter().filter(|rule| is_shown(rule, args)).collect();
         match args.output {
             TextOrJson::Text => {
                 if index > 0 {
                     writeln!(out)?;
                 }
                 headline(&mut out, subject, &decision, terminal)?;
+                not_evaluated(&mut out, &decision, &world.snapshot, terminal)?;
                 for rule in &rules {
                     explain_rule(&mut out, rule, terminal)?;
                 }
@@ -80,8 +71,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 let implied = rest.resultants.steps.iter().flat_map(|it| &it.constraints);
                 let traces = constraints.iter().copied().chain(implied);
                 let shown: BTreeSet<&PolicyId> = traces.map(|trace| &trace.policy).collect();
-                let all =
-                    explanation.rules.len() + world.snapshot.constraints().constraints().count();
+                let all = trace.modrules.len() + trace.constraints.len();
                 let hidden = all.saturating_sub(rules.len() + shown.len());
                 if hidden > 0 {
                     let rules = if hidden == 1 { "rule" } else { "rules" };
@@ -91,13 +81,12 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 }
             }
             TextOrJson::Json => {
-                let mut members = result(subject, &decision)
+                let mut members = result(subject, &decision, &world.snapshot)
                     .as_object()
                     .cloned()
                     .context("a result is an object")?;
                 let rules = Value::from_json(&serde_json::to_vec(&rules)?)?;
                 members.insert("rules", rules);
-                members.insert("violations", constraints::to_value(&findings));
                 let traces = Value::from_json(&serde_json::to_vec(&constraints)?)?;
                 members.insert("constraints", traces);
                 let rest = Value::from_json(&serde_json::to_vec(&rest)?)?;

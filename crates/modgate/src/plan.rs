@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use modgate_engine::{
-    Plan, PlannedConstraint, PlannedResultant, Stage,
+    Plan, PlannedConstraint, PlannedResultant, Stage, Trace,
+    constraint::Arena,
     explain::{Outcome, RuleTrace},
-    gatekeeper::Installation,
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
 };
 use modgate_value::{Value, yaml};
@@ -18,7 +18,7 @@ use crate::{
     exit::{self, Exit},
     explain::shorten,
     inputs::{self, Subject},
-    review::print_json,
+    review::{decide, print_json},
     terminal::{Terminal, Tone, printable},
 };
 
@@ -73,15 +73,15 @@ pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
     let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
     let mut out = io::stdout().lock();
     let mut plans = Vec::new();
+    let mut arena = Arena::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
         let world = &inputs.world;
-        let plan = world.snapshot.plan(
-            &subject.review,
-            &Installation::default(),
-            &world.inventory,
-            &world.objects,
-        );
-        if plan.mutators.fails || plan.modrules.fails || plan.resultants.fails {
+        let mut trace = Trace::default();
+        let decision = decide(world, &subject.review, &mut arena, &mut trace);
+        let mut plan = Plan::of(&decision, &trace, world.snapshot.config());
+        // What constraints say of them is for `modgate explain`.
+        plan.resultants.steps.iter_mut().for_each(|resultant| resultant.constraints.clear());
+        if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }
         if args.output == PlanOutput::Text {

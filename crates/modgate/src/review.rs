@@ -5,9 +5,8 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use modgate_engine::{
-    Decision, Review,
+    Decision, Evaluation, Observer, Review, Silent, Snapshot, Stages,
     constraint::{Arena, Finding},
-    gatekeeper::{self, Installation},
     jsonpatch,
 };
 use modgate_server::World;
@@ -37,7 +36,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let mut documents = 0;
     let mut arena = Arena::new();
     for subject in &inputs.subjects {
-        let Judged { decision, findings, .. } = judge(&inputs.world, &subject.review, &mut arena);
+        let decision = decide(&inputs.world, &subject.review, &mut arena, &mut Silent);
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }
@@ -47,14 +46,13 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         match args.output {
             ReviewOutput::Text => {
                 headline(&mut out, subject, &decision, terminal)?;
-                constraints::findings(&mut out, &findings, &inputs.world.snapshot, terminal)?;
-                text(&mut out, subject, &decision, &findings, terminal)?;
+                let snapshot = &inputs.world.snapshot;
+                constraints::findings(&mut out, &decision.violations, snapshot, terminal)?;
+                not_evaluated(&mut out, &decision, snapshot, terminal)?;
+                text(&mut out, subject, &decision, terminal)?;
             }
             ReviewOutput::Json => {
-                let mut members =
-                    result(subject, &decision).as_object().cloned().unwrap_or_default();
-                members.insert("violations", constraints::to_value(&findings));
-                results.push(members.into());
+                results.push(result(subject, &decision, &inputs.world.snapshot));
             }
             ReviewOutput::Yaml if decision.allowed => {
                 if documents > 0 {
@@ -75,55 +73,44 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What becomes of a request.
-pub(crate) struct Judged {
-    /// The request as the first mutating webhook left it.
-    pub(crate) mutated: Review,
-    /// What all webhooks come to.
-    pub(crate) decision: Decision,
-    /// What constraints found.
-    pub(crate) findings: Vec<Finding>,
+/// Decides as the webhooks would one after the other, each for what its configuration as it is
+/// installed lets through.
+pub(crate) fn decide<O: Observer>(
+    world: &World,
+    review: &Review,
+    arena: &mut Arena,
+    observer: &mut O,
+) -> Decision {
+    let mut evaluation = Evaluation::new(&world.objects, &world.inventory, arena);
+    world.snapshot.decide(review, Stages::ALL, &mut evaluation, observer)
 }
 
-/// Asks everything the API server would ask. Webhooks of one kind are called in the order of their
-/// names, hence Gatekeeper's before KubeMod's.
-pub(crate) fn judge(world: &World, review: &Review, arena: &mut Arena) -> Judged {
-    let (snapshot, host) = (&world.snapshot, &world.objects);
-    let mutation = gatekeeper::mutate(review, &Installation::default(), snapshot, host);
-    let mut mutated = review.clone();
-    if let Some(object) = mutation.object {
-        mutated = mutated.with_object(object);
+/// The stages that have policies and were not evaluated, and why.
+fn skipped<'d>(
+    decision: &'d Decision,
+    snapshot: &'d Snapshot,
+) -> impl Iterator<Item = (&'static str, String)> + 'd {
+    let has_policies = |stage: &str| match stage {
+        "mutators" => !snapshot.mutators().is_empty(),
+        "modrules" => snapshot.has_modrules(),
+        _ => snapshot.constraints().constraints().next().is_some(),
+    };
+    let wanted = decision.stages.skipped().filter(move |(stage, _)| has_policies(stage));
+    wanted.map(|(stage, why)| (stage, why.to_string()))
+}
+
+/// A line for each of them.
+pub(crate) fn not_evaluated(
+    out: &mut impl Write,
+    decision: &Decision,
+    snapshot: &Snapshot,
+    terminal: &Terminal,
+) -> Result<()> {
+    for (stage, why) in skipped(decision, snapshot) {
+        let line = format!("  {stage} not evaluated: {why}");
+        writeln!(out, "{}", terminal.paint(Tone::Faint, printable(&line)))?;
     }
-    let mut decision = snapshot.mutate(&mutated, host);
-    if !mutation.allowed {
-        let object = review.object().cloned().unwrap_or_default();
-        decision = Decision {
-            allowed: false,
-            code: mutation.code,
-            reason: mutation.message,
-            rejections: Vec::new(),
-            warnings: Vec::new(),
-            patch: Vec::new(),
-            object,
-            failures: Vec::new(),
-        };
-    }
-    let mut findings = Vec::new();
-    if decision.allowed {
-        decision.patch.splice(0..0, mutation.patch);
-        let last = mutated.clone().with_object(decision.object.clone());
-        let admitted = snapshot.admit(&last, &world.inventory, host, arena);
-        let verdict = admitted.verdict;
-        findings = admitted.findings;
-        decision.warnings.extend(verdict.warnings);
-        if !verdict.allowed {
-            decision.allowed = false;
-            decision.patch.clear();
-            decision.code = verdict.code;
-            decision.reason = verdict.message;
-        }
-    }
-    Judged { mutated, decision, findings }
+    Ok(())
 }
 
 /// Prints pretty JSON and a line break.
@@ -186,9 +173,9 @@ fn text(
     out: &mut impl Write,
     subject: &Subject,
     decision: &Decision,
-    findings: &[Finding],
     terminal: &Terminal,
 ) -> Result<()> {
+    let findings = &decision.violations;
     for rejection in &decision.rejections {
         writeln!(out, "  rejected by {}", printable(rejection))?;
     }
@@ -259,7 +246,7 @@ fn hunks(
 }
 
 /// Everything about a decision, for machines.
-pub(crate) fn result(subject: &Subject, decision: &Decision) -> Value {
+pub(crate) fn result(subject: &Subject, decision: &Decision, snapshot: &Snapshot) -> Value {
     let request = subject.review.request();
     let texts = |texts: &[String]| -> Value {
         texts.iter().map(|text| Value::from(text.as_str())).collect()
@@ -277,6 +264,11 @@ pub(crate) fn result(subject: &Subject, decision: &Decision) -> Value {
             .collect::<Value>()
         })
         .collect();
+    let not_evaluated = skipped(decision, snapshot)
+        .map(|(stage, why)| -> Value {
+            [("stage", stage.into()), ("reason", why.into())].into_iter().collect()
+        })
+        .collect();
     [
         ("source", Value::from(subject.place.as_str())),
         ("kind", request.kind.kind.as_str().into()),
@@ -291,6 +283,8 @@ pub(crate) fn result(subject: &Subject, decision: &Decision) -> Value {
         ("failures", failures),
         ("patch", jsonpatch::to_value(&decision.patch)),
         ("object", decision.object.clone()),
+        ("violations", constraints::to_value(&decision.violations)),
+        ("notEvaluated", not_evaluated),
     ]
     .into_iter()
     .collect()

@@ -150,6 +150,7 @@ exit 0
     "kind": "Deployment",
     "name": "cart",
     "namespace": "shop",
+    "notEvaluated": [],
     "object": {
       "apiVersion": "apps/v1",
       "kind": "Deployment",
@@ -602,6 +603,7 @@ exit 0
     },
     "name": "p",
     "namespace": "other",
+    "notEvaluated": [],
     "object": {
       "apiVersion": "v1",
       "kind": "Pod",

@@ -141,11 +141,12 @@ exit 0
 [
   {
     "allowed": true,
-    "code": 200,
+    "code": 299,
     "failures": [],
     "kind": "Deployment",
     "name": "d",
     "namespace": "default",
+    "notEvaluated": [],
     "object": {
       "apiVersion": "apps/v1",
       "kind": "Deployment",

@@ -15,7 +15,7 @@ use super::{
     verdicts::Verdicts,
 };
 use crate::{
-    evaluate::{Found, is_namespace},
+    evaluate::Found,
     policies::{Policies, UnitId},
     report::{Report, Tally},
     sink::Sink,
@@ -39,7 +39,7 @@ impl Incremental {
         let mut used = BTreeSet::new();
         let mut counts = std::mem::take(&mut self.counts);
         for (kind, of_kind) in &mut self.kinds {
-            let is_namespace = is_namespace(kind);
+            let is_namespace = kind.is_namespace();
             for (namespace, objects) in &mut of_kind.namespaces {
                 if is_namespace {
                     used.extend(objects.keys().cloned());

@@ -72,18 +72,13 @@ pub struct Resultant {
 impl Resultant {
     /// A violation's message as it is charged to the generator (5.6).
     pub fn implied(&self, message: &str) -> String {
-        implied(self.template.name(), message)
+        format!("[Implied by {}] {message}", self.template.name())
     }
 
     /// What its violations lead to, whatever the constraint says.
     pub fn action(&self) -> Option<EnforcementAction> {
         self.template.action()
     }
-}
-
-/// A violation's message as it is charged to what a template expanded.
-pub(crate) fn implied(template: &str, message: &str) -> String {
-    format!("[Implied by {template}] {message}")
 }
 
 /// Why an object cannot be expanded; the texts are the original's.

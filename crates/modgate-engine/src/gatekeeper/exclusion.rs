@@ -7,7 +7,7 @@ use modgate_api::{
     config::{Config, Process},
 };
 
-use super::{is_core_namespace, kind_of};
+use super::kind_of;
 use crate::{constraint::Synced, matching::Wildcard};
 
 /// The `spec.match` of a Config, compiled.
@@ -46,7 +46,7 @@ impl Exclusions {
 
 /// The name exclusions look at: a Namespace's own, or that of the request's namespace (EX-3).
 pub fn subject_namespace(request: &AdmissionRequest) -> &str {
-    if !is_core_namespace(&kind_of(request)) {
+    if !kind_of(request).is_namespace() {
         return &request.namespace;
     }
     let objects = request.object.iter().chain(&request.old_object);

@@ -3,8 +3,8 @@
 use modgate_api::{admission::AdmissionRequest, meta::Operation};
 use modgate_value::{Str, Value};
 
-use super::{allowed, is_core_namespace, kind_of, refused};
-use crate::constraint::Verdict;
+use super::kind_of;
+use crate::Decision;
 
 /// The label that exempts a namespace from the webhooks.
 pub const IGNORE_LABEL: &str = "admission.gatekeeper.sh/ignore";
@@ -37,11 +37,11 @@ impl ExemptNamespaces {
 }
 
 /// The answer to a request to `/v1/admitlabel` (IL-1).
-pub fn admit_label(request: &AdmissionRequest, exempt: &ExemptNamespaces) -> Verdict {
+pub fn admit_label(request: &AdmissionRequest, exempt: &ExemptNamespaces) -> Decision {
     if request.operation == Operation::Delete {
         return allowed("Delete is always allowed");
     }
-    if !is_core_namespace(&kind_of(request)) {
+    if !kind_of(request).is_namespace() {
         return allowed("Not a namespace");
     }
     let object = request.object.as_ref().unwrap_or(&Value::Null);
@@ -55,12 +55,17 @@ pub fn admit_label(request: &AdmissionRequest, exempt: &ExemptNamespaces) -> Ver
         return allowed(format!("Namespace {name} is allowed to set {IGNORE_LABEL}"));
     }
     match object.path(&["metadata", "labels", IGNORE_LABEL]) {
-        Some(_) => Verdict {
-            reason: "Forbidden",
-            ..refused(403, format!("Only exempt namespace can have the {IGNORE_LABEL} label"))
-        },
+        Some(_) => refused(403, format!("Only exempt namespace can have the {IGNORE_LABEL} label")),
         None => allowed(format!("Namespace is not setting the {IGNORE_LABEL} label")),
     }
+}
+
+fn allowed(reason: impl Into<String>) -> Decision {
+    Decision { reason: reason.into(), ..Decision::unchanged(Value::Null) }
+}
+
+fn refused(code: u16, reason: String) -> Decision {
+    Decision { allowed: false, code, ..allowed(reason) }
 }
 
 #[cfg(test)]
@@ -124,12 +129,11 @@ mod tests {
                  object: {object}}}"
             );
             let verdict = admit_label(&parse(&request), &exempt);
-            assert_eq!((verdict.code, verdict.message.as_str()), (code, message), "{request}");
+            assert_eq!((verdict.code, verdict.reason.as_str()), (code, message), "{request}");
             assert_eq!(verdict.allowed, code == 200);
-            assert_eq!(verdict.reason, if code == 403 { "Forbidden" } else { "" });
         }
         let pod = "{operation: CREATE, kind: {group: '', version: v1, kind: Pod}, object: {}}";
         let verdict = admit_label(&parse(pod), &exempt);
-        assert_eq!(verdict.message, "Not a namespace");
+        assert_eq!(verdict.reason, "Not a namespace");
     }
 }

@@ -1,137 +1,37 @@
-//! `/v1/mutate`: the steps of a request (spec `gatekeeper-mutation…`, 4.4).
+//! Before and after mutators: the steps of a request to `/v1/mutate` (spec `gatekeeper-mutation…`, 4.4).
 
 use modgate_api::{config::Process, meta::Operation};
 use modgate_value::{Budget, Object, Value};
 
-use super::{Installation, is_core_namespace, kind_of, resources::GROUPS, subject_namespace};
+use super::{kind_of, resources::GROUPS, subject_namespace};
 use crate::{
-    Host, Review, Snapshot,
-    host::budget,
+    Host, Review, Skipped, Snapshot,
     jsonpatch::{self, PatchOperation},
     matching::Source,
-    mutation::{Mutated, MutationError, MutationExplanation, MutationRequest},
+    mutation::{Mutated, MutationError, MutationRequest},
 };
 
-/// What a request to `/v1/mutate` came to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mutation {
-    /// Whether the request may go on.
-    pub allowed: bool,
-    /// 200, or 500 when mutation failed.
-    pub code: u16,
-    /// Why nothing was changed, or what went wrong; empty when something was changed.
-    pub message: String,
-    /// What changes the object as sent into the mutated one.
-    pub patch: Vec<PatchOperation>,
-    /// The mutated object; `None` when nothing changed it.
-    pub object: Option<Value>,
-    /// What the mutators did, as far as they were asked: for the log and the metrics.
-    pub mutated: Option<Mutated>,
-    /// How the request is counted.
-    pub status: MutationStatus,
-}
-
-/// How a request is counted: `mutation_status` in Gatekeeper's metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MutationStatus {
-    /// Not at all: nothing that is ever mutated.
-    Uncounted,
-    /// Decided.
-    Success,
-    /// In a namespace that is excluded.
-    Skip,
-    /// Failed (`fix-metric-error`).
-    Error,
-}
-
-impl MutationStatus {
-    /// The value of the label, for what is counted.
-    pub fn as_str(self) -> Option<&'static str> {
-        match self {
-            Self::Uncounted => None,
-            Self::Success => Some("success"),
-            Self::Skip => Some("skip"),
-            Self::Error => Some("error"),
+/// What the mutators did that came to no end, for the log.
+pub(crate) fn unfinished(error: MutationError) -> Option<Mutated> {
+    match error {
+        MutationError::NotConverging { run, passes, .. } => {
+            Some(Mutated { object: None, iterations: passes.len(), passes, run: Some(run) })
         }
+        _ => None,
     }
 }
 
-impl Mutation {
-    /// The answer when the mutators did not come to an end.
-    fn broken_off(error: MutationError) -> Self {
-        let message = error.to_string();
-        let mutated = match error {
-            MutationError::NotConverging { run, passes, .. } => {
-                Some(Mutated { object: None, iterations: passes.len(), passes, run: Some(run) })
-            }
-            _ => None,
-        };
-        Self { mutated, ..Self::failed(message) }
-    }
-
-    fn unchanged(message: &str, status: MutationStatus) -> Self {
-        Self {
-            allowed: true,
-            code: 200,
-            message: message.to_owned(),
-            patch: Vec::new(),
-            object: None,
-            mutated: None,
-            status,
-        }
-    }
-
-    /// The answer when mutation fails: a denial, whatever the webhook's `failurePolicy` says.
-    pub fn failed(message: String) -> Self {
-        let unchanged = Self::unchanged("", MutationStatus::Error);
-        Self { allowed: false, code: 500, message, ..unchanged }
-    }
-}
-
-/// Answers a request to `/v1/mutate`.
-pub fn mutate(
-    review: &Review,
-    installation: &Installation,
-    snapshot: &Snapshot,
-    host: &dyn Host,
-) -> Mutation {
-    let prepared = match Prepared::of(review, installation, snapshot, host) {
-        Ok(prepared) => prepared,
-        Err(answer) => return *answer,
-    };
-    let budget = budget(snapshot.config().mutation_limits, host);
-    let run_id = || run_id(host);
-    let request = prepared.request(review, snapshot, host, &budget, &run_id);
-    match snapshot.mutators().mutate(&request) {
-        Ok(mutated) => prepared.answer(mutated),
-        Err(error) => Mutation::broken_off(error),
-    }
-}
-
-/// What [`mutate`] does, and what each mutator had to do with it; `None` where no mutator is asked.
-pub fn explain_mutation(
-    review: &Review,
-    installation: &Installation,
-    snapshot: &Snapshot,
-    host: &dyn Host,
-) -> (Mutation, Option<MutationExplanation>) {
-    let prepared = match Prepared::of(review, installation, snapshot, host) {
-        Ok(prepared) => prepared,
-        Err(answer) => return (*answer, None),
-    };
-    let budget = budget(snapshot.config().mutation_limits, host);
-    let run_id = || run_id(host);
-    let request = prepared.request(review, snapshot, host, &budget, &run_id);
-    let explanation = snapshot.mutators().explain(&request);
-    let answer = match explanation.result.clone() {
-        Ok(mutated) => prepared.answer(mutated),
-        Err(error) => Mutation::broken_off(error),
-    };
-    (answer, Some(explanation))
+/// Why no mutator is asked.
+pub(crate) enum Unprepared {
+    /// The request does not reach them.
+    Skipped(Skipped),
+    /// Something is in the way: a denial, whatever the webhook's `failurePolicy` says, unless the
+    /// failure is ours.
+    Failed { message: String, undecided: bool },
 }
 
 /// A request that is up to the mutators.
-struct Prepared {
+pub(crate) struct Prepared {
     /// As it was sent.
     sent: Value,
     /// With the namespace of the request.
@@ -140,43 +40,44 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// The steps before the mutators are asked; the answer where one of them ends the request.
-    fn of(
+    /// The steps before the mutators are asked.
+    pub(crate) fn of(
         review: &Review,
-        installation: &Installation,
         snapshot: &Snapshot,
         host: &dyn Host,
-    ) -> Result<Self, Box<Mutation>> {
+    ) -> Result<Self, Unprepared> {
         let request = review.request();
-        let unchanged = |message, status| Err(Box::new(Mutation::unchanged(message, status)));
-        let failed = |message| Err(Box::new(Mutation::failed(message)));
-        if installation.is_own(&request.user_info) {
-            return unchanged("Gatekeeper does not self-manage", MutationStatus::Uncounted);
+        let skipped = |why| Err(Unprepared::Skipped(why));
+        if snapshot.config().installation.is_own(&request.user_info) {
+            return skipped(Skipped::OwnAccount);
         }
         if !matches!(request.operation, Operation::Create | Operation::Update) {
-            return unchanged("Mutating only on create or update", MutationStatus::Uncounted);
+            return skipped(Skipped::NotWritten);
         }
         let kind = kind_of(request);
         if GROUPS.contains(&kind.group.as_str()) {
-            return unchanged("Not mutating gatekeeper resources", MutationStatus::Uncounted);
+            return skipped(Skipped::OwnResource);
         }
         let namespace = subject_namespace(request);
         if snapshot.exclusions().excludes(Process::MutationWebhook, namespace) {
-            let message = "Namespace is set to be ignored by Gatekeeper config";
-            return unchanged(message, MutationStatus::Skip);
+            return skipped(Skipped::Excluded);
         }
         let Some(sent) = request.object.clone().filter(|object| object.as_object().is_some())
         else {
-            return failed("failed to decode the object of the request".to_owned());
+            let message = "failed to decode the object of the request".to_owned();
+            return Err(Unprepared::Failed { message, undecided: false });
         };
-        let (name, namespace) = if is_core_namespace(&kind) {
+        let (name, namespace) = if kind.is_namespace() {
             ("", Some(sent.clone()))
         } else if request.namespace.is_empty() {
             ("", None)
         } else {
             match host.namespace(&request.namespace) {
                 Ok(namespace) => (request.namespace.as_str(), Some(namespace)),
-                Err(error) => return failed(error.to_string()),
+                Err(error) => {
+                    let message = error.to_string();
+                    return Err(Unprepared::Failed { message, undecided: true });
+                }
             }
         };
         let name = Some(Value::from(name)).filter(|_| !name.is_empty());
@@ -184,7 +85,8 @@ impl Prepared {
         Ok(Self { sent, object, namespace })
     }
 
-    fn request<'a>(
+    /// What the mutators are asked.
+    pub(crate) fn request<'a>(
         &'a self,
         review: &'a Review,
         snapshot: &Snapshot,
@@ -207,13 +109,10 @@ impl Prepared {
         }
     }
 
-    /// The answer, with the namespace as it was sent.
-    fn answer(&self, mutated: Mutated) -> Mutation {
-        let Some(object) = &mutated.object else {
-            let unchanged =
-                Mutation::unchanged("Resource was not mutated", MutationStatus::Success);
-            return Mutation { mutated: Some(mutated), ..unchanged };
-        };
+    /// What the mutators changed, with the namespace as it was sent: the patch from the object as
+    /// sent, and the new object.
+    pub(crate) fn change(&self, mutated: &Mutated) -> Option<(Vec<PatchOperation>, Value)> {
+        let object = mutated.object.as_ref()?;
         let mut object = with_namespace(object, self.sent.path(&["metadata", "namespace"]));
         let is_empty = |metadata: &Value| metadata.as_object().is_some_and(Object::is_empty);
         if self.sent.get("metadata").is_none()
@@ -222,13 +121,7 @@ impl Prepared {
         {
             members.remove("metadata");
         }
-        let patch = jsonpatch::diff_exact(&self.sent, &object);
-        Mutation {
-            patch,
-            object: Some(object),
-            mutated: Some(mutated),
-            ..Mutation::unchanged("", MutationStatus::Success)
-        }
+        Some((jsonpatch::diff_exact(&self.sent, &object), object))
     }
 }
 

@@ -11,7 +11,7 @@ use modgate_api::{
 };
 use modgate_value::{Str, Value, diag::Location, gofmt};
 
-use super::{Installation, kind_of};
+use super::kind_of;
 use crate::{
     Review, Severity, Snapshot,
     constraint::{CompiledTemplate, ConstraintError, TemplateError, TemplateProblem},
@@ -41,12 +41,12 @@ pub(super) const GROUPS: [&str; 7] = [
 /// # Errors
 ///
 /// What Gatekeeper's webhook refuses, in its words; with
-/// [`deny_invalid_templates`](Installation::deny_invalid_templates) also a template whose source
+/// [`deny_invalid_templates`](super::Installation::deny_invalid_templates) also a template whose source
 /// does not compile, which is only warned about otherwise (Q-4, Q-10).
-pub fn check_resource(
+pub(crate) fn check_resource(
     review: &Review,
     snapshot: &Snapshot,
-    installation: &Installation,
+    templates_may_follow: bool,
 ) -> Result<Vec<String>, Refusal> {
     let request = review.request();
     let Some(object) = request.object.as_ref() else { return Ok(Vec::new()) };
@@ -62,14 +62,12 @@ pub fn check_resource(
     match (group, kind.kind.as_str()) {
         (templates::GROUP, templates::KIND) => {
             check_version(object, &templates::VERSIONS)?;
-            check_template(object, snapshot, installation.deny_invalid_templates)
+            check_template(object, snapshot, config.installation.deny_invalid_templates)
         }
         (constraints::GROUP, _) => {
             match snapshot.constraints().compile_constraint(object, &config.constraints) {
                 Ok(compiled) => Ok(compiled.warnings().to_vec()),
-                Err(ConstraintError::NoTemplate { template })
-                    if installation.templates_may_follow =>
-                {
+                Err(ConstraintError::NoTemplate { template }) if templates_may_follow => {
                     Ok(vec![format!(
                         "there is no template {} yet: the constraint is stored, and in force once \
                          there is",

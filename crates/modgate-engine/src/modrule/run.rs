@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, Review, RuleFailure,
     cost::Cost,
-    decision::reason,
+    decide::reason,
     jsonpatch::{self, ApplyError, PatchOperation, Tree},
 };
 
@@ -403,8 +403,8 @@ impl<'a> Run<'a> {
             patch: if allowed { patch } else { Vec::new() },
             rejections: self.rejections,
             warnings: self.warnings,
-            object,
             failures: self.failures,
+            ..Decision::unchanged(object)
         }
     }
 }

@@ -28,6 +28,15 @@ pub struct Expansion<'a> {
     pub username: &'a str,
 }
 
+impl Expansion<'_> {
+    /// What constraints are asked about a resultant.
+    pub(crate) fn admission(&self, resultant: &Resultant) -> Admission {
+        Admission::of_object(resultant.object.clone(), self.namespace)
+            .with_source(Some(Source::Generated))
+            .with_operation(self.operation)
+    }
+}
+
 impl Snapshot {
     /// The resultants of a generator, mutated; none where no template expands it. It may spend what
     /// [`EngineConfig::expansion_limits`](crate::EngineConfig) allows.
@@ -43,20 +52,8 @@ impl Snapshot {
         self.resultants(expansion, host, false)
     }
 
-    /// What [`Snapshot::expand`] does, with what mutators had to do with each resultant.
-    ///
-    /// # Errors
-    ///
-    /// The same.
-    pub fn explain_expansion(
-        &self,
-        expansion: &Expansion<'_>,
-        host: &dyn Host,
-    ) -> Result<Vec<Resultant>, ExpansionError> {
-        self.resultants(expansion, host, true)
-    }
-
-    fn resultants(
+    /// The same, and with `explain` what mutators had to do with each resultant.
+    pub(crate) fn resultants(
         &self,
         expansion: &Expansion<'_>,
         host: &dyn Host,
@@ -100,9 +97,7 @@ impl Snapshot {
     ) -> Vec<Finding> {
         let mut all = Vec::new();
         for resultant in resultants {
-            let admission = Admission::of_object(resultant.object.clone(), expansion.namespace)
-                .with_source(Some(Source::Generated))
-                .with_operation(expansion.operation);
+            let admission = expansion.admission(resultant);
             let mut findings = self.ask(&admission, point, inventory, host, arena);
             for finding in &mut findings {
                 finding.message = resultant.implied(&finding.message);
@@ -119,7 +114,7 @@ impl Snapshot {
 
     /// The generator of a request: its object with the kind and namespace of the request; `None`
     /// where there is no object.
-    pub(super) fn generator(review: &Review) -> Option<Value> {
+    pub(crate) fn generator(&self, review: &Review) -> Option<Value> {
         let object = review.object()?;
         let namespace = Some(review.store_namespace()).filter(|name| !name.is_empty());
         let object = with_namespace(object, namespace.map(Value::from).as_ref());
@@ -128,11 +123,7 @@ impl Snapshot {
             return Some(object);
         }
         let mut members = object.as_object()?.clone();
-        let api_version = match kind.group.as_str() {
-            "" => kind.version.to_string(),
-            group => format!("{group}/{}", kind.version),
-        };
-        members.insert("apiVersion", api_version.into());
+        members.insert("apiVersion", kind.api_version().into());
         members.insert("kind", kind.kind.clone().into());
         Some(members.into())
     }

@@ -8,8 +8,10 @@
 )]
 
 use modgate_engine::{
-    Change, Decision, EngineConfig, Host, HostError, OnError, PolicySource, Review, Snapshot,
+    Change, Decision, EngineConfig, Evaluation, Host, HostError, OnError, PolicySource, Review,
+    Silent, Snapshot, Stages, Trace,
     api::meta::Operation,
+    constraint::{Arena, Inventory},
 };
 use modgate_value::{Clock, Value, budget::Frozen, yaml};
 
@@ -84,4 +86,14 @@ pub fn mutate(rules: Vec<Value>, operation: Operation, object: &str) -> Decision
 
 pub fn create(rules: Vec<Value>, object: &str) -> Decision {
     mutate(rules, Operation::Create, object)
+}
+
+/// Runs stages of a request, silently and watched: both come to the same.
+pub fn decide(snapshot: &Snapshot, review: &Review, stages: Stages) -> Decision {
+    let (inventory, mut arena, cluster) = (Inventory::default(), Arena::new(), Cluster::default());
+    let mut evaluation = Evaluation::new(&cluster, &inventory, &mut arena);
+    let decision = snapshot.decide(review, stages, &mut evaluation, &mut Silent);
+    let watched = snapshot.decide(review, stages, &mut evaluation, &mut Trace::default());
+    assert_eq!(decision, watched);
+    decision
 }

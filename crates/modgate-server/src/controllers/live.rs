@@ -190,7 +190,8 @@ mod tests {
         let log = Arc::clone(&asked);
         let client = scripted::client(move |_, path, _| {
             log.lock().expect("no panic").push(path.to_owned());
-            let missing = r#"{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}"#;
+            let missing =
+                r#"{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}"#;
             (404, missing.to_owned())
         });
         let live = Live::new(client, Handle::current(), Duration::from_secs(60));

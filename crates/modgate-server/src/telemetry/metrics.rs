@@ -16,9 +16,7 @@ mod webhooks;
 use std::{collections::BTreeSet, time::Duration};
 
 use modgate_engine::{
-    Compiled, Decision, PolicyId, Snapshot,
-    api::modrule,
-    gatekeeper::{MutationStatus, Outcome},
+    AdmissionStatus, Compiled, Decision, MutationStatus, PolicyId, Snapshot, api::modrule,
 };
 use prometheus_client::metrics::{
     counter::Counter as Count, family::Family, gauge::Gauge as Level, info::Info,
@@ -276,8 +274,8 @@ impl Metrics {
     }
 
     /// Counts a request to Gatekeeper's validating webhook.
-    pub(crate) fn validated(&self, outcome: Outcome, dry_run: bool, took: Duration) {
-        self.gatekeeper.validated(outcome, dry_run, took);
+    pub(crate) fn validated(&self, status: AdmissionStatus, dry_run: bool, took: Duration) {
+        self.gatekeeper.validated(status, dry_run, took);
     }
 
     /// Counts a request to Gatekeeper's validating webhook that never came to a decision.

@@ -5,22 +5,23 @@ use std::time::{Duration, Instant};
 use axum::{extract::Request, http::StatusCode, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
-    Decision, Host, Review,
+    AdmissionStatus, Decision, Host, MutationStatus, Review, StageReport, Stages,
     api::admission::{AdmissionResponse, ReviewVersion},
-    gatekeeper::{MutationStatus, Outcome, lacks_template},
+    gatekeeper::{admit_label, lacks_template},
     jsonpatch,
     modrule::PodBinding,
 };
 use modgate_value::{Str, Value};
 
 use super::{
-    App, Failure, RequestLimits, Webhook,
+    App, OnFailure, RequestLimits, Webhook,
     body::{Missing, NotReceived},
     bounds::bounded,
     content_type,
     evaluators::{EvaluationError, Flow},
     front::Front,
     gatekeeper, is_json, modrule, record, respond,
+    routes::{Task, Words},
     templates::{self, Template},
 };
 use crate::{policies::World, providers::WithProviders};
@@ -45,18 +46,17 @@ struct Answer {
 }
 
 impl Answer {
-    fn review(version: ReviewVersion, response: AdmissionResponse) -> Self {
-        let response = bounded(response);
-        let body = response.to_json(version, |patch| STANDARD.encode(patch));
+    fn review(head: &Head, response: AdmissionResponse) -> Self {
+        let response = bounded(AdmissionResponse { uid: head.uid.clone(), ..response });
+        let body = response.to_json(head.version, |patch| STANDARD.encode(patch));
         Self { status: StatusCode::OK, body }
     }
 
     /// A request that cannot be understood: an answer, not an HTTP error (spec `kubemod.md`, 7.2).
     fn malformed(head: Head, code: StatusCode, message: String) -> Self {
         Self::review(
-            head.version,
+            &head,
             AdmissionResponse {
-                uid: head.uid,
                 allowed: false,
                 code: code.as_u16(),
                 message,
@@ -66,26 +66,26 @@ impl Answer {
     }
 
     /// A failure of ours.
-    fn failed(failure: Failure, head: Head, message: String) -> Self {
+    fn failed(failure: OnFailure, head: Head, message: String) -> Self {
         let response = match failure {
-            Failure::Http => {
+            OnFailure::FailurePolicy => {
                 return Self { status: StatusCode::INTERNAL_SERVER_ERROR, body: message };
             }
-            Failure::LetThrough => AdmissionResponse {
+            OnFailure::Allow => AdmissionResponse {
                 allowed: true,
                 code: 200,
                 warnings: vec![format!("modgate let this request through unchecked: {message}")],
                 reason: message,
                 ..AdmissionResponse::default()
             },
-            Failure::Deny => AdmissionResponse {
+            OnFailure::Deny => AdmissionResponse {
                 allowed: false,
                 code: 500,
                 message,
                 ..AdmissionResponse::default()
             },
         };
-        Self::review(head.version, AdmissionResponse { uid: head.uid, ..response })
+        Self::review(&head, response)
     }
 }
 
@@ -131,7 +131,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         let message = format!("contentType={found}, expected application/json");
         return Answer::malformed(head, StatusCode::BAD_REQUEST, message);
     }
-    if webhook == Webhook::PodBinding {
+    if webhook.route().task == Task::BindPod {
         return bind_pod(app, &world, body, head, deadline).await;
     }
     let mut world = world;
@@ -174,13 +174,13 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
             %error,
             "review failed"
         );
-        let message = if webhook.is_gatekeepers() {
+        let message = if webhook.route().words == Words::Gatekeeper {
             let took = started.elapsed();
             match webhook {
                 Webhook::Admit if error == EvaluationError::Panicked => {
                     app.metrics.not_validated(took);
                 }
-                Webhook::Admit => app.metrics.validated(Outcome::Error, false, took),
+                Webhook::Admit => app.metrics.validated(AdmissionStatus::Error, false, took),
                 Webhook::ApplyMutators => app.metrics.mutated(MutationStatus::Error, None, took),
                 _ => {}
             }
@@ -188,7 +188,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         } else {
             error.to_string()
         };
-        Answer::failed(webhook.on_failure(app), head, message)
+        Answer::failed(app.gatekeeper.on_failure, head, message)
     })
 }
 
@@ -218,7 +218,7 @@ fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Du
                 error = message,
                 "review failed"
             );
-            return Answer::failed(webhook.on_failure(app), head, message);
+            return Answer::failed(app.gatekeeper.on_failure, head, message);
         }
     };
     Answer::malformed(head, code, message)
@@ -238,8 +238,7 @@ async fn bind_pod(
         Err(message) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
     };
     let decision = modrule::bind_pod(&review, world, deadline).await;
-    let response = decided(app, Webhook::PodBinding, &review, decision);
-    Answer::review(head.version, AdmissionResponse { uid: head.uid, ..response })
+    Answer::review(&head, respond_with(app, Webhook::PodBinding, &review, decision))
 }
 
 /// How long a request may wait: the API server's `?timeout=10s`, at most the configured time.
@@ -293,6 +292,7 @@ fn decode(app: &App, body: &[u8], head: &mut Head) -> Result<Review, String> {
     Review::parse(&document).map_err(|error| error.to_string())
 }
 
+/// Answers a request. A failure of ours is answered as the operator wants it.
 fn judge(
     app: &App,
     webhook: Webhook,
@@ -302,45 +302,55 @@ fn judge(
     head: &Head,
     template: Template,
 ) -> Answer {
-    let response = match webhook {
-        Webhook::DefaultModRule => modrule::default(review),
-        Webhook::ValidateModRule => modrule::validate(review, world),
-        Webhook::Mutate if app.gatekeeper.unified_mutate => {
-            let decision = gatekeeper::mutate_with_both(app, review, world, host);
-            decided(app, webhook, review, decision)
-        }
-        Webhook::Dragnet | Webhook::Mutate => {
-            decided(app, webhook, review, world.snapshot.mutate(review, host))
-        }
-        Webhook::Validate => decided(app, webhook, review, world.snapshot.validate(review, host)),
-        // Answered before a turn is taken, by `bind_pod`.
-        Webhook::PodBinding => decided(app, webhook, review, PodBinding::ok()),
-        Webhook::Admit => match gatekeeper::admit(app, review, world, host, template) {
-            Ok(response) => response,
-            Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
-        },
-        Webhook::AdmitLabel => gatekeeper::label(app, review),
-        Webhook::ApplyMutators => match gatekeeper::mutate(app, review, world, host) {
-            Ok(response) => response,
-            Err(message) => return Answer::failed(Failure::Http, head.clone(), message),
-        },
+    let started = Instant::now();
+    let decide = |stages| {
+        let decision = gatekeeper::decide(review, stages, world, host, template);
+        gatekeeper::record(app, review, &decision, world, host, started.elapsed());
+        decision
     };
-    Answer::review(head.version, AdmissionResponse { uid: head.uid.clone(), ..response })
+    let decision = match webhook.route().task {
+        Task::Decide(stages) => decide(stages),
+        Task::DecideUnified if app.gatekeeper.unified_mutate => decide(Stages::UNIFIED),
+        Task::DecideUnified => decide(Stages::MODRULES),
+        Task::CheckLabel => {
+            admit_label(review.request(), &world.snapshot.config().installation.exempt)
+        }
+        Task::DefaultModRule => modrule::default(review),
+        Task::ValidateModRule => modrule::validate(review, world),
+        // `serve` does it before there is a turn.
+        Task::BindPod => PodBinding::ok(),
+    };
+    if decision.undecided && app.gatekeeper.on_failure != OnFailure::Deny {
+        return Answer::failed(app.gatekeeper.on_failure, head.clone(), decision.reason);
+    }
+    Answer::review(head, respond_with(app, webhook, review, decision))
 }
 
-/// Records a decision and turns it into a response.
-fn decided(app: &App, webhook: Webhook, review: &Review, decision: Decision) -> AdmissionResponse {
-    app.metrics.decided(webhook, &decision);
-    record::decision(webhook, review, &decision);
+/// Records what ModRules came to and turns a decision into a response, in the words of the webhook.
+fn respond_with(
+    app: &App,
+    webhook: Webhook,
+    review: &Review,
+    decision: Decision,
+) -> AdmissionResponse {
+    let route = webhook.route();
+    if decision.stages.modrules != StageReport::NotRun || route.task == Task::BindPod {
+        app.metrics.decided(webhook, &decision);
+        record::decision(webhook, review, &decision);
+    }
     let patch = (decision.allowed && !decision.patch.is_empty())
         .then(|| jsonpatch::to_value(&decision.patch).to_json());
-    let (reason, message) = match webhook {
-        // KubeMod puts its texts where Kubernetes has a keyword (spec `kubemod.md`, 5.6).
-        Webhook::Dragnet | Webhook::PodBinding => (decision.reason, String::new()),
-        _ if decision.allowed => (String::new(), String::new()),
-        // Nothing was decided.
-        _ if decision.code == 500 => (String::new(), decision.reason),
-        _ => ("Forbidden".to_owned(), decision.reason),
+    let forbidden = if decision.code == 403 { "Forbidden" } else { "" };
+    let (reason, message) = match (route.task, route.words) {
+        (_, Words::KubeMod) => (decision.reason, String::new()),
+        (_, Words::Gatekeeper) => (forbidden.to_owned(), decision.reason),
+        (_, Words::Own) if decision.allowed => (String::new(), String::new()),
+        // As controller-runtime: what cannot be decoded is an error with a message, what is not valid
+        // is denied for a reason.
+        (Task::ValidateModRule | Task::DefaultModRule, _) if decision.code != 400 => {
+            (decision.reason, String::new())
+        }
+        (_, Words::Own) => (forbidden.to_owned(), decision.reason),
     };
     AdmissionResponse {
         uid: Str::default(),

@@ -2,30 +2,25 @@
 
 use modgate_engine::{
     Decision, Review,
-    api::{admission::AdmissionResponse, meta::Operation},
-    jsonpatch,
+    api::meta::Operation,
     modrule::{Denied, PodBinding, default_modrule, validate_modrule},
 };
-
+use modgate_value::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::policies::{Unbound, World};
 
 /// Fills in defaults (spec `kubemod.md`, 1.4).
-pub(super) fn default(review: &Review) -> AdmissionResponse {
+pub(super) fn default(review: &Review) -> Decision {
     let Some(object) = review.request().object.as_ref() else { return allowed(Vec::new()) };
     match default_modrule(object) {
-        Ok(patch) if patch.is_empty() => allowed(Vec::new()),
-        Ok(patch) => AdmissionResponse {
-            patch: Some(jsonpatch::to_value(&patch).to_json()),
-            ..allowed(Vec::new())
-        },
+        Ok(patch) => Decision { patch, ..allowed(Vec::new()) },
         Err(error) => denied(error),
     }
 }
 
 /// Accepts exactly what loads (spec `kubemod.md`, 1.5).
-pub(super) fn validate(review: &Review, world: &World) -> AdmissionResponse {
+pub(super) fn validate(review: &Review, world: &World) -> Decision {
     let request = review.request();
     let object = match request.operation {
         Operation::Create | Operation::Update => request.object.as_ref(),
@@ -38,25 +33,12 @@ pub(super) fn validate(review: &Review, world: &World) -> AdmissionResponse {
     }
 }
 
-fn allowed(warnings: Vec<String>) -> AdmissionResponse {
-    AdmissionResponse { allowed: true, code: 200, warnings, ..AdmissionResponse::default() }
+fn allowed(warnings: Vec<String>) -> Decision {
+    Decision { warnings, reason: String::new(), ..Decision::unchanged(Value::Null) }
 }
 
-fn denied(error: Denied) -> AdmissionResponse {
-    // As controller-runtime: what cannot be decoded is an error with a message, what is not valid
-    // is denied for a reason.
-    let (message, reason) = if error.code == 400 {
-        (error.reason, String::new())
-    } else {
-        (String::new(), error.reason)
-    };
-    AdmissionResponse {
-        allowed: false,
-        code: error.code,
-        reason,
-        message,
-        ..AdmissionResponse::default()
-    }
+fn denied(error: Denied) -> Decision {
+    Decision { allowed: false, code: error.code, reason: error.reason, ..allowed(Vec::new()) }
 }
 
 /// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). The binding goes on whatever

@@ -166,11 +166,11 @@ mod tests {
             allowed: true,
             code: 200,
             reason: "patched ok".to_owned(),
-            rejections: Vec::new(),
             warnings: vec!["careful with s3cret".to_owned()],
             patch: vec![operation],
             object: "s3cret".into(),
             failures: vec![failure],
+            ..Decision::unchanged(Value::Null)
         };
         let entry = "ns/r: \"s3cret\"";
         let rejected = Decision {

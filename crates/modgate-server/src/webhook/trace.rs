@@ -7,28 +7,21 @@
 use std::fmt::Write as _;
 
 use modgate_engine::{
-    Host, Review, Snapshot,
-    api::{config::Trace, templates::TARGET},
-    constraint::{Arena, ConstraintTrace, ExpressionResult, Inventory},
+    Decision, Review, Snapshot, Trace,
+    api::{config, templates::TARGET},
+    constraint::{ConstraintTrace, ExpressionResult},
 };
 use modgate_value::Value;
 
 /// Logger of traces, as of everything the validating webhook says.
 const LOGGER: &str = "webhook";
 
-/// Logs how the constraints decide about a request, once for each trace that wants it.
-pub(super) fn record(
-    review: &Review,
-    snapshot: &Snapshot,
-    inventory: &Inventory,
-    host: &dyn Host,
-    arena: &mut Arena,
-) {
-    for trace in snapshot.traces().iter().filter(|trace| is_wanted(trace, review)) {
-        let explained = snapshot.explain_constraints(review, inventory, host, arena);
-        let text = match &explained {
-            Ok(constraints) => text(constraints, super::is_secret(review)),
-            Err(error) => format!("Target: {TARGET}\nTrace: {error}\n"),
+/// Logs how the constraints decided about a request, once for each trace that wants it.
+pub(super) fn record(review: &Review, snapshot: &Snapshot, decision: &Decision, seen: &Trace) {
+    for wanted in wanted(review, snapshot) {
+        let text = match decision.code {
+            500 => format!("Target: {TARGET}\nTrace: {}\n", decision.reason),
+            _ => text(&seen.constraints, super::is_secret(review)),
         };
         let request = review.request();
         tracing::info!(
@@ -40,17 +33,25 @@ pub(super) fn record(
             resource_name = %request.name,
             "{text}"
         );
-        if trace.dump.eq_ignore_ascii_case("all") {
+        if wanted.dump.eq_ignore_ascii_case("all") {
             let dump = dump(snapshot);
             tracing::info!(target: LOGGER, process = "admission", "{dump}");
         }
     }
 }
 
-fn is_wanted(trace: &Trace, review: &Review) -> bool {
+/// Whether the Config wants the request logged.
+pub(super) fn is_wanted(review: &Review, snapshot: &Snapshot) -> bool {
+    wanted(review, snapshot).next().is_some()
+}
+
+fn wanted<'s>(review: &Review, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s config::Trace> {
     let request = review.request();
     let username = request.user_info.get("username").and_then(Value::as_str).unwrap_or_default();
-    trace.user == username && trace.kind == request.kind
+    snapshot
+        .traces()
+        .iter()
+        .filter(move |trace| trace.user == username && trace.kind == request.kind)
 }
 
 fn text(constraints: &[ConstraintTrace], secret: bool) -> String {
@@ -118,7 +119,11 @@ fn dump(snapshot: &Snapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use modgate_engine::{Change, OnError, PolicySource, cost::Statistics};
+    use modgate_engine::{
+        Change, Evaluation, Host as _, OnError, PolicySource, Stages,
+        constraint::{Arena, Inventory},
+        cost::Statistics,
+    };
 
     use super::*;
     use crate::{
@@ -169,11 +174,13 @@ mod tests {
         let (inventory, objects) = (Inventory::default(), Objects::default());
         let host = WithProviders::new(&objects, None).counting(true);
         capture(|| {
-            let mut arena = Arena::new();
-            let admitted = snapshot.admit(&review, &inventory, &host, &mut arena);
-            assert_eq!(admitted.findings.len(), 1, "{:?}", admitted.findings);
-            record(&review, &snapshot, &inventory, &host, &mut arena);
-            violation::record(&review, &admitted.verdict, &admitted.findings, true);
+            let (mut arena, mut trace) = (Arena::new(), Trace::default());
+            let mut evaluation = Evaluation::new(&host, &inventory, &mut arena);
+            let stages = Stages::CONSTRAINTS;
+            let decision = snapshot.decide(&review, stages, &mut evaluation, &mut trace);
+            assert_eq!(decision.violations.len(), 1, "{:?}", decision.violations);
+            record(&review, &snapshot, &decision, &trace);
+            violation::record(&review, &decision, true);
             violation::statistics(&review, host.statistics().unwrap_or(&Statistics::default()));
         })
     }

@@ -4,12 +4,7 @@
 //! Messages and details may quote the object, so where it is a Secret neither is logged.
 
 use modgate_engine::{
-    Review,
-    api::constraints,
-    constraint::{Finding, Verdict},
-    cost::Statistics,
-    gatekeeper::{Mutation, MutationStatus},
-    mutation::MutatorId,
+    Decision, Review, StageReport, api::constraints, cost::Statistics, mutation::MutatorId,
 };
 use modgate_value::{Object, Value};
 
@@ -23,9 +18,10 @@ const MUTATION_LOGGER: &str = "mutation";
 pub(super) const VERSION: &str = "v1beta1";
 
 /// Logs what went wrong, and with `all` every violation that leads to something.
-pub(super) fn record(review: &Review, verdict: &Verdict, findings: &[Finding], all: bool) {
+pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
     let request = review.request();
-    if verdict.code == 500 {
+    let findings = &decision.violations;
+    if decision.code == 500 {
         tracing::error!(
             target: LOGGER,
             process = "admission",
@@ -33,7 +29,7 @@ pub(super) fn record(review: &Review, verdict: &Verdict, findings: &[Finding], a
             resource_kind = %request.kind.kind,
             resource_namespace = %request.namespace,
             resource_name = %request.name,
-            error = %verdict.message,
+            error = %decision.reason,
             "error executing query"
         );
     }
@@ -44,10 +40,10 @@ pub(super) fn record(review: &Review, verdict: &Verdict, findings: &[Finding], a
         resource_kind = %request.kind.kind,
         resource_namespace = %request.namespace,
         resource_name = %request.name,
-        code = verdict.code,
+        code = decision.code,
         violations = findings.len(),
         "{}",
-        if verdict.allowed { "Allowed" } else { "Denied" }
+        if decision.allowed { "Allowed" } else { "Denied" }
     );
     if !all {
         return;
@@ -106,11 +102,12 @@ pub(super) fn statistics(review: &Review, statistics: &Statistics) {
 
 /// Logs a mutation that failed, and with `all` each that changed something. Mutators are named, what
 /// they wrote is not.
-pub(super) fn mutation(review: &Review, answer: &Mutation, all: bool) {
+pub(super) fn mutation(review: &Review, decision: &Decision, all: bool) {
     let request = review.request();
-    if answer.status == MutationStatus::Error {
+    let failed = decision.stages.mutators == StageReport::Denied;
+    if failed {
         let error =
-            if super::is_secret(review) { "not shown for a Secret" } else { &answer.message };
+            if super::is_secret(review) { "not shown for a Secret" } else { &decision.reason };
         tracing::error!(
             target: MUTATION_LOGGER,
             process = "mutation",
@@ -122,11 +119,11 @@ pub(super) fn mutation(review: &Review, answer: &Mutation, all: bool) {
             "failed to mutate object"
         );
     }
-    let Some(mutated) = answer.mutated.as_ref().filter(|_| all) else { return };
-    let message = match (answer.status, &answer.object) {
-        (MutationStatus::Error, _) => "Mutation not converging",
-        (_, Some(_)) => "Mutation applied",
-        (_, None) => return,
+    let Some(mutated) = decision.mutated.as_ref().filter(|_| all) else { return };
+    let message = match (failed, &mutated.object) {
+        (true, _) => "Mutation not converging",
+        (false, Some(_)) => "Mutation applied",
+        (false, None) => return,
     };
     let Subject { kind, namespace, name, .. } = Subject::of(review, false);
     let labels = review.object().and_then(|object| object.path(&["metadata", "labels"]));
@@ -163,7 +160,10 @@ fn passes(passes: &[Vec<MutatorId>]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use modgate_engine::api::{constraints::EnforcementAction, meta::Operation};
+    use modgate_engine::{
+        api::{constraints::EnforcementAction, meta::Operation},
+        constraint::Finding,
+    };
     use modgate_value::json;
 
     use super::*;
@@ -184,8 +184,8 @@ mod tests {
             details: Value::from_json(br#"{"is": "s3cret"}"#).expect("details"),
             annotations: Value::Null,
         };
-        let verdict = Verdict::of(std::slice::from_ref(&finding));
-        capture(|| record(&review, &verdict, &[finding], true))
+        let decision = Decision { violations: vec![finding], ..Decision::unchanged(Value::Null) };
+        capture(|| record(&review, &decision, true))
     }
 
     #[test]

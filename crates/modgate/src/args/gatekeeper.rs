@@ -1,14 +1,10 @@
 //! Flags of Gatekeeper's webhooks, under Gatekeeper's names and with its defaults
 //! (spec `gatekeeper-validation`, 9.5).
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
 use clap::{ArgAction, ValueEnum};
-use modgate_engine::{
-    EngineConfig,
-    api::templates::FailurePolicy,
-    gatekeeper::{ExemptNamespaces, Installation},
-};
+use modgate_engine::{EngineConfig, api::templates::FailurePolicy, gatekeeper::ExemptNamespaces};
 use modgate_server::{GatekeeperConfig, OnFailure};
 use modgate_value::gotime;
 
@@ -85,8 +81,9 @@ pub(crate) struct GatekeeperArgs {
     /// Requests evaluated at the same time; below 1, one per processor.
     #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
     max_serving_threads: i64,
-    /// What Gatekeeper's webhooks answer when they fail to decide.
-    #[arg(long, value_name = "ANSWER", default_value = "deny")]
+    /// What every webhook answers when the process itself fails to decide: it is overloaded, it has a
+    /// bug, or the cluster does not answer.
+    #[arg(long, value_name = "ANSWER", default_value = "failure-policy")]
     internal_errors: InternalErrors,
 }
 
@@ -102,10 +99,12 @@ enum FailurePolicyArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum InternalErrors {
-    /// A denial with code 500, as Gatekeeper does.
-    Deny,
     /// HTTP 500, so that the `failurePolicy` of the webhook decides.
     FailurePolicy,
+    /// A denial with code 500, as Gatekeeper answers.
+    Deny,
+    /// The request goes on unchecked, with a warning.
+    Allow,
 }
 
 /// A duration as Go writes it, which cannot be negative.
@@ -123,30 +122,16 @@ impl GatekeeperArgs {
         self.enable_external_data.then_some(self.external_data_provider_response_cache_ttl)
     }
 
-    /// Settings of the webhooks. Where Gatekeeper runs is what `POD_NAMESPACE` says, as with the
-    /// original.
+    /// Settings of the webhooks.
     pub(crate) fn config(&self) -> GatekeeperConfig {
-        let list = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
-        let mut installation = Installation {
-            exempt: ExemptNamespaces {
-                names: list(&self.exempt_namespace),
-                prefixes: list(&self.exempt_namespace_prefix),
-                suffixes: list(&self.exempt_namespace_suffix),
-            },
-            deny_invalid_templates: self.deny_invalid_templates,
-            ..Installation::default()
-        };
-        if let Some(namespace) = env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty()) {
-            installation.namespace = namespace.into();
-        }
         GatekeeperConfig {
-            installation,
             log_denies: self.log_denies,
             log_mutations: self.log_mutations,
             unified_mutate: self.unified_mutate,
             on_failure: match self.internal_errors {
                 InternalErrors::Deny => OnFailure::Deny,
                 InternalErrors::FailurePolicy => OnFailure::FailurePolicy,
+                InternalErrors::Allow => OnFailure::Allow,
             },
             ..GatekeeperConfig::default()
         }
@@ -154,6 +139,13 @@ impl GatekeeperArgs {
 
     /// What policies may do.
     pub(crate) fn apply(&self, config: &mut EngineConfig) {
+        let list = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
+        config.installation.exempt = ExemptNamespaces {
+            names: list(&self.exempt_namespace),
+            prefixes: list(&self.exempt_namespace_prefix),
+            suffixes: list(&self.exempt_namespace_suffix),
+        };
+        config.installation.deny_invalid_templates = self.deny_invalid_templates;
         config.constraints.any_enforcement_action = self.disable_enforcementaction_validation;
         config.templates.referential_rules = self.enable_referential_rules;
         config.templates.cel = self.enable_k8s_native_validation;

@@ -7,12 +7,11 @@ use std::{
 };
 
 use modgate_engine::{
-    PolicyId, Snapshot,
+    AdmissionStatus, MutationStatus, PolicyId, Snapshot,
     api::{
         constraints::{self, EnforcementAction},
         expansion, externaldata, mutations, templates,
     },
-    gatekeeper::{MutationStatus, Outcome},
 };
 use prometheus_client::metrics::{
     counter::Counter as Count, family::Family, gauge::Gauge as Level,
@@ -229,14 +228,8 @@ impl GatekeeperMetrics {
         }
     }
 
-    pub(super) fn validated(&self, outcome: Outcome, dry_run: bool, took: Duration) {
-        let status = match outcome {
-            Outcome::Uncounted => return,
-            Outcome::Allow => "allow",
-            Outcome::Deny => "deny",
-            Outcome::Error => "error",
-        };
-        self.validated_as(status, dry_run, took);
+    pub(super) fn validated(&self, status: AdmissionStatus, dry_run: bool, took: Duration) {
+        self.validated_as(status.as_str(), dry_run, took);
     }
 
     /// Counts a request that never came to a decision, not even to an error.
@@ -255,8 +248,7 @@ impl GatekeeperMetrics {
     /// be.
     pub(super) fn mutated(&self, status: MutationStatus, passes: Option<usize>, took: Duration) {
         let converged = status != MutationStatus::Error;
-        let Some(status) = status.as_str() else { return };
-        let label = [(MUTATION_STATUS.name, status)];
+        let label = [(MUTATION_STATUS.name, status.as_str())];
         self.mutation_requests.get_or_create(&label).inc();
         self.mutation_durations.get_or_create(&label).observe(took.as_secs_f64());
         if let Some(passes) = passes {

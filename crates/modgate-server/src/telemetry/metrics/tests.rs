@@ -23,24 +23,18 @@ fn touched() -> Metrics {
     metrics.decided(
         Webhook::Dragnet,
         &Decision {
-            allowed: true,
-            code: 200,
-            reason: String::new(),
-            rejections: Vec::new(),
-            warnings: Vec::new(),
-            patch: Vec::new(),
-            object: Value::Null,
             failures: vec![modgate_engine::RuleFailure {
                 kind: modgate_engine::FailureKind::Budget,
                 rule: "a".to_owned(),
                 message: String::new(),
             }],
+            ..Decision::unchanged(Value::Null)
         },
     );
     metrics.reloaded(&[("ModRule".to_owned(), 1)], 0);
-    for outcome in [Outcome::Allow, Outcome::Deny, Outcome::Error, Outcome::Uncounted] {
-        metrics.validated(outcome, false, took);
-        metrics.validated(outcome, true, took);
+    for status in [AdmissionStatus::Allow, AdmissionStatus::Deny, AdmissionStatus::Error] {
+        metrics.validated(status, false, took);
+        metrics.validated(status, true, took);
     }
     metrics.not_validated(took);
     for status in [MutationStatus::Success, MutationStatus::Skip, MutationStatus::Error] {

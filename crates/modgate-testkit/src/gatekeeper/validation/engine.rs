@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use modgate_api::{admission::AdmissionResponse, constraints::EnforcementPoint};
 use modgate_engine::{
-    Change, EngineConfig, Host, HostError, OnError, PolicySource, Review, Snapshot,
-    constraint::{Admission, Arena, Inventory, Verdict},
-    gatekeeper::{ExemptNamespaces, Installation, Outcome, admit, admit_label},
+    AdmissionStatus, Change, Decision, EngineConfig, Evaluation, Host, HostError, OnError,
+    PolicySource, Review, Silent, Snapshot, Stages,
+    constraint::{Admission, Arena, Inventory},
+    gatekeeper::{ExemptNamespaces, Installation, admit_label},
 };
 use modgate_value::{Clock, Str, Value, budget::Frozen};
 
@@ -16,7 +17,6 @@ use super::{Answer, Settings, Subject};
 /// A snapshot, and a cluster that consists of a few objects.
 pub struct EngineSubject {
     snapshot: Snapshot,
-    installation: Installation,
     inventory: Inventory,
     cluster: Cluster,
 }
@@ -30,7 +30,6 @@ impl EngineSubject {
         }
         Some(Box::new(Self {
             snapshot: Snapshot::new(settings.engine()),
-            installation: settings.installation(),
             inventory,
             cluster: Cluster::new(settings, objects),
         }))
@@ -44,17 +43,13 @@ impl Settings {
         let templates = &mut config.templates;
         templates.referential_rules = self.referential_rules.unwrap_or(true);
         templates.cel = self.k8s_native_validation.unwrap_or(true);
-        config
-    }
-
-    /// The settings of the webhooks.
-    pub fn installation(&self) -> Installation {
         let prefixes = self.exempt_namespace_prefixes.iter().map(Str::from).collect();
-        Installation {
+        config.installation = Installation {
             exempt: ExemptNamespaces { prefixes, ..ExemptNamespaces::default() },
             deny_invalid_templates: self.deny_invalid_templates,
             ..Installation::default()
-        }
+        };
+        config
     }
 }
 
@@ -68,31 +63,23 @@ impl Subject for EngineSubject {
 
     fn admit(&mut self, request: &Value) -> Result<Answer> {
         let review = Review::from_request(request)?;
-        let answer = admit(
-            &review,
-            &self.installation,
-            &self.snapshot,
-            &self.inventory,
-            &self.cluster,
-            &mut Arena::new(),
-        );
-        let status = match answer.outcome {
-            Outcome::Uncounted => None,
-            Outcome::Allow => Some("allow"),
-            Outcome::Deny => Some("deny"),
-            Outcome::Error => Some("error"),
-        };
+        let mut arena = Arena::new();
+        let mut evaluation = Evaluation::new(&self.cluster, &self.inventory, &mut arena);
+        let stages = Stages::CONSTRAINTS;
+        let decision = self.snapshot.decide(&review, stages, &mut evaluation, &mut Silent);
+        let status = decision.admission_status().map(AdmissionStatus::as_str);
         let dry_run = if review.request().dry_run { "true" } else { "false" };
         let counted = status.map(|status| [status, dry_run]);
-        let logged = answer.findings.into_iter().filter(|finding| !finding.actions.is_empty());
-        let logged = logged.map(|finding| finding.message).collect();
-        Ok(Answer { response: response(answer.verdict)?, logged, counted })
+        let logged = decision.violations.iter().filter(|violation| !violation.actions.is_empty());
+        let logged = logged.map(|violation| violation.message.clone()).collect();
+        Ok(Answer { response: response(decision)?, logged, counted })
     }
 
     fn label(&mut self, request: &Value) -> Result<Answer> {
         let review = Review::from_request(request)?;
-        let verdict = admit_label(review.request(), &self.installation.exempt);
-        Ok(Answer { response: response(verdict)?, logged: Vec::new(), counted: None })
+        let exempt = &self.snapshot.config().installation.exempt;
+        let decision = admit_label(review.request(), exempt);
+        Ok(Answer { response: response(decision)?, logged: Vec::new(), counted: None })
     }
 
     fn audit(&mut self, object: &Value) -> Option<Vec<[String; 3]>> {
@@ -108,9 +95,9 @@ impl Subject for EngineSubject {
 }
 
 /// As it goes over the wire.
-fn response(verdict: Verdict) -> Result<Value> {
-    let Verdict { allowed, code, reason, message, warnings } = verdict;
-    let reason = reason.to_owned();
+fn response(decision: Decision) -> Result<Value> {
+    let Decision { allowed, code, reason: message, warnings, .. } = decision;
+    let reason = if code == 403 { "Forbidden".to_owned() } else { String::new() };
     let response =
         AdmissionResponse { allowed, code, reason, message, warnings, ..Default::default() };
     let review = response.to_json(Default::default(), |_| String::new());

@@ -1,0 +1,310 @@
+//! What a run of stages comes to.
+
+use modgate_api::constraints::EnforcementAction;
+use modgate_value::Value;
+
+use super::scope::Skipped;
+use crate::{constraint::Finding, jsonpatch::PatchOperation, mutation::Mutated};
+
+/// The answer to a review.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Whether the request may go on.
+    pub allowed: bool,
+    /// `status.code` of the response, an HTTP status.
+    pub code: u16,
+    /// The text of the answer, in the words of the last stage that has any: KubeMod's (spec
+    /// `kubemod.md`, 5.6 and 7.2), or Gatekeeper's message.
+    pub reason: String,
+    /// One entry per rule that rejects, in order: `ns/name` or `ns/name: "message"`.
+    pub rejections: Vec<String>,
+    /// Every violation of a constraint, in the order in which they are shown; also those that lead to
+    /// nothing.
+    pub violations: Vec<Finding>,
+    /// For the user who made the request, one line each.
+    pub warnings: Vec<String>,
+    /// What changes the object as sent into the patched one; empty when denied.
+    pub patch: Vec<PatchOperation>,
+    /// The object with the patch applied, also when the request is denied.
+    pub object: Value,
+    /// Rules that could not do their work, for the operator's log.
+    pub failures: Vec<RuleFailure>,
+    /// What the mutators did, as far as they were asked: for the log and the metrics.
+    pub mutated: Option<Mutated>,
+    /// What became of each stage.
+    pub stages: StageReports,
+    /// Whether nothing was decided for a failure of ours, as opposed to one of the request or of a
+    /// policy: the `failurePolicy` of the webhook is for that. The request is not allowed.
+    pub undecided: bool,
+}
+
+/// What became of each stage.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StageReports {
+    /// Gatekeeper's mutators.
+    pub mutators: StageReport,
+    /// KubeMod's ModRules.
+    pub modrules: StageReport,
+    /// The checks of Gatekeeper's own resources.
+    pub checks: StageReport,
+    /// What the object expands to.
+    pub expansion: StageReport,
+    /// The constraints.
+    pub constraints: StageReport,
+}
+
+impl StageReports {
+    /// The stages by name that were not evaluated although they were wanted, and why.
+    pub fn skipped(&self) -> impl Iterator<Item = (&'static str, &Skipped)> {
+        let stages = [
+            ("mutators", &self.mutators),
+            ("modrules", &self.modrules),
+            ("constraints", &self.constraints),
+        ];
+        stages.into_iter().filter_map(|(name, report)| match report {
+            StageReport::Skipped(why) => Some((name, why)),
+            _ => None,
+        })
+    }
+}
+
+/// What became of a stage.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum StageReport {
+    /// It was not wanted, or the request was denied before.
+    #[default]
+    NotRun,
+    /// The request does not reach it.
+    Skipped(Skipped),
+    /// It was evaluated.
+    Done,
+    /// It denied the request, or failed, which denies it too. No later stage was run.
+    Denied,
+}
+
+impl StageReport {
+    const fn of(allowed: bool) -> Self {
+        if allowed { Self::Done } else { Self::Denied }
+    }
+}
+
+/// How a request to `/v1/admit` is counted: `admission_status` in Gatekeeper's metrics (ME-1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdmissionStatus {
+    /// Allowed, with or without warnings.
+    Allow,
+    /// Denied by policies.
+    Deny,
+    /// Denied because something went wrong.
+    Error,
+}
+
+impl AdmissionStatus {
+    /// The value of the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How a request to `/v1/mutate` is counted: `mutation_status` in Gatekeeper's metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MutationStatus {
+    /// Decided.
+    Success,
+    /// In a namespace that is excluded.
+    Skip,
+    /// Failed (`fix-metric-error`).
+    Error,
+}
+
+impl MutationStatus {
+    /// The value of the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Skip => "skip",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A rule that could not do its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleFailure {
+    /// What failed.
+    pub kind: FailureKind,
+    /// `namespace/name` of the rule; empty when the failure is not of one rule.
+    pub rule: String,
+    /// The cause.
+    pub message: String,
+}
+
+/// What failed, hence which line KubeMod's log has for it (spec `kubemod.md`, 7.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// The working document could not be made.
+    References,
+    /// A rule's operations could not be calculated; its patch is dropped.
+    CalculatePatch,
+    /// A rule's operations could not be applied; its patch is dropped.
+    ApplyPatch,
+    /// A rule's operations do not fit the last-applied annotation, which stays as it was.
+    LastApplied,
+    /// A reject message could not be rendered; the rejection stands without it.
+    RejectMessage,
+    /// A Patch rule on DELETE wanted to change the object; dropped.
+    PatchOnDelete,
+    /// A rule could not be decided within its budget.
+    Budget,
+    /// The pod of a binding could not be given its node's name.
+    PodBinding,
+}
+
+impl FailureKind {
+    /// The `msg` of KubeMod's log line where it has one.
+    pub fn log_message(self) -> &'static str {
+        match self {
+            Self::References => "Failed to inject syntheticRefs into object manifest",
+            Self::CalculatePatch => "failed calculating patch for ModRule",
+            Self::ApplyPatch => "failed applying patch for ModRule",
+            Self::LastApplied => {
+                "failed applying patch for ModRule to last-applied-configuration annotation"
+            }
+            Self::RejectMessage => "invalid rejectMessage template",
+            Self::PatchOnDelete => "dropped patch of ModRule on DELETE",
+            Self::Budget => "ModRule exceeded its budget",
+            Self::PodBinding => "failed to inject the node's name into a pod",
+        }
+    }
+}
+
+/// Reasons KubeMod gives (spec `kubemod.md`, 7.2).
+pub(crate) mod reason {
+    pub(crate) const UNCHANGED: &str = "non-patched ok";
+    pub(crate) const PATCHED: &str = "patched ok";
+    pub(crate) const NO_REFERENCES: &str = "failed to inject syntheticRefs into object manifest";
+    pub(crate) const REJECTED: &str = "operation rejected by the following ModRule(s): ";
+}
+
+impl Decision {
+    /// Allowed, object unchanged.
+    pub fn unchanged(object: Value) -> Self {
+        Self {
+            allowed: true,
+            code: 200,
+            reason: reason::UNCHANGED.to_owned(),
+            rejections: Vec::new(),
+            warnings: Vec::new(),
+            violations: Vec::new(),
+            patch: Vec::new(),
+            object,
+            failures: Vec::new(),
+            mutated: None,
+            stages: StageReports::default(),
+            undecided: false,
+        }
+    }
+
+    /// The decision to which constraints alone come.
+    pub fn of_violations(violations: Vec<Finding>) -> Self {
+        let mut decision = Self { reason: String::new(), ..Self::unchanged(Value::Null) };
+        decision.conclude(violations);
+        decision
+    }
+
+    /// How `/v1/admit` counts it; `None` for what Gatekeeper does not count.
+    pub fn admission_status(&self) -> Option<AdmissionStatus> {
+        match (&self.stages.constraints, self.allowed) {
+            (StageReport::NotRun | StageReport::Skipped(Skipped::OwnAccount), _) => None,
+            (_, true) => Some(AdmissionStatus::Allow),
+            (_, false) if self.code == 403 => Some(AdmissionStatus::Deny),
+            (_, false) => Some(AdmissionStatus::Error),
+        }
+    }
+
+    /// How `/v1/mutate` counts it; `None` for what Gatekeeper does not count.
+    pub fn mutation_status(&self) -> Option<MutationStatus> {
+        match &self.stages.mutators {
+            StageReport::NotRun => None,
+            StageReport::Skipped(Skipped::Excluded) => Some(MutationStatus::Skip),
+            StageReport::Skipped(_) => None,
+            StageReport::Done => Some(MutationStatus::Success),
+            StageReport::Denied => Some(MutationStatus::Error),
+        }
+    }
+
+    /// A stage that the request does not reach.
+    pub(super) fn skip(&mut self, why: &Skipped) {
+        let answer = why.answer();
+        if !answer.is_empty() {
+            self.reason = answer.to_owned();
+        }
+    }
+
+    /// A denial that no policy is the cause of.
+    pub(super) fn deny(&mut self, code: u16, message: String) {
+        self.allowed = false;
+        self.code = code;
+        self.reason = message;
+        self.patch.clear();
+    }
+
+    /// A stage that came to no end: a denial with code 500 (GR-8).
+    pub(super) fn fail(&mut self, message: String, undecided: bool) {
+        self.deny(500, message);
+        self.undecided = undecided;
+    }
+
+    /// Warnings of a stage that allows the request.
+    pub(super) fn warn(&mut self, warnings: Vec<String>) {
+        if !warnings.is_empty() {
+            self.code = 299;
+            self.warnings.extend(warnings);
+        }
+    }
+
+    /// What ModRules decided about the object as the mutators left it.
+    pub(super) fn add_modrules(&mut self, decided: Self) {
+        let Self {
+            allowed, code, mut reason, rejections, warnings, patch, object, failures, ..
+        } = decided;
+        if reason == reason::UNCHANGED && !self.patch.is_empty() {
+            reason = reason::PATCHED.to_owned();
+        }
+        if allowed {
+            // One patch after the other is a patch.
+            self.patch.extend(patch);
+        } else {
+            self.patch.clear();
+        }
+        self.allowed = allowed;
+        self.code = code;
+        self.reason = reason;
+        self.rejections = rejections;
+        self.warnings.extend(warnings);
+        self.object = object;
+        self.failures.extend(failures);
+        self.stages.modrules = StageReport::of(allowed);
+    }
+
+    /// What constraints found, in the order in which it is shown. A violation may both deny and
+    /// warn (EA-2).
+    pub(super) fn conclude(&mut self, violations: Vec<Finding>) {
+        let lines = |action: EnforcementAction| -> Vec<String> {
+            let meant = violations.iter().filter(|violation| violation.actions.contains(&action));
+            meant.map(Finding::line).collect()
+        };
+        let denials = lines(EnforcementAction::Deny);
+        self.warn(lines(EnforcementAction::Warn));
+        if !denials.is_empty() {
+            self.deny(403, denials.join("\n"));
+        }
+        self.stages.constraints = StageReport::of(self.allowed);
+        self.violations = violations;
+    }
+}

@@ -1,0 +1,70 @@
+//! Who watches a run.
+
+use crate::{
+    constraint::ConstraintTrace,
+    expansion::Resultant,
+    explain::RuleTrace,
+    mutation::{MutationExplanation, MutatorTrace},
+};
+
+use super::plan::PlannedResultant;
+
+/// Watches a run of [`Snapshot::decide`](crate::Snapshot::decide). A run does not depend on who
+/// watches it, and explains nothing for those who do not look.
+pub trait Observer {
+    /// Whether the stages explain what they do.
+    const EXPLAINS: bool;
+
+    /// What the mutators did.
+    fn mutators(&mut self, _explanation: MutationExplanation) {}
+
+    /// What every ModRule did.
+    fn modrules(&mut self, _rules: Vec<RuleTrace>) {}
+
+    /// How every constraint decides about the object.
+    fn constraints(&mut self, _traces: Vec<ConstraintTrace>) {}
+
+    /// What the object expands to, and how every constraint decides about that.
+    fn resultant(&mut self, _resultant: &Resultant, _traces: Vec<ConstraintTrace>) {}
+}
+
+/// Does not look.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    const EXPLAINS: bool = false;
+}
+
+/// Remembers everything.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// Gatekeeper's mutators, pass by pass.
+    pub mutators: Vec<Vec<MutatorTrace>>,
+    /// Every ModRule, in the order in which they are visited.
+    pub modrules: Vec<RuleTrace>,
+    /// Every constraint about the object, by kind, then name.
+    pub constraints: Vec<ConstraintTrace>,
+    /// What the object expands to, in the order in which it is reviewed.
+    pub resultants: Vec<PlannedResultant>,
+}
+
+impl Observer for Trace {
+    const EXPLAINS: bool = true;
+
+    fn mutators(&mut self, explanation: MutationExplanation) {
+        self.mutators = explanation.passes;
+    }
+
+    fn modrules(&mut self, rules: Vec<RuleTrace>) {
+        self.modrules = rules;
+    }
+
+    fn constraints(&mut self, traces: Vec<ConstraintTrace>) {
+        self.constraints = traces;
+    }
+
+    fn resultant(&mut self, resultant: &Resultant, traces: Vec<ConstraintTrace>) {
+        self.resultants.push(PlannedResultant::of(resultant, traces));
+    }
+}

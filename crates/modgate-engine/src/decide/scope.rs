@@ -1,0 +1,154 @@
+//! Which stages a request reaches, and why not the others.
+
+use std::fmt;
+
+use modgate_api::{admission::AdmissionRequest, meta::Operation};
+use modgate_value::{Str, Value};
+
+use crate::{EngineConfig, Host, Review, gatekeeper::IGNORE_LABEL};
+
+/// The stages to which the configurations of the webhooks, as they are installed, let a request
+/// through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Mutators and constraints, or why not.
+    pub gatekeeper: Result<(), Skipped>,
+    /// ModRules, or why not.
+    pub modrules: Result<(), Skipped>,
+}
+
+/// Why a stage is not evaluated for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Skipped {
+    /// The namespace carries the label that says so.
+    IgnoreLabel(&'static str),
+    /// It is the namespace the engine runs in.
+    OwnNamespace,
+    /// The webhook is not asked about this.
+    Operation(Operation),
+    /// Nor about parts of objects.
+    SubResource(Str),
+    /// Nor about this kind.
+    Kind(Str),
+    /// The engine itself makes the request (GR-1).
+    OwnAccount,
+    /// Only what is created or updated is mutated.
+    NotWritten,
+    /// Objects of Gatekeeper's own groups are not mutated.
+    OwnResource,
+    /// The Config excludes the namespace (6.7).
+    Excluded,
+}
+
+impl Skipped {
+    /// What Gatekeeper's webhooks answer; empty for what they are never sent.
+    pub(super) fn answer(&self) -> &'static str {
+        match self {
+            Self::OwnAccount => "Gatekeeper does not self-manage",
+            Self::NotWritten => "Mutating only on create or update",
+            Self::OwnResource => "Not mutating gatekeeper resources",
+            Self::Excluded => "Namespace is set to be ignored by Gatekeeper config",
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IgnoreLabel(label) => write!(f, "the namespace has the label `{label}`"),
+            Self::OwnNamespace => f.write_str("it is the namespace the engine runs in"),
+            Self::Operation(operation) => write!(f, "the webhook is not asked about {operation}"),
+            Self::SubResource(name) => {
+                write!(f, "the webhook is not asked about subresources, such as `{name}`")
+            }
+            Self::Kind(kind) => write!(f, "`{kind}` is not among the kinds of the webhook"),
+            Self::OwnAccount | Self::NotWritten | Self::OwnResource | Self::Excluded => {
+                f.write_str(self.answer())
+            }
+        }
+    }
+}
+
+/// The label of namespaces that KubeMod leaves alone when it is `true`.
+const KUBEMOD_LABEL: &str = "admission.kubemod.io/ignore";
+
+/// What KubeMod's webhook is asked about as shipped (spec `kubemod.md`, 7.1), with the kinds.
+const KUBEMOD_RESOURCES: [(&str, &str); 21] = [
+    ("namespaces", "Namespace"),
+    ("nodes", "Node"),
+    ("configmaps", "ConfigMap"),
+    ("persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("persistentvolumes", "PersistentVolume"),
+    ("secrets", "Secret"),
+    ("services", "Service"),
+    ("daemonsets", "DaemonSet"),
+    ("deployments", "Deployment"),
+    ("replicasets", "ReplicaSet"),
+    ("statefulsets", "StatefulSet"),
+    ("horizontalpodautoscalers", "HorizontalPodAutoscaler"),
+    ("ingresses", "Ingress"),
+    ("pods", "Pod"),
+    ("cronjobs", "CronJob"),
+    ("jobs", "Job"),
+    ("serviceaccounts", "ServiceAccount"),
+    ("clusterrolebindings", "ClusterRoleBinding"),
+    ("clusterroles", "ClusterRole"),
+    ("rolebindings", "RoleBinding"),
+    ("roles", "Role"),
+];
+
+impl Scope {
+    /// Everything.
+    pub const ALL: Self = Self { gatekeeper: Ok(()), modrules: Ok(()) };
+
+    /// What the labels of the request's namespace, its kind and its operation let through. A
+    /// namespace that cannot be read has no labels.
+    pub fn of(review: &Review, config: &EngineConfig, host: &dyn Host) -> Self {
+        let request = review.request();
+        let namespace = match review.store_namespace() {
+            "" if request.kind.is_namespace() => review.object().cloned(),
+            "" => None,
+            name => host.namespace(name).ok(),
+        };
+        let label = |key: &str| {
+            namespace.as_ref()?.path(&["metadata", "labels"])?.get(key).and_then(Value::as_str)
+        };
+        let gatekeeper = if label(IGNORE_LABEL).is_some() {
+            Err(Skipped::IgnoreLabel(IGNORE_LABEL))
+        } else if request.namespace == config.installation.namespace {
+            Err(Skipped::OwnNamespace)
+        } else {
+            Ok(())
+        };
+        let modrules = if label(KUBEMOD_LABEL) == Some("true") {
+            Err(Skipped::IgnoreLabel(KUBEMOD_LABEL))
+        } else {
+            reaches_modrules(request, config)
+        };
+        Self { gatekeeper, modrules }
+    }
+}
+
+fn reaches_modrules(request: &AdmissionRequest, config: &EngineConfig) -> Result<(), Skipped> {
+    if request.operation == Operation::Connect {
+        return Err(Skipped::Operation(request.operation));
+    }
+    if !request.sub_resource.is_empty() {
+        return Err(Skipped::SubResource(request.sub_resource.clone()));
+    }
+    let is_meant = |resource: &str, kind: &str| match request.resource.resource.as_str() {
+        // An object on its own does not say what its resource is called.
+        "" => kind == request.kind.kind,
+        name => name == resource,
+    };
+    let meant = match &config.modrule_resources {
+        None => KUBEMOD_RESOURCES.iter().any(|(resource, kind)| is_meant(resource, kind)),
+        Some(resources) => resources.iter().any(|resource| {
+            let known = KUBEMOD_RESOURCES.iter().find(|(name, _)| name == resource);
+            resource == "*" || is_meant(resource, known.map_or(resource.as_str(), |(_, kind)| kind))
+        }),
+    };
+    if meant { Ok(()) } else { Err(Skipped::Kind(request.kind.kind.clone())) }
+}
