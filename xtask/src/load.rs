@@ -119,14 +119,15 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 }
 
 /// Where to send requests.
-struct Target {
+pub(crate) struct Target {
     address: SocketAddr,
     route: String,
     tls: Arc<ClientConfig>,
 }
 
 impl Target {
-    fn resolve(address: &str, route: &str) -> Result<Self> {
+    /// A route of a server on loopback.
+    pub(crate) fn resolve(address: &str, route: &str) -> Result<Self> {
         let address = address
             .to_socket_addrs()
             .with_context(|| format!("`{address}` is not an address with a port"))?
@@ -144,7 +145,14 @@ impl Target {
         Ok(Self { address, route: route.to_owned(), tls: Arc::new(tls) })
     }
 
-    fn connect(&self) -> Result<Connection> {
+    /// The client's side of TLS for a protocol, before the handshake.
+    pub(crate) fn session(&self, protocol: &[u8]) -> Result<ClientConnection> {
+        let mut config = (*self.tls).clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Ok(ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?)
+    }
+
+    pub(crate) fn connect(&self) -> Result<Connection> {
         let tcp = TcpStream::connect(self.address)?;
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -199,13 +207,14 @@ const UID_LENGTH: usize = 36;
 
 /// The bytes of one request, with the place of the uid in them.
 #[derive(Clone)]
-struct Request {
+pub(crate) struct Request {
     bytes: Vec<u8>,
     uid_at: usize,
 }
 
 impl Request {
-    fn prepare(target: &Target, body: &[u8]) -> Result<Self> {
+    /// The request that posts an AdmissionReview.
+    pub(crate) fn prepare(target: &Target, body: &[u8]) -> Result<Self> {
         let review = Value::from_json(body).context("the body is not JSON")?;
         let Some(request) = review.get("request").and_then(Value::as_object) else {
             bail!("the body has no `request`: it is not an AdmissionReview");
@@ -230,8 +239,12 @@ impl Request {
         Ok(Self { bytes: [head.as_bytes(), body.as_bytes()].concat(), uid_at })
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Gives the request another uid and returns it.
-    fn renew(&mut self, connection: usize, counter: u64) -> String {
+    pub(crate) fn renew(&mut self, connection: usize, counter: u64) -> String {
         let uid = format!("{connection:08x}-0000-4000-8000-{:012x}", counter & 0xffff_ffff_ffff);
         if let Some(place) = self.bytes.get_mut(self.uid_at..self.uid_at + UID_LENGTH) {
             place.copy_from_slice(uid.as_bytes());
@@ -240,7 +253,7 @@ impl Request {
     }
 }
 
-struct Connection {
+pub(crate) struct Connection {
     stream: StreamOwned<ClientConnection, TcpStream>,
     buffer: Vec<u8>,
     filled: usize,
@@ -250,8 +263,16 @@ struct Connection {
 const MAX_RESPONSE: usize = 16 << 20;
 
 impl Connection {
+    /// Completes the handshake.
+    pub(crate) fn greet(&mut self) -> Result<()> {
+        while self.stream.conn.is_handshaking() {
+            self.stream.conn.complete_io(&mut self.stream.sock)?;
+        }
+        Ok(())
+    }
+
     /// Sends one request and returns the body of its answer.
-    fn exchange(&mut self, request: &[u8]) -> Result<&[u8]> {
+    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<&[u8]> {
         self.stream.write_all(request)?;
         self.stream.flush()?;
         self.filled = 0;
@@ -295,14 +316,14 @@ impl Connection {
 }
 
 /// What `--expect-…` asks of the answer.
-struct Expected {
-    allowed: Option<bool>,
-    patch: Option<bool>,
+pub(crate) struct Expected {
+    pub(crate) allowed: Option<bool>,
+    pub(crate) patch: Option<bool>,
 }
 
 /// The first answer, which all others must equal.
 #[derive(Default)]
-struct Reference(OnceLock<Answer>);
+pub(crate) struct Reference(OnceLock<Answer>);
 
 struct Answer {
     /// Text before and after the uid.
@@ -338,7 +359,7 @@ impl Fields {
 
 impl Reference {
     /// Checks one answer.
-    fn check(&self, uid: &str, body: &[u8], expected: &Expected) -> Result<()> {
+    pub(crate) fn check(&self, uid: &str, body: &[u8], expected: &Expected) -> Result<()> {
         let Some(first) = self.0.get() else {
             let answer = Answer::first(uid, body, expected)?;
             // Another worker may have been first: then this answer is compared like any other.
@@ -558,9 +579,9 @@ fn count(number: usize) -> f64 {
 }
 
 /// What Linux says of a process.
-struct ProcessFigures {
+pub(crate) struct ProcessFigures {
     /// `VmRSS`, the memory it has resident.
-    resident_kib: usize,
+    pub(crate) resident_kib: usize,
     /// `VmHWM`, the most it ever had.
     peak_kib: usize,
     /// User and system time.
@@ -568,7 +589,7 @@ struct ProcessFigures {
 }
 
 impl ProcessFigures {
-    fn read(pid: u32) -> Option<Self> {
+    pub(crate) fn read(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let kib = |key: &str| -> Option<usize> {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -610,7 +631,7 @@ fn write_fixture(dir: &Path, rules: usize) -> Result<()> {
 
 /// Rule `index`; every fifth one matches. The others differ in their last criterion only, so that
 /// they cost the most a rule can cost without matching.
-fn fixture_rule(index: usize) -> String {
+pub(crate) fn fixture_rule(index: usize) -> String {
     let team = if index.is_multiple_of(5) { "shop" } else { "nobody" };
     format!(
         r#"apiVersion: api.kubemod.io/v1beta1
@@ -640,7 +661,7 @@ spec:
     )
 }
 
-fn fixture_review() -> Value {
+pub(crate) fn fixture_review() -> Value {
     let container = |index: usize| -> Value {
         let env: Value = (0..10)
             .map(|number| {

@@ -4,10 +4,13 @@
 
 mod codegen;
 mod conformance;
+mod dist;
 mod docs;
-mod fuzz_seeds;
+mod fuzz;
 mod layers;
 mod load;
+mod soak;
+mod supply;
 mod test;
 
 use std::process::ExitCode;
@@ -26,16 +29,25 @@ struct Args {
 enum Task {
     /// Run every test of the workspace, then every corpus; print the totals.
     Test(test::Args),
+    /// Run one program of tests, in place of it.
+    #[command(hide = true)]
+    RunTest(test::RunArgs),
     /// Run the conformance corpora and print a table per file.
     Conformance(conformance::Args),
     /// Write the files that are made from code.
     Codegen(codegen::Args),
     /// Find ids of rules and relative links that lead nowhere.
     Docs(docs::Args),
-    /// Fill `fuzz/corpus` from the conformance corpora.
-    FuzzSeeds,
+    /// Run libFuzzer on the fuzz targets; print executions, coverage and findings.
+    Fuzz(fuzz::Args),
     /// Hold the crates to the layering of docs/architecture.md.
     Layers(layers::Args),
+    /// Build what ships, the same bytes in any folder, with its bill of materials.
+    Dist(dist::Args),
+    /// Hold what ships to the licenses and sources of deny.toml, or write its bill of materials.
+    Supply(supply::Args),
+    /// Attack a server and change its policies while it answers; check every answer.
+    Soak(soak::Args),
     /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
     Load(load::Args),
 }
@@ -43,11 +55,15 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Test(args) => test::run(&args),
+        Task::RunTest(args) => test::run_program(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Codegen(args) => codegen::run(&args),
         Task::Docs(args) => docs::run(&args),
-        Task::FuzzSeeds => fuzz_seeds::run(),
+        Task::Fuzz(args) => fuzz::run(&args),
         Task::Layers(args) => layers::run(&args),
+        Task::Dist(args) => dist::run(&args),
+        Task::Supply(args) => supply::run(&args),
+        Task::Soak(args) => soak::run(&args),
         Task::Load(args) => load::run(&args),
     };
     match result {

@@ -2,7 +2,10 @@
 
 use std::{
     env,
+    ffi::OsString,
     io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -26,6 +29,11 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let passed = runs && builds && tests.success && report.is_success();
     println!();
     print!("{}", report.table(!report.is_success()));
+    println!();
+    println!("the slowest {SLOWEST} tests, in seconds:");
+    for Timed { seconds, name } in tests.slowest() {
+        println!("{seconds:>9.1}  {name}");
+    }
     println!();
     println!("tests: {} passed, {} failed, {} ignored", tests.passed, tests.failed, tests.ignored);
     let counts = report.counts();
@@ -79,18 +87,61 @@ fn cargo() -> Command {
     cargo
 }
 
+/// How many of the slowest tests are printed.
+const SLOWEST: usize = 10;
+
 #[derive(Default)]
 struct Tests {
     success: bool,
     passed: u64,
     failed: u64,
     ignored: u64,
+    /// The program whose lines are being read.
+    program: String,
+    timed: Vec<Timed>,
+}
+
+/// A test and how long it took.
+#[derive(Debug, Clone, PartialEq)]
+struct Timed {
+    seconds: f64,
+    name: String,
+}
+
+/// What the runner of tests is called with, and prints before the name of each program.
+const RUNNER: &str = "run-test";
+const PROGRAM: &str = "test program ";
+
+/// Arguments of the task that cargo runs in place of each program of tests.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    program: PathBuf,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Becomes a program of tests that prints how long each one took.
+#[expect(clippy::print_stdout, reason = "`cargo_test` reads it")]
+pub(crate) fn run_program(args: &RunArgs) -> Result<bool> {
+    let mut program = Command::new(&args.program);
+    program.args(&args.arguments);
+    // Programs of documentation tests are elsewhere, and know no such flag.
+    let folder = args.program.parent().and_then(Path::file_name);
+    if folder.is_some_and(|folder| folder == "deps") {
+        let name = args.program.file_name().unwrap_or_default().to_string_lossy();
+        println!("{PROGRAM}{}", name.rsplit_once('-').map_or(&*name, |(name, _)| name));
+        // libtest takes its unstable flags from a stable compiler only if told to.
+        program.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
+    }
+    Err(program.exec()).with_context(|| args.program.display().to_string())
 }
 
 #[expect(clippy::print_stdout, reason = "cargo's own output is passed on")]
 fn cargo_test(arguments: &[String]) -> Result<Tests> {
+    let runner = [env::current_exe()?.display().to_string(), RUNNER.to_owned()];
     let mut child = cargo()
-        .args(["test", "--workspace", "--no-fail-fast", "--quiet"])
+        .args(["test", "--workspace", "--no-fail-fast", "--config"])
+        .arg(format!("target.'cfg(unix)'.runner = {runner:?}"))
         .args(arguments)
         // Tests of what a terminal is not shown.
         .env_remove("CLICOLOR_FORCE")
@@ -101,14 +152,47 @@ fn cargo_test(arguments: &[String]) -> Result<Tests> {
     let stdout = child.stdout.take().context("no output of cargo")?;
     for line in BufReader::new(stdout).lines() {
         let line = line?;
-        println!("{line}");
-        tests.count(&line);
+        if tests.is_news(&line) {
+            println!("{line}");
+        }
     }
     tests.success = child.wait()?.success();
     Ok(tests)
 }
 
 impl Tests {
+    /// Takes in a line; whether a reader wants to see it: tests that pass are only counted.
+    fn is_news(&mut self, line: &str) -> bool {
+        if let Some(program) = line.strip_prefix(PROGRAM) {
+            program.clone_into(&mut self.program);
+            return false;
+        }
+        self.count(line);
+        if let Some(timed) = self.timed(line) {
+            self.timed.push(timed);
+            return line.contains(" ... FAILED <");
+        }
+        let is_silent = line.is_empty()
+            || line.starts_with("running ")
+            || line.starts_with("test result: ok. ")
+            || line.starts_with("test ") && line.ends_with(" ... ok");
+        !is_silent
+    }
+
+    /// Of `test some::name ... ok <1.234s>`.
+    fn timed(&self, line: &str) -> Option<Timed> {
+        let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+        let seconds = rest.rsplit_once('<')?.1.strip_suffix("s>")?.parse().ok()?;
+        Some(Timed { seconds, name: format!("{}: {name}", self.program) })
+    }
+
+    fn slowest(&self) -> Vec<Timed> {
+        let mut timed = self.timed.clone();
+        timed.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        timed.truncate(SLOWEST);
+        timed
+    }
+
     /// Adds up `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
     fn count(&mut self, line: &str) {
         let Some(result) = line.trim_start().strip_prefix("test result: ") else { return };
@@ -137,5 +221,25 @@ mod tests {
         tests.count("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured");
         tests.count("test something ... ok");
         assert_eq!((tests.passed, tests.failed, tests.ignored), (14, 3, 1));
+    }
+
+    #[test]
+    fn the_slowest_come_first() {
+        let mut tests = Tests::default();
+        let lines = [
+            ("test program router", false),
+            ("running 2 tests", false),
+            ("test a::quick ... ok <0.001s>", false),
+            ("test a::slow ... ok <12.500s>", false),
+            ("test a::wrong ... FAILED <0.100s>", true),
+            ("---- a::wrong stdout ----", true),
+            ("test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured", true),
+        ];
+        for (line, is_news) in lines {
+            assert_eq!(tests.is_news(line), is_news, "{line}");
+        }
+        let names: Vec<String> = tests.slowest().into_iter().map(|timed| timed.name).collect();
+        assert_eq!(names, ["router: a::slow", "router: a::wrong", "router: a::quick"]);
+        assert_eq!((tests.passed, tests.failed), (2, 1));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use axum::Router;
 use modgate_engine::EngineConfig;
 use modgate_value::{Str, diag::Diagnostic};
 use rustls::client::ResolvesClientCert;
@@ -372,6 +373,11 @@ impl Server {
     /// 0.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// What the HTTPS listener serves, without a listener.
+    pub fn router(&self) -> Router {
+        router(Arc::clone(&self.app), Routes::All)
     }
 
     /// Whether policies come from a cluster.

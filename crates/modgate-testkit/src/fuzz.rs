@@ -9,12 +9,19 @@
 //! between them.
 
 mod cel;
+mod edge;
+mod mutate;
 mod mutators;
+mod policies;
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    panic,
+    sync::{Mutex, Once, PoisonError},
+};
 
 use anyhow::Result;
-pub use cel::cel;
+pub use cel::{cel, cel_check};
 use modgate_engine::EngineConfig;
 use modgate_rego::{
     Capabilities,
@@ -27,7 +34,12 @@ use modgate_select::{Expr, PatchSelect, Shape, Val};
 use modgate_template::{Data, Env, Isolated, Template};
 use modgate_value::{Budget, Limits, Value, budget::Frozen, regex::GoRegex, yaml};
 
-pub use self::mutators::{location, mutator};
+pub use self::{
+    edge::{http, review},
+    mutate::Mutations,
+    mutators::{location, mutator, mutators},
+    policies::policies,
+};
 use crate::{
     corpus::{self, Roots},
     kubemod,
@@ -55,11 +67,47 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rego_compile", run: rego_compile, seeds: seeds_rego },
     Target { name: "rego", run: rego, seeds: seeds_rego },
     Target { name: "cel", run: cel, seeds: cel::seeds },
+    Target { name: "cel_check", run: cel_check, seeds: cel::seeds },
     Target { name: "location", run: location, seeds: mutators::seeds_location },
     Target { name: "mutator", run: mutator, seeds: mutators::seeds_mutator },
+    Target { name: "mutators", run: mutators, seeds: mutators::seeds_mutators },
+    Target { name: "policies", run: policies, seeds: policies::seeds },
+    Target { name: "review", run: review, seeds: edge::seeds_review },
+    Target { name: "http", run: http, seeds: edge::seeds_http },
 ];
 
+/// The first panic of an input, of whatever thread.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
 impl Target {
+    /// The target of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    /// Runs one input. A panic that the server turned into an answer fails it, too.
+    ///
+    /// # Errors
+    ///
+    /// The message of the panic.
+    pub fn attempt(&self, input: &[u8]) -> Result<(), String> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let print = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                let mut first = PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+                first.get_or_insert_with(|| info.to_string());
+                print(info);
+            }));
+        });
+        let attempt = panic::catch_unwind(|| (self.run)(input));
+        let message = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (attempt, message) {
+            (Ok(()), None) => Ok(()),
+            (_, message) => Err(message.unwrap_or_else(|| "a panic without a message".to_owned())),
+        }
+    }
+
     /// Inputs to start from, out of every corpus there is.
     ///
     /// # Errors
@@ -68,7 +116,7 @@ impl Target {
     pub fn seeds(&self, roots: &Roots) -> Result<Vec<Vec<u8>>> {
         let mut seeds = Vec::new();
         for file in corpus::files(roots)? {
-            let known = ["languages/", "kubemod/", "gatekeeper/acceptance/"];
+            let known = ["languages/", "kubemod/", "gatekeeper/"];
             if known.iter().any(|folder| file.name.starts_with(folder))
                 && file.name.ends_with(".json")
             {

@@ -1,7 +1,8 @@
 //! CEL: what is read prints and reads back; what compiles is evaluated within its budget.
 
 use modgate_cel::{
-    Activation, Arena, CostLimits, Env, EvalError, Evaluation, Program, Type, Val, Variables, parse,
+    Activation, Arena, CostLimits, Env, EvalError, Evaluation, Program, Type, Val, Variables,
+    check, parse,
 };
 use modgate_value::{Budget, Value, budget::Frozen};
 
@@ -46,6 +47,30 @@ pub fn cel(data: &[u8]) {
     };
     if !spent(&first) && !spent(&second) {
         assert_eq!(first, second, "{source:?} depends on what was evaluated before");
+    }
+}
+
+/// The checker of CEL, with variables as admission policies have them: what is refused is refused
+/// at a place of the text, and what is printed has the same type.
+pub fn cel_check(data: &[u8]) {
+    let Some((source, _)) = halves(data) else { return };
+    let dynamic = ["object", "oldObject", "request", "params", "namespaceObject", "variables"];
+    let env = dynamic.into_iter().fold(Env::new(), |env, name| env.with(name, Type::Dyn));
+    let env = env.with("text", Type::STRING).with("flag", Type::BOOL);
+    match check(source, &env) {
+        Err(errors) => {
+            assert!(!errors.issues.is_empty(), "{source:?}");
+            for issue in &errors.issues {
+                assert!(issue.span.start <= source.len(), "{source:?}: {}", issue.message);
+            }
+        }
+        Ok(checked) => {
+            let printed = checked.expr.to_string();
+            // Printing adds brackets, so that what is near the bound of depth may not read back.
+            if let Ok(again) = check(&printed, &env) {
+                assert_eq!(again.ty, checked.ty, "{source:?} prints as {printed:?}");
+            }
+        }
     }
 }
 

@@ -33,18 +33,37 @@ pub fn location(data: &[u8]) {
     assert!(location.is_prefix_of(&location), "{text:?}");
 }
 
-/// A mutator and an object: what converges has converged, its patch leads to the object, and
-/// explaining is doing the same.
+/// A mutator and an object: it comes to an end.
 pub fn mutator(data: &[u8]) {
     let Some((policy, object)) = halves(data) else { return };
     let Ok(policy) = yaml::value(policy) else { return };
     let Ok(object) = Value::from_json(object) else { return };
     let Ok(mutator) = CompiledMutator::compile(&policy, Options::default()) else { return };
-    let system = MutationSystem::new([Arc::new(mutator)]);
+    if let Err(error) = converges(MutationSystem::new([Arc::new(mutator)]), &object) {
+        assert!(
+            !matches!(error, MutationError::NotConverging { .. }),
+            "a single mutator undoes itself: {policy} {object}"
+        );
+    }
+}
+
+/// Several mutators, which may undo each other, and an object.
+pub fn mutators(data: &[u8]) {
+    let Some((policies, object)) = halves(data) else { return };
+    let Ok(object) = Value::from_json(object) else { return };
+    let policies = yaml::documents(policies).filter_map(Result::ok);
+    let mutators = policies
+        .filter_map(|policy| CompiledMutator::compile(&policy.value, Options::default()).ok())
+        .map(Arc::new);
+    let _ = converges(MutationSystem::new(mutators), &object);
+}
+
+/// What converges has converged, its patch leads to the object, and explaining is doing the same.
+fn converges(system: MutationSystem, object: &Value) -> Result<(), MutationError> {
     let budget = Budget::new(LIMITS, &Frozen);
     let request = MutationRequest {
         lane: 0,
-        object: &object,
+        object,
         namespace: None,
         operation: Some(Operation::Create),
         source: Some(Source::Original),
@@ -57,27 +76,21 @@ pub fn mutator(data: &[u8]) {
     let result = system.mutate(&request);
     let again = Budget::new(LIMITS, &Frozen);
     let explained = system.explain(&MutationRequest { budget: &again, ..request }).result;
-    assert_eq!(explained, result, "{policy} {object}");
-    let Ok(mutated) = result else {
-        assert!(
-            !matches!(result, Err(MutationError::NotConverging { .. })),
-            "a single mutator undoes itself: {policy} {object}"
-        );
-        return;
-    };
-    let Some(after) = mutated.object else { return };
+    assert_eq!(explained, result, "{object}");
+    let Some(after) = result?.object else { return Ok(()) };
     let mut tree = Tree::from(object.clone());
     let budget = Budget::unlimited();
-    for operation in jsonpatch::diff_exact(&object, &after) {
+    for operation in jsonpatch::diff_exact(object, &after) {
         let applied = jsonpatch::apply(&mut tree, &operation, &budget);
-        assert!(applied.is_ok(), "{policy} {object}: {applied:?}");
+        assert!(applied.is_ok(), "{object}: {applied:?}");
     }
-    assert_eq!(tree.into_value(), after, "{policy} {object}");
+    assert_eq!(tree.into_value(), after, "{object}");
     let again = Budget::new(LIMITS, &Frozen);
     let request = MutationRequest { object: &after, budget: &again, ..request };
     if let Ok(mutated) = system.mutate(&request) {
-        assert_eq!(mutated.object, None, "{policy} {object}");
+        assert_eq!(mutated.object, None, "{object}");
     }
+    Ok(())
 }
 
 pub(super) fn seeds_location(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
@@ -93,6 +106,16 @@ pub(super) fn seeds_mutator(name: &str, document: &Value, seeds: &mut Vec<Vec<u8
             let object = case.get("object").map(Value::to_json).unwrap_or_default();
             let mutators = elements(case, "mutators");
             seeds.extend(mutators.map(|mutator| pair(&mutator.to_json(), &object)));
+        }
+    }
+}
+
+pub(super) fn seeds_mutators(name: &str, document: &Value, seeds: &mut Vec<Vec<u8>>) {
+    if name == "gatekeeper/acceptance/mutation.json" {
+        for case in elements(document, "cases") {
+            let object = case.get("object").map(Value::to_json).unwrap_or_default();
+            let mutators: Vec<String> = elements(case, "mutators").map(Value::to_json).collect();
+            seeds.push(pair(&mutators.join("\n---\n"), &object));
         }
     }
 }

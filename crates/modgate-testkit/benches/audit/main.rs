@@ -1,7 +1,7 @@
 //! Audits of synthetic objects by the public library, in one command:
 //!
 //! ```text
-//! cargo bench -p modgate-audit --bench audit -- [--objects N] [--pods N] [--density clean|dirty]
+//! cargo bench -p modgate-testkit --bench audit -- [--objects N] [--pods N] [--density clean|dirty]
 //!     [--threads N] [--emit DIR]
 //! ```
 //!

@@ -1,5 +1,0 @@
-//! Any bytes into `modgate_testkit::fuzz::patch`, which says what must hold.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| modgate_testkit::fuzz::patch(data));

@@ -1,0 +1,274 @@
+//! `cargo xtask fuzz`: libFuzzer on every target, on the toolchain of this repository.
+//!
+//! The program in `fuzz/` is built with the coverage instrumentation of LLVM, which needs no nightly
+//! compiler and no `cargo-fuzz`, but a C++ compiler for libFuzzer itself. Corpora grow in
+//! `fuzz/corpus`; an input that breaks a target is in `fuzz/artifacts` and belongs into
+//! `fuzz/regressions`, from where every run of the tests replays it.
+
+use std::{
+    env, fs,
+    io::{BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use modgate_testkit::{
+    Roots, corpus,
+    fuzz::{TARGETS, Target},
+};
+
+/// Options of `cargo xtask fuzz`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long each target runs.
+    #[arg(long, default_value_t = 1)]
+    minutes: u64,
+    /// How many targets run at a time. Default: as many as there are processors.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// A folder of policies to load besides those of this repository, for the targets `review` and
+    /// `http`.
+    #[arg(long, value_name = "DIR")]
+    policies: Option<PathBuf>,
+    /// Only write the inputs to start from.
+    #[arg(long)]
+    seeds: bool,
+    /// The targets. Default: all.
+    #[arg(value_parser = target)]
+    targets: Vec<&'static str>,
+}
+
+fn target(name: &str) -> Result<&'static str, String> {
+    Target::named(name).map(|target| target.name).ok_or_else(|| {
+        let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+        format!("the targets are {}", names.join(", "))
+    })
+}
+
+/// What LLVM is to count: edges, and what comparisons compare.
+const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Ccodegen-units=1";
+
+/// An input may take this long before it counts as a finding.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// And the process this much memory, corpus included.
+const MEMORY_MB: u32 = 2048;
+
+/// Runs the targets; false when one of them found something.
+#[expect(clippy::print_stdout, reason = "results go there")]
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let targets: Vec<&Target> = TARGETS
+        .iter()
+        .filter(|target| args.targets.is_empty() || args.targets.contains(&target.name))
+        .collect();
+    let folder = corpus::repository().join("fuzz");
+    let roots = Roots::discover();
+    for target in &targets {
+        let corpus = folder.join("corpus").join(target.name);
+        fs::create_dir_all(&corpus)?;
+        for (index, seed) in target.seeds(&roots)?.iter().enumerate() {
+            fs::write(corpus.join(format!("seed-{index:05}")), seed)?;
+        }
+    }
+    if args.seeds {
+        return Ok(true);
+    }
+    let program = build(&folder)?;
+    let jobs = args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let open = Mutex::new(targets.iter().rev().copied().collect::<Vec<_>>());
+    println!("{HEAD}");
+    let results = thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut results = Vec::new();
+                    while let Some(target) = next(&open) {
+                        let result = fuzz(&program, &folder, target, args)?;
+                        let mut out = std::io::stdout().lock();
+                        writeln!(out, "{}", result.line())?;
+                        results.push(result);
+                    }
+                    Ok(results)
+                })
+            })
+            .collect();
+        let results = workers
+            .into_iter()
+            .map(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?)
+            .collect::<Result<Vec<_>>>();
+        results.map(|results| results.into_iter().flatten().collect::<Vec<_>>())
+    })?;
+    let executions: u64 = results.iter().map(|result| result.executions).sum();
+    let broken = results.iter().filter(|result| result.finding.is_some()).count();
+    println!("{} targets, {executions} executions, {broken} with findings", results.len());
+    Ok(broken == 0)
+}
+
+fn next<'t>(open: &Mutex<Vec<&'t Target>>) -> Option<&'t Target> {
+    open.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+/// Builds the program of `fuzz/` and says where it is.
+fn build(folder: &Path) -> Result<PathBuf> {
+    let host = host()?;
+    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--release", "--target", &host, "--target-dir"])
+        .arg(folder.join("target"))
+        .current_dir(folder)
+        .env("RUSTFLAGS", INSTRUMENTATION)
+        // The folder for intermediate files belongs to builds without instrumentation.
+        .env_remove("CARGO_BUILD_BUILD_DIR")
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "the fuzzer does not build; it needs a C++ compiler");
+    Ok(folder.join("target").join(host).join("release/modgate-fuzz"))
+}
+
+/// The machine to build for: with a target named, build scripts stay without instrumentation.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
+    let text = String::from_utf8(output.stdout)?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc names no host")
+}
+
+/// What came of one target.
+#[derive(Debug, Default)]
+struct Outcome {
+    name: String,
+    executions: u64,
+    /// Edges and features after the inputs it started from, and at the end.
+    coverage: Option<(Coverage, Coverage)>,
+    /// The first line of what is wrong.
+    finding: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Coverage {
+    edges: u64,
+    features: u64,
+}
+
+const HEAD: &str = "target          executions     edges         features        finding";
+
+impl Outcome {
+    fn line(&self) -> String {
+        let growth = |value: fn(Coverage) -> u64| match self.coverage {
+            Some((first, last)) => format!("{} -> {}", value(first), value(last)),
+            None => "-".to_owned(),
+        };
+        format!(
+            "{:<15} {:>10}  {:>15}  {:>17}  {}",
+            self.name,
+            self.executions,
+            growth(|coverage| coverage.edges),
+            growth(|coverage| coverage.features),
+            self.finding.as_deref().unwrap_or("none")
+        )
+    }
+
+    /// Takes in one line that libFuzzer prints.
+    fn read(&mut self, line: &str) {
+        if let Some(coverage) = Coverage::of(line) {
+            let is_start = line.contains("INITED");
+            let first = self.coverage.filter(|_| !is_start).map_or(coverage, |(first, _)| first);
+            self.coverage = Some((first, coverage));
+        }
+        if let Some(number) = line.strip_prefix("stat::number_of_executed_units:") {
+            self.executions = number.trim().parse().unwrap_or_default();
+        } else if let Some((number, _)) =
+            line.strip_prefix('#').and_then(|rest| rest.split_once(|c: char| !c.is_ascii_digit()))
+        {
+            self.executions = self.executions.max(number.parse().unwrap_or_default());
+        }
+        let is_finding = line.contains("panicked at") || line.contains("ERROR: libFuzzer");
+        if is_finding && self.finding.is_none() {
+            self.finding = Some(line.to_owned());
+        }
+    }
+}
+
+impl Coverage {
+    /// Of a line such as `#123 NEW cov: 456 ft: 789 corp: ...`.
+    fn of(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix('#')?.split_whitespace();
+        let mut after = |key: &str| -> Option<u64> {
+            words.find(|word| *word == key)?;
+            words.next()?.parse().ok()
+        };
+        Some(Self { edges: after("cov:")?, features: after("ft:")? })
+    }
+}
+
+fn fuzz(program: &Path, folder: &Path, target: &Target, args: &Args) -> Result<Outcome> {
+    let artifacts = folder.join("artifacts").join(target.name);
+    fs::create_dir_all(&artifacts)?;
+    let mut command = Command::new(program);
+    command
+        .arg(format!("-max_total_time={}", args.minutes * 60))
+        .arg(format!("-timeout={}", TIMEOUT.as_secs()))
+        .arg(format!("-rss_limit_mb={MEMORY_MB}"))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .args(["-print_final_stats=1", "-detect_leaks=0"])
+        .arg(folder.join("corpus").join(target.name));
+    let regressions = folder.join("regressions").join(target.name);
+    if regressions.is_dir() {
+        command.arg(regressions);
+    }
+    if let Some(policies) = &args.policies {
+        command.env("MODGATE_FUZZ_POLICIES", fs::canonicalize(policies)?);
+    }
+    let mut child = command
+        .env("MODGATE_FUZZ_TARGET", target.name)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| program.display().to_string())?;
+    let mut outcome = Outcome { name: target.name.to_owned(), ..Outcome::default() };
+    let mut log = fs::File::create(artifacts.join("log"))?;
+    let stderr = child.stderr.take().context("no output of the fuzzer")?;
+    for line in BufReader::new(stderr).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        writeln!(log, "{line}")?;
+        outcome.read(&line);
+    }
+    if !child.wait()?.success() && outcome.finding.is_none() {
+        outcome.finding = Some("it ended with an error".to_owned());
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_fuzzer_prints_is_read() {
+        let mut outcome = Outcome::default();
+        for line in [
+            "#2\tINITED cov: 10 ft: 20 corp: 2/2b exec/s: 0 rss: 30Mb",
+            "#77\tNEW    cov: 11 ft: 25 corp: 3/9b lim: 4 exec/s: 0 rss: 30Mb L: 7/7 MS: 1 CopyPart-",
+            "stat::number_of_executed_units: 1234",
+        ] {
+            outcome.read(line);
+        }
+        let coverage = (Coverage { edges: 10, features: 20 }, Coverage { edges: 11, features: 25 });
+        assert_eq!((outcome.executions, outcome.coverage), (1234, Some(coverage)));
+        assert_eq!(outcome.finding, None);
+        outcome.read("thread '<unnamed>' panicked at src/lib.rs:1:1:");
+        outcome.read("==1== ERROR: libFuzzer: deadly signal");
+        assert_eq!(
+            outcome.finding.as_deref(),
+            Some("thread '<unnamed>' panicked at src/lib.rs:1:1:")
+        );
+    }
+}
