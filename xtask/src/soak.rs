@@ -50,6 +50,9 @@ const FLAGS: &[&str] = &["--log-level", "warn"];
 /// The well-behaved client sends a review this often.
 const PERIOD: Duration = Duration::from_millis(10);
 
+/// And connects anew after so many: who is locked out is seen.
+const FRESH: u64 = 20;
+
 /// How much more memory than in the first third of the time there may be later: 10 %.
 const GROWTH: (usize, usize) = (11, 10);
 
@@ -178,6 +181,9 @@ impl Run {
         for count in 0_u64.. {
             if self.is_over() {
                 break;
+            }
+            if count % FRESH == 0 {
+                connection = None;
             }
             let start = Instant::now();
             self.ask_again(&mut connection, 0, count);
