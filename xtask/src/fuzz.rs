@@ -12,13 +12,13 @@ use std::{
     process::{Command, Stdio},
     sync::{Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_testkit::{
     Roots, corpus,
-    fuzz::{TARGETS, Target},
+    fuzz::{Mutations, TARGETS, Target},
 };
 
 /// Options of `cargo xtask fuzz`.
@@ -34,6 +34,10 @@ pub(crate) struct Args {
     /// `http`.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
+    /// Without libFuzzer and its build: mutations of the seeds by chance, one target after the other,
+    /// as the tests do it but for longer. Coverage is not known then.
+    #[arg(long, conflicts_with_all = ["jobs", "policies"])]
+    plain: bool,
     /// Only write the inputs to start from.
     #[arg(long)]
     seeds: bool,
@@ -72,6 +76,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         .collect();
     let folder = corpus::repository().join("fuzz");
     let roots = Roots::discover();
+    if args.plain {
+        return plain(&targets, &folder, &roots, args);
+    }
     for target in &targets {
         let corpus = folder.join("corpus").join(target.name);
         fs::create_dir_all(&corpus)?;
@@ -115,6 +122,44 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 
 fn next<'t>(open: &Mutex<Vec<&'t Target>>) -> Option<&'t Target> {
     open.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+/// Runs the targets in this process.
+#[expect(clippy::print_stdout, reason = "results go there")]
+fn plain(targets: &[&Target], folder: &Path, roots: &Roots, args: &Args) -> Result<bool> {
+    println!("target          executions  slowest ms  finding");
+    let mut broken = 0;
+    for target in targets {
+        let seeds = target.seeds(roots)?;
+        let start = Instant::now();
+        // Other inputs each time.
+        let seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        let (mut executions, mut slowest, mut finding) = (0_u64, Duration::ZERO, None);
+        for input in Mutations::of(&seeds, seed) {
+            if start.elapsed() >= Duration::from_secs(args.minutes * 60) {
+                break;
+            }
+            let began = Instant::now();
+            let attempt = target.attempt(&input);
+            slowest = slowest.max(began.elapsed());
+            executions += 1;
+            if let Err(message) = attempt {
+                let artifacts = folder.join("artifacts").join(target.name);
+                fs::create_dir_all(&artifacts)?;
+                fs::write(artifacts.join(format!("plain-{seed}-{executions}")), &input)?;
+                finding = message.lines().next().map(str::to_owned);
+                broken += 1;
+                break;
+            }
+        }
+        println!(
+            "{:<15} {executions:>10}  {:>10}  {}",
+            target.name,
+            slowest.as_millis(),
+            finding.as_deref().unwrap_or("none")
+        );
+    }
+    Ok(broken == 0)
 }
 
 /// Builds the program of `fuzz/` and says where it is.
