@@ -74,7 +74,7 @@ impl Edge {
         let limits = Limits { steps: 1_000_000, ..LIMITS };
         config.engine =
             EngineConfig { request_limits: limits, rule_limits: LIMITS, ..EngineConfig::default() };
-        let runtime = modgate_server::runtime(1).expect("a runtime");
+        let runtime = modgate_server::runtime().expect("a runtime");
         let server = runtime
             .block_on(Server::start(config, |finding| {
                 panic!("a policy does not load: {finding:?}")
