@@ -158,22 +158,20 @@ fn above_in_tests(graph: &Graph, name: &str, level: u32) -> Vec<String> {
     findings
 }
 
-/// Packages that have other features when the program or the tasks are built alone: they, and all
-/// that depends on them, are compiled twice.
+/// Packages that have other features when the tasks are built alone than in tests: they, and all that
+/// depends on them, would be compiled twice by `.ci/run`.
 fn built_twice() -> Result<Vec<String>> {
     let everything = features(&["--workspace", "--edges", "normal,build,dev"])?;
     let mut findings = Vec::new();
-    for alone in ["modgate", "xtask"] {
-        for (package, features) in features(&["--package", alone, "--edges", "normal,build"])? {
-            let Some(among_all) = everything.get(&package) else { continue };
-            for features in features.difference(among_all) {
-                let among_all: Vec<&str> = among_all.iter().map(String::as_str).collect();
-                findings.push(format!(
-                    "`{package}` is built twice: with features [{features}] for `{alone}` alone, with \
-                     [{}] among everything; make them equal in Cargo.toml",
-                    among_all.join("] or [")
-                ));
-            }
+    for (package, features) in features(&["--package", "xtask", "--edges", "normal,build"])? {
+        let Some(among_all) = everything.get(&package) else { continue };
+        for features in features.difference(among_all) {
+            let among_all: Vec<&str> = among_all.iter().map(String::as_str).collect();
+            findings.push(format!(
+                "`{package}` is built twice: with features [{features}] for `xtask` alone, with [{}] \
+                 among everything; make them equal in Cargo.toml",
+                among_all.join("] or [")
+            ));
         }
     }
     Ok(findings)

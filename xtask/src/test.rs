@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use modgate_testkit::{Roots, Run, cluster, corpus};
+use modgate_value::Value;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -48,20 +49,38 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(passed)
 }
 
-/// Whether the README's first command can work: plain `cargo run` has to find the one binary.
-#[expect(clippy::print_stdout, reason = "cargo's own output is passed on")]
+/// Whether the README's first command can work: plain `cargo run` has to find the one binary. That the
+/// binary works is for its own tests.
+#[expect(clippy::print_stdout, reason = "results go there")]
 fn cargo_run_means_modgate() -> Result<bool> {
-    let output =
-        cargo().args(["run", "--quiet", "--", "version"]).output().context("cannot run cargo")?;
-    let version = String::from_utf8_lossy(&output.stdout);
-    let works = output.status.success() && version.contains("modgate");
+    let metadata = cargo()
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
+        .output()
+        .context("cannot run cargo")?;
+    let metadata = Value::from_json(&metadata.stdout)?;
+    let binaries = binaries(&metadata).context("unexpected form of cargo metadata")?;
+    let works = binaries == ["modgate"];
     if !works {
-        println!(
-            "FAILED cargo run -- version\n{version}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        println!("FAILED `cargo run` means {binaries:?}");
     }
     Ok(works)
+}
+
+/// The programs of the default members.
+fn binaries(metadata: &Value) -> Option<Vec<String>> {
+    let defaults = metadata.get("workspace_default_members")?.as_array()?;
+    let mut binaries = Vec::new();
+    for package in metadata.get("packages")?.as_array()? {
+        if !defaults.iter().any(|id| Some(id) == package.get("id")) {
+            continue;
+        }
+        for target in package.get("targets")?.as_array()? {
+            if target.get("kind")?.as_array()?.iter().any(|kind| kind.as_str() == Some("bin")) {
+                binaries.push(target.get("name")?.as_str()?.to_owned());
+            }
+        }
+    }
+    Some(binaries)
 }
 
 /// Builds the test cluster, if it is to be built: here it can say how far it is, while tests that
@@ -213,6 +232,16 @@ impl Tests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_default_members_are_run() {
+        let metadata = br#"{"workspace_default_members": ["a", "b"], "packages": [
+            {"id": "a", "targets": [{"kind": ["lib"], "name": "l"}, {"kind": ["bin"], "name": "m"}]},
+            {"id": "b", "targets": [{"kind": ["bench"], "name": "n"}]},
+            {"id": "c", "targets": [{"kind": ["bin"], "name": "xtask"}]}]}"#;
+        let metadata = Value::from_json(metadata).expect("JSON");
+        assert_eq!(binaries(&metadata), Some(vec!["m".to_owned()]));
+    }
 
     #[test]
     fn totals() {
