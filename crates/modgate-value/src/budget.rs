@@ -181,6 +181,11 @@ impl<'a> Budget<'a> {
         self.limits.steps - self.steps_left.get()
     }
 
+    /// Bytes that may still be charged.
+    pub fn bytes_left(&self) -> u64 {
+        self.bytes_left.get()
+    }
+
     /// Bytes charged so far.
     pub fn bytes_spent(&self) -> u64 {
         self.limits.bytes - self.bytes_left.get()

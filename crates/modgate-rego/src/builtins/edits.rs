@@ -92,7 +92,8 @@ fn paths<'a>(context: &Context<'a>, args: &[Value<'a>]) -> Result<Paths<'a>, Bui
     let mut all = Paths::Under(BTreeMap::new());
     for item in operand::elements(args, 1, &["set", "array"])? {
         let path = path(context, item)?;
-        context.allocate(path.len().saturating_mul(size_of::<(Value<'_>, Paths<'_>)>() * 2))?;
+        // Each segment may begin a map, which makes room for eleven.
+        context.allocate(path.len().saturating_mul(size_of::<(Value<'_>, Paths<'_>)>() * 12))?;
         all.add(&path);
     }
     Ok(all)

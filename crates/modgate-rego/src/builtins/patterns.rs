@@ -338,10 +338,15 @@ fn template_source(
 /// Whether any text matches both of two patterns.
 fn globs_match<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (a, b) = (operand::string(args, 0)?, operand::string(args, 1)?);
+    for text in [a, b] {
+        context.spend(text.len())?;
+        context.allocate(text.len().saturating_mul(intersect::BYTES_PER_BYTE))?;
+    }
     let a = intersect::Pattern::parse(a).map_err(BuiltinError::Failed)?;
     let b = intersect::Pattern::parse(b).map_err(BuiltinError::Failed)?;
-    context.spend(a.cost().saturating_mul(b.cost()))?;
-    context.allocate(a.cost().saturating_mul(b.cost()))?;
+    let states = a.cost().saturating_mul(b.cost());
+    context.spend(states)?;
+    context.allocate(states.saturating_mul(intersect::BYTES_PER_STATE))?;
     yes_or_no(a.meets(&b))
 }
 

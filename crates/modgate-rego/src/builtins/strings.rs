@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use modgate_value::{Budget, gofmt};
+use modgate_value::{Budget, Exhausted, Limits, gofmt};
 use num_bigint::BigInt;
 
 mod raw;
@@ -532,8 +532,27 @@ fn sprintf<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
             _ => gofmt::Arg::String(Cow::Owned(value.to_text(budget)?)),
         });
     }
-    let text = gofmt::sprintf(format, &printed, budget)?;
+    let text = formatted(context, format, &printed)?;
     Ok(Some(context.heap.charged_string(&text)))
+}
+
+/// The text, within half of the bytes that are left: it grows by doubling, and is copied in the end.
+fn formatted(
+    context: &Context<'_>,
+    format: &str,
+    printed: &[gofmt::Arg<'_>],
+) -> Result<String, BuiltinError> {
+    let budget = context.heap.budget();
+    let half = Limits { bytes: budget.bytes_left() / 2, ..Limits::UNLIMITED };
+    match gofmt::sprintf(format, printed, &budget.child(half)) {
+        Ok(text) => Ok(text),
+        Err(Exhausted::Bytes { .. }) => {
+            // The error names what the evaluation as a whole may build.
+            context.allocate(usize::MAX)?;
+            Ok(String::new())
+        }
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// As [`sprintf`], for strings that are not UTF-8: while it is formatted each wrong byte is a
@@ -562,7 +581,7 @@ fn sprintf_raw<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a>
             }
         });
     }
-    let text = gofmt::sprintf(&stand_in.characters(format), &printed, budget)?;
+    let text = formatted(context, &stand_in.characters(format), &printed)?;
     context.spend(text.len())?;
     let text = stand_in.unescaped(text);
     Ok(Some(context.heap.charged_bytes(&stand_in.bytes(&text))?))

@@ -6,6 +6,12 @@
 
 use std::collections::BTreeSet;
 
+/// What a byte of a pattern takes, taken apart: a token with a range of its own.
+pub(super) const BYTES_PER_BYTE: usize = 96;
+
+/// What a pair of places takes while it is looked at: it is met in up to four ways.
+pub(super) const BYTES_PER_STATE: usize = 4 * size_of::<State>();
+
 /// A pattern, taken apart.
 pub(super) struct Pattern(Vec<Token>);
 
