@@ -36,7 +36,7 @@ mod lease;
 mod listing;
 mod live;
 mod object;
-mod reports;
+pub(crate) mod reports;
 mod state;
 mod status;
 mod storage;
@@ -210,6 +210,11 @@ impl Controllers {
             held_until: None,
             waits_for_broken_policies,
         }
+    }
+
+    /// What is said of policies in their statuses beside how they load.
+    pub(crate) fn reports(&self) -> Reports {
+        self.context.reports.clone()
     }
 
     /// Takes part in the election of the one process that writes for all.

@@ -7,7 +7,7 @@ use modgate_engine::EngineConfig;
 use modgate_value::{Str, diag::Diagnostic};
 use rustls::client::ResolvesClientCert;
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     runtime::{Builder, Handle, Runtime},
     signal,
     sync::{mpsc, watch},
@@ -455,7 +455,8 @@ impl Server {
         let (mut serving, mut following) = (JoinSet::new(), JoinSet::new());
         tokio::spawn(certificates.follow(FileWatch::every(config.poll)));
         let current = Arc::clone(&app.current);
-        tokio::spawn(async move { demoted::announce(&current).await });
+        let statuses = cluster.as_ref().map(Controllers::reports);
+        tokio::spawn(async move { demoted::announce(&current, statuses.as_ref()).await });
         match cluster {
             Some(cluster) => {
                 serving.spawn(cluster.elector(config.lease).run(stopping.clone()));
@@ -485,19 +486,33 @@ impl std::fmt::Debug for Server {
 /// `:9443` means every address, as in Go.
 async fn bind(address: &str) -> Result<TcpListener, ServeError> {
     let error = |source| ServeError::Bind { address: address.to_owned(), source };
-    match address.strip_prefix(':').map(str::parse::<u16>) {
-        Some(Ok(port)) => {
-            let any = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port));
-            match TcpListener::bind(any).await {
-                Ok(listener) => Ok(listener),
-                // A machine without IPv6.
-                Err(_) => {
-                    TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, port)).await.map_err(error)
-                }
-            }
-        }
-        _ => TcpListener::bind(address).await.map_err(error),
+    if let Some(Ok(port)) = address.strip_prefix(':').map(str::parse::<u16>) {
+        let any = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port));
+        return match listen(any) {
+            Ok(listener) => Ok(listener),
+            // A machine without IPv6.
+            Err(_) => listen((std::net::Ipv4Addr::UNSPECIFIED, port).into()).map_err(error),
+        };
     }
+    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address");
+    for address in tokio::net::lookup_host(address).await.map_err(error)? {
+        match listen(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(error(last))
+}
+
+/// Connections that wait to be accepted; the system may allow fewer. One that finds no place is made
+/// only when its client tries again, a second later.
+const BACKLOG: u32 = 4096;
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// SIGTERM and SIGINT, as they come; from now on they do not end the process by themselves.

@@ -1,7 +1,11 @@
 //! What controllers found out about policies beside loading them, on its way into statuses.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use modgate_engine::PolicyId;
 use modgate_value::Value;
 use tokio::sync::watch;
 
@@ -52,6 +56,10 @@ pub(crate) struct VapGeneration {
     /// Empty is left out.
     pub(crate) warning: String,
 }
+
+/// What becomes of a policy that keeps using up its time, as logs and statuses say it.
+pub(crate) const DEMOTED: &str = "policy keeps using up its time: its evaluations get a twentieth of \
+                                  it for now, and those that need more end undecided";
 
 /// All reports: by policy, then by controller.
 pub(crate) type AllReports = BTreeMap<(Kind, Key), BTreeMap<&'static str, Report>>;
@@ -112,6 +120,18 @@ impl Reports {
         });
     }
 
+    /// These policies keep using up their time, and no others.
+    pub(crate) fn demoted(&self, policies: &BTreeSet<PolicyId>) {
+        let report = |policy: &PolicyId| {
+            let kind = Kind { group: policy.group.to_string(), kind: policy.kind.to_string() };
+            let key = Key { namespace: policy.namespace.clone(), name: policy.name.clone() };
+            let message = DEMOTED.to_owned();
+            let errors = vec![ReportedError { code: "time_budget", message }];
+            ((kind, key), Report { errors, ..Report::default() })
+        };
+        self.replace("demoted", policies.iter().map(report).collect());
+    }
+
     /// All reports, as they change.
     pub(crate) fn subscribe(&self) -> watch::Receiver<AllReports> {
         self.0.subscribe()
@@ -121,6 +141,25 @@ impl Reports {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_demoted_policy_says_so_until_it_is_not() {
+        let policy = |kind: &str| PolicyId {
+            group: "g".into(),
+            kind: kind.into(),
+            namespace: "ns".into(),
+            name: "a".into(),
+        };
+        let reports = Reports::default();
+        let seen = reports.subscribe();
+        reports.demoted(&[policy("K")].into());
+        let kind = Kind { group: "g".to_owned(), kind: "K".to_owned() };
+        let key = Key { namespace: "ns".into(), name: "a".into() };
+        let all = seen.borrow().clone();
+        assert_eq!(all[&(kind, key)]["demoted"].errors[0].message, DEMOTED);
+        reports.demoted(&BTreeSet::new());
+        assert!(seen.borrow().is_empty());
+    }
 
     #[test]
     fn controllers_speak_for_themselves() {

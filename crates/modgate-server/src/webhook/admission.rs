@@ -15,7 +15,7 @@ use modgate_value::{Str, Value};
 
 use super::{
     App, OnFailure, RequestLimits, Webhook,
-    body::{Missing, NotReceived},
+    body::{MAX_VALUES, Missing, NotReceived},
     bounds::bounded,
     content_type,
     evaluators::{EvaluationError, Flow},
@@ -201,6 +201,10 @@ fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Du
         Missing::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("request body is larger than {} bytes", app.limits.body_bytes),
+        ),
+        Missing::TooMany => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("request body has more than {MAX_VALUES} values"),
         ),
         Missing::Broken => {
             (StatusCode::BAD_REQUEST, "request body ended before it was complete".to_owned())

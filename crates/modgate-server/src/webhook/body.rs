@@ -16,7 +16,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
-    sync::oneshot,
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     time::{Instant, sleep_until, timeout_at},
 };
 
@@ -35,6 +35,8 @@ struct Shared {
     ledger: Mutex<Ledger>,
     /// Bytes held, as a metric.
     held: Gauge<i64, AtomicI64>,
+    /// Of reviews with many values, one is decoded and evaluated at a time.
+    large: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +69,8 @@ struct Waiting {
 pub(super) enum Missing {
     /// It has more bytes than one body may have.
     TooLarge,
+    /// It has more values than one body may have.
+    TooMany,
     /// It ended early.
     Broken,
     /// It was not there in time.
@@ -87,10 +91,19 @@ pub(super) struct NotReceived {
 pub(super) struct Received {
     pub(super) bytes: Bytes,
     _held: Held,
+    _large: Option<OwnedSemaphorePermit>,
 }
 
 /// Of a body that is not received, so much is kept to read the uid from.
 const BEGINNING: usize = 64 << 10;
+
+/// Values of one body: in memory each takes some 70 bytes. The two objects of an API server's largest
+/// review, 3 MiB each, cannot have more.
+pub(super) const MAX_VALUES: usize = 3_200_000;
+/// A body with more values than this is large.
+const LARGE_VALUES: usize = 250_000;
+/// In a body that is not longer, values are not counted.
+const UNCOUNTED: usize = 256 << 10;
 
 impl Default for Bodies {
     fn default() -> Self {
@@ -104,7 +117,8 @@ impl Bodies {
 
     /// A budget of `limit` bytes; what is held of it is told to a metric.
     pub fn new(limit: usize, held: Gauge<i64, AtomicI64>) -> Self {
-        Self(Arc::new(Shared { limit, ledger: Mutex::default(), held }))
+        let large = Arc::new(Semaphore::new(1));
+        Self(Arc::new(Shared { limit, ledger: Mutex::default(), held, large }))
     }
 
     /// Receives a body of at most `limit` bytes until `deadline`.
@@ -116,6 +130,7 @@ impl Bodies {
     ) -> Result<Received, NotReceived> {
         let (mut held, mut given_up) = self.begin();
         let mut bytes = Vec::new();
+        let mut values = Values::default();
         let expected = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
         // Of a body that is announced to be too large only the beginning is wanted.
         let is_too_large = expected.is_some_and(|size| size > limit);
@@ -132,7 +147,12 @@ impl Bodies {
                 Ok(None) if is_too_large => break Missing::TooLarge,
                 Ok(None) => {
                     held.arrived();
-                    return Ok(Received { bytes: bytes.into(), _held: held });
+                    match self.large(values.count, deadline).await {
+                        Ok(_large) => {
+                            return Ok(Received { bytes: bytes.into(), _held: held, _large });
+                        }
+                        Err(()) => break Missing::Overload,
+                    }
                 }
                 Ok(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => data,
@@ -152,18 +172,43 @@ impl Bodies {
             if !room {
                 break Missing::Overload;
             }
-            if bytes.is_empty() && body.is_end_stream() && !is_too_large {
+            if bytes.is_empty() && body.is_end_stream() && !is_too_large && data.len() <= UNCOUNTED
+            {
                 held.arrived();
-                return Ok(Received { bytes: data, _held: held });
+                return Ok(Received { bytes: data, _held: held, _large: None });
             }
             if let Some(expected) = expected.filter(|_| bytes.is_empty()) {
                 bytes.reserve_exact(expected.min(limit));
             }
+            let before = bytes.len();
             bytes.extend_from_slice(&data);
+            if bytes.len() > UNCOUNTED {
+                let from = if before > UNCOUNTED { before } else { 0 };
+                values.count(bytes.get(from..).unwrap_or_default());
+                if values.count > MAX_VALUES {
+                    break Missing::TooMany;
+                }
+            }
         };
         bytes.truncate(BEGINNING);
         bytes.shrink_to_fit();
         Err(NotReceived { why, beginning: bytes })
+    }
+
+    /// Waits until no other large review is there, if this one is large.
+    async fn large(
+        &self,
+        values: usize,
+        deadline: Instant,
+    ) -> Result<Option<OwnedSemaphorePermit>, ()> {
+        if values <= LARGE_VALUES {
+            return Ok(None);
+        }
+        let alone = Arc::clone(&self.0.large).acquire_owned();
+        match timeout_at(deadline, alone).await {
+            Ok(Ok(alone)) => Ok(Some(alone)),
+            _ => Err(()),
+        }
     }
 
     fn begin(&self) -> (Held, oneshot::Receiver<()>) {
@@ -179,6 +224,28 @@ impl Bodies {
     #[cfg(test)]
     fn held(&self) -> usize {
         self.0.ledger().held
+    }
+}
+
+/// Counts the values of a JSON text that comes in pieces.
+#[derive(Debug, Default)]
+struct Values {
+    count: usize,
+    in_text: bool,
+    is_escaped: bool,
+}
+
+impl Values {
+    fn count(&mut self, piece: &[u8]) {
+        for byte in piece {
+            match (self.in_text, byte) {
+                (true, _) if self.is_escaped => self.is_escaped = false,
+                (true, b'\\') => self.is_escaped = true,
+                (_, b'"') => self.in_text = !self.in_text,
+                (false, b',' | b'[' | b'{') => self.count += 1,
+                _ => {}
+            }
+        }
     }
 }
 
@@ -378,6 +445,33 @@ mod tests {
         assert_eq!(why(&bodies, broken, 4).await, (Missing::Broken, 3));
         assert_eq!(bodies.held(), 0);
         assert!(bodies.0.ledger().arriving.is_empty());
+    }
+
+    #[test]
+    fn values_are_counted_outside_of_texts_and_across_pieces() {
+        let text = br#"{"a,[": [1, "\"{,\\", {}], "b": "\\\""}"#;
+        for at in 0..text.len() {
+            let mut values = Values::default();
+            let (first, second) = text.split_at(at);
+            values.count(first);
+            values.count(second);
+            assert_eq!(values.count, 6, "{at}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_of_many_values_come_one_at_a_time_and_of_too_many_not_at_all() {
+        let bodies = bodies(64 << 20);
+        let body = |values: usize| Body::from("0,".repeat(values));
+        let large = bodies.receive(body(LARGE_VALUES + 1), 64 << 20, soon()).await;
+        let large = large.expect("received");
+        assert_eq!(why(&bodies, body(LARGE_VALUES + 1), 64 << 20).await.0, Missing::Overload);
+        let small = bodies.receive(body(LARGE_VALUES), 64 << 20, soon()).await;
+        drop(small.expect("received"));
+        drop(large);
+        assert!(bodies.receive(body(LARGE_VALUES + 1), 64 << 20, soon()).await.is_ok());
+        assert_eq!(why(&bodies, body(MAX_VALUES + 1), 64 << 20).await.0, Missing::TooMany);
+        assert_eq!(bodies.held(), 0);
     }
 
     /// Bodies that are held back fill the budget; they go, one after the other, as others come.

@@ -4,19 +4,27 @@ use std::{collections::BTreeSet, time::Duration};
 
 use modgate_engine::PolicyId;
 
-use crate::{policies::Current, telemetry::metrics::name_of};
+use crate::{
+    controllers::reports::{DEMOTED, Reports},
+    policies::Current,
+    telemetry::metrics::name_of,
+};
 
 /// How often it is looked for them.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Logs which policies are demoted and which are no more, for as long as it runs.
-pub(crate) async fn announce(current: &Current) {
+/// Logs which policies are demoted and which are no more, for as long as it runs, and says it in
+/// their statuses if they have any.
+pub(crate) async fn announce(current: &Current, statuses: Option<&Reports>) {
     let mut known = BTreeSet::new();
     loop {
         tokio::time::sleep(INTERVAL).await;
         let Some(world) = current.load() else { continue };
         let demoted: BTreeSet<_> = world.snapshot.demoted().collect();
         changes(&known, &demoted);
+        if let Some(statuses) = statuses {
+            statuses.demoted(&demoted);
+        }
         known = demoted;
     }
 }
@@ -27,8 +35,7 @@ fn changes(before: &BTreeSet<PolicyId>, after: &BTreeSet<PolicyId>) {
             target: "webhook",
             kind = policy.kind.as_str(),
             name = name_of(policy),
-            "policy keeps using up its time: its evaluations get a twentieth of it for now, and \
-             those that need more end undecided"
+            "{DEMOTED}"
         );
     }
     for policy in before.difference(after) {

@@ -13,7 +13,13 @@ use modgate_value::{
     json::{self, Escape},
 };
 
-use super::{App, body::Missing, evaluators::Flow, is_json, respond, schedule::DRY_RUN};
+use super::{
+    App,
+    body::{MAX_VALUES, Missing},
+    evaluators::Flow,
+    is_json, respond,
+    schedule::DRY_RUN,
+};
 
 pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some(world) = app.current.load() else {
@@ -31,6 +37,10 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
                 Missing::TooLarge => (
                     StatusCode::PAYLOAD_TOO_LARGE,
                     format!("request body is larger than {} bytes", limits.body_bytes),
+                ),
+                Missing::TooMany => (
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    format!("request body has more than {MAX_VALUES} values"),
                 ),
                 Missing::Broken => {
                     (StatusCode::BAD_REQUEST, "request body ended before it was complete".into())

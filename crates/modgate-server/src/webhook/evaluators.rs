@@ -25,7 +25,6 @@ use std::{
 use tokio::{
     runtime::Handle,
     sync::oneshot,
-    task::yield_now,
     time::{Instant, timeout_at},
 };
 
@@ -114,8 +113,9 @@ impl Evaluators {
         let slot = self.0.take(&flow, deadline).await.ok_or(EvaluationError::Busy(patience))?;
         let running = Running { inner: Arc::clone(&self.0), slot, began: Instant::now() };
         let turn = Turn { flow, waited: asked.elapsed(), running: Mutex::new(Some(running)) };
-        // From here on the worker has no other task in the place from which no other can take it.
-        yield_now().await;
+        // A worker keeps the task that was woken last where no other worker can take it; this sends
+        // that task to where others can, and takes its place.
+        drop(tokio::spawn(async {}));
         turn.mark();
         // Policies and objects live in immutable values, so nothing can be left half-changed.
         let outcome = catch_unwind(AssertUnwindSafe(|| evaluate(&turn)));
