@@ -190,24 +190,71 @@ fn bodies_that_do_not_come_make_room_for_others() {
     drop(held);
 }
 
-/// Error answers reach clients that send a body nobody wants, also over HTTP/2.
-#[tokio::test(flavor = "multi_thread")]
-async fn error_answers_reach_clients_that_send_a_body() {
-    use http_body_util::{BodyExt as _, Full};
-    use hyper::{Request, body::Bytes};
+type Sender = hyper::client::conn::http2::SendRequest<http_body_util::Full<hyper::body::Bytes>>;
+
+/// One HTTP/2 connection, as an API server has it.
+async fn http2(address: std::net::SocketAddr) -> Sender {
     use hyper_util::rt::{TokioExecutor, TokioIo};
 
-    let server = tokio::task::spawn_blocking(|| Running::start(RULES, |_| {}));
-    let server = server.await.expect("server");
-    let tcp = tokio::net::TcpStream::connect(server.address).await.expect("connected");
+    let tcp = tokio::net::TcpStream::connect(address).await.expect("connected");
     let name = rustls::pki_types::ServerName::try_from("localhost").expect("name");
     let connector = tokio_rustls::TlsConnector::from(Arc::new(client(&["h2"])));
     let stream = connector.connect(name, tcp).await.expect("handshake");
-    let (mut sender, connection) =
+    let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await
             .expect("HTTP/2");
     tokio::spawn(connection);
+    sender
+}
+
+fn request(
+    method: &str,
+    path: &str,
+    body: String,
+) -> hyper::Request<http_body_util::Full<hyper::body::Bytes>> {
+    hyper::Request::builder()
+        .method(method)
+        .uri(format!("https://localhost{path}"))
+        .header("content-type", "application/json")
+        .body(body.into())
+        .expect("request")
+}
+
+/// Requests on the connection of one that is evaluated without end are answered, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evaluation_without_end_does_not_hold_up_its_connection() {
+    let server = tokio::task::spawn_blocking(|| {
+        Running::start(RULES, |config| {
+            config.evaluators = 1;
+            config.engine.request_limits.time = Duration::from_secs(600);
+            config.engine.request_limits.steps = u64::MAX;
+            config.engine.rule_limits = config.engine.request_limits;
+        })
+    });
+    let server = server.await.expect("server");
+    let mut sender = http2(server.address).await;
+    // Larger than what may be sent ahead, so that the connection has to say that it was read.
+    let body = review("tenant").replace("{}", &format!(r#"{{"a": "{}"}}"#, "x".repeat(300_000)));
+    let endless = tokio::spawn(sender.send_request(request("POST", "/dragnet-webhook", body)));
+    for _ in 0..20 {
+        let neighbour = request("POST", "/dragnet-webhook", review("neighbour"));
+        let answer = tokio::time::timeout(PATIENCE, sender.send_request(neighbour)).await;
+        assert_eq!(answer.expect("in time").expect("answered").status(), 200);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!endless.is_finished());
+    tokio::task::spawn_blocking(move || drop(server)).await.expect("ended");
+}
+
+/// Error answers reach clients that send a body nobody wants, also over HTTP/2.
+#[tokio::test(flavor = "multi_thread")]
+async fn error_answers_reach_clients_that_send_a_body() {
+    use http_body_util::BodyExt as _;
+
+    let server = tokio::task::spawn_blocking(|| Running::start(RULES, |_| {}));
+    let server = server.await.expect("server");
+    let mut sender = http2(server.address).await;
     for (path, method, status) in [
         ("/nowhere", "POST", 404),
         ("/dragnet-webhook", "PUT", 405),
@@ -216,12 +263,8 @@ async fn error_answers_reach_clients_that_send_a_body() {
         ("/dragnet-webhook", "POST", 200),
     ] {
         for size in [2, 100_000] {
-            let request = Request::builder()
-                .method(method)
-                .uri(format!("https://localhost{path}"))
-                .body(Full::new(Bytes::from(vec![b' '; size])))
-                .expect("request");
-            let answer = sender.send_request(request).await.expect(path);
+            let answer = sender.send_request(request(method, path, " ".repeat(size)));
+            let answer = answer.await.expect(path);
             assert_eq!(answer.status(), status, "{method} {path}");
             answer.into_body().collect().await.expect("a whole answer");
         }
