@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use modgate_value::{diag::Span, gofloat};
 
 use crate::{
-    ast::{Binary, Function, Kind, Link, Node, Path, Root, Step, Text},
+    ast::{Binary, Function, Kind, Link, Node, Path, Root, Step, Text, Unary},
     num,
 };
 
@@ -61,8 +61,13 @@ pub(crate) fn lints(root: &Node) -> Vec<Lint> {
         }
         Kind::Path(path) => {
             for step in &path.steps {
-                if let Step::Filter(condition) = step {
-                    bare_condition(condition, &mut lints);
+                match step {
+                    Step::Filter(condition) => bare_condition(condition, &mut lints),
+                    Step::Key(key) => negative_index(key, &mut lints),
+                    Step::Union(keys) => {
+                        keys.iter().for_each(|key| negative_index(key, &mut lints))
+                    }
+                    _ => {}
                 }
             }
         }
@@ -131,6 +136,28 @@ fn bare_condition(condition: &Node, out: &mut Vec<Lint>) {
             help: Some(format!("to test for presence write `isDefined({condition})`")),
         });
     }
+}
+
+/// only slices count from the end of a list.
+fn negative_index(key: &Node, out: &mut Vec<Lint>) {
+    let number = match &key.kind {
+        Kind::Number(number) => *number,
+        Kind::Unary(Unary::Negate, operand) => match &operand.kind {
+            Kind::Number(number) => -number,
+            _ => return,
+        },
+        _ => return,
+    };
+    // `-0.5` is index 0.
+    if number > -1.0 {
+        return;
+    }
+    out.push(Lint {
+        id: "Q-12",
+        message: format!("no list has an element `{key}`: this fails on every list"),
+        span: key.span,
+        help: Some(format!("to count from the end write `[length(@) - {}]`", number.abs())),
+    });
 }
 
 fn numeric_text(side: &Node, link: &Link, out: &mut Vec<Lint>) {

@@ -12,6 +12,9 @@ use crate::{
 impl Display for Node {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.kind {
+            Kind::Number(number) if number.fract() == 0.0 && (0.0..1e15).contains(number) => {
+                write!(f, "{number:.0}")
+            }
             // `{:?}` prints huge and tiny numbers with an exponent, and reads back exactly.
             Kind::Number(number) => write!(f, "{number:?}"),
             Kind::Text(text) => f.write_str(&gofmt::quote(&text.text)),

@@ -111,12 +111,23 @@ fn lints() {
         (r#"$.a =~ "(""#, vec![("Q-14", r#""(""#)]),
         ("isdefined($.a)", vec![("Q-15", "isdefined($.a)")]),
         ("isDefined", vec![("Q-15", "isDefined")]),
+        ("$.a[-1].b", vec![("Q-12", "-1")]),
+        ("$.a[0, -2]", vec![("Q-12", "-2")]),
+        ("$.a[-2:]", vec![]),
+        ("$.a[length(@) - 1]", vec![]),
         ("!(nope($.a[? @.b]))", vec![("Q-15", "(nope($.a[? @.b]))"), ("Q-04", "@.b")]),
     ] {
         let lints = Expr::parse(text).expect(text).lints();
         let found: Vec<_> = lints.iter().map(|lint| (lint.id, slice(text, lint.span))).collect();
         assert_eq!(found, expected, "{text}: {lints:?}");
     }
+    let lints = Expr::parse(r#"$.a[1].b[length(@) - 1] != "x""#).expect("a comparison").lints();
+    assert_eq!(
+        lints[0].help.as_deref(),
+        Some("add `isDefined($.a[1].b[length(@) - 1]) && ` unless that is meant")
+    );
+    let lints = Expr::parse("$.a[-1]").expect("a path").lints();
+    assert_eq!(lints[0].help.as_deref(), Some("to count from the end write `[length(@) - 1]`"));
     let lints = Expr::parse("isEmty($.a)").expect("a call").lints();
     assert_eq!(lints[0].help.as_deref(), Some("did you mean `isEmpty`?"));
     let lints = Expr::parse("contains($.a)").expect("a call").lints();

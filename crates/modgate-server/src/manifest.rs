@@ -207,12 +207,13 @@ fn read_stream(name: &str, stream: impl io::Read) -> Result<Source, FileError> {
 }
 
 /// The objects of a file: one per document, those of a `List` one by one, empty documents skipped.
+/// JSON objects may follow one another without a separator.
 ///
 /// Documents that cannot be read are findings; the others are still returned.
 pub fn parse(source: &Source) -> (Vec<Manifest>, Vec<Diagnostic>) {
     let mut manifests = Vec::new();
     let mut findings = Vec::new();
-    for document in yaml::documents(&source.text) {
+    for document in yaml::manifest(&source.text) {
         match document {
             Ok(document) => collect(document, source, &mut manifests, &mut findings),
             Err(error) => {
@@ -457,6 +458,22 @@ mod tests {
     }
 
     #[cfg(unix)]
+    #[test]
+    fn json_is_told_by_its_first_byte() {
+        let text = "{\"kind\": \"A\", \"x\": \"\\ud83d\\ude00\\/\"}\n{\"kind\": \"B\"}\n\
+                    {\"kind\": \"List\", \"items\": [{\"kind\": \"C\"},\n {\"kind\": \"D\"}]}\n";
+        let (manifests, findings) = parse(&Source::new("stream.json", text.to_owned()));
+        assert!(findings.is_empty(), "{findings:?}");
+        let found: Vec<String> = manifests
+            .iter()
+            .map(|found| format!("{} {}", found.kind(), found.location()))
+            .collect();
+        let expected =
+            ["A stream.json:1:1", "B stream.json:2:1", "C stream.json:3:28", "D stream.json:4:2"];
+        assert_eq!(found, expected);
+        assert_eq!(manifests[0].object.get("x"), Some(&Value::from("😀/")));
+    }
+
     #[test]
     fn a_link_to_its_own_parent_ends() {
         let dir = tempfile::tempdir().expect("dir");

@@ -127,6 +127,14 @@ impl Places {
 }
 
 impl Positions {
+    /// Of a document whose parts have no places of their own; line and column from 0.
+    fn at(line: usize, column: usize, offset: usize) -> Self {
+        let narrow = |wide: usize| u32::try_from(wide).unwrap_or(u32::MAX);
+        let (line, column) = (narrow(line + 1), narrow(column + 1));
+        let value = Spot { line, column, offset: narrow(offset) };
+        Self { root: Place { key: None, value, places: Places::None } }
+    }
+
     /// Where the value at `pointer` (RFC 6901) starts; the empty pointer is the document itself.
     pub fn value(&self, pointer: &str) -> Option<Position> {
         let (place, exact) = self.find(pointer);
@@ -202,6 +210,74 @@ pub fn documents_v3(text: &str) -> impl Iterator<Item = Result<Document, Error>>
     Documents::new(text, Options { strict: true, few_booleans: true, ..Options::default() })
 }
 
+/// The documents of a manifest, as `kubectl` reads them: JSON is told by its first byte, and then
+/// JSON values may follow one another without a separator. What begins like JSON and is none is YAML.
+pub fn manifest(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
+    let options = Options { positions: true, ..Options::default() };
+    let mut at = 0;
+    let mut yaml = None;
+    std::iter::from_fn(move || {
+        if yaml.is_none() {
+            let rest = text.get(at..).unwrap_or_default();
+            let start = at + rest.len() - rest.trim_start().len();
+            if let Some((document, end)) = json_document(text, start, options) {
+                at = end;
+                return Some(Ok(document));
+            }
+            let only_space = at > 0 && start == text.len();
+            yaml = (!only_space).then(|| Documents::from(text, at, options));
+        }
+        yaml.as_mut()?.next()
+    })
+}
+
+/// The JSON object that begins at `start`, and where it ends.
+fn json_document(text: &str, start: usize, options: Options) -> Option<(Document, usize)> {
+    let rest = text.get(start..)?;
+    if !rest.starts_with('{') {
+        return None;
+    }
+    let end = start + json_length(rest)?;
+    let json = text.get(start..end)?;
+    let value = Value::from_json(json.as_bytes()).ok()?;
+    // Places are those of the same text as YAML, which JSON is but for some escapes.
+    let line = lines_before(text, start);
+    let line_start = text.get(..start)?.rfind('\n').map_or(0, |at| at + 1);
+    let column = text.get(line_start..start)?.chars().count();
+    let scanner = Scanner::json(text.get(..end)?, start, line, column);
+    let positions = match Parser::new(scanner, options).document() {
+        Some(Ok(document)) => document.positions,
+        _ => Positions::at(line, column, start),
+    };
+    Some((Document { value, positions }, end))
+}
+
+/// How long the object at the beginning of `text` is, by its brackets.
+fn json_length(text: &str) -> Option<usize> {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn lines_before(text: &str, offset: usize) -> usize {
+    text.get(..offset).unwrap_or_default().bytes().filter(|byte| *byte == b'\n').count()
+}
+
 /// The first document of `text`, as `yaml.YAMLToJSON` gives it; of equal keys the last one counts.
 ///
 /// # Errors
@@ -235,7 +311,13 @@ struct Documents<'a> {
 
 impl<'a> Documents<'a> {
     fn new(text: &'a str, options: Options) -> Self {
-        Self { text, options, parser: Some(Parser::new(Scanner::new(text, 0, 0), options)) }
+        Self::from(text, 0, options)
+    }
+
+    /// From the beginning of a line, or from where a document ends.
+    fn from(text: &'a str, offset: usize, options: Options) -> Self {
+        let scanner = Scanner::new(text, offset, lines_before(text, offset));
+        Self { text, options, parser: Some(Parser::new(scanner, options)) }
     }
 }
 
@@ -271,6 +353,5 @@ fn next_document(text: &str, offset: usize) -> Option<(usize, usize)> {
         let after = text.get(start + 3..).unwrap_or_default();
         after.is_empty() || after.starts_with([' ', '\t', '\r', '\n'])
     })?;
-    let line = text.get(..start)?.bytes().filter(|byte| *byte == b'\n').count();
-    Some((start, line))
+    Some((start, lines_before(text, start)))
 }

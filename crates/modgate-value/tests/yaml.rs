@@ -264,3 +264,65 @@ fn few_booleans() {
     );
     assert!(read("{a: 1, a: 2}").is_err(), "a repeated key");
 }
+
+/// What `kubectl` reads as JSON, with the places of its parts.
+#[test]
+fn manifests_in_json() {
+    let read = |text: &str| -> Vec<String> {
+        let print = |found: Result<yaml::Document, yaml::Error>| match found {
+            Ok(document) => format!("{} at {}", document.value, document.positions.nearest("/a")),
+            Err(error) => format!("error: {}", error.message),
+        };
+        yaml::manifest(text).map(print).collect()
+    };
+    for (text, expected) in [
+        (r#"{"a": "\ud83d\ude00 b\/c"}"#, vec![r#"{"a":"😀 b/c"} at 1:7"#]),
+        (
+            "{\"a\": 1}\n{\"a\": 2} {\"a\":3}\n",
+            vec![r#"{"a":1} at 1:7"#, r#"{"a":2} at 2:7"#, r#"{"a":3} at 2:15"#],
+        ),
+        (
+            "\n {\"b\": {\"}\": \"{\"},\n\"a\": [1.50]}",
+            vec![r#"{"a":[1.50],"b":{"}":"{"}} at 3:6"#],
+        ),
+        ("{\"a\": 1}\n---\na: yes\n", vec![r#"{"a":1} at 1:7"#, r#"{"a":true} at 3:4"#]),
+        // YAML in braces is YAML.
+        ("{a: yes}\n", vec![r#"{"a":true} at 1:5"#]),
+        ("{a: 1}\n--- # two\n{\"a\": 2}", vec![r#"{"a":1} at 1:5"#, r#"{"a":2} at 3:7"#]),
+        (
+            "# JSON is told by its first byte\n{\"a\": \"\\/\"}",
+            vec!["error: yaml: line 2: found unknown escape character"],
+        ),
+        ("a: 1\n---\na: 2\n", vec![r#"{"a":1} at 1:4"#, r#"{"a":2} at 3:4"#]),
+        ("", vec![]),
+        ("{\"a\": 1", vec!["error: yaml: line 1: did not find expected ',' or '}'"]),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+/// What go-yaml v2.3.0 makes of the line breaks that only YAML 1.1 knows.
+#[test]
+fn unicode_line_breaks() {
+    for (text, expected) in [
+        ("a\u{85}b", Ok(r#""a b""#)),
+        ("a: b\u{85}c", Err("yaml: line 3: could not find expected ':'")),
+        ("a: \u{85}b", Err("yaml: line 3: could not find expected ':'")),
+        ("a: b\u{85} c", Ok(r#"{"a":"b c"}"#)),
+        ("'a\u{85}b'", Ok(r#""a b""#)),
+        ("x: |\n  a\u{85}  b\n", Ok(r#"{"x":"a\nb\n"}"#)),
+        ("a: 1\u{85}b: 2", Ok(r#"{"a":1,"b":2}"#)),
+        ("a\u{2028}b", Ok("\"a\u{2028}b\"")),
+        ("x: y\u{2028}  z", Ok("{\"x\":\"y\u{2028}z\"}")),
+        ("x: y\u{2029}z", Err("yaml: line 3: could not find expected ':'")),
+        ("x: |\n  a\u{2028}  b\n", Ok("{\"x\":\"a\u{2028}b\\n\"}")),
+        ("x: \"a\u{85} b\"", Ok(r#"{"x":"a b"}"#)),
+        ("x: >\n  a\u{85}  b\n", Ok(r#"{"x":"a b\n"}"#)),
+        ("- a\u{85}- b", Ok(r#"["a","b"]"#)),
+        ("# c\u{85}a: 1", Ok(r#"{"a":1}"#)),
+        ("a: 1 # c\u{2028}b: 2", Ok(r#"{"a":1,"b":2}"#)),
+    ] {
+        let found = yaml::value(text).map(|value| value.to_json()).map_err(|error| error.message);
+        assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text:?}");
+    }
+}

@@ -9,7 +9,7 @@ use modgate_api::{
     mutations::{self, MutatorKind},
     templates,
 };
-use modgate_value::{Str, Value, diag::Location, gofmt};
+use modgate_value::{MAX_DEPTH, Str, Value, diag::Location, gofmt};
 
 use super::kind_of;
 use crate::{
@@ -55,6 +55,8 @@ pub(crate) fn check_resource(
     if !GROUPS.contains(&group) || request.operation == Operation::Delete {
         return Ok(Vec::new());
     }
+    // What reads policies recurses over them.
+    object.check_depth(MAX_DEPTH).map_err(|deep| Refusal::invalid(deep.to_string()))?;
     if group != STATUS_GROUP {
         check_name(object)?;
     }

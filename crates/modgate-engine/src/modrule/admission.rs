@@ -1,7 +1,7 @@
 //! The admission checks for ModRules themselves (1.4 and 1.5).
 
 use modgate_api::modrule::{DEFAULT_MATCH_FOR, DEFAULT_OPERATIONS, ModRule};
-use modgate_value::{DecodeError, Object, Value};
+use modgate_value::{DecodeError, MAX_DEPTH, Object, Value};
 
 use super::compile::{CompiledModRule, FieldError, compile};
 use crate::{
@@ -78,6 +78,10 @@ pub fn validate_modrule(object: &Value, config: &EngineConfig) -> Result<Vec<Str
 }
 
 fn decode(object: &Value) -> Result<ModRule, Denied> {
+    // What reads policies recurses over them.
+    if let Err(deep) = object.check_depth(MAX_DEPTH) {
+        return Err(Denied { code: 400, reason: deep.to_string(), errors: Vec::new() });
+    }
     ModRule::from_value(object).map_err(|DecodeError { path, message }| Denied {
         code: 400,
         reason: if path.is_empty() { message } else { format!("{path}: {message}") },

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub use modgate_api::externaldata::{Answer, Item};
 use modgate_api::mutations::ExternalData;
-use modgate_value::{Object, Str, Value};
+use modgate_value::{Str, Value};
 
 use super::{compile::CompileError, error::go_type};
 
@@ -180,30 +180,15 @@ impl Placeholders {
     }
 
     fn collect(&self, value: &Value, used: &mut BTreeSet<usize>) {
-        match value {
-            Value::String(text) => used.extend(self.index(text)),
-            Value::Array(items) => items.iter().for_each(|item| self.collect(item, used)),
-            Value::Object(members) => {
-                members.values().for_each(|member| self.collect(member, used))
-            }
-            _ => {}
-        }
+        let texts = value.walk().filter_map(|visit| visit.value.as_str());
+        used.extend(texts.filter_map(|text| self.index(text)));
     }
 
     fn replace(&self, value: &Value, values: &BTreeMap<usize, Value>) -> Value {
-        match value {
-            Value::String(text) => {
-                let resolved = self.index(text).and_then(|index| values.get(&index));
-                resolved.unwrap_or(value).clone()
-            }
-            Value::Array(items) => items.iter().map(|item| self.replace(item, values)).collect(),
-            Value::Object(members) => members
-                .iter()
-                .map(|(key, member)| (key.clone(), self.replace(member, values)))
-                .collect::<Object>()
-                .into(),
-            other => other.clone(),
-        }
+        value.map_scalars(|scalar| {
+            let index = scalar.as_str().and_then(|text| self.index(text))?;
+            values.get(&index).cloned()
+        })
     }
 }
 

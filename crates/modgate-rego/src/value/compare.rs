@@ -129,26 +129,38 @@ macro_rules! equality_from_order {
 
 equality_from_order!(Array, Object, Set);
 
+/// How many levels of a value take part in its hash: documents may be deeper than calls may be
+/// nested, and what is equal is equal in its outer levels.
+const HASHED_LEVELS: usize = 64;
+
 impl Hash for Value<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u8(self.rank());
-        match self.view() {
-            View::Null => {}
-            View::Bool(value) => value.hash(state),
-            View::Number(number) => number.hash(state),
-            View::String(_) => self.as_bytes().hash(state),
-            View::Array(array) => {
-                state.write_usize(array.len());
-                array.iter().for_each(|item| item.hash(state));
+        hash_at(*self, 0, state);
+    }
+}
+
+fn hash_at<H: Hasher>(value: Value<'_>, level: usize, state: &mut H) {
+    state.write_u8(value.rank());
+    let inner = level < HASHED_LEVELS;
+    match value.view() {
+        View::Null => {}
+        View::Bool(value) => value.hash(state),
+        View::Number(number) => number.hash(state),
+        View::String(_) => value.as_bytes().hash(state),
+        View::Array(array) => {
+            state.write_usize(array.len());
+            array.iter().filter(|_| inner).for_each(|item| hash_at(item, level + 1, state));
+        }
+        View::Object(object) => {
+            state.write_usize(object.len());
+            for (key, value) in object.iter().filter(|_| inner) {
+                hash_at(key, level + 1, state);
+                hash_at(value, level + 1, state);
             }
-            View::Object(object) => {
-                state.write_usize(object.len());
-                object.iter().for_each(|entry| entry.hash(state));
-            }
-            View::Set(set) => {
-                state.write_usize(set.len());
-                set.iter().for_each(|item| item.hash(state));
-            }
+        }
+        View::Set(set) => {
+            state.write_usize(set.len());
+            set.iter().filter(|_| inner).for_each(|item| hash_at(item, level + 1, state));
         }
     }
 }

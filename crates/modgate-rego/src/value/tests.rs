@@ -3,7 +3,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use modgate_value::{Budget, Limits, budget::Frozen};
+use modgate_value::{Budget, Limits, MAX_JSON_DEPTH, budget::Frozen};
 
 use super::*;
 
@@ -201,4 +201,27 @@ fn building_is_charged() {
     assert!(matches!(heap.string(&"x".repeat(200)), Err(Limit::Exhausted(_))));
     let document = json(&format!("[{}1]", "1,".repeat(2000)));
     assert!(matches!(Value::json(&document).to_text(&budget), Err(Limit::Exhausted(_))));
+}
+
+/// Documents are as deep as an API server sends them; no stack is.
+#[test]
+fn the_deepest_documents() {
+    let test = || {
+        for (open, close) in [("[", "]"), (r#"{"a":"#, "}"), (r#"[{"a":"#, "}]")] {
+            let levels = MAX_JSON_DEPTH / open.matches(['[', '{']).count();
+            let document = || {
+                let text = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+                Json::from_json_nested(text.as_bytes(), MAX_JSON_DEPTH).expect("JSON")
+            };
+            let (left, right) = (document(), document());
+            let (left, right) = (Value::json(&left), Value::json(&right));
+            assert!(left == right && left.cmp(&right).is_eq());
+            assert_eq!(hash(left), hash(right));
+            let budget = Budget::unlimited();
+            assert_eq!(left.to_text(&budget), Err(Limit::Depth));
+            assert!(matches!(left.to_json(&budget), Err(Limit::Depth)));
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(test);
+    thread.expect("a thread").join().expect("no overflow");
 }

@@ -11,7 +11,7 @@ impl Value<'_> {
     ///
     /// # Errors
     ///
-    /// [`Limit::Exhausted`]
+    /// [`Limit::Exhausted`]; [`Limit::Depth`] for parts of a document that nest too deeply.
     pub fn to_text(self, budget: &Budget<'_>) -> Result<String, Limit> {
         let mut out = String::new();
         self.append_text(&mut out, budget)?;
@@ -22,9 +22,16 @@ impl Value<'_> {
     ///
     /// # Errors
     ///
-    /// [`Limit::Exhausted`]
+    /// [`Limit::Exhausted`]; [`Limit::Depth`] for parts of a document that nest too deeply.
     pub fn append_text(self, out: &mut String, budget: &Budget<'_>) -> Result<(), Limit> {
+        self.append_at(0, out, budget)
+    }
+
+    fn append_at(self, depth: usize, out: &mut String, budget: &Budget<'_>) -> Result<(), Limit> {
         budget.spend(1)?;
+        if depth > MAX_DEPTH {
+            return Err(Limit::Depth);
+        }
         let start = out.len();
         match self.view() {
             View::Null => out.push_str("null"),
@@ -38,9 +45,9 @@ impl Value<'_> {
                 }
                 return Ok(());
             }
-            View::Array(array) => return list(array.iter(), '[', ']', out, budget),
+            View::Array(array) => return list(array.iter(), ['[', ']'], depth, out, budget),
             View::Set(set) if set.is_empty() => out.push_str("set()"),
-            View::Set(set) => return list(set.iter(), '{', '}', out, budget),
+            View::Set(set) => return list(set.iter(), ['{', '}'], depth, out, budget),
             View::Object(object) => {
                 budget.allocate(object.len().saturating_mul(4))?;
                 out.push('{');
@@ -48,9 +55,9 @@ impl Value<'_> {
                     if index > 0 {
                         out.push_str(", ");
                     }
-                    key.append_text(out, budget)?;
+                    key.append_at(depth + 1, out, budget)?;
                     out.push_str(": ");
-                    value.append_text(out, budget)?;
+                    value.append_at(depth + 1, out, budget)?;
                 }
                 out.push('}');
                 return Ok(());
@@ -121,8 +128,8 @@ fn append_quoted_bytes(bytes: &[u8], out: &mut String) {
 
 fn list(
     items: Items<'_>,
-    open: char,
-    close: char,
+    [open, close]: [char; 2],
+    depth: usize,
     out: &mut String,
     budget: &Budget<'_>,
 ) -> Result<(), Limit> {
@@ -132,7 +139,7 @@ fn list(
         if index > 0 {
             out.push_str(", ");
         }
-        item.append_text(out, budget)?;
+        item.append_at(depth + 1, out, budget)?;
     }
     out.push(close);
     Ok(())

@@ -118,9 +118,19 @@ pub(super) struct Scanner<'a> {
     /// Token number and level of the simple keys that are still possible, in order of both.
     pending_keys: VecDeque<(usize, usize)>,
     ended: bool,
+    /// Whether escapes are JSON's: `\/`, and pairs of surrogates.
+    json: bool,
 }
 
 impl<'a> Scanner<'a> {
+    /// Scans JSON text from byte `offset` on, which is `column` characters into `line`, both from 0.
+    pub(super) fn json(text: &'a str, offset: usize, line: usize, column: usize) -> Self {
+        let mut scanner = Self::new(text, offset, line);
+        scanner.json = true;
+        scanner.mark.column = column;
+        scanner
+    }
+
     /// Scans `text` from byte `offset`, which is the start of a line, on; `line` counts from 0.
     pub(super) fn new(text: &'a str, offset: usize, line: usize) -> Self {
         let bad = first_unprintable(text.get(offset..).unwrap_or_default());
@@ -147,6 +157,7 @@ impl<'a> Scanner<'a> {
             simple_keys: vec![SimpleKey::default()],
             pending_keys: VecDeque::new(),
             ended: false,
+            json: false,
         };
         if scanner.rest().starts_with('\u{feff}') {
             scanner.mark.offset += '\u{feff}'.len_utf8();
@@ -890,6 +901,7 @@ impl<'a> Scanner<'a> {
                     Some(b'_') => '\u{a0}',
                     Some(b'L') => '\u{2028}',
                     Some(b'P') => '\u{2029}',
+                    Some(b'/') if self.json => '/',
                     _ => return Err(self.problem(start, "found unknown escape character")),
                 };
                 self.skip_ascii(2);
@@ -904,11 +916,31 @@ impl<'a> Scanner<'a> {
             };
             code = code << 4 | digit;
         }
-        let Some(character) = char::from_u32(code) else {
-            return Err(self.problem(start, "found invalid Unicode character escape code"));
+        let character = match char::from_u32(code) {
+            Some(character) => character,
+            None if self.json => {
+                self.skip_ascii(digits);
+                return Ok(self.surrogate(code));
+            }
+            None => {
+                return Err(self.problem(start, "found invalid Unicode character escape code"));
+            }
         };
         self.skip_ascii(digits);
         Ok(character)
+    }
+
+    /// The character of an escape that may be the first half of a pair.
+    fn surrogate(&mut self, first: u32) -> char {
+        let second = (2..6).try_fold(0, |code, at| Some(code << 4 | hex(self.byte(at))?));
+        match (self.byte(0), self.byte(1), second) {
+            (Some(b'\\'), Some(b'u'), Some(second @ 0xdc00..0xe000)) if first < 0xdc00 => {
+                self.skip_ascii(6);
+                let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+                char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+            }
+            _ => char::REPLACEMENT_CHARACTER,
+        }
     }
 
     fn fetch_plain(&mut self) -> Result<(), Box<Problem>> {
