@@ -87,6 +87,15 @@ pub struct ServeConfig {
 }
 
 impl ServeConfig {
+    /// What the HTTPS address serves. In a cluster the dry-run API, which has no authentication, is served
+    /// only where an address of its own asks for it.
+    pub fn main_routes(&self) -> Routes {
+        match self.cluster.is_some() && self.addresses.dry_run.is_none() {
+            true => Routes::AllButDryRun,
+            false => Routes::All,
+        }
+    }
+
     /// The defaults for policies from these files.
     pub fn new(files: PolicyFiles, certificate: CertificateSource) -> Self {
         Self {
@@ -305,7 +314,7 @@ impl Server {
             let listener = Listener {
                 socket: bind(&webhooks).await?,
                 transport: Transport::Tls(tls),
-                routes: router(Arc::clone(&app), Routes::All),
+                routes: router(Arc::clone(&app), config.main_routes()),
                 runtime: workers.handle(),
             };
             address = listener.local_addr().ok();

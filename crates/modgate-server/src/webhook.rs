@@ -113,6 +113,8 @@ pub struct App {
 pub enum Routes {
     /// All of them.
     All,
+    /// All but `/v1/dryrun`, which has no authentication.
+    AllButDryRun,
     /// `/healthz` and `/readyz`.
     Health,
     /// `/metrics`.
@@ -124,7 +126,8 @@ pub enum Routes {
 /// The service for a listener.
 pub fn router(app: Arc<App>, routes: Routes) -> Router {
     let mut router = Router::new();
-    if routes == Routes::All {
+    let is_main = matches!(routes, Routes::All | Routes::AllButDryRun);
+    if is_main {
         for webhook in Webhook::ALL.into_iter().filter(|it| it.is_served(&app.operations)) {
             let handler = move |State(app): State<Arc<App>>, request: Request| async move {
                 admission::answer(&app, webhook, request).await
@@ -132,10 +135,10 @@ pub fn router(app: Arc<App>, routes: Routes) -> Router {
             router = router.route(webhook.path(), post(handler).fallback(not_allowed));
         }
     }
-    if matches!(routes, Routes::All | Routes::Health) {
+    if is_main || routes == Routes::Health {
         router = health::routes(router);
     }
-    if matches!(routes, Routes::All | Routes::Metrics) {
+    if is_main || routes == Routes::Metrics {
         router = router.route("/metrics", get(scrape));
     }
     if matches!(routes, Routes::All | Routes::DryRun) {

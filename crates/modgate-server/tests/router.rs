@@ -17,8 +17,9 @@ use axum::{
 use http_body_util::BodyExt as _;
 use modgate_engine::EngineConfig;
 use modgate_server::{
-    App, Bodies, Current, Evaluators, GatekeeperConfig, OnFailure, PolicyFiles, PolicyStore,
-    RequestLimits, Routes, router, telemetry::metrics::Metrics,
+    App, Bodies, CertificateSource, ClusterConfig, Current, Evaluators, GatekeeperConfig,
+    OnFailure, PolicyFiles, PolicyStore, RequestLimits, Routes, ServeConfig, router,
+    telemetry::metrics::Metrics,
 };
 use modgate_value::Value;
 use tower::ServiceExt as _;
@@ -490,4 +491,41 @@ async fn answers_are_bounded() {
         assert!(message.contains("ns/r: "), "{path}");
         assert!(message.ends_with(" more bytes") && message.len() < 66_000, "{}", message.len());
     }
+}
+
+/// The dry-run API is left out of a listener, and nothing else is.
+#[tokio::test]
+async fn a_listener_without_the_dry_run() {
+    let server = Server::empty();
+    let status = async |routes, method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).body(Body::empty());
+        let request = request.expect("request");
+        let app = Arc::clone(&server.app);
+        router(app, routes).oneshot(request).await.expect("infallible").status().as_u16()
+    };
+    for (method, path) in [
+        ("POST", "/v1/admit"),
+        ("POST", "/dragnet-webhook"),
+        ("GET", "/healthz"),
+        ("GET", "/metrics"),
+    ] {
+        let expected = status(Routes::All, method, path).await;
+        assert_eq!(status(Routes::AllButDryRun, method, path).await, expected, "{path}");
+        assert_ne!(expected, 404, "{path}");
+    }
+    assert_ne!(status(Routes::All, "PUT", "/v1/dryrun").await, 404);
+    assert_eq!(status(Routes::AllButDryRun, "PUT", "/v1/dryrun").await, 404);
+}
+
+/// In a cluster nothing but an address of its own brings the dry-run API.
+#[test]
+fn the_dry_run_is_asked_for() {
+    let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
+    let certificate = CertificateSource::SelfSigned { names: Vec::new() };
+    let mut config = ServeConfig::new(files, certificate);
+    assert_eq!(config.main_routes(), Routes::All);
+    config.cluster = Some(ClusterConfig { kubeconfig: None, context: None });
+    assert_eq!(config.main_routes(), Routes::AllButDryRun);
+    config.addresses.dry_run = Some(":8081".to_owned());
+    assert_eq!(config.main_routes(), Routes::All);
 }
