@@ -57,6 +57,8 @@ pub struct Checked {
     pub ty: Type,
     /// The overload of each call, by the number of its expression, if only one fits.
     pub(crate) overloads: Vec<Option<&'static Overload>>,
+    /// A name that stands for a type without being one; the original takes it for the type's name.
+    pub(crate) undefined_type: Option<String>,
 }
 
 /// Reads `text` and finds its type.
@@ -76,6 +78,7 @@ pub fn check(text: &str, env: &Env) -> Result<Checked, Errors> {
         formats: Vec::new(),
         types: HashMap::new(),
         overloads: Vec::new(),
+        undefined_type: None,
         issues: Vec::new(),
     };
     let ty = checker.expr(&expr);
@@ -84,8 +87,9 @@ pub fn check(text: &str, env: &Env) -> Result<Checked, Errors> {
         checker.validate();
     }
     let (overloads, issues) = (checker.overloads, checker.issues);
+    let undefined_type = checker.undefined_type;
     if issues.is_empty() {
-        Ok(Checked { expr, ty, overloads })
+        Ok(Checked { expr, ty, overloads, undefined_type })
     } else {
         Err(Errors::new(text, issues))
     }
@@ -105,6 +109,7 @@ struct Checker<'e> {
     /// Types of the arguments of such calls, by number.
     types: HashMap<u32, Type>,
     overloads: Vec<Option<&'static Overload>>,
+    undefined_type: Option<String>,
     issues: Vec<Issue>,
 }
 
@@ -134,10 +139,19 @@ impl<'e> Checker<'e> {
                 Literal::String(_) => Type::STRING,
                 Literal::Bytes(_) => Type::BYTES,
             },
-            Kind::Ident(name) => self.name(name).unwrap_or_else(|| {
-                let name = name.trim_start_matches('.');
-                self.fail(span, format!("undeclared reference to '{name}' (in container '')"))
-            }),
+            Kind::Ident(name) => {
+                let Some(ty) = self.name(name) else {
+                    let name = name.trim_start_matches('.');
+                    let message = format!("undeclared reference to '{name}' (in container '')");
+                    return self.fail(span, message);
+                };
+                if matches!(self.solution.resolve(&ty, false), Type::Type(_))
+                    && type_named(name.trim_start_matches('.')).is_none()
+                {
+                    self.undefined_type.get_or_insert_with(|| name.clone());
+                }
+                ty
+            }
             Kind::Select { operand, field, optional } => {
                 if !optional
                     && let Some(name) = qualified_name(expr)
@@ -326,7 +340,9 @@ impl<'e> Checker<'e> {
         {
             self.calls.push((function.to_owned(), String::new(), *span));
         }
-        if let Some(Expr { kind: Kind::Literal(Literal::String(text)), span, .. }) = all.last() {
+        // The original looks at the first argument, also where the text stands there.
+        let tried = args.first().or(target);
+        if let Some(Expr { kind: Kind::Literal(Literal::String(text)), span, .. }) = tried {
             self.calls.push((function.to_owned(), text.clone(), *span));
         }
         if let ("format", Some(text), [Expr { kind: Kind::List(elements), .. }]) =

@@ -9,6 +9,7 @@ use modgate_value::regex::GoRegex;
 use crate::{
     ast::Macro,
     cost::CallCost,
+    functions::Guard,
     library::{Message, Native},
     value::{Timestamp, Val},
 };
@@ -147,6 +148,8 @@ pub(crate) enum Key {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) name: Box<str>,
+    /// The types of arguments it takes, known only when it is evaluated.
+    pub(crate) guard: Guard,
     pub(crate) native: Native,
     pub(crate) cost: CallCost,
     pub(crate) args: Box<[Node]>,

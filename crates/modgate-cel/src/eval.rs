@@ -10,7 +10,7 @@ use crate::{
     code::{Attribute, Base, Call, Fold, Key, Node, OptionalMap, Set, SortBy},
     compose::Evaluation,
     cost::{self, CallCost},
-    heap::Heap,
+    heap::{Heap, hashable, shown, whole},
     library::{self, Message},
     value::Val,
 };
@@ -147,12 +147,16 @@ impl<'e, 'a> Machine<'e, 'a> {
         let right = self.value(right)?;
         let seen = |side: &Result<Val<'a>>| side.as_ref().map_or(Val::Null, |side| *side);
         self.charge(cost::equality(negated, seen(&left), seen(&right)))?;
-        let same = self.heap.equal(left?, right?)?;
-        Ok(Val::Bool(same != negated))
+        match self.heap.equal(left?, right?) {
+            // What cannot be compared is an error with `==`, and different with `!=`.
+            Err(EvalError::NoOverload) if negated => Ok(Val::Bool(true)),
+            same => Ok(Val::Bool(same? != negated)),
+        }
     }
 
     fn membership(&mut self, item: &'a Node, set: &'a Set) -> Result<Val<'a>> {
         let item = self.eval(item)?;
+        hashable(item)?;
         match (set, item) {
             (Set::Strings(all), Val::String(text)) => {
                 Ok(Val::Bool(all.binary_search_by(|other| (**other).cmp(text)).is_ok()))
@@ -168,7 +172,7 @@ impl<'e, 'a> Machine<'e, 'a> {
             (Val::Optional(Some(inner)), true) => Ok(*inner),
             (first @ Val::Optional(Some(_)), false) => Ok(first),
             (Val::Optional(None), _) => self.eval(second),
-            (other, _) => Ok(other),
+            _ => Err(EvalError::NoOverload),
         }
     }
 
@@ -318,18 +322,22 @@ impl<'e, 'a> Machine<'e, 'a> {
 
     /// The entry `key`; `None` if a list or map has none, or if `lenient` and it has no entries.
     fn find(&self, value: Val<'a>, key: Val<'a>, lenient: bool) -> Result<Option<Val<'a>>> {
+        if !qualifies(key) {
+            return failed(format!("invalid qualifier type: {}", go_type(key)));
+        }
         if value.is_list() {
-            let index = match key {
-                Val::Int(index) => usize::try_from(index).ok(),
-                Val::Uint(index) => usize::try_from(index).ok(),
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                #[expect(clippy::cast_precision_loss, reason = "checked to be exact")]
-                Val::Double(index) if index as usize as f64 == index => Some(index as usize),
+            let whole = match key {
+                Val::Int(index) => Some(index),
+                Val::Uint(index) => i64::try_from(index).ok(),
+                Val::Double(index) => whole(index).and_then(|index| i64::try_from(index).ok()),
                 _ => {
                     return failed(format!("unsupported index type '{}' in list", key.type_name()));
                 }
             };
-            return Ok(index.and_then(|index| value.item(index)));
+            let Some(index) = whole else {
+                return failed(format!("unsupported index value {} in list", shown(key)));
+            };
+            return Ok(usize::try_from(index).ok().and_then(|index| value.item(index)));
         }
         match (value, key) {
             (Val::Variables, Val::String(name)) => match self.evaluation.position(name) {
@@ -386,10 +394,11 @@ impl<'e, 'a> Machine<'e, 'a> {
         if let Some(error) = error {
             return Err(error);
         }
-        let result = match (&call.regex, values) {
-            (Some(regex), [Val::String(text), ..]) => {
+        let result = match (&call.regex, values.first().copied().map(library::loose)) {
+            (Some(regex), Some(Val::String(text))) => {
                 library::with_pattern(self.heap, &call.name, regex, text, values)
             }
+            _ if !call.guard.accepts(values) => Err(EvalError::NoOverload),
             _ => (call.native)(self.heap, values),
         };
         let result = match result {
@@ -429,15 +438,17 @@ impl<'e, 'a> Machine<'e, 'a> {
                 Err(error) => Err(error),
             };
             match pair {
-                Ok((_, Val::Optional(None))) if *optional => {}
+                Ok((key, Val::Optional(None))) if *optional => {
+                    self.heap.remove(&mut entries, key)?;
+                }
                 Ok((key, Val::Optional(Some(value)))) if *optional => {
-                    self.heap.put(&mut entries, key, *value, true)?;
+                    self.heap.put(&mut entries, key, *value)?;
                 }
                 Ok(_) if *optional => {
                     self.charge(cost::MAP)?;
                     return failed("cannot initialize optional entry");
                 }
-                Ok((key, value)) => self.heap.put(&mut entries, key, value, true)?,
+                Ok((key, value)) => self.heap.put(&mut entries, key, value)?,
                 Err(error) => return self.charge(cost::MAP).and(Err(error)),
             }
         }
@@ -490,12 +501,20 @@ impl<'e, 'a> Machine<'e, 'a> {
         let keys = self.heap.list(&keys)?;
         let cost = sort.cost.of(self.heap.budget, &[list, keys], Val::Null)?;
         self.charge(cost)?;
+        if !list.is_list() {
+            return Err(library::no_overload("@sortByAssociatedKeys", &[list, keys]));
+        }
         library::sorted_by(self.heap, list, keys)
     }
 }
 
+/// Whether a value can be an index or a key in brackets.
+pub(crate) fn qualifies(key: Val<'_>) -> bool {
+    matches!(key, Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::String(_))
+}
+
 /// What cel-go's implementation calls the type of a value.
-fn go_type(value: Val<'_>) -> &'static str {
+pub(crate) fn go_type(value: Val<'_>) -> &'static str {
     match value {
         Val::Null => "types.Null",
         Val::Bool(_) => "types.Bool",
@@ -514,7 +533,7 @@ fn go_type(value: Val<'_>) -> &'static str {
 
 /// What looking for `key` in something that does not have it says.
 fn missing<'a, T>(value: Val<'a>, key: Val<'a>) -> Result<T> {
-    let key = crate::heap::shown(key);
+    let key = shown(key);
     failed(if value.is_list() {
         format!("index out of bounds: {key}")
     } else {
@@ -656,7 +675,7 @@ impl<'a> Machine<'_, 'a> {
                 self.charge(1)?;
                 let value = self.value(&fold.body)?;
                 self.charge(1)?;
-                self.heap.put(entries, key, value?, false)?;
+                self.heap.insert(entries, key, value?)?;
             }
             Gathered::Map(entries) => {
                 let made = self.value(&fold.body)?;
@@ -667,7 +686,7 @@ impl<'a> Machine<'_, 'a> {
                 }
                 for index in 0..made.entries().unwrap_or(0) {
                     let Some((key, value)) = made.entry(index) else { break };
-                    self.heap.put(entries, key, value, false)?;
+                    self.heap.insert(entries, key, value)?;
                 }
             }
             Gathered::Truth(_) => {}

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use crate::types::{Solution, Type};
+use crate::{
+    types::{Solution, Type},
+    value::Val,
+};
 
 /// One way to call a function.
 #[derive(Debug)]
@@ -11,6 +14,77 @@ pub(crate) struct Overload {
     pub(crate) member: bool,
     args: Vec<&'static str>,
     result: &'static str,
+    /// What arguments are held against when the call is evaluated.
+    runtime: Vec<Runtime>,
+}
+
+/// A type as values show it: parameters are gone, and a list shows its first element only.
+#[derive(Debug, PartialEq)]
+enum Runtime {
+    Any,
+    Named(&'static str),
+    List(Box<Runtime>),
+    Map(Box<(Runtime, Runtime)>),
+}
+
+impl Runtime {
+    fn of(ty: &Type) -> Self {
+        match ty {
+            Type::List(element) => Self::List(Self::of(element).into()),
+            Type::Map(entry) => Self::Map((Self::of(&entry.0), Self::of(&entry.1)).into()),
+            Type::Dyn | Type::Param(_) | Type::Error => Self::Any,
+            other => Self::Named(other.name()),
+        }
+    }
+
+    fn accepts(&self, value: Val<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Named(name) => value.type_name() == *name,
+            Self::List(element) => {
+                value.is_list() && value.item(0).is_none_or(|first| element.accepts(first))
+            }
+            Self::Map(entry) => {
+                let accepts = |(key, value)| entry.0.accepts(key) && entry.1.accepts(value);
+                value.is_map() && value.entry(0).is_none_or(accepts)
+            }
+        }
+    }
+}
+
+/// Which values a call takes. The types that the checker knows are not enough: values of `dyn` show
+/// theirs only when they are there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Guard {
+    /// The function looks for itself.
+    None,
+    /// The one overload that the checker found.
+    One(&'static Overload),
+    /// Any overload of the function, called on a target or not.
+    Any(&'static [Overload]),
+}
+
+impl Guard {
+    /// The guard of calls of `function`; `overload` is the only one that fits, if the checker found
+    /// only one.
+    pub(crate) fn of(function: &str, overload: Option<&'static Overload>) -> Self {
+        let operator = function.starts_with(['_', '!', '-', '@']);
+        match (function, overload) {
+            ("contains" | "endsWith" | "startsWith" | "matches", _) => Self::None,
+            ("size" | "type" | "dyn" | "sort" | "flatten", _) => Self::None,
+            _ if operator => Self::None,
+            (_, Some(overload)) => Self::One(overload),
+            (function, None) => Self::Any(overloads(function).unwrap_or_default()),
+        }
+    }
+
+    pub(crate) fn accepts(self, args: &[Val<'_>]) -> bool {
+        match self {
+            Self::None => true,
+            Self::One(overload) => overload.accepts(args),
+            Self::Any(overloads) => overloads.iter().any(|overload| overload.accepts(args)),
+        }
+    }
 }
 
 impl Overload {
@@ -26,6 +100,12 @@ impl Overload {
     /// Whether the last argument is a list.
     pub(crate) fn takes_list(&self) -> bool {
         self.args.last().is_some_and(|last| last.starts_with("L<"))
+    }
+
+    /// Whether values of these types may be its arguments.
+    fn accepts(&self, args: &[Val<'_>]) -> bool {
+        self.runtime.len() == args.len()
+            && self.runtime.iter().zip(args).all(|(wanted, arg)| wanted.accepts(*arg))
     }
 
     /// Argument types and result with parameters of their own.
@@ -62,9 +142,41 @@ pub(crate) fn read(
         "URL" => Type::Plain("kubernetes.URL"),
         "IP" => Type::Plain("net.IP"),
         "CIDR" => Type::Plain("net.CIDR"),
+        "Authorizer" => Type::Plain("kubernetes.authorization.Authorizer"),
+        "PathCheck" => Type::Plain("kubernetes.authorization.PathCheck"),
+        "GroupCheck" => Type::Plain("kubernetes.authorization.GroupCheck"),
+        "ResourceCheck" => Type::Plain("kubernetes.authorization.ResourceCheck"),
+        "Decision" => Type::Plain("kubernetes.authorization.Decision"),
         "Format" => Type::Plain("kubernetes.NamedFormat"),
         name => Type::Plain(name),
     }
+}
+
+/// One way to call a function or operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// Its name; operators are called `_+_`, `!_`, `_[_]`.
+    pub name: &'static str,
+    /// Whether the first argument stands before a dot.
+    pub member: bool,
+    /// The types of its arguments, the one before the dot first.
+    pub args: Vec<Type>,
+    /// The type of its result.
+    pub result: Type,
+}
+
+/// Every function and operator with all its signatures, sorted by name.
+pub fn signatures() -> Vec<Signature> {
+    let mut all: Vec<Signature> = Vec::new();
+    for line in FUNCTIONS.lines() {
+        let Some((name, _)) = line.split_once(' ') else { continue };
+        all.extend(overloads(name).unwrap_or_default().iter().map(|overload| {
+            let (args, result) = overload.instance(&mut Solution::default());
+            Signature { name, member: overload.member, args, result }
+        }));
+    }
+    all.sort_by(|a, b| a.name.cmp(b.name));
+    all
 }
 
 pub(crate) fn overloads(name: &str) -> Option<&'static [Overload]> {
@@ -80,7 +192,12 @@ static TABLE: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| 
             let Some((target, args)) = args.split_once('(') else { continue };
             let args = target.split(',').chain(args.split(',')).filter(|arg| !arg.is_empty());
             let member = !target.is_empty();
-            let overload = Overload { member, args: args.collect(), result };
+            let args: Vec<_> = args.collect();
+            let (mut params, mut solution) = (HashMap::new(), Solution::default());
+            let mut runtime =
+                |text: &&'static str| Runtime::of(&read(text, &mut params, &mut solution));
+            let runtime = args.iter().map(&mut runtime).collect();
+            let overload = Overload { member, args, result, runtime };
             table.entry(name).or_default().push(overload);
         }
     }
@@ -122,7 +239,7 @@ string (string)string (bool)string (int)string (uint)string (double)string (byte
 bytes (bytes)bytes (string)bytes
 bool (bool)bool (string)bool
 timestamp (timestamp)timestamp (string)timestamp (int)timestamp
-duration (duration)duration (string)duration (int)duration
+duration (duration)duration (string)duration
 getFullYear timestamp()int timestamp(string)int
 getMonth timestamp()int timestamp(string)int
 getDayOfYear timestamp()int timestamp(string)int
@@ -225,4 +342,18 @@ format.uri ()Format
 format.uuid ()Format
 format.byte ()Format
 format.date ()Format
-format.datetime ()Format";
+format.datetime ()Format
+path Authorizer(string)PathCheck
+group Authorizer(string)GroupCheck
+serviceAccount Authorizer(string,string)Authorizer
+resource GroupCheck(string)ResourceCheck
+subresource ResourceCheck(string)ResourceCheck
+namespace ResourceCheck(string)ResourceCheck
+name ResourceCheck(string)ResourceCheck
+fieldSelector ResourceCheck(string)ResourceCheck
+labelSelector ResourceCheck(string)ResourceCheck
+check PathCheck(string)Decision ResourceCheck(string)Decision
+allowed Decision()bool
+reason Decision()string
+errored Decision()bool
+error Decision()string";

@@ -53,22 +53,51 @@ impl<'a> Heap<'a> {
         Ok(Val::Opaque(self.arena.alloc(value)))
     }
 
-    /// The entry `key` of a map.
+    /// The entry `key` of a map: of the same type, or of another type of whole numbers and equal.
     pub(crate) fn find(self, map: Val<'a>, key: Val<'a>) -> Result<Option<Val<'a>>> {
-        match (map, key) {
-            (Val::JsonMap(object), Val::String(key)) => Ok(object.get(key).map(Val::json)),
-            (Val::JsonMap(_), _) => Ok(None),
-            _ => {
-                for index in 0..map.entries().unwrap_or(0) {
-                    if let Some((name, value)) = map.entry(index)
-                        && self.equal(name, key)?
-                    {
-                        return Ok(Some(value));
-                    }
+        if let Val::JsonMap(object) = map {
+            let Val::String(key) = key else { return Ok(None) };
+            return Ok(object.get(key).map(Val::json));
+        }
+        if map.entries() == Some(0) {
+            return Ok(None);
+        }
+        let keys = [Some(key), as_int(key), as_uint(key)];
+        for key in keys.into_iter().flatten() {
+            for index in 0..map.entries().unwrap_or(0) {
+                if let Some((name, value)) = map.entry(index)
+                    && self.same_key(name, key)?
+                {
+                    return Ok(Some(value));
                 }
-                Ok(None)
             }
         }
+        Ok(None)
+    }
+
+    /// Whether two keys of maps are one: as the original looks them up, by type and value, and by
+    /// identity if they are lists or maps or other compounds.
+    fn same_key(self, left: Val<'a>, right: Val<'a>) -> Result<bool> {
+        self.budget.spend(1)?;
+        hashable(left)?;
+        hashable(right)?;
+        Ok(match (left, right) {
+            (Val::String(a), Val::String(b)) => {
+                self.budget.spend(a.len().min(b.len()) as u64 / 64)?;
+                a == b
+            }
+            (Val::Null, Val::Null) => true,
+            (Val::Bool(a), Val::Bool(b)) => a == b,
+            (Val::Int(a), Val::Int(b)) | (Val::Duration(a), Val::Duration(b)) => a == b,
+            (Val::Uint(a), Val::Uint(b)) => a == b,
+            (Val::Double(a), Val::Double(b)) => a == b,
+            (Val::Type(a), Val::Type(b)) => a == b,
+            (Val::Timestamp(a), Val::Timestamp(b)) => a == b && a.offset == 0 && b.offset == 0,
+            (Val::Optional(a), Val::Optional(b)) => a.is_none() && b.is_none(),
+            (Val::Opaque(Opaque::Ip(a)), Val::Opaque(Opaque::Ip(b))) => a == b,
+            (Val::Opaque(Opaque::Cidr(a)), Val::Opaque(Opaque::Cidr(b))) => a == b,
+            _ => false,
+        })
     }
 
     /// Adds or replaces an entry of a map that is being built.
@@ -77,23 +106,64 @@ impl<'a> Heap<'a> {
         entries: &mut Vec<(Val<'a>, Val<'a>)>,
         key: Val<'a>,
         value: Val<'a>,
-        replace: bool,
     ) -> Result<()> {
+        hashable(key)?;
         for (old, slot) in entries.iter_mut() {
-            if self.equal(*old, key)? {
-                if !replace {
-                    return failed(format!("insert failed: key {} already exists", shown(key)));
-                }
+            if self.same_key(*old, key)? {
                 *slot = value;
                 return Ok(());
             }
         }
+        self.budget.allocate(size_of::<(Val<'_>, Val<'_>)>())?;
+        entries.push((key, value));
+        Ok(())
+    }
+
+    /// Removes an entry of a map that is being built.
+    pub(crate) fn remove(self, entries: &mut Vec<(Val<'a>, Val<'a>)>, key: Val<'a>) -> Result<()> {
+        hashable(key)?;
+        for index in 0..entries.len() {
+            if let Some((old, _)) = entries.get(index)
+                && self.same_key(*old, key)?
+            {
+                entries.remove(index);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an entry to a map that is being built; it must be a new one.
+    pub(crate) fn insert(
+        self,
+        entries: &mut Vec<(Val<'a>, Val<'a>)>,
+        key: Val<'a>,
+        value: Val<'a>,
+    ) -> Result<()> {
+        hashable(key)?;
+        for key in [Some(key), as_int(key), as_uint(key)].into_iter().flatten() {
+            for (old, _) in entries.iter() {
+                if self.same_key(*old, key)? {
+                    return failed(format!("insert failed: key {} already exists", shown(key)));
+                }
+            }
+        }
+        self.budget.allocate(size_of::<(Val<'_>, Val<'_>)>())?;
         entries.push((key, value));
         Ok(())
     }
 
     /// `==`
     pub(crate) fn equal(self, left: Val<'a>, right: Val<'a>) -> Result<bool> {
+        match (left, right) {
+            (Val::Null, Val::Null) => Ok(true),
+            (Val::Null, _) | (_, Val::Null) => Ok(false),
+            _ => self.same(left, right),
+        }
+    }
+
+    /// `==` as the type of `left` has it, which may not know the type of `right`.
+    fn same(self, left: Val<'a>, right: Val<'a>) -> Result<bool> {
         self.budget.spend(1)?;
         Ok(match (left, right) {
             (Val::String(a), Val::String(b)) => {
@@ -103,16 +173,21 @@ impl<'a> Heap<'a> {
             (Val::Null, Val::Null) | (Val::Variables, Val::Variables) => true,
             (Val::Bool(a), Val::Bool(b)) => a == b,
             (Val::Int(a), Val::Int(b)) => a == b,
-            (Val::Bytes(a), Val::Bytes(b)) => a == b,
+            (Val::Bytes(a), Val::Bytes(b)) => {
+                self.budget.spend(a.len().min(b.len()) as u64 / 64)?;
+                a == b
+            }
             (Val::Type(a), Val::Type(b)) => a == b,
             (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
             (Val::Duration(a), Val::Duration(b)) => a == b,
             (Val::Optional(a), Val::Optional(b)) => match (a, b) {
-                (Some(a), Some(b)) => self.equal(*a, *b)?,
+                (Some(a), Some(b)) => self.same(*a, *b)?,
                 (a, b) => a.is_none() && b.is_none(),
             },
-            (Val::Opaque(_), Val::Null) | (Val::Null, Val::Opaque(_)) => false,
-            (Val::Opaque(a), Val::Opaque(b)) => a.equal(b).ok_or(EvalError::NoOverload)?,
+            (Val::Opaque(a), Val::Opaque(b)) => {
+                self.budget.spend(a.work().min(b.work()))?;
+                a.equal(b).ok_or(EvalError::NoOverload)?
+            }
             (Val::Opaque(_), _) => return Err(EvalError::NoOverload),
             (a, b) if a.is_list() && b.is_list() => {
                 if a.entries() != b.entries() {
@@ -142,6 +217,14 @@ impl<'a> Heap<'a> {
         })
     }
 
+    /// Whether `==` gives true; what cannot be compared is not equal.
+    pub(crate) fn is_equal(self, left: Val<'a>, right: Val<'a>) -> Result<bool> {
+        match self.same(left, right) {
+            Err(EvalError::NoOverload) => Ok(false),
+            result => result,
+        }
+    }
+
     /// `==` inside of lists and maps, where what cannot be compared does not differ.
     fn part_equal(self, left: Val<'a>, right: Val<'a>) -> Result<bool> {
         match self.equal(left, right) {
@@ -169,7 +252,10 @@ impl<'a> Heap<'a> {
                 self.budget.spend(a.len().min(b.len()) as u64 / 64)?;
                 a.cmp(b)
             }
-            (Val::Bytes(a), Val::Bytes(b)) => a.cmp(b),
+            (Val::Bytes(a), Val::Bytes(b)) => {
+                self.budget.spend(a.len().min(b.len()) as u64 / 64)?;
+                a.cmp(b)
+            }
             (Val::Timestamp(a), Val::Timestamp(b)) => a.cmp(&b),
             (Val::Duration(a), Val::Duration(b)) => a.cmp(&b),
             (a, b) => match numbers(a, b) {
@@ -183,14 +269,51 @@ impl<'a> Heap<'a> {
     /// Whether a list has an element equal to `wanted`.
     pub(crate) fn contains(self, list: Val<'a>, wanted: Val<'a>) -> Result<bool> {
         for item in list.items() {
-            match self.equal(item, wanted) {
-                Ok(true) => return Ok(true),
-                Ok(false) | Err(EvalError::NoOverload) => {}
-                Err(error) => return Err(error),
+            if self.is_equal(wanted, item)? {
+                return Ok(true);
             }
         }
         Ok(false)
     }
+}
+
+/// Whether a value can be looked up in a map; the original panics at others, and makes an error of it.
+pub(crate) fn hashable(key: Val<'_>) -> Result<()> {
+    let name = match key {
+        Val::Bytes(_) => "types.Bytes",
+        Val::Opaque(Opaque::Semver(_)) => "cel.Semver",
+        Val::Opaque(Opaque::Format(_)) => "cel.Format",
+        _ => return Ok(()),
+    };
+    failed(format!("internal error: runtime error: hash of unhashable type {name}"))
+}
+
+/// Another number as a signed integer, if that loses nothing.
+fn as_int(key: Val<'_>) -> Option<Val<'_>> {
+    match key {
+        Val::Uint(value) => i64::try_from(value).ok().map(Val::Int),
+        Val::Double(value) => {
+            whole(value).and_then(|value| i64::try_from(value).ok()).map(Val::Int)
+        }
+        _ => None,
+    }
+}
+
+/// Another number as an unsigned integer, if that loses nothing.
+fn as_uint(key: Val<'_>) -> Option<Val<'_>> {
+    match key {
+        Val::Int(value) => u64::try_from(value).ok().map(Val::Uint),
+        Val::Double(value) => {
+            whole(value).and_then(|value| u64::try_from(value).ok()).map(Val::Uint)
+        }
+        _ => None,
+    }
+}
+
+/// A float without a fraction as an integer.
+#[expect(clippy::cast_possible_truncation, reason = "checked to have no fraction, and to fit")]
+pub(crate) fn whole(value: f64) -> Option<i128> {
+    (value.fract() == 0.0 && value.abs() < 1e30).then_some(value as i128)
 }
 
 /// A key as Go's `%v` prints it.

@@ -4,8 +4,8 @@
 //! [`Activation`], which may compute them when asked; values are built in an [`Arena`]. [`ast`] is
 //! the syntax.
 //!
-//! The functions are those of Kubernetes 1.36 that need no cluster; the authorizer is not among
-//! them. Costs are Kubernetes' own.
+//! The functions are those of Kubernetes 1.36, as [`signatures`] lists them. The authorizer's are
+//! declared, and there is no authorizer. Costs are Kubernetes' own.
 //!
 //! ```
 //! use modgate_cel::{Activation, Arena, Env, Program, Type, Val};
@@ -85,6 +85,7 @@ pub use check::{Checked, Env, check};
 pub use compose::{CostLimits, Evaluation, Variables};
 pub use error::{Errors, Issue};
 pub use eval::{Activation, EvalError};
+pub use functions::{Signature, signatures};
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
 pub use program::{Arena, CompileError, Program};

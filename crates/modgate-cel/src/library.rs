@@ -1,5 +1,6 @@
 //! The functions of Kubernetes' CEL environment.
 
+mod authorizer;
 mod convert;
 mod formats;
 mod lists;
@@ -17,7 +18,7 @@ mod url;
 
 pub(crate) use lists::sorted_by;
 pub(crate) use message::{Message, build as message};
-pub(crate) use patterns::with_pattern;
+pub(crate) use patterns::{loose, with_pattern};
 pub(crate) use time::timestamp;
 
 pub use formats::NamedFormat;
@@ -44,7 +45,7 @@ type Table = &'static [(&'static str, Native)];
 #[non_exhaustive]
 pub enum Opaque<'a> {
     /// A quantity of a resource.
-    Quantity(Quantity),
+    Quantity(Quantity<'a>),
     /// A semantic version.
     Semver(Semver<'a>),
     /// A URL.
@@ -78,9 +79,20 @@ impl Opaque<'_> {
         }
     }
 
+    /// The steps that comparing it takes.
+    pub(crate) fn work(&self) -> u64 {
+        match self {
+            Self::Quantity(quantity) => quantity.length() as u64 / 16,
+            Self::Semver(version) => version.length() as u64 / 16,
+            Self::Url(url) => url.length() as u64 / 4,
+            _ => 0,
+        }
+    }
+
     /// Whether two are equal; nothing if they are of different types.
     pub(crate) fn equal(&self, other: &Opaque<'_>) -> Option<bool> {
         Some(match (self, other) {
+            (Self::Quantity(_), Opaque::Quantity(b)) if b.computed => return None,
             (Self::Quantity(a), Opaque::Quantity(b)) => a.compare(*b).is_eq(),
             (Self::Semver(a), Opaque::Semver(b)) => a.compare(b).is_eq(),
             (Self::Url(a), Opaque::Url(b)) => a.to_string() == b.to_string(),
@@ -98,7 +110,8 @@ pub(crate) fn native(name: &str) -> Option<Native> {
 }
 
 static NATIVES: LazyLock<HashMap<&'static str, Native>> = LazyLock::new(|| {
-    let tables: [Table; 12] = [
+    let tables: [Table; 13] = [
+        authorizer::FUNCTIONS,
         convert::FUNCTIONS,
         formats::FUNCTIONS,
         lists::FUNCTIONS,

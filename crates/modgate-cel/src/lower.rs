@@ -8,8 +8,8 @@ use crate::{
     check::{Checked, Env, type_name},
     code::{Attribute, Base, Call, Fold, Key, Node, OptionalMap, Owned, Qualifier, Set, SortBy},
     cost,
-    eval::EvalError,
-    functions::{Overload, overloads},
+    eval::{EvalError, go_type, qualifies},
+    functions::{Guard, Overload, overloads},
     heap::Heap,
     library::{self, Message},
     parser::qualified_name,
@@ -22,6 +22,9 @@ use crate::{
 ///
 /// What a constant part of it fails with.
 pub(crate) fn lower(checked: &Checked, env: &Env) -> Result<Node, String> {
+    if let Some(name) = &checked.undefined_type {
+        return Err(format!("reference to undefined type: {name}"));
+    }
     let mut lowering = Lowering { checked, env, scope: Vec::new() };
     lowering.expr(&checked.expr)
 }
@@ -63,11 +66,8 @@ impl Lowering<'_> {
             Kind::Index { operand, index, optional } => {
                 let key = match self.expr(index)? {
                     Node::Constant(Owned::String(text)) => Key::Field(text),
-                    Node::Constant(Owned::Null) => {
-                        return Err("invalid qualifier type: types.Null".to_owned());
-                    }
-                    Node::Constant(Owned::Bytes(_)) => {
-                        return Err("invalid qualifier type: types.Bytes".to_owned());
+                    Node::Constant(value) if !qualifies(value.value()) => {
+                        return Err(format!("invalid qualifier type: {}", go_type(value.value())));
                     }
                     Node::Constant(value) => Key::Constant(value),
                     node => Key::Computed(node),
@@ -188,7 +188,7 @@ impl Lowering<'_> {
     fn plain(
         &self,
         name: &str,
-        overload: Option<&Overload>,
+        overload: Option<&'static Overload>,
         args: Vec<Node>,
     ) -> Result<Node, String> {
         let native =
@@ -210,6 +210,9 @@ impl Lowering<'_> {
             let (arena, budget) = (Bump::new(), Budget::unlimited());
             let heap = Heap { arena: &arena, budget: &budget };
             let args = [value.value()];
+            if !Guard::of(name, overload).accepts(&args) {
+                return Err(library::no_overload(name, &args).to_string());
+            }
             return match native(heap, &args) {
                 Ok(value) => Owned::of(value)
                     .map(Node::Constant)
@@ -225,7 +228,9 @@ impl Lowering<'_> {
             _ => None,
         };
         let cost = cost::call(name, overload);
-        Ok(Node::Call(Box::new(Call { name: name.into(), native, cost, args: args.into(), regex })))
+        let guard = Guard::of(if name == "@ip" { "ip" } else { name }, overload);
+        let (name, args) = (name.into(), args.into());
+        Ok(Node::Call(Box::new(Call { name, guard, native, cost, args, regex })))
     }
 
     fn fold(
@@ -330,7 +335,8 @@ fn membership(mut args: Vec<Node>) -> Node {
             let native = library::native("@in").unwrap_or(|_, _| Err(EvalError::NoOverload));
             let (name, args) = ("@in".into(), args.into());
             let cost = cost::CallCost::Search;
-            Node::Call(Box::new(Call { name, native, cost, args, regex: None }))
+            let guard = Guard::None;
+            Node::Call(Box::new(Call { name, guard, native, cost, args, regex: None }))
         }
     }
 }

@@ -87,7 +87,6 @@ pub(super) const FUNCTIONS: Table = &[
     }),
     ("duration", |_, args| match args {
         [value @ Val::Duration(_)] => Ok(*value),
-        [Val::Int(nanos)] => Ok(Val::Duration(*nanos)),
         [Val::String(text)] => read_duration(text).map(Val::Duration),
         _ => Err(EvalError::NoOverload),
     }),
@@ -119,14 +118,9 @@ pub(super) fn text<'a>(heap: Heap<'a>, value: Val<'a>) -> Result<Option<Val<'a>>
 
 /// A float as Go's `strconv.ParseFloat` reads it.
 fn read_double(text: &str) -> Result<Val<'static>> {
-    let bare = text.strip_prefix(['+', '-']).unwrap_or(text).to_ascii_lowercase();
-    let name = matches!(bare.as_str(), "inf" | "infinity" | "nan");
-    if bare.starts_with(|first: char| first.is_ascii_alphabetic()) && !name {
-        return cannot("string", "double");
-    }
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() || name => Ok(Val::Double(value)),
-        _ => cannot("string", "double"),
+    match parse_float(text) {
+        Some(value) => Ok(Val::Double(value)),
+        None => cannot("string", "double"),
     }
 }
 
@@ -146,4 +140,102 @@ fn uint(value: Option<u64>) -> Result<Val<'static>> {
 #[expect(clippy::cast_possible_truncation, reason = "within the bounds, without its fraction")]
 fn truncated(value: f64, above: f64, below: f64) -> Option<i128> {
     (value > above && value < below).then_some(value as i128)
+}
+
+/// A float as Go's `strconv.ParseFloat` reads it: also hexadecimal, and with `_` between digits.
+fn parse_float(text: &str) -> Option<f64> {
+    let (sign, bare) = match text.strip_prefix('-') {
+        Some(bare) => (-1.0, bare),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let lower = bare.to_ascii_lowercase();
+    match lower.as_str() {
+        "inf" | "infinity" => return Some(sign * f64::INFINITY),
+        "nan" if bare.len() == text.len() => return Some(f64::NAN),
+        _ => {}
+    }
+    let hexadecimal = lower.strip_prefix("0x");
+    if lower.contains('_')
+        && !underscores_separate(hexadecimal.unwrap_or(&lower), hexadecimal.is_some())
+    {
+        return None;
+    }
+    let plain = hexadecimal.unwrap_or(&lower).replace('_', "");
+    let value = match hexadecimal {
+        Some(_) => parse_hexadecimal(&plain)?,
+        None if plain.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {
+            plain.parse().ok()?
+        }
+        None => return None,
+    };
+    value.is_finite().then_some(sign * value)
+}
+
+/// Whether every `_` stands between digits, or between a prefix and a digit.
+fn underscores_separate(text: &str, prefixed: bool) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || prefixed && byte.is_ascii_hexdigit();
+    let mut before = prefixed;
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        let next = bytes.peek().copied().is_some_and(digit);
+        if byte == b'_' && !(before && next) {
+            return false;
+        }
+        before = digit(byte);
+    }
+    true
+}
+
+/// `1.8p1` behind `0x`, rounded to the nearest float.
+fn parse_hexadecimal(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = text.split_once('p')?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent =
+        exponent.strip_prefix('+').filter(|rest| !rest.starts_with('-')).unwrap_or(exponent);
+    let digits = exponent.strip_prefix('-').unwrap_or(exponent);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    // Beyond this every number is zero or infinite.
+    let far = 1_i64 << 40;
+    let exponent =
+        exponent.parse::<i64>().unwrap_or(if exponent.starts_with('-') { -far } else { far });
+    let mut power =
+        exponent.clamp(-far, far).checked_sub(4 * i64::try_from(fraction.len()).ok()?)?;
+    let (mut bits, mut any, mut rest) = (0_u64, false, false);
+    for digit in whole.chars().chain(fraction.chars()) {
+        let digit = u64::from(digit.to_digit(16)?);
+        any = true;
+        if bits >> 59 == 0 {
+            bits = bits << 4 | digit;
+        } else {
+            rest |= digit != 0;
+            power += 4;
+        }
+    }
+    if !any {
+        return None;
+    }
+    if bits == 0 {
+        return Some(0.0);
+    }
+    let zeros = bits.leading_zeros();
+    bits <<= zeros;
+    power -= i64::from(zeros);
+    // The value is `bits * 2^power`, of 64 bits; of these 53 are kept, fewer near zero.
+    let dropped = 11.max(-1074 - power);
+    if dropped > 64 {
+        return Some(0.0);
+    }
+    let kept = u128::from(bits) >> dropped;
+    let lost = u128::from(bits) & ((1 << dropped) - 1);
+    let half = 1_u128 << (dropped - 1);
+    let up = lost > half || lost == half && (rest || kept & 1 == 1);
+    let mantissa = kept + u128::from(up);
+    #[expect(clippy::cast_precision_loss, reason = "at most 53 bits and one")]
+    let mantissa = mantissa as f64;
+    let power = i32::try_from(power + dropped).ok()?;
+    // In two steps, each of them exact or beyond the largest.
+    let first = power.clamp(-1000, 1000);
+    Some(mantissa * 2_f64.powi(first) * 2_f64.powi(power - first))
 }

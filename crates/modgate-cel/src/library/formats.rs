@@ -4,7 +4,7 @@ use modgate_value::{
     gotime::{Zone, parse},
     regex::GoRegex,
 };
-use std::sync::LazyLock;
+use std::{fmt, sync::LazyLock};
 
 use super::{Opaque, Table, url};
 use crate::{
@@ -38,24 +38,33 @@ use NamedFormat::{
     Dns1123Subdomain, Dns1123SubdomainPrefix, LabelValue, QualifiedName, Uri, Uuid,
 };
 
+/// As it is called in expressions.
+const NAMES: [(&str, NamedFormat); 13] = [
+    ("dns1123Label", Dns1123Label),
+    ("dns1123Subdomain", Dns1123Subdomain),
+    ("dns1035Label", Dns1035Label),
+    ("qualifiedName", QualifiedName),
+    ("dns1123LabelPrefix", Dns1123LabelPrefix),
+    ("dns1123SubdomainPrefix", Dns1123SubdomainPrefix),
+    ("dns1035LabelPrefix", Dns1035LabelPrefix),
+    ("labelValue", LabelValue),
+    ("uri", Uri),
+    ("uuid", Uuid),
+    ("byte", Byte),
+    ("date", Date),
+    ("datetime", Datetime),
+];
+
+impl fmt::Display for NamedFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(_, format)| format == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
 impl NamedFormat {
-    fn find(name: &str) -> Option<Self> {
-        Some(match name {
-            "dns1123Label" => Dns1123Label,
-            "dns1123Subdomain" => Dns1123Subdomain,
-            "dns1035Label" => Dns1035Label,
-            "qualifiedName" => QualifiedName,
-            "dns1123LabelPrefix" => Dns1123LabelPrefix,
-            "dns1123SubdomainPrefix" => Dns1123SubdomainPrefix,
-            "dns1035LabelPrefix" => Dns1035LabelPrefix,
-            "labelValue" => LabelValue,
-            "uri" => Uri,
-            "uuid" => Uuid,
-            "byte" => Byte,
-            "date" => Date,
-            "datetime" => Datetime,
-            _ => return None,
-        })
+    fn find(wanted: &str) -> Option<Self> {
+        NAMES.iter().find(|(name, _)| *name == wanted).map(|(_, format)| *format)
     }
 
     /// The length of the pattern that checking costs as much as.
@@ -74,8 +83,11 @@ impl NamedFormat {
     /// What is wrong with `text`.
     fn problems(self, text: &str) -> Vec<String> {
         match self {
-            Dns1123Label => named(text, 63, is_label, LABEL),
-            Dns1123LabelPrefix => named(&masked(text), 63, is_label, LABEL),
+            Dns1123Label => named(text, 63, is_label, label_problem(text)),
+            Dns1123LabelPrefix => {
+                let masked = masked(text);
+                named(&masked, 63, is_label, label_problem(&masked))
+            }
             Dns1123Subdomain => named(text, 253, is_subdomain, SUBDOMAIN),
             Dns1123SubdomainPrefix => named(&masked(text), 253, is_subdomain, SUBDOMAIN),
             Dns1035Label => named(text, 63, is_dns1035, DNS1035),
@@ -189,6 +201,11 @@ fn named(text: &str, most: usize, valid: impl Fn(&str) -> bool, problem: &str) -
         problems.push(problem.to_owned());
     }
     problems
+}
+
+/// What is wrong with a text that is no label: a subdomain has dots too many.
+fn label_problem(text: &str) -> &'static str {
+    if is_subdomain(text) { "must not contain dots" } else { LABEL }
 }
 
 /// A prefix may end in a hyphen: the last two characters are taken for one that is valid.

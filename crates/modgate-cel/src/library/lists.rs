@@ -9,13 +9,23 @@ use crate::{
     value::Val,
 };
 
+/// The longest list that is sorted by inserting one element after the other.
+const SHORT: usize = 12;
+
+/// The longest list that `lists.range` makes.
+const MAX_RANGE: usize = 10_000_000;
+
 pub(super) const FUNCTIONS: Table = &[
     ("isSorted", |heap, args| {
-        let list = only(args)?;
-        for (before, after) in list.items().zip(list.items().skip(1)) {
-            if heap.precedence(before, after)?.is_some_and(Ordering::is_gt) {
+        let mut before = None;
+        for item in only(args)?.items() {
+            comparable(item)?;
+            if let Some(before) = before
+                && heap.precedence(before, item)?.is_some_and(Ordering::is_gt)
+            {
                 return Ok(Val::Bool(false));
             }
+            before = Some(item);
         }
         Ok(Val::Bool(true))
     }),
@@ -57,7 +67,16 @@ pub(super) const FUNCTIONS: Table = &[
     }),
     ("lists.range", |heap, args| match args {
         [Val::Int(count)] => {
-            let count = usize::try_from(*count).unwrap_or(0);
+            let Ok(size) = usize::try_from(*count) else {
+                let message = format!("lists.range: size must be non-negative, got {count}");
+                return failed(message);
+            };
+            let count = size;
+            if count > MAX_RANGE {
+                return failed(format!(
+                    "lists.range: size {count} exceeds maximum allowed ({MAX_RANGE})"
+                ));
+            }
             heap.budget.allocate(count.saturating_mul(size_of::<Val<'_>>()))?;
             heap.budget.spend(count as u64)?;
             let items = (0..).map(Val::Int).take(count).collect::<Vec<_>>();
@@ -75,7 +94,7 @@ pub(super) const FUNCTIONS: Table = &[
         let mut kept: Vec<Val<'_>> = Vec::new();
         'items: for item in only(args)?.items() {
             for other in &kept {
-                if heap.equal(*other, item)? {
+                if heap.is_equal(item, *other)? {
                     continue 'items;
                 }
             }
@@ -135,12 +154,30 @@ fn best<'a>(
     let Some(mut best) = items.next() else {
         return failed(format!("{name} called on empty list"));
     };
+    comparable(best)?;
     for item in items {
+        comparable(item)?;
         if heap.precedence(item, best)?.is_some_and(&better) {
             best = item;
         }
     }
     Ok(best)
+}
+
+/// Fails for values of types without an order.
+fn comparable(value: Val<'_>) -> Result<()> {
+    let ordered = matches!(
+        value,
+        Val::Bool(_)
+            | Val::Int(_)
+            | Val::Uint(_)
+            | Val::Double(_)
+            | Val::String(_)
+            | Val::Bytes(_)
+            | Val::Timestamp(_)
+            | Val::Duration(_)
+    );
+    if ordered { Ok(()) } else { Err(EvalError::NoOverload) }
 }
 
 fn slice<'a>(heap: Heap<'a>, list: Val<'a>, from: i64, to: i64) -> Result<Val<'a>> {
@@ -197,21 +234,40 @@ pub(crate) fn sorted_by<'a>(heap: Heap<'a>, list: Val<'a>, keys: Val<'a>) -> Res
         return failed("list elements must have the same type");
     }
     let mut pairs: Vec<_> = keys.items().zip(list.items()).collect();
-    let mut error = None;
-    pairs.sort_by(|(a, _), (b, _)| match heap.compare(*a, *b) {
-        Ok(order) => order,
-        Err(found) => {
-            if matches!(found, EvalError::Exhausted(_)) {
-                error = Some(found);
+    if size <= SHORT {
+        // As the original sorts short lists, which shows where not-a-number is among them.
+        for end in 1..size {
+            for at in (1..=end).rev() {
+                let (Some((after, _)), Some((before, _))) = (pairs.get(at), pairs.get(at - 1))
+                else {
+                    break;
+                };
+                if heap.precedence(*after, *before)? != Some(Ordering::Less) {
+                    break;
+                }
+                pairs.swap(at, at - 1);
             }
-            // What has no order, such as not-a-number, goes to the front.
-            Ordering::Less
         }
-    });
-    match error {
-        Some(error) => Err(error),
-        None => heap.list(&pairs.into_iter().map(|(_, item)| item).collect::<Vec<_>>()),
+    } else {
+        let mut error = None;
+        pairs.sort_by(|(a, _), (b, _)| match heap.precedence(*a, *b) {
+            Ok(Some(order)) => order,
+            // Not-a-number goes to the front.
+            Ok(None) => is_nan(*b).cmp(&is_nan(*a)),
+            Err(found) => {
+                error = Some(found);
+                Ordering::Equal
+            }
+        });
+        if let Some(error) = error {
+            return Err(error);
+        }
     }
+    heap.list(&pairs.into_iter().map(|(_, item)| item).collect::<Vec<_>>())
+}
+
+fn is_nan(value: Val<'_>) -> bool {
+    matches!(value, Val::Double(value) if value.is_nan())
 }
 
 pub(super) fn index_of<'a>(heap: Heap<'a>, list: Val<'a>, wanted: Val<'a>) -> Result<Val<'a>> {
@@ -233,7 +289,7 @@ fn find<'a>(
     }
     for index in indices {
         if let Some(item) = list.item(index)
-            && heap.equal(item, wanted)?
+            && heap.is_equal(item, wanted)?
         {
             return Ok(Val::Int(i64::try_from(index).unwrap_or(i64::MAX)));
         }

@@ -8,7 +8,7 @@ use super::{Table, time::add};
 use crate::{
     eval::{EvalError, Result, failed},
     heap::Heap,
-    value::{Timestamp, Val},
+    value::Val,
 };
 
 pub(super) const FUNCTIONS: Table = &[
@@ -44,6 +44,7 @@ pub(super) const FUNCTIONS: Table = &[
     ("-_", |_, args| match args {
         [Val::Int(value)] => int(value.checked_neg()),
         [Val::Double(value)] => Ok(Val::Double(-value)),
+        [Val::Duration(nanos)] => duration(nanos.checked_neg()),
         _ => Err(EvalError::NoOverload),
     }),
     ("@in", |heap, args| match args {
@@ -130,9 +131,11 @@ fn minus<'a>(_: Heap<'a>, args: &[Val<'a>]) -> Result<Val<'a>> {
             None => failed("integer overflow"),
         },
         [Val::Timestamp(a), Val::Timestamp(b)] => {
-            let nanos =
-                |at: &Timestamp| i128::from(at.seconds) * i128::from(SECOND) + i128::from(at.nanos);
-            duration(i64::try_from(nanos(a) - nanos(b)).ok())
+            let nanos = i64::from(a.nanos) - i64::from(b.nanos);
+            // The seconds alone must fit already, as in the original.
+            let seconds = a.seconds.checked_sub(b.seconds);
+            let whole = seconds.and_then(|seconds| seconds.checked_mul(SECOND));
+            duration(whole.and_then(|whole| whole.checked_add(nanos)))
         }
         _ => Err(EvalError::NoOverload),
     }

@@ -1,6 +1,6 @@
 //! Optionals; `or`, `orValue` and the macros are part of the evaluator.
 
-use super::{Opaque, Table};
+use super::Table;
 use crate::{
     eval::{EvalError, Result, failed},
     heap::Heap,
@@ -72,8 +72,6 @@ fn is_zero(value: Val<'_>) -> bool {
         Val::Bytes(bytes) => bytes.is_empty(),
         Val::Timestamp(at) => (at.seconds, at.nanos) == (-62_135_596_800, 0),
         Val::Duration(nanos) => nanos == 0,
-        Val::Optional(inner) => inner.is_none_or(|inner| is_zero(*inner)),
-        Val::Opaque(Opaque::Quantity(quantity)) => quantity.is_zero(),
         value => value.entries() == Some(0),
     }
 }

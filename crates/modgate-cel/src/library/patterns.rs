@@ -45,11 +45,22 @@ pub(crate) fn with_pattern<'a>(
         ("matches", _) => Ok(Val::Bool(regex.is_match(text))),
         ("find", _) => Ok(regex.find(text).map_or(Val::String(""), found)),
         (_, [_, _]) => all(heap, regex.find_iter(text).map(found)),
-        (_, [_, _, Val::Int(most)]) => {
-            let most = usize::try_from(*most).unwrap_or(usize::MAX);
+        (_, [_, _, most]) => {
+            let Val::Int(most) = loose(*most) else { return Err(EvalError::NoOverload) };
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
             all(heap, regex.find_iter(text).map(found).take(most))
         }
         _ => Err(EvalError::NoOverload),
+    }
+}
+
+/// What the original takes an argument for where the pattern is constant: it looks into optionals,
+/// and takes the name of a type for a text.
+pub(crate) fn loose(value: Val<'_>) -> Val<'_> {
+    match value {
+        Val::Optional(Some(inner)) => loose(*inner),
+        Val::Type(name) => Val::String(name),
+        value => value,
     }
 }
 

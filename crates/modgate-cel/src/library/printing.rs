@@ -323,7 +323,7 @@ fn convert_bytes(bytes: &[u8]) -> Result<&str> {
         .or_else(|_| failed("invalid UTF-8 in bytes, cannot convert to string"))
 }
 
-/// More decimals than any float has; what follows are zeros.
+/// More decimals than any float has.
 const DECIMALS: usize = 1_100;
 
 /// What is not finite, as a locale writes it.
@@ -342,6 +342,10 @@ fn fixed(value: f64, precision: usize, out: &mut String) {
     }
     let digits = format!("{:.*}", precision.min(DECIMALS), value.abs());
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+    // The original keeps in a byte how many decimals there are at least.
+    let least = precision % 256;
+    let significant = fraction.trim_end_matches('0').len();
+    let decimals = significant.max(least);
     if value < 0.0 {
         out.push('-');
     }
@@ -351,10 +355,10 @@ fn fixed(value: f64, precision: usize, out: &mut String) {
         }
         out.push(digit);
     }
-    if precision > 0 {
+    if decimals > 0 {
         out.push('.');
-        out.push_str(fraction);
-        out.extend(std::iter::repeat_n('0', precision.saturating_sub(DECIMALS)));
+        out.push_str(fraction.get(..decimals).unwrap_or(fraction));
+        out.extend(std::iter::repeat_n('0', decimals.saturating_sub(fraction.len())));
     }
 }
 

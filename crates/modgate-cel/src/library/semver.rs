@@ -1,6 +1,6 @@
 //! Semantic versions.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, fmt};
 
 use modgate_value::gofmt::quote;
 
@@ -19,7 +19,20 @@ pub struct Semver<'a> {
     prerelease: Option<&'a str>,
 }
 
+/// Without build metadata.
+impl fmt::Display for Semver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.numbers;
+        write!(f, "{major}.{minor}.{patch}")?;
+        self.prerelease.map_or(Ok(()), |prerelease| write!(f, "-{prerelease}"))
+    }
+}
+
 impl Semver<'_> {
+    pub(super) fn length(&self) -> usize {
+        self.prerelease.map_or(0, str::len)
+    }
+
     pub(super) fn compare(&self, other: &Semver<'_>) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| match (self.prerelease, other.prerelease) {
             (None, None) => Ordering::Equal,

@@ -130,24 +130,26 @@ fn number(text: &str, byte: usize) -> Val<'static> {
 
 fn index_of<'a>(heap: Heap<'a>, text: &str, part: &str, from: i64) -> Result<Val<'a>> {
     heap.budget.spend(text.len() as u64 / 16)?;
-    if part.is_empty() {
-        return Ok(Val::Int(from));
-    }
     let Ok(start) = usize::try_from(from) else {
         return failed(format!("index out of range: {from}"));
     };
+    if part.is_empty() {
+        // Found where the search starts, at the end at the latest.
+        return Ok(at(text, start).map_or_else(|| number(text, text.len()), |_| Val::Int(from)));
+    }
     let found = at(text, start).and_then(|start| Some(start + text.get(start..)?.find(part)?));
     Ok(found.map_or(Val::Int(-1), |byte| number(text, byte)))
 }
 
 fn last_index_of<'a>(heap: Heap<'a>, text: &str, part: &str, from: i64) -> Result<Val<'a>> {
     heap.budget.spend(text.len() as u64 / 16)?;
-    if part.is_empty() {
-        return Ok(Val::Int(from));
-    }
     let Ok(start) = usize::try_from(from) else {
         return failed(format!("index out of range: {from}"));
     };
+    if part.is_empty() {
+        // Found where the search starts, at the end at the latest.
+        return Ok(at(text, start).map_or_else(|| number(text, text.len()), |_| Val::Int(from)));
+    }
     // The match may begin at `start` at the latest.
     let Some(start) = at(text, start).filter(|start| *start < text.len()) else {
         return Ok(Val::Int(-1));

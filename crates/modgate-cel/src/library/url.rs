@@ -23,30 +23,44 @@ pub struct Url<'a> {
     path: &'a str,
     query: Option<&'a str>,
     fragment: &'a str,
+    /// Whether a path follows the scheme at once: `file:/a`, not `file:///a`.
+    omit_host: bool,
 }
 
 impl fmt::Display for Url<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.scheme.is_empty() {
-            write!(f, "{}:", self.scheme)?;
+            write!(f, "{}:", self.scheme.to_ascii_lowercase())?;
         }
         if !self.opaque.is_empty() {
             f.write_str(self.opaque)?;
         } else {
-            if !self.host.is_empty() || self.user.is_some() {
+            let authority = !self.host.is_empty() || self.user.is_some();
+            let absolute = !self.scheme.is_empty() && !self.path.is_empty() && !self.omit_host;
+            if authority || absolute {
                 f.write_str("//")?;
-                if let Some(user) = self.user {
-                    write!(f, "{user}@")?;
-                }
-                f.write_str(self.host)?;
             }
+            if let Some(user) = self.user {
+                let (name, password) = match user.split_once(':') {
+                    Some((name, password)) => (name, Some(password)),
+                    None => (user, None),
+                };
+                let plain = |byte: u8| is_unreserved(byte) || b"$&+,;=".contains(&byte);
+                f.write_str(&escape(&unescape(name, |_| true).unwrap_or_default(), plain))?;
+                if let Some(password) = password {
+                    let password = unescape(password, |_| true).unwrap_or_default();
+                    write!(f, ":{}", escape(&password, plain))?;
+                }
+                f.write_str("@")?;
+            }
+            f.write_str(&escape(self.host, is_host))?;
             f.write_str(&self.escaped_path())?;
         }
         if let Some(query) = self.query {
             write!(f, "?{query}")?;
         }
         if !self.fragment.is_empty() {
-            write!(f, "#{}", self.fragment)?;
+            write!(f, "#{}", self.escaped_fragment())?;
         }
         Ok(())
     }
@@ -153,7 +167,16 @@ fn parse(text: &str, request: bool) -> Parsed<(Url<'_>, Option<String>)> {
         Some((rest, query)) => (rest, Some(query)),
         None => (rest, None),
     };
-    let mut url = Url { scheme, opaque: "", user: None, host: "", path: rest, query, fragment: "" };
+    let mut url = Url {
+        scheme,
+        opaque: "",
+        user: None,
+        host: "",
+        path: rest,
+        query,
+        fragment: "",
+        omit_host: false,
+    };
     if text == "*" {
         return Ok((url, None));
     }
@@ -189,6 +212,8 @@ fn parse(text: &str, request: bool) -> Parsed<(Url<'_>, Option<String>)> {
         }
         url.host = written;
         host = (plain != written).then_some(plain);
+    } else {
+        url.omit_host = !scheme.is_empty() && rest.starts_with('/');
     }
     unescape(url.path, |_| true)?;
     Ok((url, host))
@@ -306,6 +331,23 @@ fn unescape(text: &str, allowed: impl Fn(u8) -> bool) -> Parsed<String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte)
+}
+
+/// `text` with all bytes escaped that are not `plain`.
+fn escape(text: &str, plain: impl Fn(u8) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if plain(byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = fmt::Write::write_fmt(&mut out, format_args!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
 /// The host without brackets, and the port.
 fn split_port(host: &str) -> (&str, &str) {
     let (name, port) = match host.rfind(':').and_then(|at| host.split_at_checked(at)) {
@@ -317,6 +359,20 @@ fn split_port(host: &str) -> (&str, &str) {
 }
 
 impl Url<'_> {
+    pub(super) fn length(&self) -> usize {
+        let parts = [self.scheme, self.opaque, self.host, self.path, self.fragment];
+        let rest = self.user.map_or(0, str::len) + self.query.map_or(0, str::len);
+        parts.iter().map(|part| part.len()).sum::<usize>() + rest
+    }
+
+    fn escaped_fragment(&self) -> String {
+        let plain = |byte: u8| is_unreserved(byte) || b"$&+,/:;=?@!()*".contains(&byte);
+        if self.fragment.bytes().all(|byte| plain(byte) || b"'[]%".contains(&byte)) {
+            return self.fragment.to_owned();
+        }
+        escape(&unescape(self.fragment, |_| true).unwrap_or_default(), plain)
+    }
+
     fn escaped_path(&self) -> String {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"$&+,-./:;=@_~".contains(&byte);
         let path = self.path;
