@@ -4,6 +4,8 @@ use std::fmt;
 
 use modgate_value::diag::{Location, Span};
 
+use crate::brief::excerpt;
+
 /// One thing wrong with an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
@@ -45,10 +47,10 @@ impl fmt::Display for Errors {
             }
             let place = Location::of(&self.text, issue.span.start);
             let line = self.text.split('\n').nth(place.line - 1).unwrap_or_default();
-            let line = line.replace('\t', " ");
+            let (line, column) = excerpt(&line.replace('\t', " "), place.column);
             write!(f, "ERROR: <input>:{place}: {}\n | {line}\n | ", issue.message)?;
             let mut characters = line.chars();
-            for _ in 1..place.column {
+            for _ in 1..column {
                 let wide = characters.next().is_some_and(|next| !next.is_ascii());
                 f.write_str(if wide { "．" } else { "." })?;
             }

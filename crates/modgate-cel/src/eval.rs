@@ -495,7 +495,7 @@ impl<'e, 'a> Machine<'e, 'a> {
             self.locals.push(Local::Value(if list.is_list() { value } else { key }));
             let key = self.eval(&sort.key)?;
             self.charge(if matches!(sort.key, Node::Constant(_)) { 2 } else { 2 + cost::LIST })?;
-            keys.push(key);
+            self.heap.push(&mut keys, key)?;
         }
         self.charge(1)?;
         let keys = self.heap.list(&keys)?;
@@ -660,12 +660,12 @@ impl<'a> Machine<'_, 'a> {
             }
             Gathered::List(items) if fold.which == Macro::Filter => {
                 self.charge(3 + cost::LIST)?;
-                items.push(only);
+                self.heap.push(items, only)?;
             }
             Gathered::List(items) => {
                 let value = self.value(&fold.body)?;
                 self.charge(if constant { 2 } else { 2 + cost::LIST })?;
-                items.push(value?);
+                self.heap.push(items, value?)?;
             }
             Gathered::Map(entries) if fold.which == Macro::TransformMap => {
                 self.charge(1)?;

@@ -6,6 +6,7 @@ use bumpalo::Bump;
 use modgate_value::Budget;
 
 use crate::{
+    brief::brief,
     eval::{EvalError, Result, failed},
     library::Opaque,
     value::Val,
@@ -19,6 +20,50 @@ pub(crate) struct Heap<'a> {
 }
 
 impl<'a> Heap<'a> {
+    /// Pays for reading a text or bytes of this length.
+    pub(crate) fn read(self, length: usize) -> Result<()> {
+        Ok(self.budget.spend(length as u64 / 16)?)
+    }
+
+    /// Pays for building a text of this length, which takes twice as much while it grows.
+    pub(crate) fn build(self, length: usize) -> Result<()> {
+        self.budget.allocate(length.saturating_mul(2))?;
+        self.read(length)
+    }
+
+    /// Does what takes this much memory and gives it back.
+    pub(crate) fn temporary<T>(self, bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.budget.allocate(bytes)?;
+        let result = work();
+        self.budget.release(bytes);
+        result
+    }
+
+    /// A vector that is paid for.
+    pub(crate) fn vec<T>(self, capacity: usize) -> Result<Vec<T>> {
+        self.budget.allocate(capacity.saturating_mul(size_of::<T>()))?;
+        self.budget.spend(capacity as u64 / 16)?;
+        Ok(Vec::with_capacity(capacity))
+    }
+
+    /// A vector of values, of which there are at most `count`.
+    pub(crate) fn gather(
+        self,
+        count: usize,
+        items: impl Iterator<Item = Val<'a>>,
+    ) -> Result<Vec<Val<'a>>> {
+        let mut all = self.vec(count)?;
+        all.extend(items.take(count));
+        Ok(all)
+    }
+
+    /// Adds to a vector, which takes twice as much while it grows.
+    pub(crate) fn push<T>(self, items: &mut Vec<T>, item: T) -> Result<()> {
+        self.budget.allocate(2 * size_of::<T>())?;
+        items.push(item);
+        Ok(())
+    }
+
     pub(crate) fn list(self, items: &[Val<'a>]) -> Result<Val<'a>> {
         self.budget.allocate(size_of_val(items))?;
         Ok(Val::List(self.arena.alloc_slice_copy(items)))
@@ -114,9 +159,7 @@ impl<'a> Heap<'a> {
                 return Ok(());
             }
         }
-        self.budget.allocate(size_of::<(Val<'_>, Val<'_>)>())?;
-        entries.push((key, value));
-        Ok(())
+        self.push(entries, (key, value))
     }
 
     /// Removes an entry of a map that is being built.
@@ -148,9 +191,7 @@ impl<'a> Heap<'a> {
                 }
             }
         }
-        self.budget.allocate(size_of::<(Val<'_>, Val<'_>)>())?;
-        entries.push((key, value));
-        Ok(())
+        self.push(entries, (key, value))
     }
 
     /// `==`
@@ -186,7 +227,8 @@ impl<'a> Heap<'a> {
             },
             (Val::Opaque(a), Val::Opaque(b)) => {
                 self.budget.spend(a.work().min(b.work()))?;
-                a.equal(b).ok_or(EvalError::NoOverload)?
+                let equal = || a.equal(b).ok_or(EvalError::NoOverload);
+                self.temporary(a.memory() + b.memory(), equal)?
             }
             (Val::Opaque(_), _) => return Err(EvalError::NoOverload),
             (a, b) if a.is_list() && b.is_list() => {
@@ -324,7 +366,7 @@ pub(crate) fn shown(key: Val<'_>) -> String {
         Val::Int(value) => value.to_string(),
         Val::Uint(value) => value.to_string(),
         Val::Double(value) => modgate_value::gofloat::general(value),
-        Val::String(text) => text.to_owned(),
+        Val::String(text) => brief(text).into_owned(),
         Val::Type(name) => name.to_owned(),
         Val::Timestamp(at) => at.written().to_string(),
         Val::Duration(nanos) => modgate_value::gotime::Duration(nanos).to_string(),

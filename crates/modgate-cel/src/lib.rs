@@ -65,6 +65,7 @@
 //! which at most [`MAX_NESTING`] are brackets.
 
 pub mod ast;
+mod brief;
 mod check;
 mod code;
 mod compose;

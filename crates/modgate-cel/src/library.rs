@@ -89,6 +89,14 @@ impl Opaque<'_> {
         }
     }
 
+    /// The bytes that comparing it takes.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Self::Url(url) => url.length() * 4,
+            _ => 0,
+        }
+    }
+
     /// Whether two are equal; nothing if they are of different types.
     pub(crate) fn equal(&self, other: &Opaque<'_>) -> Option<bool> {
         Some(match (self, other) {

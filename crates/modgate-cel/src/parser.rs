@@ -6,6 +6,7 @@ use modgate_value::diag::Span;
 
 use crate::{
     ast::{Element, Entry, Expr, Field, Kind, Literal, Macro},
+    brief::brief,
     error::{Errors, Issue},
     lexer::{Token, is_reserved, tokens},
 };
@@ -33,7 +34,7 @@ pub fn parse(text: &str) -> Result<Expr, Errors> {
     if size > MAX_SIZE {
         let message =
             format!("expression code point size exceeds limit: size: {size}, limit {MAX_SIZE}");
-        return Err(Errors::new(text, vec![Issue::new(Span::at(0), message)]));
+        return Err(Errors::new(&brief(text), vec![Issue::new(Span::at(0), message)]));
     }
     let (tokens, mut issues) = tokens(text);
     let mut parser =

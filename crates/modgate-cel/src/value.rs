@@ -162,6 +162,15 @@ impl<'a> Val<'a> {
         })
     }
 
+    /// The bytes of a text or of bytes.
+    pub(crate) fn length(self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// How many entries a list or map has.
     pub(crate) fn entries(self) -> Option<usize> {
         Some(match self {

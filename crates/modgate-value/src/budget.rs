@@ -159,6 +159,12 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
+    /// Gives back `bytes` that were charged and are free again.
+    pub fn release(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.bytes_left.set(self.bytes_left.get().saturating_add(bytes).min(self.limits.bytes));
+    }
+
     /// Looks at the clock now, for work that takes long without taking steps.
     ///
     /// # Errors

@@ -28,19 +28,21 @@ pub(super) const FUNCTIONS: Table = &[
         _ => Err(EvalError::NoOverload),
     }),
     ("dyn", |_, args| args.first().copied().ok_or(EvalError::NoOverload)),
-    ("int", |_, args| match args {
+    ("int", |heap, args| match args {
         [value @ Val::Int(_)] => Ok(*value),
         [Val::Uint(value)] => int(i64::try_from(*value).ok()),
         [Val::Double(value)] => {
             int(truncated(*value, -9_223_372_036_854_775_808.0, 9_223_372_036_854_775_808.0)
                 .and_then(|value| i64::try_from(value).ok()))
         }
-        [Val::String(text)] => text.parse().map(Val::Int).or_else(|_| cannot("string", "int")),
+        [Val::String(text)] => heap
+            .read(text.len())
+            .and_then(|()| text.parse().map(Val::Int).or_else(|_| cannot("string", "int"))),
         [Val::Timestamp(at)] => Ok(Val::Int(at.seconds)),
         [Val::Duration(nanos)] => Ok(Val::Int(*nanos)),
         _ => Err(EvalError::NoOverload),
     }),
-    ("uint", |_, args| match args {
+    ("uint", |heap, args| match args {
         [value @ Val::Uint(_)] => Ok(*value),
         [Val::Int(value)] => uint(u64::try_from(*value).ok()),
         [Val::Double(value)] => uint(
@@ -49,18 +51,22 @@ pub(super) const FUNCTIONS: Table = &[
                 .and_then(|value| u64::try_from(value).ok()),
         ),
         [Val::String(text)] if !text.starts_with('+') => {
+            heap.read(text.len())?;
             text.parse().map(Val::Uint).or_else(|_| cannot("string", "uint"))
         }
         [Val::String(_)] => cannot("string", "uint"),
         _ => Err(EvalError::NoOverload),
     }),
-    ("double", |_, args| match args {
+    ("double", |heap, args| match args {
         [value @ Val::Double(_)] => Ok(*value),
         #[expect(clippy::cast_precision_loss, reason = "what the conversion is")]
         [Val::Int(value)] => Ok(Val::Double(*value as f64)),
         #[expect(clippy::cast_precision_loss, reason = "what the conversion is")]
         [Val::Uint(value)] => Ok(Val::Double(*value as f64)),
-        [Val::String(text)] => read_double(text),
+        [Val::String(text)] => {
+            heap.read(text.len())?;
+            heap.temporary(text.len() * 2, || read_double(text))
+        }
         _ => Err(EvalError::NoOverload),
     }),
     ("bool", |_, args| match args {
@@ -79,18 +85,24 @@ pub(super) const FUNCTIONS: Table = &[
         [value] => text(heap, *value)?.ok_or(EvalError::NoOverload),
         _ => Err(EvalError::NoOverload),
     }),
-    ("timestamp", |_, args| match args {
+    ("timestamp", |heap, args| match args {
         [value @ Val::Timestamp(_)] => Ok(*value),
-        [Val::String(text)] => read_timestamp(text).map(Val::Timestamp),
+        [Val::String(text)] => parsing(heap, text, || read_timestamp(text).map(Val::Timestamp)),
         [Val::Int(seconds)] => timestamp(*seconds, 0, 0).map(Val::Timestamp),
         _ => Err(EvalError::NoOverload),
     }),
-    ("duration", |_, args| match args {
+    ("duration", |heap, args| match args {
         [value @ Val::Duration(_)] => Ok(*value),
-        [Val::String(text)] => read_duration(text).map(Val::Duration),
+        [Val::String(text)] => parsing(heap, text, || read_duration(text).map(Val::Duration)),
         _ => Err(EvalError::NoOverload),
     }),
 ];
+
+/// Reads a time, which may end in an error that quotes the whole text.
+fn parsing<T>(heap: Heap<'_>, text: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    heap.read(text.len())?;
+    heap.temporary(text.len() * 9, read)
+}
 
 /// A value converted to text, if its type has such a conversion.
 pub(super) fn text<'a>(heap: Heap<'a>, value: Val<'a>) -> Result<Option<Val<'a>>> {
@@ -101,6 +113,7 @@ pub(super) fn text<'a>(heap: Heap<'a>, value: Val<'a>) -> Result<Option<Val<'a>>
         Val::Uint(value) => value.to_string(),
         Val::Double(value) => gofloat::general(value),
         Val::Bytes(bytes) => {
+            heap.read(bytes.len())?;
             return match std::str::from_utf8(bytes) {
                 Ok(text) => Ok(Some(Val::String(text))),
                 Err(_) => failed("invalid UTF-8 in bytes, cannot convert to string"),

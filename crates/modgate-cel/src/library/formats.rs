@@ -116,8 +116,9 @@ pub(super) const FUNCTIONS: Table = &[
     ("validate", |heap, args| match args {
         [Val::Opaque(Opaque::Format(format)), Val::String(text)] => {
             heap.budget.spend(text.len() as u64)?;
+            let found = heap.temporary(text.len() * 3, || Ok(format.problems(text)))?;
             let mut problems = Vec::new();
-            for problem in format.problems(text) {
+            for problem in found {
                 problems.push(heap.text(&problem)?);
             }
             if problems.is_empty() {

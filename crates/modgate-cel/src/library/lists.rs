@@ -77,16 +77,14 @@ pub(super) const FUNCTIONS: Table = &[
                     "lists.range: size {count} exceeds maximum allowed ({MAX_RANGE})"
                 ));
             }
-            heap.budget.allocate(count.saturating_mul(size_of::<Val<'_>>()))?;
             heap.budget.spend(count as u64)?;
-            let items = (0..).map(Val::Int).take(count).collect::<Vec<_>>();
-            heap.list(&items)
+            heap.list(&heap.gather(count, (0..).map(Val::Int))?)
         }
         _ => Err(EvalError::NoOverload),
     }),
     ("reverse", |heap, args| {
         let list = only(args)?;
-        let mut items = list.items().collect::<Vec<_>>();
+        let mut items = heap.gather(list.entries().unwrap_or(0), list.items())?;
         items.reverse();
         heap.list(&items)
     }),
@@ -98,7 +96,7 @@ pub(super) const FUNCTIONS: Table = &[
                     continue 'items;
                 }
             }
-            kept.push(item);
+            heap.push(&mut kept, item)?;
         }
         heap.list(&kept)
     }),
@@ -198,7 +196,7 @@ fn slice<'a>(heap: Heap<'a>, list: Val<'a>, from: i64, to: i64) -> Result<Val<'a
         Val::List(items) => Ok(Val::List(items.get(start..end).unwrap_or_default())),
         _ => {
             let items = (start..end).filter_map(|index| list.item(index));
-            heap.list(&items.collect::<Vec<_>>())
+            heap.list(&heap.gather(end - start, items)?)
         }
     }
 }
@@ -215,8 +213,7 @@ fn flatten<'a>(
         if depth > 0 && item.is_list() {
             flatten(heap, item, depth - 1, items)?;
         } else {
-            heap.budget.allocate(size_of::<Val<'_>>())?;
-            items.push(item);
+            heap.push(items, item)?;
         }
     }
     Ok(())
@@ -233,7 +230,10 @@ pub(crate) fn sorted_by<'a>(heap: Heap<'a>, list: Val<'a>, keys: Val<'a>) -> Res
     if keys.items().any(|key| key.type_name() != first.type_name()) {
         return failed("list elements must have the same type");
     }
-    let mut pairs: Vec<_> = keys.items().zip(list.items()).collect();
+    // Sorting needs as much again.
+    heap.budget.allocate(size * size_of::<(Val<'_>, Val<'_>)>())?;
+    let mut pairs = heap.vec(size)?;
+    pairs.extend(keys.items().zip(list.items()).take(size));
     if size <= SHORT {
         // As the original sorts short lists, which shows where not-a-number is among them.
         for end in 1..size {
@@ -263,7 +263,7 @@ pub(crate) fn sorted_by<'a>(heap: Heap<'a>, list: Val<'a>, keys: Val<'a>) -> Res
             return Err(error);
         }
     }
-    heap.list(&pairs.into_iter().map(|(_, item)| item).collect::<Vec<_>>())
+    heap.list(&heap.gather(size, pairs.into_iter().map(|(_, item)| item))?)
 }
 
 fn is_nan(value: Val<'_>) -> bool {

@@ -5,10 +5,9 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use modgate_value::gofmt::quote;
-
 use super::{Opaque, Table};
 use crate::{
+    brief::quote,
     eval::{EvalError, Result, failed},
     heap::Heap,
     value::Val,

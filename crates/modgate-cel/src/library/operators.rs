@@ -97,6 +97,7 @@ pub(super) fn plus<'a>(heap: Heap<'a>, args: &[Val<'a>]) -> Result<Val<'a>> {
         [Val::Uint(a), Val::Uint(b)] => uint(a.checked_add(*b)),
         [Val::Double(a), Val::Double(b)] => Ok(Val::Double(a + b)),
         [Val::String(a), Val::String(b)] => {
+            heap.read(a.len() + b.len())?;
             heap.budget.allocate(a.len() + b.len())?;
             let mut text =
                 bumpalo::collections::String::with_capacity_in(a.len() + b.len(), heap.arena);
@@ -104,7 +105,10 @@ pub(super) fn plus<'a>(heap: Heap<'a>, args: &[Val<'a>]) -> Result<Val<'a>> {
             text.push_str(b);
             Ok(Val::String(text.into_bump_str()))
         }
-        [Val::Bytes(a), Val::Bytes(b)] => heap.bytes(&[*a, *b].concat()),
+        [Val::Bytes(a), Val::Bytes(b)] => {
+            heap.build(a.len() + b.len())?;
+            heap.bytes(&[*a, *b].concat())
+        }
         [Val::Timestamp(at), Val::Duration(nanos)] | [Val::Duration(nanos), Val::Timestamp(at)] => {
             add(*at, i128::from(*nanos)).map(Val::Timestamp)
         }
@@ -113,8 +117,9 @@ pub(super) fn plus<'a>(heap: Heap<'a>, args: &[Val<'a>]) -> Result<Val<'a>> {
             if a.entries() == Some(0) {
                 return Ok(*b);
             }
-            heap.budget.spend((a.entries().unwrap_or(0) + b.entries().unwrap_or(0)) as u64)?;
-            heap.list(&a.items().chain(b.items()).collect::<Vec<_>>())
+            let count = a.entries().unwrap_or(0) + b.entries().unwrap_or(0);
+            heap.budget.spend(count as u64)?;
+            heap.list(&heap.gather(count, a.items().chain(b.items()))?)
         }
         _ => Err(EvalError::NoOverload),
     }

@@ -50,8 +50,10 @@ fn unwrap<'a>(heap: Heap<'a>, args: &[Val<'a>]) -> Result<Val<'a>> {
     let [list] = args else { return Err(EvalError::NoOverload) };
     let mut values = Vec::new();
     for item in list.items() {
+        heap.budget.spend(1)?;
         match item {
-            Val::Optional(inner) => values.extend(inner.copied()),
+            Val::Optional(None) => {}
+            Val::Optional(Some(inner)) => heap.push(&mut values, *inner)?,
             other => {
                 let other = crate::heap::shown(other);
                 return failed(format!("value {other} is not optional"));

@@ -4,6 +4,7 @@ use modgate_value::regex::GoRegex;
 
 use super::Table;
 use crate::{
+    brief::brief,
     eval::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
@@ -15,8 +16,14 @@ pub(super) const FUNCTIONS: Table = &[
     ("findAll", |heap, args| pattern(heap, "findAll", args)),
 ];
 
-/// The largest compiled pattern of an evaluation.
-const MAX_COMPILED: usize = 1 << 20;
+/// How large a compiled pattern of an evaluation may be: most are small, so that is tried first.
+const COMPILED: [usize; 2] = [1 << 16, 1 << 20];
+
+/// The bytes of a compiled pattern that are made in the time of one step.
+const STEP: u64 = 64;
+
+/// What searching keeps in memory at most: the `regex` crate's own limit.
+const SEARCH: usize = 2 << 20;
 
 fn pattern<'a>(heap: Heap<'a>, name: &str, args: &[Val<'a>]) -> Result<Val<'a>> {
     let [Val::String(text), Val::String(pattern), ..] = args else {
@@ -24,11 +31,22 @@ fn pattern<'a>(heap: Heap<'a>, name: &str, args: &[Val<'a>]) -> Result<Val<'a>> 
     };
     // Compiling takes far longer than reading.
     heap.budget.spend(pattern.len() as u64 * 16)?;
-    match GoRegex::with_size_limit(pattern, MAX_COMPILED) {
-        Ok(regex) => with_pattern(heap, name, &regex, text, args),
-        Err(error) if name == "matches" => failed(error.to_string()),
-        Err(error) => failed(format!("Illegal regex: {error}")),
+    let mut problem = String::new();
+    for size in COMPILED {
+        heap.budget.spend(size as u64 / STEP)?;
+        let found =
+            heap.temporary(3 * size + SEARCH, || match GoRegex::with_size_limit(pattern, size) {
+                Ok(regex) => with_pattern(heap, name, &regex, text, args).map(Some),
+                Err(error) => {
+                    problem = brief(&error.to_string()).into_owned();
+                    Ok(None)
+                }
+            })?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
     }
+    failed(if name == "matches" { problem } else { format!("Illegal regex: {problem}") })
 }
 
 /// The function `name` with its pattern compiled.
@@ -67,8 +85,8 @@ pub(crate) fn loose(value: Val<'_>) -> Val<'_> {
 fn all<'a>(heap: Heap<'a>, found: impl Iterator<Item = Val<'a>>) -> Result<Val<'a>> {
     let mut items = Vec::new();
     for item in found {
-        heap.budget.allocate(size_of::<Val<'_>>())?;
-        items.push(item);
+        heap.budget.spend(1)?;
+        heap.push(&mut items, item)?;
     }
     heap.list(&items)
 }

@@ -12,6 +12,7 @@ use super::{
     time::{duration_text, timestamp_text},
 };
 use crate::{
+    brief::quote,
     eval::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
@@ -52,7 +53,8 @@ impl Clause {
                         if digits.is_empty() { "invalid syntax" } else { "value out of range" };
                     return broken(&format!(
                         "error while converting precision to integer: strconv.Atoi: parsing \
-                         \"{digits}\": {why}"
+                         {}: {why}",
+                        quote(digits)
                     ));
                 }
             };
@@ -147,8 +149,11 @@ pub(super) fn format<'a>(heap: Heap<'a>, template: &str, args: Val<'a>) -> Resul
     let mut rest = template;
     let mut index = 0;
     loop {
+        let until = rest.find('%').unwrap_or(rest.len());
+        // The text may hold doubled percent signs; then it is paid for as far as the first.
+        heap.build(until + 16)?;
         let (before, after) = literal(rest);
-        heap.budget.allocate(before.len())?;
+        heap.build(before.len().saturating_sub(until))?;
         out.push_str(&before);
         let Some(after) = after else { break };
         let Some(arg) = args.item(index) else {
@@ -158,9 +163,7 @@ pub(super) fn format<'a>(heap: Heap<'a>, template: &str, args: Val<'a>) -> Resul
             return failed("unexpected end of string");
         }
         let (clause, following) = Clause::read(after).map_err(EvalError::Failed)?;
-        let from = out.len();
         print(heap, clause, arg, &mut out)?;
-        heap.budget.allocate(out.len() - from)?;
         rest = following;
         index += 1;
     }
@@ -182,6 +185,10 @@ fn print(heap: Heap<'_>, clause: Clause, arg: Val<'_>, out: &mut String) -> Resu
         (Clause::Binary, Val::Uint(value)) => write!(out, "{value:b}"),
         (Clause::Binary, Val::Bool(value)) => write!(out, "{}", u8::from(value)),
         (Clause::Hex { upper }, value) => {
+            if let Val::String(_) | Val::Bytes(_) = value {
+                // Two digits for each byte, in capitals once more.
+                heap.build(4 * value.length())?;
+            }
             let hex = match value {
                 Val::Int(value) => format!("{}{:x}", sign(value), value.unsigned_abs()),
                 Val::Uint(value) => format!("{value:x}"),
@@ -202,11 +209,11 @@ fn print(heap: Heap<'_>, clause: Clause, arg: Val<'_>, out: &mut String) -> Resu
             };
             match clause {
                 Clause::Fixed(precision) => {
-                    heap.budget.allocate(precision)?;
+                    heap.build(DECIMALS.min(precision) + 400)?;
                     fixed(number, precision, out);
                 }
                 Clause::Scientific(width) => {
-                    heap.budget.allocate(width)?;
+                    heap.build(width)?;
                     scientific(number, width, out);
                 }
                 _ => {}
@@ -233,6 +240,8 @@ fn hex(bytes: &[u8]) -> String {
 /// A value as `%s` prints it; `inner` where it is part of a list or map, and so written as CEL.
 fn text(heap: Heap<'_>, value: Val<'_>, inner: bool, out: &mut String) -> Result<()> {
     heap.budget.spend(1)?;
+    // A character in quotation marks may take four times its bytes.
+    heap.build(64 + value.length() * if inner { 4 } else { 1 })?;
     match value {
         Val::Null => out.push_str("null"),
         Val::String(text) if inner => gofmt::append_quoted(text, out),

@@ -2,10 +2,9 @@
 
 use std::{cmp::Ordering, fmt};
 
-use modgate_value::gofmt::quote;
-
 use super::{Opaque, Table};
 use crate::{
+    brief::quote,
     eval::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
@@ -82,6 +81,7 @@ fn read<'a>(heap: Heap<'a>, args: &[Val<'a>]) -> Result<std::result::Result<Semv
     if !normalize {
         return Ok(parse(text));
     }
+    heap.build(2 * text.len())?;
     match normalized(text) {
         Ok(text) => Ok(parse(heap.str(&text)?)),
         Err(error) => Ok(Err(error)),

@@ -15,16 +15,23 @@ pub(super) const FUNCTIONS: Table = &[
         }
         _ => Err(EvalError::NoOverload),
     }),
-    ("startsWith", |_, args| match args {
-        [Val::String(a), Val::String(b)] => Ok(Val::Bool(a.starts_with(b))),
+    ("startsWith", |heap, args| match args {
+        [Val::String(a), Val::String(b)] => {
+            heap.read(b.len().min(a.len()))?;
+            Ok(Val::Bool(a.starts_with(b)))
+        }
         _ => Err(EvalError::NoOverload),
     }),
-    ("endsWith", |_, args| match args {
-        [Val::String(a), Val::String(b)] => Ok(Val::Bool(a.ends_with(b))),
+    ("endsWith", |heap, args| match args {
+        [Val::String(a), Val::String(b)] => {
+            heap.read(b.len().min(a.len()))?;
+            Ok(Val::Bool(a.ends_with(b)))
+        }
         _ => Err(EvalError::NoOverload),
     }),
-    ("charAt", |_, args| match args {
+    ("charAt", |heap, args| match args {
         [Val::String(text), Val::Int(index)] => {
+            heap.read(text.len())?;
             let rest = text.get(place(text, *index)?..).unwrap_or_default();
             let length = rest.chars().next().map_or(0, char::len_utf8);
             Ok(Val::String(rest.get(..length).unwrap_or_default()))
@@ -54,25 +61,36 @@ pub(super) const FUNCTIONS: Table = &[
         _ => Err(EvalError::NoOverload),
     }),
     ("lowerAscii", |heap, args| match args {
-        [Val::String(text)] => heap.text(&text.to_ascii_lowercase()),
+        [Val::String(text)] => {
+            heap.build(text.len())?;
+            heap.text(&text.to_ascii_lowercase())
+        }
         _ => Err(EvalError::NoOverload),
     }),
     ("upperAscii", |heap, args| match args {
-        [Val::String(text)] => heap.text(&text.to_ascii_uppercase()),
+        [Val::String(text)] => {
+            heap.build(text.len())?;
+            heap.text(&text.to_ascii_uppercase())
+        }
         _ => Err(EvalError::NoOverload),
     }),
-    ("trim", |_, args| match args {
-        [Val::String(text)] => Ok(Val::String(text.trim())),
+    ("trim", |heap, args| match args {
+        [Val::String(text)] => {
+            heap.read(text.len())?;
+            Ok(Val::String(text.trim()))
+        }
         _ => Err(EvalError::NoOverload),
     }),
-    ("substring", |_, args| match args {
+    ("substring", |heap, args| match args {
         [Val::String(text), Val::Int(from)] => {
+            heap.read(text.len())?;
             Ok(Val::String(text.get(place(text, *from)?..).unwrap_or_default()))
         }
         [Val::String(_), Val::Int(from), Val::Int(to)] if from > to => {
             failed(format!("invalid substring range. start: {from}, end: {to}"))
         }
         [Val::String(text), Val::Int(from), Val::Int(to)] => {
+            heap.read(text.len())?;
             let range = place(text, *from)?..place(text, *to)?;
             Ok(Val::String(text.get(range).unwrap_or_default()))
         }
@@ -100,7 +118,10 @@ pub(super) const FUNCTIONS: Table = &[
         _ => Err(EvalError::NoOverload),
     }),
     ("strings.quote", |heap, args| match args {
-        [Val::String(text)] => heap.text(&quote(text)),
+        [Val::String(text)] => {
+            heap.build(text.len() * 2)?;
+            heap.text(&quote(text))
+        }
         _ => Err(EvalError::NoOverload),
     }),
     ("format", |heap, args| match args {
@@ -181,12 +202,13 @@ fn replace<'a>(heap: Heap<'a>, text: &str, old: &str, new: &str, most: usize) ->
         let Some(at) = found else { break };
         let (before, after) = rest.split_at_checked(at).unwrap_or((rest, ""));
         heap.budget.spend(1)?;
-        heap.budget.allocate(before.len() + new.len())?;
+        heap.build(before.len() + new.len())?;
         out.push_str(before);
         out.push_str(new);
         rest = after.get(old.len()..).unwrap_or_default();
         left -= 1;
     }
+    heap.build(rest.len())?;
     out.push_str(rest);
     heap.text(&out)
 }
@@ -203,8 +225,8 @@ fn split<'a>(heap: Heap<'a>, text: &'a str, by: &str, most: usize) -> Result<Val
             rest.find(by)
         };
         let Some((before, after)) = at.and_then(|at| rest.split_at_checked(at)) else { break };
-        heap.budget.allocate(size_of::<Val<'_>>())?;
-        parts.push(Val::String(before));
+        heap.budget.spend(1)?;
+        heap.push(&mut parts, Val::String(before))?;
         rest = after.get(by.len()..).unwrap_or_default();
     }
     if most > 0 && !(by.is_empty() && text.is_empty()) {
@@ -222,7 +244,8 @@ fn join<'a>(heap: Heap<'a>, list: Val<'a>, by: &str) -> Result<Val<'a>> {
             }
             return failed(format!("join: invalid input: {}", crate::heap::shown(item)));
         };
-        heap.budget.allocate(by.len() + text.len())?;
+        heap.budget.spend(1)?;
+        heap.build(by.len() + text.len())?;
         if index > 0 {
             out.push_str(by);
         }

@@ -4,6 +4,7 @@ use modgate_value::gotime::{Duration, HOUR, MINUTE, SECOND, Time, Zone, parse};
 
 use super::Table;
 use crate::{
+    brief::{brief, quote},
     eval::{EvalError, Result, failed},
     value::{Timestamp, Val},
 };
@@ -51,13 +52,17 @@ fn part<'a>(args: &[Val<'a>], of: impl Fn(&Time) -> i64) -> Result<Val<'a>> {
 
 /// A zone by its name in the database, or by its distance from UTC.
 fn named(name: &str) -> Result<Zone> {
+    // No zone is called that.
+    if name.len() > 256 {
+        return failed(format!("unknown time zone {}", brief(name)));
+    }
     let Some((hours, minutes)) = name.split_once(':') else {
         return Zone::load(name, "UTC")
-            .map_or_else(|| failed(format!("unknown time zone {name}")), Ok);
+            .map_or_else(|| failed(format!("unknown time zone {}", brief(name))), Ok);
     };
     let number = |text: &str| {
         text.parse::<i64>().map_err(|_| {
-            EvalError::Failed(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"))
+            EvalError::Failed(format!("strconv.Atoi: parsing {}: invalid syntax", quote(text)))
         })
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);

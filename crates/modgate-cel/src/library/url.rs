@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use modgate_value::gofmt::quote;
-
 use super::{Opaque, Table, net};
 use crate::{
+    brief::quote,
     eval::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
@@ -70,6 +69,7 @@ pub(super) const FUNCTIONS: Table = &[
     ("url", |heap, args| match args {
         [Val::String(text)] => {
             heap.budget.spend(text.len() as u64 / 4)?;
+            heap.budget.allocate(text.len() * 3)?;
             match read(heap, text)? {
                 Ok(url) => heap.opaque(Opaque::Url(url)),
                 Err(error) => {
@@ -82,21 +82,31 @@ pub(super) const FUNCTIONS: Table = &[
     ("isURL", |heap, args| match args {
         [Val::String(text)] => {
             heap.budget.spend(text.len() as u64 / 4)?;
-            Ok(Val::Bool(request_uri(text).is_ok()))
+            heap.temporary(text.len() * 3, || Ok(Val::Bool(request_uri(text).is_ok())))
         }
         _ => Err(EvalError::NoOverload),
     }),
-    ("getScheme", |heap, args| heap.text(&of(args)?.scheme.to_ascii_lowercase())),
+    ("getScheme", |heap, args| {
+        let scheme = of(args)?.scheme;
+        heap.build(scheme.len())?;
+        heap.text(&scheme.to_ascii_lowercase())
+    }),
     ("getHost", |_, args| Ok(Val::String(of(args)?.host))),
     ("getHostname", |_, args| Ok(Val::String(split_port(of(args)?.host).0))),
     ("getPort", |_, args| Ok(Val::String(split_port(of(args)?.host).1))),
-    ("getEscapedPath", |heap, args| heap.text(&of(args)?.escaped_path())),
+    ("getEscapedPath", |heap, args| {
+        let url = of(args)?;
+        heap.build(url.path.len() * 3)?;
+        heap.text(&url.escaped_path())
+    }),
     ("getQuery", |heap, args| {
         let mut all: BTreeMap<String, Vec<Val<'_>>> = BTreeMap::new();
         for part in of(args)?.query.unwrap_or_default().split('&') {
             if part.is_empty() || part.contains(';') {
                 continue;
             }
+            heap.build(part.len())?;
+            heap.budget.allocate(256)?;
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             let plain = |text: &str| unescape(&text.replace('+', " "), |_| true);
             let (Ok(key), Ok(value)) = (plain(key), plain(value)) else { continue };
@@ -104,7 +114,7 @@ pub(super) const FUNCTIONS: Table = &[
             heap.budget.allocate(key.len())?;
             all.entry(key).or_default().push(value);
         }
-        let mut entries = Vec::with_capacity(all.len());
+        let mut entries = heap.vec(all.len())?;
         for (key, values) in &all {
             entries.push((heap.text(key)?, heap.list(values)?));
         }
