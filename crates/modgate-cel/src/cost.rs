@@ -5,9 +5,7 @@
 //! by overload, it applies only if the checker found exactly one overload that fits; otherwise the
 //! call costs 1.
 
-use modgate_value::Budget;
-
-use crate::{eval::Result, functions::Overload, library::Opaque, value::Val};
+use crate::{eval::Result, functions::Overload, heap::Heap, library::Opaque, value::Val};
 
 /// What building a list, a map and a message costs.
 pub(crate) const LIST: u64 = 10;
@@ -93,14 +91,14 @@ pub(crate) fn call(function: &str, overload: Option<&Overload>) -> CallCost {
 
 impl CallCost {
     /// What one call costs; for an argument or result that is an error stands null.
-    pub(crate) fn of(self, budget: &Budget<'_>, args: &[Val<'_>], result: Val<'_>) -> Result<u64> {
+    pub(crate) fn of(self, heap: Heap<'_>, args: &[Val<'_>], result: Val<'_>) -> Result<u64> {
         let arg = |index: usize| args.get(index).copied().unwrap_or(Val::Null);
         let size = |index: usize| size(arg(index));
         Ok(match self {
             Self::One => 1,
             Self::Traverse(times) => share(size(0) * u64::from(times), 0.1),
             Self::Result => share(self::size(result) * 2, 0.1),
-            Self::Deep => deep(budget, arg(0))?,
+            Self::Deep => deep(heap, arg(0))?,
             Self::Search => full_size(arg(1)),
             Self::Compare => share(full_size(arg(0)).min(full_size(arg(1))), 0.1),
             Self::Concatenate => share(full_size(arg(0)) + full_size(arg(1)), 0.1),
@@ -178,22 +176,22 @@ fn full_size(value: Val<'_>) -> u64 {
     }
 }
 
-fn deep(budget: &Budget<'_>, value: Val<'_>) -> Result<u64> {
-    budget.spend(1)?;
+fn deep(heap: Heap<'_>, value: Val<'_>) -> Result<u64> {
+    heap.budget.spend(1)?;
     let mut sum = 0_u64;
     match value {
         Val::String(text) => sum = floor(text.len() as u64, 0.1),
         Val::Bytes(bytes) => sum = floor(bytes.len() as u64, 0.1),
         value if value.is_list() => {
             for item in value.items() {
-                sum = sum.saturating_add(deep(budget, item)?);
+                sum = sum.saturating_add(deep(heap.deeper()?, item)?);
             }
         }
         value if value.is_map() => {
             for index in 0..value.entries().unwrap_or(0) {
                 let Some((key, value)) = value.entry(index) else { break };
-                sum = sum.saturating_add(deep(budget, key)?);
-                sum = sum.saturating_add(deep(budget, value)?);
+                sum = sum.saturating_add(deep(heap.deeper()?, key)?);
+                sum = sum.saturating_add(deep(heap.deeper()?, value)?);
             }
         }
         _ => sum = 1,

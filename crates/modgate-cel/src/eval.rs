@@ -83,7 +83,7 @@ pub(crate) struct Machine<'e, 'a> {
 
 impl<'e, 'a> Machine<'e, 'a> {
     pub(crate) fn new(evaluation: &'e Evaluation<'a>, limit: u64) -> Self {
-        let heap = Heap { arena: &evaluation.arena.0, budget: evaluation.budget };
+        let heap = Heap::new(&evaluation.arena.0, evaluation.budget);
         Self { evaluation, heap, cost: 0, limit, locals: Vec::new() }
     }
 
@@ -388,7 +388,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         // What does not depend on the result is charged before the work is done.
         let after = matches!(call.cost, CallCost::Result | CallCost::Build);
         if !after || error.is_some() {
-            let cost = call.cost.of(self.heap.budget, values, Val::Null)?;
+            let cost = call.cost.of(self.heap, values, Val::Null)?;
             self.charge(cost)?;
         }
         if let Some(error) = error {
@@ -407,7 +407,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         };
         if after {
             let given = result.as_ref().map_or(Val::Null, |value| *value);
-            let cost = call.cost.of(self.heap.budget, values, given)?;
+            let cost = call.cost.of(self.heap, values, given)?;
             return self.after(result, cost);
         }
         result
@@ -499,7 +499,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
         self.charge(1)?;
         let keys = self.heap.list(&keys)?;
-        let cost = sort.cost.of(self.heap.budget, &[list, keys], Val::Null)?;
+        let cost = sort.cost.of(self.heap, &[list, keys], Val::Null)?;
         self.charge(cost)?;
         if !list.is_list() {
             return Err(library::no_overload("@sortByAssociatedKeys", &[list, keys]));

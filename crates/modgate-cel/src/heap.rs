@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bumpalo::Bump;
-use modgate_value::Budget;
+use modgate_value::{Budget, MAX_DEPTH};
 
 use crate::{
     brief::brief,
@@ -17,9 +17,23 @@ use crate::{
 pub(crate) struct Heap<'a> {
     pub(crate) arena: &'a Bump,
     pub(crate) budget: &'a Budget<'a>,
+    /// How many levels of a value what is being done has gone down.
+    depth: usize,
 }
 
 impl<'a> Heap<'a> {
+    pub(crate) fn new(arena: &'a Bump, budget: &'a Budget<'a>) -> Self {
+        Self { arena, budget, depth: 0 }
+    }
+
+    /// For the next level of a value. Documents may nest far deeper than recursion may.
+    pub(crate) fn deeper(self) -> Result<Self> {
+        if self.depth >= MAX_DEPTH {
+            return failed(format!("a value nests more than {MAX_DEPTH} levels"));
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
     /// Pays for reading a text or bytes of this length.
     pub(crate) fn read(self, length: usize) -> Result<()> {
         Ok(self.budget.spend(length as u64 / 16)?)
@@ -222,7 +236,7 @@ impl<'a> Heap<'a> {
             (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
             (Val::Duration(a), Val::Duration(b)) => a == b,
             (Val::Optional(a), Val::Optional(b)) => match (a, b) {
-                (Some(a), Some(b)) => self.same(*a, *b)?,
+                (Some(a), Some(b)) => self.deeper()?.same(*a, *b)?,
                 (a, b) => a.is_none() && b.is_none(),
             },
             (Val::Opaque(a), Val::Opaque(b)) => {
@@ -269,7 +283,7 @@ impl<'a> Heap<'a> {
 
     /// `==` inside of lists and maps, where what cannot be compared does not differ.
     fn part_equal(self, left: Val<'a>, right: Val<'a>) -> Result<bool> {
-        match self.equal(left, right) {
+        match self.deeper()?.equal(left, right) {
             Err(EvalError::NoOverload) => Ok(true),
             result => result,
         }

@@ -1,32 +1,25 @@
 //! CEL as Kubernetes speaks it: the language, its type checker and an evaluator.
 //!
-//! A [`Program`] is compiled once for an [`Env`] and evaluated many times: variables come from an
-//! [`Activation`], which may compute them when asked; values are built in an [`Arena`]. [`ast`] is
-//! the syntax.
-//!
-//! The functions are those of Kubernetes 1.36, as [`signatures`] lists them. The authorizer's are
-//! declared, and there is no authorizer. Costs are Kubernetes' own.
+//! An [`Expression`] is compiled once and evaluated against JSON documents:
 //!
 //! ```
-//! use modgate_cel::{Activation, Arena, Env, Program, Type, Val};
-//! use modgate_value::{Budget, Value};
+//! use modgate_cel::Expression;
+//! use modgate_value::Value;
 //!
-//! struct Review(Value);
-//!
-//! impl Activation for Review {
-//!     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
-//!         (name == "object").then(|| Val::json(&self.0))
-//!     }
-//! }
-//!
-//! let env = Env::new().with("object", Type::Dyn);
-//! let program = Program::compile("object.spec.replicas > 3", &env)?;
-//! let review = Review(Value::from_json(br#"{"spec": {"replicas": 5}}"#)?);
-//! let (arena, budget) = (Arena::new(), Budget::unlimited());
-//! let (value, _cost) = program.eval(&review, &arena, &budget, 1_000_000)?;
-//! assert!(matches!(value, Val::Bool(true)));
+//! let expression = Expression::compile("object.spec.replicas > 3", &["object"])?;
+//! let object = Value::from_json(br#"{"spec": {"replicas": 5}}"#)?;
+//! assert!(expression.holds(&[("object", &object)])?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Beneath it, a [`Program`] is compiled for an [`Env`], which says what it may name and of which
+//! types: variables come from an [`Activation`], which may compute them when they are read; values
+//! are built in an [`Arena`], and steps and bytes are charged to a budget. [`ast`] is the syntax.
+//!
+//! The functions are those of Kubernetes 1.36, as [`signatures`] lists them. The authorizer's are
+//! declared, and there is no authorizer. Costs are Kubernetes' own. Which function a call means is
+//! found by the types that the checker knows, and again by the types of the values when it is
+//! evaluated, as cel-go does.
 //!
 //! # Policies
 //!
@@ -72,6 +65,7 @@ mod compose;
 mod cost;
 mod error;
 mod eval;
+mod expression;
 mod functions;
 mod heap;
 mod lexer;
@@ -86,6 +80,7 @@ pub use check::{Checked, Env, check};
 pub use compose::{CostLimits, Evaluation, Variables};
 pub use error::{Errors, Issue};
 pub use eval::{Activation, EvalError};
+pub use expression::Expression;
 pub use functions::{Signature, signatures};
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};

@@ -208,7 +208,7 @@ impl Lowering<'_> {
         );
         if let ([Node::Constant(value)], true) = (args.as_slice(), converts) {
             let (arena, budget) = (Bump::new(), Budget::unlimited());
-            let heap = Heap { arena: &arena, budget: &budget };
+            let heap = Heap::new(&arena, &budget);
             let args = [value.value()];
             if !Guard::of(name, overload).accepts(&args) {
                 return Err(library::no_overload(name, &args).to_string());

@@ -58,7 +58,7 @@ pub(super) const FUNCTIONS: Table = &[
             return failed("level must be non-negative");
         };
         let mut items = Vec::new();
-        flatten(heap, list, depth.min(modgate_value::MAX_DEPTH * 4), &mut items)?;
+        flatten(heap, list, depth, &mut items)?;
         heap.list(&items)
     }),
     ("sort", |heap, args| {
@@ -201,7 +201,6 @@ fn slice<'a>(heap: Heap<'a>, list: Val<'a>, from: i64, to: i64) -> Result<Val<'a
     }
 }
 
-/// Depth is bounded by how deeply values can nest, which documents and code bound.
 fn flatten<'a>(
     heap: Heap<'a>,
     list: Val<'a>,
@@ -211,7 +210,7 @@ fn flatten<'a>(
     for item in list.items() {
         heap.budget.spend(1)?;
         if depth > 0 && item.is_list() {
-            flatten(heap, item, depth - 1, items)?;
+            flatten(heap.deeper()?, item, depth - 1, items)?;
         } else {
             heap.push(items, item)?;
         }

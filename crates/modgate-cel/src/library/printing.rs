@@ -298,7 +298,7 @@ fn element(heap: Heap<'_>, value: Val<'_>, out: &mut String) -> Result<()> {
             value.type_name()
         ));
     }
-    text(heap, value, true, out)
+    text(heap.deeper()?, value, true, out)
 }
 
 fn map(heap: Heap<'_>, value: Val<'_>, out: &mut String) -> Result<()> {

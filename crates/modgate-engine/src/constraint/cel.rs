@@ -9,6 +9,8 @@ mod input;
 mod trace;
 mod types;
 
+use std::borrow::Cow;
+
 use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
 use modgate_cel::{CompileError, CostLimits, EvalError, Evaluation, Program, Type, Val, Variables};
 use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span};
@@ -29,6 +31,9 @@ const INJECTED: [(&str, &str); 2] = [
 
 /// Longer messages of a `messageExpression` are not used (CE-16).
 const MAX_MESSAGE: usize = 5120;
+
+/// The characters of an expression that messages quote.
+const MAX_QUOTED: usize = 4096;
 
 /// The compiled CEL of one template.
 #[derive(Debug)]
@@ -233,7 +238,7 @@ impl CelDriver {
             }
         });
         made.unwrap_or_else(|| match validation.message.trim() {
-            "" => format!("failed expression: {}", validation.expression.text.trim()),
+            "" => format!("failed expression: {}", excerpt(validation.expression.text.trim())),
             message => message.to_owned(),
         })
     }
@@ -257,8 +262,20 @@ impl Expression {
             Err(error @ EvalError::OutOfBudget) => Err(Failure::OutOfBudget(error.to_string())),
             Err(error) => Err(Failure::Error(format!(
                 "expression '{}' resulted in error: {error}",
-                self.text
+                excerpt(&self.text)
             ))),
+        }
+    }
+}
+
+/// An expression as messages quote it: its beginning, if it is longer than expressions of policies
+/// are.
+fn excerpt(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_QUOTED) {
+        None => text.into(),
+        Some((end, _)) => {
+            let (start, rest) = text.split_at_checked(end).unwrap_or((text, ""));
+            format!("{start}… (and {} bytes more)", rest.len()).into()
         }
     }
 }

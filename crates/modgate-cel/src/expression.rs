@@ -1,0 +1,124 @@
+//! One expression over JSON documents, for those who need no more.
+
+use modgate_value::{Budget, Limits, Number, Object, Value, budget::Frozen};
+
+use crate::{
+    check::Env,
+    compose::CostLimits,
+    eval::{Activation, EvalError, Result, failed},
+    program::{Arena, CompileError, Program},
+    types::Type,
+    value::Val,
+};
+
+/// An expression that reads JSON documents by name.
+///
+/// It costs at most what Kubernetes lets an expression of a policy cost
+/// ([`CostLimits::VALIDATIONS`]), takes at most 10,000,000 steps and builds at most 32 MiB;
+/// [`Expression::within`] sets other limits.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    program: Program,
+    cost: u64,
+    limits: Limits,
+}
+
+struct Inputs<'i>(&'i [(&'i str, &'i Value)]);
+
+impl Activation for Inputs<'_> {
+    fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| Val::json(value))
+    }
+}
+
+impl Expression {
+    /// Compiles `text`, which may name `variables`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in the words of cel-go and Kubernetes.
+    pub fn compile(text: &str, variables: &[&str]) -> std::result::Result<Self, CompileError> {
+        let env = variables.iter().fold(Env::new(), |env, name| env.with(*name, Type::Dyn));
+        let limits = Limits { steps: 10_000_000, bytes: 32 << 20, ..Limits::UNLIMITED };
+        let program = Program::compile(text, &env)?;
+        Ok(Self { program, cost: CostLimits::VALIDATIONS.expression, limits })
+    }
+
+    /// With other limits: a cost in Kubernetes' units, and steps and bytes. The time limit counts
+    /// for nothing, because nothing here looks at a clock.
+    #[must_use]
+    pub fn within(self, cost: u64, limits: Limits) -> Self {
+        Self { cost, limits, ..self }
+    }
+
+    /// What it gives for these documents, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Any [`EvalError`]; also when the result has no form in JSON, such as a quantity or bytes.
+    pub fn evaluate(&self, documents: &[(&str, &Value)]) -> Result<Value> {
+        self.with(documents, json)
+    }
+
+    /// Whether it gives true for these documents.
+    ///
+    /// # Errors
+    ///
+    /// Any [`EvalError`]; also when the result is no boolean.
+    pub fn holds(&self, documents: &[(&str, &Value)]) -> Result<bool> {
+        self.with(documents, |value| match value {
+            Val::Bool(value) => Ok(value),
+            other => failed(format!("the result is of type {}, not bool", other.type_name())),
+        })
+    }
+
+    fn with<T>(
+        &self,
+        documents: &[(&str, &Value)],
+        read: impl FnOnce(Val<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let (inputs, arena, clock) = (Inputs(documents), Arena::new(), Frozen);
+        let budget = Budget::new(self.limits, &clock);
+        let (value, _) = self.program.eval(&inputs, &arena, &budget, self.cost)?;
+        read(value)
+    }
+}
+
+/// A value as JSON. Parts of documents are shared; what an expression built nests no deeper than
+/// expressions do.
+fn json(value: Val<'_>) -> Result<Value> {
+    Ok(match value {
+        Val::Null => Value::Null,
+        Val::Bool(value) => value.into(),
+        Val::Int(value) => value.into(),
+        Val::Uint(value) => number(Number::from_json_text(&value.to_string()))?,
+        Val::Double(value) => number(Number::from_f64(value))?,
+        Val::String(text) => text.into(),
+        Val::JsonMap(object) => object.clone().into(),
+        Val::JsonList(items) => items.iter().cloned().collect(),
+        Val::Optional(Some(inner)) => json(*inner)?,
+        Val::Optional(None) => Value::Null,
+        value if value.is_list() => value.items().map(json).collect::<Result<Value>>()?,
+        value if value.is_map() => {
+            let mut members = Object::default();
+            for index in 0..value.entries().unwrap_or(0) {
+                match value.entry(index) {
+                    Some((Val::String(key), value)) => {
+                        members.insert(key, json(value)?);
+                    }
+                    _ => return failed("a map whose keys are no texts has no form in JSON"),
+                }
+            }
+            members.into()
+        }
+        other => {
+            return failed(format!("a value of type {} has no form in JSON", other.type_name()));
+        }
+    })
+}
+
+fn number(number: Option<Number>) -> Result<Value> {
+    let none = || EvalError::Failed("a number that is not finite has no form in JSON".to_owned());
+    number.map(Value::Number).ok_or_else(none)
+}
