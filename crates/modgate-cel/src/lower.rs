@@ -10,7 +10,7 @@ use crate::{
     cost,
     eval::{EvalError, go_type, qualifies},
     functions::{Guard, Overload, overloads},
-    heap::Heap,
+    heap::{Heap, hashable},
     library::{self, Message},
     parser::qualified_name,
     types::Type,
@@ -292,7 +292,12 @@ fn map(parts: Vec<(Node, Node, bool)>) -> Node {
         let (Node::Constant(key), Node::Constant(value), false) = part else {
             return Node::Map(parts.into());
         };
-        match constants.iter_mut().find(|(old, _)| old == key) {
+        if hashable(key.value()).is_err() {
+            return Node::Map(parts.into());
+        }
+        // Lists and maps are keys of their own, whatever is in them.
+        let compound = matches!(key, Owned::List(_) | Owned::Map(_));
+        match constants.iter_mut().find(|(old, _)| !compound && old == key) {
             Some((_, slot)) => *slot = value.clone(),
             None => constants.push((key.clone(), value.clone())),
         }

@@ -46,7 +46,7 @@ impl Clause {
             if following.is_empty() {
                 return broken("could not find end of precision specifier");
             }
-            precision = match digits.parse::<u32>() {
+            precision = match digits.parse::<i64>() {
                 Ok(precision) => usize::try_from(precision).unwrap_or(usize::MAX),
                 Err(_) => {
                     let why =
@@ -208,11 +208,17 @@ fn print(heap: Heap<'_>, clause: Clause, arg: Val<'_>, out: &mut String) -> Resu
                 other => return failed(clause.refusal(other.type_name())),
             };
             match clause {
+                Clause::Fixed(large) | Clause::Scientific(large) if large > READ => {
+                    out.push_str("%!(NOVERB)");
+                }
                 Clause::Fixed(precision) => {
-                    heap.build(DECIMALS.min(precision) + 400)?;
+                    heap.build(decimals_at_most(precision).unwrap_or(0) + 1_000)?;
                     fixed(number, precision, out);
                 }
                 Clause::Scientific(width) => {
+                    // The original keeps the width in 16 bits.
+                    let width = width % (1 << 16);
+                    let width = if width < 1 << 15 { width } else { 0 };
                     heap.build(width)?;
                     scientific(number, width, out);
                 }
@@ -335,6 +341,16 @@ fn convert_bytes(bytes: &[u8]) -> Result<&str> {
 /// More decimals than any float has.
 const DECIMALS: usize = 1_100;
 
+/// The largest precision that the original reads.
+const READ: usize = 10_000_009;
+
+/// How many decimals there are at most: the original keeps the precision in 16 bits, and writes the
+/// fewest digits where that makes it negative.
+fn decimals_at_most(precision: usize) -> Option<usize> {
+    let kept = precision % (1 << 16);
+    (kept < 1 << 15).then_some(kept.min(DECIMALS))
+}
+
 /// What is not finite, as a locale writes it.
 fn special(value: f64) -> Option<&'static str> {
     if value.is_nan() {
@@ -349,7 +365,10 @@ fn fixed(value: f64, precision: usize, out: &mut String) {
         out.push_str(special);
         return;
     }
-    let digits = format!("{:.*}", precision.min(DECIMALS), value.abs());
+    let digits = match decimals_at_most(precision) {
+        Some(most) => format!("{:.*}", most, value.abs()),
+        None => modgate_value::gofloat::plain(value.abs()),
+    };
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
     // The original keeps in a byte how many decimals there are at least.
     let least = precision % 256;

@@ -211,7 +211,7 @@ impl<'a> Quantity<'a> {
 }
 
 fn scaled(value: i64, power: u32) -> Option<i64> {
-    value.checked_mul(10_i64.checked_pow(power)?)
+    if value == 0 { Some(0) } else { value.checked_mul(10_i64.checked_pow(power)?) }
 }
 
 /// The power of ten that Go computes, whose last digit may be wrong.
