@@ -369,7 +369,7 @@ fn fingerprint(name: &str, policies: &Policies, host: &dyn Host) -> u64 {
     let mut hash = DefaultHasher::new();
     policies.snapshot().exclusions().excludes(Process::Audit, name).hash(&mut hash);
     if !name.is_empty() {
-        host.namespace(name).map_err(|error| error.0).hash(&mut hash);
+        host.namespace(name).map_err(|error| error.to_string()).hash(&mut hash);
     }
     hash.finish()
 }

@@ -197,11 +197,11 @@ impl Host for Nobody {
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError(format!("namespaces \"{name}\" not found")))
+        Err(HostError::NotFound(format!("namespaces \"{name}\" not found")))
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError(format!("nodes \"{name}\" not found")))
+        Err(HostError::NotFound(format!("nodes \"{name}\" not found")))
     }
 }
 

@@ -71,6 +71,8 @@ decisions! {
     Q_33 "Q-33" Fix "no last-applied annotation crashes a request"
     Q_34 "Q-34" Fix "a patch on DELETE is dropped and reported"
     Q_35 "Q-35" Fix "changes below `/syntheticRefs` never leave the engine"
+    Q_36 "Q-36" Fix "a reference that does not exist is empty, and every rule runs"
+    NODE_SUMMARY "KM-6.1" Fix "rules of one namespace see a summary of a Node"
     Q_46 "Q-46" Superset "`.Target` can be passed to functions that take a map"
     Q_58 "Q-58" Fix "a member of the wrong type is named in plain words"
     Q_60 "Q-60" Fix "a misplaced patch is reported without a memory dump"

@@ -238,6 +238,6 @@ impl Host for Cluster {
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError(format!("there is no node {name}")))
+        Err(HostError::NotFound(format!("there is no node {name}")))
     }
 }

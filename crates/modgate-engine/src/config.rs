@@ -19,8 +19,10 @@ pub struct EngineConfig {
     pub cluster_rules_namespaces: Vec<Str>,
     /// Namespace of a namespaced policy that names none.
     pub default_namespace: Str,
-    /// What happens when the Namespace or Node of an object cannot be read.
+    /// What happens when the Namespace or Node of an object does not exist or cannot be read.
     pub missing_reference: MissingReference,
+    /// What ModRules see of a Pod's Node.
+    pub node_references: NodeReferences,
     /// The resources whose requests reach ModRules in one webhook with mutators
     /// ([`Stages::UNIFIED`](crate::Stages::UNIFIED)), by their plural names, `*` for all; `None` for those of KubeMod's webhook as shipped.
     pub modrule_resources: Option<Vec<Str>>,
@@ -61,14 +63,42 @@ pub enum Lookup {
     Scan,
 }
 
-/// What to answer when the synthetic references of an object cannot be made.
+/// What to do when the Namespace or Node of an object, its synthetic references, cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissingReference {
-    /// Admit the object without looking at any rule, as KubeMod does.
+    /// One that does not exist is an empty object, with a warning, and every rule runs. Rules that
+    /// look at one that could not be read are undecided: Reject rules deny, patches are dropped.
     #[default]
+    Empty,
+    /// Admit the object without looking at any rule, as KubeMod does.
     Allow,
     /// Deny the request.
     Deny,
+}
+
+/// What ModRules see of the Node that a Pod names, by where the rule lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeReferences {
+    /// Rules of any namespace but the cluster-rules namespaces.
+    pub namespaced: NodeView,
+    /// Rules of the cluster-rules namespaces.
+    pub cluster: NodeView,
+}
+
+/// How much of a Node a rule sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeView {
+    /// `apiVersion`, `kind`, `metadata.name`, `metadata.labels` and `status.capacity`.
+    Summary,
+    /// All of it but `metadata.managedFields`, as in KubeMod.
+    Full,
+}
+
+impl Default for NodeReferences {
+    /// Who may write a ModRule in one namespace need not be allowed to read Nodes.
+    fn default() -> Self {
+        Self { namespaced: NodeView::Summary, cluster: NodeView::Full }
+    }
 }
 
 impl Default for EngineConfig {
@@ -78,6 +108,7 @@ impl Default for EngineConfig {
             cluster_rules_namespaces: ["kubemod-system", "modgate-system"].map(Str::from).to_vec(),
             default_namespace: "default".into(),
             missing_reference: MissingReference::default(),
+            node_references: NodeReferences::default(),
             modrule_resources: None,
             templates: TemplateOptions::default(),
             constraints: ConstraintOptions::default(),

@@ -13,7 +13,7 @@ mod resources;
 pub use self::{
     exclusion::{Exclusions, subject_namespace},
     installation::Installation,
-    label::{ExemptNamespaces, IGNORE_LABEL, admit_label},
+    label::{ExemptNamespaces, IGNORE_LABEL, MODRULE_IGNORE_LABEL, admit_label},
     resources::lacks_template,
 };
 pub(crate) use self::{

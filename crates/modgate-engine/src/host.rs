@@ -30,6 +30,12 @@ pub trait Host {
     /// When it does not exist or cannot be read.
     fn node(&self, name: &str) -> Result<Value, HostError>;
 
+    /// Whether the Namespace called `name` is made up: no file describes it, and no cluster can be
+    /// asked.
+    fn assumes_namespace(&self, _name: &str) -> bool {
+        false
+    }
+
     /// The clock, randomness and names that templates may ask for; by default they get
     /// none, and the functions that need them fail.
     fn templates(&self) -> &dyn template::Host {
@@ -81,7 +87,13 @@ pub(crate) fn budget(limits: Limits, host: &dyn Host) -> Budget<'_> {
     Budget::new(Limits { time, ..limits }, host.clock())
 }
 
-/// Why the host could not answer.
+/// Why the host has no object to give.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct HostError(pub String);
+pub enum HostError {
+    /// There is no such object.
+    #[error("{0}")]
+    NotFound(String),
+    /// Whether there is one is not known: the API server failed, or did not answer in time.
+    #[error("{0}")]
+    Unread(String),
+}

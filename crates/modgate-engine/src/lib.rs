@@ -36,7 +36,7 @@ pub mod provider;
 mod review;
 mod snapshot;
 
-pub use config::{EngineConfig, Lookup, MissingReference};
+pub use config::{EngineConfig, Lookup, MissingReference, NodeReferences, NodeView};
 pub use decide::{
     AdmissionStatus, Decision, Evaluation, FailureKind, MutationStatus, Observer, Plan,
     PlannedConstraint, PlannedResultant, RuleFailure, Scope, Silent, Skipped, Stage, StageReport,

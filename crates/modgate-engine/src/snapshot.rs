@@ -115,6 +115,14 @@ impl Snapshot {
         Update { snapshot, problems, compiled }
     }
 
+    /// Whether a ModRule that reaches objects of this namespace may look at its Namespace.
+    pub fn modrules_read_namespace(&self, name: &str) -> bool {
+        let clusters = &self.config.cluster_rules_namespaces;
+        let reaches = |id: &PolicyId| id.namespace == name || clusters.contains(&id.namespace);
+        let mut rules = self.modrules.entries().iter().map(|entry| &entry.rule);
+        rules.any(|rule| rule.reads.namespace() && reaches(&rule.id))
+    }
+
     /// The policies that are in force: ModRules in the order in which they are visited, then
     /// mutators in the order in which they run, expansion templates, templates, and constraints.
     pub fn policies(&self) -> impl Iterator<Item = PolicyId> {

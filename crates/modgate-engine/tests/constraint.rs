@@ -620,7 +620,7 @@ fn what_policies_see_of_a_request() {
     let object = from_yaml("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}");
     assert_eq!(
         Admission::of_object(object, None).review().to_json(),
-        r#"{"kind":{"group":"apps","kind":"Deployment","version":"v1"},"name":"d","namespace":"","namespaceObject":{},"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"}},"oldObject":null,"operation":"","options":null,"resource":{"group":"","resource":"","version":""},"uid":"","userInfo":{}}"#
+        r#"{"kind":{"group":"apps","kind":"Deployment","version":"v1"},"name":"d","namespaceObject":{},"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"}},"oldObject":null,"operation":"","options":null,"resource":{"group":"","resource":"","version":""},"uid":"","userInfo":{}}"#
     );
     assert_eq!(
         Admission::of_request(&from_yaml("{operation: DELETE, name: x}"), None)

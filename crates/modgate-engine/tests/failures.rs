@@ -121,3 +121,36 @@ fn removing_the_annotations_with_last_applied_in_them() {
         assert_eq!(decision.object.pointer(path), None, "{path}");
     }
 }
+
+/// What the API server refuses in every object that the rule touches.
+#[test]
+fn labels_and_annotations_that_become_no_text() {
+    use modgate_engine::{Change, OnError, PolicySource, Severity, Snapshot};
+    for (operation, told) in [
+        ("path: /metadata/annotations/ref.kubemod.io~1inject-node-ref, value: 'true'", true),
+        ("path: /metadata/labels/a, value: '8080'", true),
+        ("path: /metadata/labels/a, value: '{{ .Target.spec.list | len }}'", true),
+        ("path: /metadata/labels/a, value: '[x]'", true),
+        ("path: /metadata/labels, value: '{a: x, b: yes}'", true),
+        ("path: /spec/template/metadata/labels/a, value: 'no'", true),
+        ("path: /metadata/labels/a, value: '\"true\"'", false),
+        ("path: /metadata/labels/a, value: '\"{{ .Target.spec.list | len }}\"'", false),
+        ("path: /metadata/labels/a, value: x", false),
+        ("path: /metadata/labels, value: '{a: x}'", false),
+        ("path: /metadata/generation, value: '1'", false),
+        ("path: /spec/labels/a, value: '1'", false),
+    ] {
+        let rule = patch("ns/r", &format!("{{op: add, {operation}}}"));
+        let change = Change::Upsert(PolicySource::of_object(rule.clone()));
+        let update = Snapshot::new(EngineConfig::default()).apply(vec![change], OnError::Unload);
+        let warned = update.problems.iter().any(|problem| {
+            problem.severity == Severity::Warning && problem.message.contains("refuses the object")
+        });
+        let decision = create(vec![rule], POD);
+        let in_review = decision.warnings.iter().any(|it| it.contains("refuses the object"));
+        // Constants when they are stored, templates when they are rendered.
+        let is_template = operation.contains("{{");
+        assert_eq!(warned, told && !is_template, "{operation} {:?}", update.problems);
+        assert_eq!(in_review, told && is_template, "{operation} {:?}", decision.warnings);
+    }
+}

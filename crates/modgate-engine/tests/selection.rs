@@ -2,11 +2,9 @@
 
 mod support;
 
-use modgate_engine::{
-    Change, EngineConfig, MissingReference, OnError, Review, api::meta::Operation,
-};
+use modgate_engine::{Change, OnError, Review, api::meta::Operation};
 use modgate_value::Value;
-use support::{Cluster, appends, create, mutate, rule, snapshot, snapshot_with, value};
+use support::{Cluster, appends, create, mutate, rule, snapshot, value};
 
 const POD: &str =
     "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: my-namespace}, spec: {}}";
@@ -152,25 +150,6 @@ fn a_rule_that_changes_the_kind_changes_who_comes_next() {
     let decision = create(rules, POD);
     assert!(decision.allowed, "{}", decision.reason);
     assert_eq!(decision.object.pointer("/spec/job"), Some(&Value::from(true)));
-}
-
-#[test]
-fn missing_references() {
-    let rules = || vec![rule("my-namespace/r", "type: Reject, match: [{select: $.kind}]")];
-    let review = Review::of_object(value(POD), Operation::Create, "default");
-    let host = Cluster { no_namespaces: true, ..Cluster::default() };
-    let decision = snapshot(rules()).mutate(&review, &host);
-    assert!(decision.allowed);
-    assert_eq!(decision.reason, "failed to inject syntheticRefs into object manifest");
-    let strict =
-        EngineConfig { missing_reference: MissingReference::Deny, ..EngineConfig::default() };
-    let decision = snapshot_with(strict, rules()).mutate(&review, &host);
-    assert!(!decision.allowed);
-    assert_eq!(
-        decision.reason,
-        "failed to inject syntheticRefs into object manifest: failed to read namespace \
-         `my-namespace`: namespaces cannot be read"
-    );
 }
 
 #[test]

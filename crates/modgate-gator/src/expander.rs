@@ -37,7 +37,11 @@ impl Expander {
         let mut namespaces = BTreeMap::new();
         for object in objects {
             let kind = GroupVersionKind::of_object(object);
+            // gator passes by what is in the group and no mutator.
             if kind.group == mutations::GROUP {
+                if mutations::MutatorKind::from_name(&kind.kind).is_none() {
+                    continue;
+                }
                 let mutator = CompiledMutator::compile(object, Options::default())
                     .map_err(|error| format!("error parsing resources: {error}"))?;
                 mutators.push(Arc::new(mutator));

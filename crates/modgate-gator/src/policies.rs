@@ -191,14 +191,22 @@ impl Policies {
         }
     }
 
-    /// Adds an object that policies can refer to.
+    /// Adds an object that policies can refer to. One without a name, or whose name is no text, is
+    /// found under the empty name, as in gator.
     pub(crate) fn add_data(&mut self, object: &Value) -> Result<(), String> {
-        let is_nameless = object.path(&["metadata", "name"]).is_none_or(Value::is_null);
-        match self.inventory.insert(object.clone()) {
-            // Upstream takes it, where no policy finds it (G13).
-            Err(InventoryError::NoName) if is_nameless => Ok(()),
-            added => added.map_err(|error| format!("{}: {error}\n", templates::TARGET)),
-        }
+        let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let added = match has_version(version) {
+            false => Err(InventoryError::NoVersion { name: metadata(object, "name").to_owned() }),
+            true => match self.inventory.insert(object.clone()) {
+                // A Namespace of such a name ends the run in gator, too (G41).
+                Err(InventoryError::NoName) if !(is_namespace(object) && has_name(object)) => {
+                    self.inventory.insert_nameless(object.clone());
+                    Ok(())
+                }
+                added => added,
+            },
+        };
+        added.map_err(|error| format!("{}: {error}\n", templates::TARGET))
     }
 
     /// A constraint as results show it: complete, its defaults and its action filled in.
@@ -307,6 +315,22 @@ impl Policies {
         };
         findings.into_iter().map(outcome).collect()
     }
+}
+
+fn is_namespace(object: &Value) -> bool {
+    let kind = GroupVersionKind::of_object(object);
+    kind.group.is_empty() && kind.kind == "Namespace"
+}
+
+/// Whether there is a name, of whatever type.
+fn has_name(object: &Value) -> bool {
+    object.path(&["metadata", "name"]).is_some_and(|name| !name.is_null())
+}
+
+/// Whether an `apiVersion` has a version: `v1`, `apps/v1`, but neither `v1/` nor `a/b/c`.
+fn has_version(api_version: &str) -> bool {
+    let (_, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    !version.is_empty() && !version.contains('/')
 }
 
 /// How a constraint came to its result, a line for each expression of its policy that was tried.

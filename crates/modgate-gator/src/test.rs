@@ -10,8 +10,8 @@ use crate::{
     Failure, Io,
     cli::TestArgs,
     expander::Expander,
-    policies::{Outcome, Policies, Session, Settings, Timing},
-    read,
+    policies::{Outcome, Policies, Session, Settings, Timing, is_constraint},
+    read::{self, metadata},
     work::parallel,
 };
 
@@ -87,15 +87,32 @@ fn review(
 ) -> Result<Reviewed, String> {
     let namespace = expander.namespace_of(object);
     let mut reviewed = Reviewed::default();
-    let admission = Admission::of_object(object.clone(), namespace);
+    let admission = Admission::of_object(with_default_action(object), namespace);
     reviewed.ask(policies, &admission, timed, None, session);
-    for resultant in expander.expand(object)? {
+    let name = metadata(object, "name");
+    let resultants = expander.expand(object);
+    for resultant in resultants.map_err(|error| format!("expanding resource {name}: {error}"))? {
         let admission = Admission::of_object(resultant.object.clone(), namespace)
             .with_source(Some(Source::Generated));
         reviewed.ask(policies, &admission, timed, Some(&resultant), session);
     }
     reviewed.printed = session.outside.take_printed();
     Ok(reviewed)
+}
+
+/// A constraint that is itself an object under review has the action that it has in a cluster
+/// (EV-143).
+pub(crate) fn with_default_action(object: &Value) -> Value {
+    let spec = object.get("spec").and_then(Value::as_object);
+    if !is_constraint(object) || spec.is_some_and(|spec| spec.get("enforcementAction").is_some()) {
+        return object.clone();
+    }
+    let Some(members) = object.as_object() else { return object.clone() };
+    let mut members = members.clone();
+    let mut spec = spec.cloned().unwrap_or_default();
+    spec.insert("enforcementAction", EnforcementAction::Deny.as_str().into());
+    members.insert("spec", spec.into());
+    members.into()
 }
 
 impl Reviewed {

@@ -371,6 +371,11 @@ pub(crate) fn release(found: &Found) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((namespace, name))
 }
 
+/// The resources that a webhook of a configuration is called for.
+pub(crate) fn resources(webhook: &Value) -> impl Iterator<Item = &str> {
+    list(webhook, &["rules"]).iter().flat_map(|rule| texts(rule, &["resources"]))
+}
+
 /// The operations that a webhook of a configuration is called for.
 pub(crate) fn operations(webhook: &Value) -> impl Iterator<Item = &str> {
     list(webhook, &["rules"]).iter().flat_map(|rule| texts(rule, &["operations"]))

@@ -31,7 +31,7 @@ enum Place {
 }
 
 /// All others go into `args`.
-const PLACES: [(&str, Place); 34] = [
+const PLACES: [(&str, Place); 36] = [
     (
         "additional-mutating-webhook-configs-to-rotate-certs",
         Place::List("certificates.additionalConfigurations.mutating"),
@@ -56,10 +56,12 @@ const PLACES: [(&str, Place); 34] = [
     ("health-addr", Place::Chart),
     ("host", Place::Chart),
     ("kubeconfig", Place::Chart),
+    ("late-rejections", Place::Text("kubemod.lateRejections")),
     ("log-denies", Place::Switch("logs.denies")),
     ("log-level", Place::Text("logs.level")),
     ("log-mutations", Place::Switch("logs.mutations")),
     ("metrics-addr", Place::Chart),
+    ("modrule-exempt-namespace", Place::List("ignoreLabel.allowedModRuleNamespaces")),
     ("modrule-resource", Place::List("kubemod.dragnet.resources")),
     ("mutating-webhook-configuration-name", Place::Text("mutation.configurationName")),
     ("operation", Place::Chart),

@@ -76,6 +76,16 @@ fn kubemod() {
         [
             (
                 "MutatingWebhookConfiguration kubemod-mutating-webhook-configuration".to_owned(),
+                "KM-5.4",
+                "webhooks[1]"
+            ),
+            (
+                "MutatingWebhookConfiguration kubemod-mutating-webhook-configuration".to_owned(),
+                "KM-7.1 subresources",
+                "webhooks[1].rules"
+            ),
+            (
+                "MutatingWebhookConfiguration kubemod-mutating-webhook-configuration".to_owned(),
                 "Q-37",
                 "webhooks[2].failurePolicy"
             ),
@@ -623,6 +633,10 @@ fn decisions() {
     expect(&patch("{op: add, path: '/m/a~1b', value: '1'}"), &[]);
     expect(&patch("{op: remove, path: /metadata/annotations}"), &["Q-33"]);
     expect(&patch("{op: add, path: /syntheticRefs/a, value: '1'}"), &["Q-35"]);
+    let zone = "{op: add, path: /metadata/labels/zone, \
+                value: '{{ .Target.syntheticRefs.node.metadata.labels.zone }}'}";
+    expect(&patch(zone), &[]);
+    expect(&patch(zone).replace("kubemod-system", "shop"), &["KM-6.1"]);
     expect(&patch("{op: add, path: /spec/2000, value: '1'}"), &["Q-77"]);
     expect(&patch("{op: add, path: /spec/80, value: '1'}"), &[]);
     expect(
@@ -723,6 +737,25 @@ fn decisions() {
          webhooks: [{name: podbinding.kubemod.io, failurePolicy: Fail}]\n",
         &["Q-37"],
     );
+    let dragnet = |resources: &str| {
+        format!(
+            "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\n\
+             metadata: {{name: kubemod-mutating-webhook-configuration}}\n\
+             webhooks: [{{name: dragnet.kubemod.io, rules: [{{resources: [{resources}]}}]}}]\n"
+        )
+    };
+    for (resources, gap) in [
+        ("pods, configmaps", true),
+        ("'*'", true),
+        ("pods, pods/resize", true),
+        ("pods, pods/resize, pods/ephemeralcontainers", false),
+        ("pods, 'pods/*'", false),
+        ("'*/*'", false),
+        ("configmaps", false),
+    ] {
+        let expected = ["KM-5.4", "KM-7.1 subresources"];
+        expect(&dragnet(resources), if gap { &expected } else { &expected[..1] });
+    }
     expect(
         "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n\
          metadata: {name: gatekeeper-validating-webhook-configuration}\n\

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use modgate_value::Str;
 
-use crate::ast::{Binary, Kind, Link, Node, Path, Root};
+use crate::ast::{Binary, Kind, Link, Node, Path, Root, Step};
 
 /// A text that one place of the document must have for an expression to be true.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,4 +85,93 @@ fn any_of(mut alternatives: impl Iterator<Item = Vec<Requirement>>) -> Vec<Requi
         });
     }
     common
+}
+
+/// Whether evaluating the expression may depend on what is at `place`, keys from the root.
+///
+/// `false` is certain. `true` is not: a path that ends above the place, or goes on by a key that
+/// only evaluation tells, counts as one that reads it.
+pub(crate) fn may_read(node: &Node, place: &[&str]) -> bool {
+    node_may_read(node, place, false)
+}
+
+/// As [`may_read`], for a path of its own.
+pub(crate) fn path_may_read(path: &Path, place: &[&str]) -> bool {
+    steps_may_read(path, place, false)
+}
+
+fn node_may_read(node: &Node, place: &[&str], in_filter: bool) -> bool {
+    let keys = match &node.kind {
+        Kind::Path(path) => return steps_may_read(path, place, in_filter),
+        Kind::Variable(keys) | Kind::CallVariable(keys, _) => Some(keys),
+        _ => None,
+    };
+    if keys.is_some_and(|keys| keys_may_reach(keys.iter().map(StepKeys::of_key), place)) {
+        return true;
+    }
+    let mut found = false;
+    node.children(&mut |child| found = found || node_may_read(child, place, in_filter));
+    found
+}
+
+fn steps_may_read(path: &Path, place: &[&str], in_filter: bool) -> bool {
+    // In a filter `@` is an element that the path around it has reached, which is asked by itself.
+    // Elsewhere it is the root, or a part of the document that the path around it has reached.
+    let from_root = path.root == Root::Document || !in_filter;
+    (from_root && keys_may_reach(path.steps.iter().map(StepKeys::of_step), place))
+        || path.steps.iter().any(|step| match step {
+            Step::Filter(node) => node_may_read(node, place, true),
+            Step::Key(node) | Step::Script(node) => node_may_read(node, place, in_filter),
+            Step::Union(nodes) => nodes.iter().any(|node| node_may_read(node, place, in_filter)),
+            Step::Slice(bounds) => {
+                bounds.iter().flatten().any(|node| node_may_read(node, place, in_filter))
+            }
+            Step::Star | Step::Descend => false,
+        })
+}
+
+/// The keys by which a step may go on.
+enum StepKeys<'n> {
+    These(Vec<&'n str>),
+    Any,
+}
+
+impl<'n> StepKeys<'n> {
+    fn of_key(node: &'n Node) -> Self {
+        match &node.kind {
+            Kind::Text(text) => Self::These(vec![text.text.as_str()]),
+            _ => Self::Any,
+        }
+    }
+
+    fn of_step(step: &'n Step) -> Self {
+        match step {
+            Step::Key(node) => Self::of_key(node),
+            Step::Union(nodes) => {
+                let keys = nodes.iter().map(|node| match &node.kind {
+                    Kind::Text(text) => Some(text.text.as_str()),
+                    _ => None,
+                });
+                keys.collect::<Option<_>>().map_or(Self::Any, Self::These)
+            }
+            Step::Script(_) | Step::Star | Step::Filter(_) | Step::Slice(_) | Step::Descend => {
+                Self::Any
+            }
+        }
+    }
+}
+
+/// Whether the steps lead to `place`, into it, or stop above it. `..` reaches everything below where
+/// it stands.
+fn keys_may_reach<'n>(steps: impl Iterator<Item = StepKeys<'n>>, place: &[&str]) -> bool {
+    let mut place = place.iter();
+    for keys in steps {
+        let Some(key) = place.next() else { return true };
+        match keys {
+            StepKeys::These(these) if !these.contains(key) => return false,
+            StepKeys::These(_) => {}
+            StepKeys::Any => return true,
+        }
+    }
+    true
 }

@@ -81,6 +81,11 @@ impl Expr {
         &self.text
     }
 
+    /// Whether its value may depend on what is at `place`, keys from the root. `false` is certain.
+    pub fn may_read(&self, place: &[&str]) -> bool {
+        analysis::may_read(&self.root, place)
+    }
+
     /// The value of the expression for a document.
     ///
     /// # Errors

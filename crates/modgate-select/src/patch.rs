@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use modgate_value::{Budget, Str, Value, format_smolstr};
 
 use crate::{
-    EvalError, Options, ParseError, Val, Zone,
+    EvalError, Options, ParseError, Val, Zone, analysis,
     ast::Path,
     parse,
     plain::{self, Plain, Scope},
@@ -92,6 +92,12 @@ impl PatchSelect {
     /// The text it was parsed from.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether what it selects may depend on what is at `place`, keys from the root. `false` is
+    /// certain.
+    pub fn may_read(&self, place: &[&str]) -> bool {
+        analysis::path_may_read(&self.path, place)
     }
 
     /// The selected places in document order. Places with equal keys count once, where the first

@@ -103,6 +103,34 @@ proptest! {
         }
     }
 
+    /// What an expression does not read may be anything.
+    #[test]
+    fn what_is_not_read_does_not_matter(
+        text in common::expression(),
+        path in common::path(),
+        key in "[abk]",
+        document in common::document(),
+        other in common::document(),
+    ) {
+        let Value::Object(members) = &document else { return Ok(()) };
+        let mut changed = members.clone();
+        changed.insert(key.as_str(), other);
+        let changed = Value::from(changed);
+        let expr = Expr::parse(&text).expect(&text);
+        if !expr.may_read(&[&key]) {
+            let before = expr.eval_plain(&document, &Budget::unlimited());
+            let after = expr.eval_plain(&changed, &Budget::unlimited());
+            prop_assert_eq!(shown(&before), shown(&after), "{} without {}", text, key);
+        }
+        let select = PatchSelect::parse(&path).expect(&path);
+        if !select.may_read(&[&key]) {
+            let before = select.items_plain(&document, &Budget::unlimited());
+            let after = select.items_plain(&changed, &Budget::unlimited());
+            let shown = |found: Result<Vec<Item<'_>>, EvalError>| found.map(|found| items(&found));
+            prop_assert_eq!(shown(before).ok(), shown(after).ok(), "{} without {}", path, key);
+        }
+    }
+
     #[test]
     fn requirements_are_necessary(text in common::expression(), document in common::document()) {
         let expr = Expr::parse(&text).expect(&text);

@@ -65,6 +65,6 @@ pub use tls::{
     TlsVersion, UnknownVersion,
 };
 pub use webhook::{
-    AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, OnFailure, Readiness,
-    RequestLimits, Routes, router,
+    AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, LateRejections, OnFailure,
+    Readiness, RequestLimits, Routes, router,
 };

@@ -25,7 +25,7 @@ pub(crate) use evaluators::Flow;
 pub(crate) use evaluators::Turn;
 pub(crate) use evaluators::processors;
 pub use events::AdmissionEvents;
-pub use gatekeeper::{GatekeeperConfig, OnFailure};
+pub use gatekeeper::{GatekeeperConfig, LateRejections, OnFailure};
 pub use health::Readiness;
 pub(crate) use routes::Webhook;
 

@@ -75,8 +75,12 @@ impl Server {
     }
 
     fn load(self, policies: &Path) -> Self {
+        self.load_with(policies, EngineConfig::default())
+    }
+
+    fn load_with(self, policies: &Path, config: EngineConfig) -> Self {
         let files = PolicyFiles { policies: vec![policies.to_owned()], objects: Vec::new() };
-        let mut store = PolicyStore::new(files, EngineConfig::default());
+        let mut store = PolicyStore::new(files, config);
         let findings = store.refresh().findings;
         assert!(findings.is_empty(), "{findings:?}");
         self.app.current.store(Arc::clone(store.world()));
@@ -169,9 +173,118 @@ async fn dragnet_rejects_with_kubemods_sentence() {
     );
 }
 
+/// A privileged Pod that names a Node of no cluster in an annotation of its own (Q-36).
+#[tokio::test]
+async fn an_annotation_switches_no_rule_off() {
+    use modgate_engine::MissingReference::{Allow, Deny, Empty};
+    let rules = tempfile::tempdir().expect("dir");
+    let reject = "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+        metadata: {name: no-privileged, namespace: kubemod-system}\n\
+        spec: {type: Reject, targetNamespaceRegex: '.*', match: \
+        [{select: '$.spec.containers[*].securityContext.privileged', matchValue: 'true'}]}";
+    std::fs::write(rules.path().join("rule.yaml"), reject).expect("rule");
+    let pod = |privileged: bool, node: &str| {
+        format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
+                "uid": "u-1", "kind": {{"group": "", "version": "v1", "kind": "Pod"}},
+                "resource": {{"group": "", "version": "v1", "resource": "pods"}},
+                "name": "p", "namespace": "ns", "operation": "CREATE",
+                "object": {{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "p",
+                    "namespace": "ns", "annotations": {{"ref.kubemod.io/nodename": "{node}"}}}},
+                    "spec": {{"containers": [{{"name": "c",
+                        "securityContext": {{"privileged": {privileged}}}}}]}}}}}}}}"#
+        )
+    };
+    for (mode, privileged, node, allowed) in [
+        (Empty, true, "", false),
+        (Empty, true, "nope", false),
+        (Empty, false, "nope", true),
+        (Allow, true, "", false),
+        (Allow, true, "nope", true),
+        // No file describes the Namespace.
+        (Deny, false, "", false),
+        (Deny, false, "nope", false),
+    ] {
+        let config = EngineConfig { missing_reference: mode, ..EngineConfig::default() };
+        let server = Server::empty().load_with(rules.path(), config);
+        for path in ["/dragnet-webhook", "/mutate"] {
+            let response = server.review(path, pod(privileged, node)).await;
+            let case = format!("{mode:?} privileged {privileged} node `{node}` {path}");
+            assert_eq!(response.get("allowed"), Some(&allowed.into()), "{case}: {response}");
+            let warned = response.to_json().contains("names Node `nope`, which does not exist");
+            assert_eq!(warned, mode == Empty && node == "nope", "{case}: {response}");
+        }
+    }
+}
+
+/// KM-5.4: an object that a later webhook brought back.
+#[tokio::test]
+async fn rejections_of_the_validating_phase() {
+    use modgate_server::LateRejections::{Deny, Off, Warn};
+    let dir = tempfile::tempdir().expect("dir");
+    std::fs::write(dir.path().join("rules.yaml"), RULES).expect("rules");
+    for (mode, allowed, warnings, counted) in [
+        (Off, true, None, "unchanged"),
+        (
+            Warn,
+            true,
+            Some(
+                r#"["ModRule ns/reject: \"not p\" rejects the object as it will be stored; it is admitted"]"#,
+            ),
+            "warned",
+        ),
+        (Deny, false, None, "rejected"),
+    ] {
+        let gatekeeper = GatekeeperConfig { late_rejections: mode, ..GatekeeperConfig::default() };
+        let server = Server::configured(Evaluators::new(1), RequestLimits::default(), gatekeeper)
+            .load(dir.path());
+        let response = server.review("/validate", review("v1", r#"{"bad": "yes"}"#)).await;
+        assert_eq!(response.get("allowed"), Some(&allowed.into()), "{mode:?} {response}");
+        let told = response.get("warnings").map(Value::to_json);
+        assert_eq!(told.as_deref(), warnings, "{mode:?}");
+        let (_, metrics) = server.get("/metrics").await;
+        let line = format!(
+            "modgate_decisions_total{{webhook=\"/validate\",kind=\"ModRule\",decision=\"{counted}\"}} 1"
+        );
+        assert!(metrics.contains(&line), "{mode:?} {metrics}");
+        // Nothing to say about the same Pod without the label.
+        let good = server.review("/validate", review("v1", "{}")).await;
+        assert_eq!(good.get("allowed"), Some(&true.into()));
+        assert_eq!(good.get("warnings"), None);
+    }
+}
+
+/// KM-7.1 label
+#[tokio::test]
+async fn kubemods_ignore_label_is_guarded() {
+    let server = Server::loaded();
+    for (name, value, allowed) in [
+        ("shop", "true", false),
+        ("shop", "false", true),
+        ("kube-system", "true", true),
+        ("kubemod-system", "true", true),
+    ] {
+        let request = format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
+                "uid": "u-1", "kind": {{"group": "", "version": "v1", "kind": "Namespace"}},
+                "resource": {{"group": "", "version": "v1", "resource": "namespaces"}},
+                "name": "{name}", "namespace": "{name}", "operation": "CREATE",
+                "object": {{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}",
+                    "labels": {{"admission.kubemod.io/ignore": "{value}"}}}}}}}}}}"#
+        );
+        let response = server.review("/v1/admitlabel", request).await;
+        assert_eq!(response.get("allowed"), Some(&allowed.into()), "{name} {value}: {response}");
+    }
+}
+
 #[tokio::test]
 async fn our_own_webhooks_speak_kubernetes() {
-    let server = Server::loaded();
+    let dir = tempfile::tempdir().expect("dir");
+    std::fs::write(dir.path().join("rules.yaml"), RULES).expect("rules");
+    let late_rejections = modgate_server::LateRejections::Deny;
+    let gatekeeper = GatekeeperConfig { late_rejections, ..GatekeeperConfig::default() };
+    let server = Server::configured(Evaluators::new(1), RequestLimits::default(), gatekeeper)
+        .load(dir.path());
     let bad = r#"{"bad": "x"}"#;
     for path in ["/mutate", "/validate"] {
         let response = server.review(path, review("v1", bad)).await;

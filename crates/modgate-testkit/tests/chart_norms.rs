@@ -259,14 +259,16 @@ fn profiles() {
         ),
         (
             "kubemod",
-            "dragnet.kubemod.io mmodrule.kubemod.io podbinding.kubemod.io vmodrule.kubemod.io",
+            "check-ignore-label.kubemod.io dragnet.kubemod.io mmodrule.kubemod.io \
+             podbinding.kubemod.io rejections.kubemod.io vmodrule.kubemod.io",
             true,
             false,
         ),
         (
             "both",
             "check-ignore-label.gatekeeper.sh dragnet.kubemod.io mmodrule.kubemod.io \
-             mutation.gatekeeper.sh podbinding.kubemod.io validation.gatekeeper.sh vmodrule.kubemod.io",
+             mutation.gatekeeper.sh podbinding.kubemod.io rejections.kubemod.io \
+             validation.gatekeeper.sh vmodrule.kubemod.io",
             true,
             true,
         ),

@@ -3,7 +3,7 @@
 use serde::{
     Deserializer,
     de::{
-        DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+        DeserializeSeed, EnumAccess, Error as _, Expected, IntoDeserializer, MapAccess, SeqAccess,
         Unexpected, VariantAccess, Visitor, value::StrDeserializer,
     },
     forward_to_deserialize_any,
@@ -38,6 +38,23 @@ impl DecodeError {
 impl serde::de::Error for DecodeError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
         Self { path: String::new(), message: message.to_string() }
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let found = match found {
+            Unexpected::Unit => "null".to_owned(),
+            Unexpected::Map => "an object".to_owned(),
+            Unexpected::Seq => "a list".to_owned(),
+            other => other.to_string(),
+        };
+        let expected = expected.to_string();
+        let expected = match expected.as_str() {
+            "a sequence" => "a list",
+            "a map" => "an object",
+            text if text.starts_with("struct ") => "an object",
+            text => text,
+        };
+        Self::custom(format_args!("invalid type: {found}, expected {expected}"))
     }
 }
 
@@ -137,6 +154,19 @@ impl<'de> Deserializer<'de> for Nested<'de> {
         }
     }
 
+    /// Null is an object without members, as Go decodes it.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match self.value {
+            Value::Null => visitor.visit_map(Members { map: self, rest: [].iter(), member: None }),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -170,7 +200,7 @@ impl<'de> Deserializer<'de> for Nested<'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier
+        unit_struct seq tuple tuple_struct map identifier
     }
 }
 

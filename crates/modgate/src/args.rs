@@ -18,7 +18,9 @@ mod vap;
 use std::{env, path::PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
-use modgate_engine::{EngineConfig, MissingReference, api::meta::Operation};
+use modgate_engine::{
+    EngineConfig, MissingReference, NodeReferences, NodeView, api::meta::Operation,
+};
 
 pub(crate) use self::{
     audit::AuditArgs,
@@ -165,9 +167,15 @@ pub(crate) struct EngineArgs {
     /// [default: kubemod-system, modgate-system]
     #[arg(long, value_name = "NAMESPACE")]
     cluster_modrules_namespace: Vec<String>,
-    /// What to do when an object's Namespace or Node cannot be found.
-    #[arg(long, value_name = "POLICY", default_value = "allow")]
+    /// What ModRules do about an object whose Namespace or Node does not exist or cannot be read.
+    #[arg(long, value_name = "POLICY", default_value = "empty")]
     missing_reference: MissingReferenceArg,
+    /// How much of a Pod's Node the ModRules of one namespace see.
+    #[arg(long, value_name = "PART", default_value = "summary")]
+    namespaced_node_reference: NodeViewArg,
+    /// How much of a Pod's Node the ModRules see that may act cluster-wide.
+    #[arg(long, value_name = "PART", default_value = "full")]
+    cluster_node_reference: NodeViewArg,
     /// Resource, such as `pods`, that ModRules are asked about where they share a webhook with
     /// Gatekeeper's mutators, `*` for all; repeat for more [default: those of KubeMod's webhook]
     #[arg(long, value_name = "RESOURCE")]
@@ -184,10 +192,30 @@ pub(crate) struct EngineArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum MissingReferenceArg {
-    /// Let the object through unchecked, as KubeMod does.
+    /// What does not exist is empty, with a warning, and every rule runs. What cannot be read leaves
+    /// the rules that look at it undecided: Reject rules deny, patches are dropped.
+    Empty,
+    /// Admit the object without asking any rule, as KubeMod does.
     Allow,
-    /// Deny it.
+    /// Deny the object.
     Deny,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum NodeViewArg {
+    /// Its name, labels and capacity.
+    Summary,
+    /// All of it, as in KubeMod.
+    Full,
+}
+
+impl From<NodeViewArg> for NodeView {
+    fn from(arg: NodeViewArg) -> Self {
+        match arg {
+            NodeViewArg::Summary => Self::Summary,
+            NodeViewArg::Full => Self::Full,
+        }
+    }
 }
 
 impl EngineArgs {
@@ -207,7 +235,12 @@ impl EngineArgs {
         if let Some(name) = self.installation_namespace.clone().or_else(pod_namespace) {
             config.installation.namespace = name.into();
         }
+        config.node_references = NodeReferences {
+            namespaced: self.namespaced_node_reference.into(),
+            cluster: self.cluster_node_reference.into(),
+        };
         config.missing_reference = match self.missing_reference {
+            MissingReferenceArg::Empty => MissingReference::Empty,
             MissingReferenceArg::Allow => MissingReference::Allow,
             MissingReferenceArg::Deny => MissingReference::Deny,
         };

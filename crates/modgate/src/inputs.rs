@@ -1,14 +1,14 @@
 //! Policies and objects from files, folders and standard input.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Result, ensure};
 use modgate_engine::{
-    Review,
+    Host as _, Review,
     api::admission::{AdmissionReview, ReviewVersion},
 };
 use modgate_server::{
@@ -22,7 +22,7 @@ use modgate_value::{
 
 use crate::{
     args::{PolicyArgs, SubjectArgs},
-    terminal::Terminal,
+    terminal::{Terminal, printable},
 };
 
 /// An object to look at and where it came from.
@@ -99,7 +99,27 @@ pub(crate) fn read(
         terminal.error(&format!("there is no object in {}", listed(&subjects.subjects)));
         incomplete = true;
     }
+    tell_assumed_namespaces(&world, &found, terminal);
     Ok(Some(Inputs { world: Arc::new(world), subjects: found, incomplete }))
+}
+
+/// Says which Namespaces no file describes, where ModRules look at them.
+fn tell_assumed_namespaces(world: &World, subjects: &VecDeque<Subject>, terminal: &Terminal) {
+    let names = subjects.iter().map(|subject| subject.review.store_namespace());
+    let assumed: BTreeSet<&str> = names
+        .filter(|name| {
+            !name.is_empty()
+                && world.objects.assumes_namespace(name)
+                && world.snapshot.modrules_read_namespace(name)
+        })
+        .collect();
+    for name in assumed {
+        terminal.note(format_args!(
+            "note: no file describes Namespace `{}`, so ModRules see one without labels of its own; \
+             give it with `--objects`",
+            printable(name)
+        ));
+    }
 }
 
 /// Whether there is any policy; if not, says so. What no policy objects to would be allowed, so that a

@@ -135,6 +135,108 @@ Pod shop/debug: denied (quickstart/debug-pod.yaml:2:1)
     );
 }
 
+/// What an expansion generates without a kind no constraint can be matched with: it is refused.
+#[test]
+fn what_is_generated_without_a_kind_is_refused() {
+    let policies = "\
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: never}
+spec:
+  crd: {spec: {names: {kind: Never}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package never
+      violation[{\"msg\": \"hit\"}] { false }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Never
+metadata: {name: pods}
+spec: {match: {kinds: [{apiGroups: [''], kinds: [Pod]}]}}
+---
+apiVersion: expansion.gatekeeper.sh/v1alpha1
+kind: ExpansionTemplate
+metadata: {name: t}
+spec:
+  applyTo: [{groups: [apps], versions: [v1], kinds: [Deployment]}]
+  templateSource: spec.template
+  generatedGVK: {group: '', version: v1}
+";
+    let review = r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+        "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+        "operation": "CREATE", "name": "d", "namespace": "x", "object": {"apiVersion": "apps/v1",
+            "kind": "Deployment", "metadata": {"name": "d", "namespace": "x"},
+            "spec": {"template": {"spec": {}}}}}}"#;
+    let workspace = Workspace::new().with("policies.yaml", policies).with("review.json", review);
+    let shown = workspace.run(&["review", "-f", "policies.yaml", "review.json"]);
+    assert!(shown.starts_with("exit 1\n"), "{shown}");
+    assert!(shown.contains("[Implied by t] unable to match constraints: "), "{shown}");
+    assert!(shown.contains("spec.generatedGVK.kind"), "{shown}");
+}
+
+const PRIVILEGED: &str = "\
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: no-privileged, namespace: kubemod-system}
+spec:
+  type: Reject
+  targetNamespaceRegex: '.*'
+  match: [{select: '$.spec.containers[*].securityContext.privileged', matchValue: 'true'}]
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: flavor, namespace: kubemod-system}
+spec:
+  type: Patch
+  targetNamespaceRegex: '.*'
+  match: [{select: '$.syntheticRefs.namespace.metadata.labels.flavor'}]
+  patch: [{op: add, path: /metadata/labels/flavor, value: x}]
+";
+
+const NODE_OF_NO_CLUSTER: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  namespace: blue
+  annotations: {ref.kubemod.io/nodename: nope}
+spec:
+  containers: [{name: c, securityContext: {privileged: true}}]
+";
+
+/// Q-36, for every way in that takes a Pod from a file.
+#[test]
+fn an_annotation_switches_no_rule_off() {
+    let workspace =
+        Workspace::new().with("rules.yaml", PRIVILEGED).with("pod.yaml", NODE_OF_NO_CLUSTER);
+    let run = |verb: &str, mode: &[&str]| {
+        workspace.run(&[&[verb, "-f", "rules.yaml", "pod.yaml"], mode].concat())
+    };
+    assert_data_eq!(
+        run("review", &[]),
+        str![[r#"
+exit 1
+Pod blue/p: denied (pod.yaml:1:1)
+  rejected by kubemod-system/no-privileged
+  warning: annotation `ref.kubemod.io/nodename` names Node `nope`, which does not exist, so ModRules see an empty `syntheticRefs.node` (Q-36)
+--- stderr
+note: no file describes Namespace `blue`, so ModRules see one without labels of its own; give it with `--objects`
+
+"#]]
+    );
+    assert!(run("explain", &[]).contains("Pod blue/p: denied"));
+    for verb in ["review", "explain"] {
+        let allowed = run(verb, &["--missing-reference", "allow"]);
+        assert!(allowed.contains("Pod blue/p: allowed"), "{allowed}");
+        assert!(verb == "explain" || allowed.contains("failed to read node `nope`"), "{allowed}");
+        let denied = run(verb, &["--missing-reference", "deny"]);
+        assert!(denied.contains("Pod blue/p: denied"), "{denied}");
+        assert!(denied.contains("no file describes it: give it with `--objects`"), "{denied}");
+    }
+}
+
 #[test]
 fn review_of_an_admission_review_as_json() {
     let workspace = Workspace::new();

@@ -202,6 +202,32 @@ sideEffects: None
   sideEffects: None
 {{- end }}
 
+{{- /* The webhook that keeps namespaces from exempting themselves by a label: (list root name). */}}
+{{- define "modgate.ignoreLabelWebhook" -}}
+{{- $root := index . 0 -}}
+- name: {{ index . 1 }}
+  {{- include "modgate.clientConfig" (list $root "/v1/admitlabel") | nindent 2 }}
+  rules:
+    - apiGroups: [""]
+      apiVersions: ["*"]
+      operations: [CREATE, UPDATE]
+      resources: [namespaces]
+  namespaceSelector:
+    matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: NotIn
+        values: [{{ $root.Release.Namespace }}]
+  failurePolicy: {{ $root.Values.ignoreLabel.failurePolicy }}
+  timeoutSeconds: {{ $root.Values.ignoreLabel.timeoutSeconds }}
+  matchPolicy: Exact
+  sideEffects: None
+{{- end }}
+
+{{- /* What Reject rules do in the validating phase; YAML reads `off` as false. */}}
+{{- define "modgate.lateRejections" -}}
+{{- .kubemod.lateRejections | default "off" -}}
+{{- end }}
+
 {{- /* The webhook that names the Node of a Pod in the Pod. */}}
 {{- define "modgate.podBindingWebhook" -}}
 {{- with .Values.kubemod.podBinding }}
@@ -270,6 +296,10 @@ sideEffects: None
 {{- range $values.ignoreLabel.allowedSuffixes }}
 - --exempt-namespace-suffix={{ . }}
 {{- end }}
+{{- range $values.ignoreLabel.allowedModRuleNamespaces }}
+- --modrule-exempt-namespace={{ . }}
+{{- end }}
+- --late-rejections={{ include "modgate.lateRejections" $values }}
 - --cluster-modrules-namespace={{ $values.kubemod.namespace }}
 {{- if and (include "modgate.webapp" $root) $serves }}
 - --webapp-addr=:8081

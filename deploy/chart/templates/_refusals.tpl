@@ -46,6 +46,8 @@
   "disable-cert-rotation" "certificates.source"
   "health-addr" ""
   "host" ""
+  "late-rejections" "kubemod.lateRejections"
+  "modrule-exempt-namespace" "ignoreLabel.allowedModRuleNamespaces"
   "modrule-resource" "kubemod.dragnet.resources"
   "mutating-webhook-configuration-name" "mutation.configurationName"
   "operation" "operations"

@@ -80,6 +80,8 @@ fn clean_keyword(keyword: Keyword, value: &Value) -> Option<Value> {
         (Keyword::Plain, Value::Bool(false)) => return None,
         (Keyword::Plain, _) => value.clone(),
         (Keyword::Schema | Keyword::Either, Value::Object(_)) => return Some(clean(value)),
+        // `additionalProperties` may be a boolean, `items` may not (EV-140).
+        (Keyword::Either, Value::String(_) | Value::Number(_)) => return None,
         (Keyword::Schemas | Keyword::Either, Value::Array(items)) => {
             items.iter().map(clean).collect()
         }

@@ -170,6 +170,8 @@ impl<'a> Reader<'a> {
     fn items(&self) -> Result<Option<Items>, DecodeError> {
         match self.given("items") {
             Some(Value::Array(_)) => self.schemas("items").map(Items::Many).map(Some),
+            // A word or a number says nothing about the items (EV-140).
+            Some(other) if other.as_object().is_none() => Ok(None),
             _ => Ok(self.one("items")?.map(Items::One)),
         }
     }

@@ -23,10 +23,16 @@ pub fn preserve_unknown_fields(schema: &Value) -> Result<Value, UnsupportedItems
     match object.get("type").and_then(Value::as_str).unwrap_or_default() {
         "" | "object" => {
             object.insert(preserve, true.into());
+            if object.get("items").is_some_and(says_nothing) {
+                object.remove("items");
+            }
         }
-        "array" if object.get("items").is_none_or(Value::is_null) => {
+        "array" if object.get("items").is_none_or(says_nothing) => {
             let anything: Value = [(preserve, Value::from(true))].into_iter().collect();
             object.insert("items", anything);
+        }
+        _ if object.get("items").is_some_and(says_nothing) => {
+            object.remove("items");
         }
         _ => {}
     }
@@ -49,4 +55,8 @@ pub fn preserve_unknown_fields(schema: &Value) -> Result<Value, UnsupportedItems
         }
     }
     Ok(object.into())
+}
+/// Whether `items` is neither a schema nor a list of them: then it is as good as absent (EV-140).
+fn says_nothing(items: &Value) -> bool {
+    !matches!(items, Value::Object(_) | Value::Array(_))
 }

@@ -45,11 +45,11 @@ impl Host for Cluster {
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
         let found = self.namespaces.get(name).cloned();
-        found.ok_or_else(|| HostError(format!("namespaces \"{name}\" not found")))
+        found.ok_or_else(|| HostError::NotFound(format!("namespaces \"{name}\" not found")))
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError(format!("nodes \"{name}\" not found")))
+        Err(HostError::NotFound(format!("nodes \"{name}\" not found")))
     }
 
     fn policies(&self) -> &dyn builtins::Host {

@@ -18,7 +18,7 @@ pub struct Enforcement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Actions {
     Everywhere([EnforcementAction; 1]),
-    /// Sorted.
+    /// At the points that some entry names: sorted, without actions nobody knows (EA-3).
     Scoped(Vec<(EnforcementPoint, Vec<EnforcementAction>)>),
     /// An action nobody knows: evaluated, and its violations lead to nothing (EA-3).
     Nothing,
@@ -70,7 +70,7 @@ impl Enforcement {
         }
         let actions = EnforcementPoint::ALL
             .into_iter()
-            .map(|point| (point, actions_at(entries, point)))
+            .filter_map(|point| Some((point, actions_at(entries, point)?)))
             .collect();
         Ok(Self { name: text.clone(), actions: Actions::Scoped(actions) })
     }
@@ -88,7 +88,7 @@ impl Enforcement {
             Actions::Nothing => Some(&[]),
             Actions::Scoped(points) => points
                 .iter()
-                .find(|(known, actions)| *known == point && !actions.is_empty())
+                .find(|(known, _)| *known == point)
                 .map(|(_, actions)| actions.as_slice()),
         }
     }
@@ -102,13 +102,16 @@ fn inner(entry: &ScopedAction) -> Option<EnforcementAction> {
     entry.action.parse().ok().filter(|action| INNER.contains(action))
 }
 
-fn actions_at(entries: &[ScopedAction], point: EnforcementPoint) -> Vec<EnforcementAction> {
+/// The actions at a point; `None` if no entry names it.
+fn actions_at(entries: &[ScopedAction], point: EnforcementPoint) -> Option<Vec<EnforcementAction>> {
     let names = |entry: &&ScopedAction| {
         let mut points = entry.enforcement_points.iter().flatten();
         points.any(|named| named.name == "*" || named.name == point.as_str())
     };
-    let actions: BTreeSet<_> = entries.iter().filter(names).filter_map(inner).collect();
-    actions.into_iter().collect()
+    let mut naming = entries.iter().filter(names).peekable();
+    naming.peek()?;
+    let actions: BTreeSet<_> = naming.filter_map(inner).collect();
+    Some(actions.into_iter().collect())
 }
 
 fn check_scoped(entries: Option<&[ScopedAction]>) -> Result<(), ConstraintError> {

@@ -79,10 +79,8 @@ impl Admission {
             None => object.as_ref().is_some_and(is_namespace),
         };
         let namespace = namespace.filter(|_| !is_namespace).cloned();
-        let kind = match (present("kind"), &object) {
-            (Some(kind), _) => record(&kind, ["group", "version", "kind"]),
-            (None, object) => kind_value(object.as_ref()),
-        };
+        // As written, also where it is empty (EV-145): match blocks go by the object.
+        let kind = record(&present("kind").unwrap_or_default(), ["group", "version", "kind"]);
         let resource = present("resource").unwrap_or_default();
         let mut members: Vec<(Str, Value)> = vec![
             ("uid".into(), text("uid").into()),
@@ -125,16 +123,20 @@ impl Admission {
     pub fn of_object(object: Value, namespace: Option<&Value>) -> Self {
         let namespace = namespace.filter(|_| !is_namespace(&object)).cloned();
         let empty = Value::Null;
-        let members = vec![
+        let mut members: Vec<(Str, Value)> = vec![
             ("uid".into(), "".into()),
             ("kind".into(), kind_value(Some(&object))),
             ("resource".into(), record(&empty, ["group", "version", "resource"])),
-            ("name".into(), metadata(&object, "name").into()),
-            ("namespace".into(), metadata(&object, "namespace").into()),
             ("operation".into(), "".into()),
             ("userInfo".into(), Object::default().into()),
             ("options".into(), Value::Null),
         ];
+        for key in ["name", "namespace"] {
+            let text = metadata(&object, key);
+            if !text.is_empty() {
+                members.push((key.into(), text.into()));
+            }
+        }
         let name: Str = metadata(&object, "name").into();
         Self::new(members, Some(object), None, namespace, Str::default(), name)
     }
@@ -175,7 +177,8 @@ impl Admission {
         members.push(("object".into(), object.clone().unwrap_or_default()));
         members.push(("oldObject".into(), old_object.clone().unwrap_or_default()));
         // An empty object where there is no namespace, not null.
-        members.push(("namespaceObject".into(), namespace.clone().unwrap_or_else(nothing)));
+        let exposed = namespace.as_ref().and_then(exposed);
+        members.push(("namespaceObject".into(), exposed.unwrap_or_else(nothing)));
         let judged = |object: Value| Judged { kind: GroupVersionKind::of_object(&object), object };
         Self {
             review: Object::from_entries(members).into(),
@@ -191,7 +194,8 @@ impl Admission {
 
     /// What policies in CEL see.
     pub(super) fn cel(&self) -> &Input {
-        self.cel.get_or_init(|| Input::of(&self.review, self.namespace.as_ref()))
+        let named = self.namespace.as_ref().filter(|object| !metadata(object, "name").is_empty());
+        self.cel.get_or_init(|| Input::of(&self.review, named))
     }
 
     /// `input.review`.
@@ -212,6 +216,11 @@ impl Admission {
     /// The kinds of the object and the old one, as far as there are any.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
         self.object.iter().chain(&self.old_object).map(|judged| &judged.kind)
+    }
+
+    /// Whether an object does not say what kind it is: no match block can be asked about it.
+    pub(super) fn lacks_kind(&self) -> bool {
+        self.kinds().any(|kind| kind.kind.is_empty())
     }
 
     /// Whether there is neither an object nor an old one.
@@ -320,6 +329,18 @@ fn found(criterion: Criterion, subject: Subject<'_>) -> String {
             None => "it is not known where the object comes from".to_owned(),
         },
     }
+}
+
+/// A Namespace as policies see it: without what only its file says (EV-3); `None` for one without a
+/// name, which stands for none.
+fn exposed(namespace: &Value) -> Option<Value> {
+    if metadata(namespace, "name").is_empty() {
+        return None;
+    }
+    let mut members = namespace.as_object()?.clone();
+    members.remove("apiVersion");
+    members.remove("kind");
+    Some(members.into())
 }
 
 fn is_namespace(object: &Value) -> bool {

@@ -186,7 +186,7 @@ impl CelDriver {
         judged
             .flat_map(|(validation, outcome)| match outcome {
                 Ok(true) => Vec::new(),
-                Ok(false) => vec![Violation::failure(self.message(validation, &evaluation))],
+                Ok(false) => vec![Violation::bare(self.message(validation, &evaluation))],
                 Err(message) => fails(message),
             })
             .collect()

@@ -299,6 +299,11 @@ impl CompiledConstraint {
                         old object are defined"
                 .to_owned());
         }
+        if self.criteria.is_some() && admission.lacks_kind() {
+            return Err("unable to match constraints: invalid request object: the object has no \
+                        kind"
+                .to_owned());
+        }
         Ok(self.criteria.as_ref())
     }
 }

@@ -1,7 +1,7 @@
 //! A template's policy, compiled, and one evaluation of it (spec 3.5 and 4.3).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fmt,
     sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicBool},
     time::Duration,
@@ -147,14 +147,19 @@ pub struct World<'a> {
 pub struct Violation {
     /// `msg`.
     pub message: String,
-    /// `details`; an empty object when there are none.
+    /// `details`; an empty object when there are none, null where the policy failed (EV-145).
     pub details: Value,
 }
 
 impl Violation {
+    /// A violation without details.
+    pub(super) fn bare(message: String) -> Self {
+        Self { message, details: Object::default().into() }
+    }
+
     /// A violation that says why there is no result.
     pub(super) fn failure(message: String) -> Self {
-        Self { message, details: Object::default().into() }
+        Self { message, details: Value::Null }
     }
 }
 
@@ -250,9 +255,10 @@ impl RegoDriver {
         let found = eval::document(&self.program, self.violation, context)?;
         let members = found.and_then(Rego::as_set);
         let members = members.iter().flat_map(|set| set.iter());
-        Ok(members
+        let found = members
             .filter_map(|member| violation(member, budget).transpose())
-            .collect::<Result<_, Limit>>()?)
+            .collect::<Result<_, Limit>>()?;
+        Ok(distinct(found))
     }
 }
 
@@ -260,6 +266,15 @@ impl fmt::Debug for RegoDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegoDriver").finish_non_exhaustive()
     }
+}
+
+/// Members that differ in other keys than `msg` and `details` are one violation (EV-30).
+fn distinct(mut violations: Vec<Violation>) -> Vec<Violation> {
+    if violations.len() > 1 {
+        let mut seen = HashSet::new();
+        violations.retain(|it| seen.insert((it.message.clone(), it.details.to_json())));
+    }
+    violations
 }
 
 fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<Violation>, Limit> {

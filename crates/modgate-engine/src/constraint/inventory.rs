@@ -87,6 +87,17 @@ impl Inventory {
         Ok(())
     }
 
+    /// Adds an object of a kind under the empty name, for lack of one of its own.
+    pub fn insert_nameless(&mut self, object: Value) {
+        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
+        let version = text(&["apiVersion"]);
+        let api_version = version.strip_prefix('/').unwrap_or(version);
+        let namespace = text(&["metadata", "namespace"]);
+        let mut path = path_of(namespace, api_version, text(&["kind"]));
+        path.push(Str::default());
+        insert(&mut self.root, &path, object);
+    }
+
     /// Removes the object of the same kind, namespace and name; says whether there was one.
     ///
     /// # Errors

@@ -233,8 +233,9 @@ impl Store {
     /// block names other kinds of objects only.
     pub fn candidates<'s>(&'s self, admission: &Admission) -> Vec<&'s CompiledConstraint> {
         let kinds: BTreeSet<&Str> = admission.kinds().map(|kind| &kind.kind).collect();
-        if kinds.is_empty() {
-            // Nothing to match is an error of every match block (EV-22).
+        if kinds.is_empty() || admission.lacks_kind() {
+            // Nothing to match is an error of every match block (EV-22), and so is something of no
+            // kind.
             return self.constraints().map(AsRef::as_ref).collect();
         }
         let several = kinds.len() > 1;

@@ -71,8 +71,8 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// The label of namespaces that KubeMod leaves alone when it is `true`.
-const KUBEMOD_LABEL: &str = "admission.kubemod.io/ignore";
+// The label of namespaces that KubeMod leaves alone when it is `true`.
+use crate::gatekeeper::MODRULE_IGNORE_LABEL as KUBEMOD_LABEL;
 
 /// What KubeMod's webhook is asked about as shipped (spec `kubemod.md`, 7.1), with the kinds.
 const KUBEMOD_RESOURCES: [(&str, &str); 21] = [

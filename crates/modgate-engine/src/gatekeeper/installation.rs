@@ -11,8 +11,10 @@ pub struct Installation {
     pub namespace: Str,
     /// The account it runs as, where that is not the fixed one.
     pub account: Option<Str>,
-    /// Who may carry the ignore label.
+    /// Which namespaces may carry the ignore label.
     pub exempt: ExemptNamespaces,
+    /// Which namespaces may carry KubeMod's ignore label.
+    pub modrule_exempt: ExemptNamespaces,
     /// Whether templates whose source does not compile are refused instead of warned about.
     pub deny_invalid_templates: bool,
 }
@@ -23,6 +25,11 @@ impl Default for Installation {
             namespace: "gatekeeper-system".into(),
             account: None,
             exempt: ExemptNamespaces::default(),
+            modrule_exempt: ExemptNamespaces::of_patterns([
+                "kube-system",
+                "kubemod-system",
+                "modgate-system",
+            ]),
             deny_invalid_templates: false,
         }
     }

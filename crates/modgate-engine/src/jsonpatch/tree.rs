@@ -97,6 +97,15 @@ impl<'t> Tree<'t> {
         Ok(self.open(budget)?.is_some())
     }
 
+    /// Whether the document is `null`.
+    pub fn is_null(&self) -> bool {
+        match self {
+            Self::Value(value) => value.is_null(),
+            Self::Text(text) => text.trim() == "null",
+            Self::Object(_) | Self::Array(_) => false,
+        }
+    }
+
     /// The document as a value; what was not touched is shared, not copied.
     pub fn into_value(self) -> Value {
         match self {

@@ -21,6 +21,19 @@ pub struct PodBinding {
     pub name: Str,
     /// Name of the node it is bound to.
     pub node: Str,
+    /// Uid of the pod, where the binding says it.
+    pub uid: Option<Str>,
+}
+
+/// Why a binding is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Disbelief {
+    /// The uid is another.
+    #[error("the binding is about another pod of that name")]
+    OtherPod,
+    /// A binding cannot be changed.
+    #[error("the pod is bound to another node already")]
+    BoundElsewhere,
 }
 
 impl PodBinding {
@@ -52,11 +65,28 @@ impl PodBinding {
         if request.dry_run {
             return Err(Box::new(Self::ok()));
         }
-        Ok(Self { namespace, name, node })
+        Ok(Self { namespace, name, node, uid: text(&["metadata", "uid"]) })
     }
 
-    /// The pod to store, if it asks for its node's name and does not carry it already.
-    pub fn update(&self, pod: &Value) -> Option<Value> {
+    /// The pod to store, if it asks for its node's name and does not carry it already. Whether there
+    /// is such a node is left to the caller.
+    ///
+    /// # Errors
+    ///
+    /// When the pod as it is contradicts the binding: anybody who reaches the webhook may send one.
+    pub fn update(&self, pod: &Value) -> Result<Option<Value>, Disbelief> {
+        let text = |path: &[&str]| pod.path(path).and_then(Value::as_str).unwrap_or_default();
+        if self.uid.as_deref().is_some_and(|uid| uid != text(&["metadata", "uid"])) {
+            return Err(Disbelief::OtherPod);
+        }
+        let bound = text(&["spec", "nodeName"]);
+        if !bound.is_empty() && bound != self.node.as_str() {
+            return Err(Disbelief::BoundElsewhere);
+        }
+        Ok(self.named(pod))
+    }
+
+    fn named(&self, pod: &Value) -> Option<Value> {
         let annotations = pod.path(&["metadata", "annotations"])?.as_object()?;
         let wanted = annotations.get(INJECT).and_then(Value::as_str) == Some("true");
         let current = annotations.get(NODE_NAME).and_then(Value::as_str);

@@ -13,7 +13,7 @@ use modgate_select::{Expr, PatchSelect};
 use modgate_template::{Template, preprocess};
 use modgate_value::{Str, Value, diag::Span, gofmt::quote, regex::GoRegex, yaml};
 
-use super::{lint, path::PathTemplate};
+use super::{lint, path::PathTemplate, references::Reads};
 use crate::{
     EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, cost::Usage, jsonpatch::Op,
 };
@@ -32,6 +32,8 @@ pub(crate) struct CompiledModRule {
     /// does not match, whatever the others would cost. That is what lets the index leave rules out.
     pub(crate) criteria: Vec<Criterion>,
     pub(crate) action: Action,
+    /// The synthetic references that any part of it may look at.
+    pub(crate) reads: Reads,
     /// File or object it came from.
     pub(crate) origin: Str,
     /// Where it starts in its file.
@@ -84,6 +86,8 @@ pub(crate) struct Criterion {
     pub(crate) kinds: Option<BTreeSet<Str>>,
     /// Likewise for `metadata.namespace`.
     pub(crate) namespaces: Option<BTreeSet<Str>>,
+    /// The synthetic references it may look at.
+    pub(crate) reads: Reads,
     /// Equal for items that always come out the same.
     pub(crate) fingerprint: Str,
     pub(crate) position: Option<Position>,
@@ -133,6 +137,8 @@ pub(crate) struct PatchStep {
     pub(crate) select: Option<PatchSelect>,
     pub(crate) path: PathTemplate,
     pub(crate) value: PatchValue,
+    /// The synthetic references it may look at.
+    pub(crate) reads: Reads,
     pub(crate) position: Option<Position>,
 }
 
@@ -295,7 +301,11 @@ pub(crate) fn compile(
     }
     let mut criteria: Vec<Criterion> = criteria.into_iter().flatten().collect();
     criteria.sort_by_key(|criterion| criterion.kinds.is_none() && criterion.namespaces.is_none());
+    let steps: Vec<PatchStep> = steps.into_iter().flatten().collect();
+    let message_reads = Reads::of_template(rule.spec.reject_message.as_deref().unwrap_or_default());
+    let parts = criteria.iter().map(|item| item.reads).chain(steps.iter().map(|step| step.reads));
     let compiled = CompiledModRule {
+        reads: parts.fold(message_reads, Reads::and),
         id: id.clone(),
         label: format!("{}/{}", id.namespace, id.name).into(),
         tier: rule.spec.execution_tier,
@@ -303,7 +313,7 @@ pub(crate) fn compile(
         target,
         criteria,
         action: if rule.spec.rule_type == "Patch" {
-            Action::Patch(steps.into_iter().flatten().collect())
+            Action::Patch(steps)
         } else {
             Action::Reject(message)
         },
@@ -411,6 +421,7 @@ fn criterion(
         index,
         kinds: required(&["kind"]),
         namespaces: required(&["metadata", "namespace"]),
+        reads: Reads::of_expression(&select),
         fingerprint: format!("{quantifier:?} {} {test} {}", item.negate, item.select).into(),
         select,
         quantifier,
@@ -472,7 +483,9 @@ fn patch_step(
     }
     // Reported by `check_schema`.
     let op = Op::ALL.into_iter().find(|op| op.as_str() == operation.op)?;
+    let reads = select.as_ref().map(Reads::of_select).unwrap_or_default();
     Some(PatchStep {
+        reads: reads.and(Reads::of_template(operation.value.as_deref().unwrap_or_default())),
         index,
         op,
         path: if select.is_some() {

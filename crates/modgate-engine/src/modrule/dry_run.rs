@@ -10,6 +10,7 @@ use similar::TextDiff;
 
 use super::{
     admission::compile_or_deny,
+    references::Working,
     run::{self, Silent},
     store::Store,
 };
@@ -57,8 +58,8 @@ pub fn dry_run(
     };
     let store = load(rules, operation, config)?;
     let review = review(manifest, operation);
-    let decision =
-        run::mutate_observed(&store, config, &review, host, Ok(manifest.clone()), &mut Silent);
+    let working = Ok(Working::of(manifest.clone()));
+    let decision = run::mutate_observed(&store, config, &review, host, working, &mut Silent);
     let patch = jsonpatch::diff(manifest, &decision.object);
     let diff = if patch.is_empty() { String::new() } else { diff(manifest, &decision.object) };
     let rejections: Value = decision.rejections.into_iter().map(Value::from).collect();
@@ -145,11 +146,11 @@ mod tests {
         }
 
         fn namespace(&self, _: &str) -> Result<Value, HostError> {
-            Err(HostError("a dry run reads nothing".to_owned()))
+            Err(HostError::Unread("a dry run reads nothing".to_owned()))
         }
 
         fn node(&self, _: &str) -> Result<Value, HostError> {
-            Err(HostError("a dry run reads nothing".to_owned()))
+            Err(HostError::Unread("a dry run reads nothing".to_owned()))
         }
     }
 

@@ -2,7 +2,7 @@
 
 use modgate_value::{Budget, Object, Str, Value};
 
-use crate::jsonpatch::{self, PatchOperation, Tree};
+use crate::jsonpatch::{self, Op, PatchOperation, Tree};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -15,9 +15,10 @@ pub(super) fn text_of(document: &Value) -> Option<Str> {
 }
 
 /// The configuration the annotation holds, patched along with the object.
+///
+/// After a failure it is given up for the rest of the request: nothing is written back, and the
+/// annotation stays as the rules' own operations leave it.
 pub(super) struct LastApplied<'t> {
-    /// As the object came with it.
-    received: Option<&'t str>,
     tree: Option<Tree<'t>>,
     touched: bool,
     error: Option<String>,
@@ -30,11 +31,10 @@ impl<'t> LastApplied<'t> {
             Some(Ok(tree)) => (Some(tree), None),
             Some(Err(error)) => (None, Some(error.to_string())),
         };
-        Self { received: text, tree, touched: false, error }
+        Self { tree, touched: false, error }
     }
 
-    /// Applies what was just applied to the object. After a failure the annotation stays as it was
-    /// received, for this and all later rules.
+    /// Applies what was just applied to the object.
     ///
     /// # Errors
     ///
@@ -49,30 +49,40 @@ impl<'t> LastApplied<'t> {
         }
         let Some(tree) = &mut self.tree else { return Ok(()) };
         self.touched = true;
-        let patched = open_root(tree, budget).and_then(|()| {
-            for operation in operations {
-                jsonpatch::apply(tree, operation, budget).map_err(|error| error.to_string())?;
-            }
-            Ok(())
-        });
+        let patched = patch(tree, operations, budget);
         if patched.is_err() {
             self.tree = None;
         }
         patched
     }
 
-    /// Puts the patched text into the document, or the received one where it could not be patched
-    /// and the rules took it away; nothing where they removed the annotations altogether.
+    /// Puts the patched text into the document; nothing where the rules removed all annotations
+    ///
     pub(super) fn finish(self, document: Value) -> Value {
-        let Some(received) = self.received else { return document };
+        let Some(tree) = self.tree.filter(|_| self.touched) else { return document };
         let mut text = String::new();
-        match self.tree.filter(|_| self.touched) {
-            Some(tree) => tree.write(&mut text),
-            None if text_of(&document).as_deref() == Some(received) => return document,
-            None => text.push_str(received),
-        }
+        tree.write(&mut text);
         set(&document, text).unwrap_or(document)
     }
+}
+
+fn patch<'o>(
+    tree: &mut Tree<'_>,
+    mut operations: impl Iterator<Item = &'o PatchOperation>,
+    budget: &Budget<'_>,
+) -> Result<(), String> {
+    // From `null` there is nothing to remove, and nothing else can be done to it.
+    if tree.is_null() {
+        return match operations.find(|operation| operation.op != Op::Remove) {
+            None => Ok(()),
+            Some(_) => Err("the annotation is `null`".to_owned()),
+        };
+    }
+    open_root(tree, budget)?;
+    for operation in operations {
+        jsonpatch::apply(tree, operation, budget).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Printing sorts the keys of what was opened, and the root always is.

@@ -3,8 +3,11 @@
 use modgate_api::{meta::Operation, modrule::ModRule};
 use modgate_value::{Value, gofmt::quote};
 
-use super::compile::{Action, CompiledModRule, PatchValue, Test};
-use crate::{EngineConfig, PolicyId, PolicySource, Problem, Severity};
+use super::{
+    compile::{Action, CompiledModRule, PatchValue, Test},
+    patch,
+};
+use crate::{EngineConfig, PolicyId, PolicySource, Problem, Severity, jsonpatch::PatchOperation};
 
 /// The warnings about a rule, in the order of its fields.
 pub(super) fn lint(
@@ -86,6 +89,11 @@ pub(super) fn lint(
             }
             match &step.value {
                 PatchValue::Constant(value, Some(text)) => {
+                    let (path, value_of) = (path.to_owned(), Some(value.clone()));
+                    let operation = PatchOperation { op: step.op, path, value: value_of };
+                    if let Some(found) = patch::not_text(&operation) {
+                        lints.push(field("value"), found, None);
+                    }
                     let text = text.trim();
                     if value.is_null() && (text.is_empty() || text.starts_with('#')) {
                         lints.push(

@@ -7,6 +7,7 @@ use modgate_value::{Budget, Exhausted, Value};
 
 use super::{
     compile::{CompiledModRule, Criterion, Quantifier, Test},
+    references::{Reference, ReferenceError},
     store::Entry,
 };
 
@@ -53,6 +54,39 @@ impl Memo {
         self.outcomes.insert(id, outcome);
         Ok(positive)
     }
+}
+
+/// Why a rule cannot be decided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Undecided {
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+    /// It looks at a reference that could not be read.
+    #[error("{0}")]
+    Unread(String),
+}
+
+/// Whether every criteria item is positive where some reference could not be read: an item that does
+/// not look at it may still rule the object out.
+///
+/// # Errors
+///
+/// When it takes an item that looks at what could not be read, or the budget runs out.
+pub(super) fn matches_unread(
+    rule: &CompiledModRule,
+    document: &Value,
+    unread: &[(Reference, ReferenceError)],
+    budget: &Budget<'_>,
+) -> Result<bool, Undecided> {
+    let mut looks = None;
+    for criterion in &rule.criteria {
+        match unread.iter().find(|(reference, _)| criterion.reads.contains(*reference)) {
+            Some((_, error)) => looks = Some(error),
+            None if is_positive(criterion, document, budget)? => {}
+            None => return Ok(false),
+        }
+    }
+    looks.map_or(Ok(true), |error| Err(Undecided::Unread(error.to_string())))
 }
 
 /// Whether every criteria item is positive.

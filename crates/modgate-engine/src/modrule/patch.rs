@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Host,
-    jsonpatch::{Op, PatchOperation},
+    jsonpatch::{self, Op, PatchOperation},
 };
 
 /// An operation ready to be applied, and how it came to be.
@@ -29,6 +29,37 @@ impl Calculated {
         self.operation.op != Op::Remove
             && self.rendered.as_ref().is_some_and(|text| text.contains("<no value>"))
     }
+}
+
+/// What an operation makes of a label or an annotation that is no text, in words: the API server
+/// refuses such an object, whoever made it.
+pub(super) fn not_text(operation: &PatchOperation) -> Option<String> {
+    let value = operation.value.as_ref().filter(|_| operation.op != Op::Remove)?;
+    let segments: Vec<&str> = operation.path.split('/').skip(1).collect();
+    let is_map =
+        |parent: &str, map: &str| parent == "metadata" && ["labels", "annotations"].contains(&map);
+    let is_text = |value: &Value| matches!(value, Value::String(_) | Value::Null);
+    let (name, wrong) = match segments.as_slice() {
+        [.., parent, map, name] if is_map(parent, map) => {
+            ((*name).to_owned(), Some(value).filter(|value| !is_text(value))?)
+        }
+        [.., parent, map] if is_map(parent, map) => {
+            let (name, wrong) = value.as_object()?.iter().find(|(_, value)| !is_text(value))?;
+            (jsonpatch::escape(name).into_owned(), wrong)
+        }
+        _ => return None,
+    };
+    let found = match wrong {
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        scalar => format!("`{scalar}`, which is no text"),
+    };
+    let of = if operation.path.contains("/annotations") { "annotation" } else { "label" };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    Some(format!(
+        "the {of} `{name}` becomes {found}, and the API server refuses the object: quote it within \
+         the value, as in `'\"true\"'`"
+    ))
 }
 
 /// Why a rule's operations cannot be calculated.

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use modgate_api::meta::Operation;
 use modgate_template::{Env, RejectContext, RenderError};
-use modgate_value::{Budget, Exhausted, Value};
+use modgate_value::{Budget, Value};
 
 use super::{
     compile::{Action, CompiledModRule, PatchStep},
     last_applied::{self, LastApplied},
-    matching::{self, Memo},
+    matching::{self, Memo, Undecided},
     patch::{self, Calculated},
-    references::{self, SYNTHETIC_REFS},
+    references::{self, Reads, Reference, ReferenceError, SYNTHETIC_REFS, Working},
     store::{Entry, Known, Query, RuleType, Store},
 };
 use crate::{
-    Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, Review, RuleFailure,
+    Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, NodeView, Review,
+    RuleFailure,
     cost::Cost,
     decide::reason,
     jsonpatch::{self, ApplyError, PatchOperation, Tree},
@@ -31,7 +32,7 @@ pub(super) trait Observer {
         &mut self,
         rule: &CompiledModRule,
         document: &Value,
-        matched: &Result<bool, Exhausted>,
+        matched: &Result<bool, Undecided>,
     );
 
     /// A matching Patch rule did, or failed to do, its work on `before`.
@@ -50,7 +51,7 @@ pub(super) trait Observer {
 pub(super) struct Silent;
 
 impl Observer for Silent {
-    fn considered(&mut self, _: &CompiledModRule, _: &Value, _: &Result<bool, Exhausted>) {}
+    fn considered(&mut self, _: &CompiledModRule, _: &Value, _: &Result<bool, Undecided>) {}
     fn patched(
         &mut self,
         _: &CompiledModRule,
@@ -69,8 +70,8 @@ pub(crate) fn mutate(
     review: &Review,
     host: &dyn Host,
 ) -> Decision {
-    let document = references::working_document(review, host);
-    mutate_observed(store, config, review, host, document, &mut Silent)
+    let working = references::working_document(review, config, host);
+    mutate_observed(store, config, review, host, working, &mut Silent)
 }
 
 /// Asks the Reject rules about the object as it is.
@@ -80,12 +81,12 @@ pub(crate) fn validate(
     review: &Review,
     host: &dyn Host,
 ) -> Decision {
-    let document = match references::working_document(review, host) {
-        Ok(document) => document,
+    let working = match references::working_document(review, config, host) {
+        Ok(working) => working,
         Err(error) => return unreferenced(config, review, &error),
     };
     let budget = Budget::new(config.request_limits, host.clock());
-    let mut run = Run::new(store, config, review, host, &budget, document);
+    let mut run = Run::new(store, config, review, host, &budget, working);
     run.reject(&mut Silent);
     run.decide()
 }
@@ -96,29 +97,27 @@ pub(super) fn mutate_observed<O: Observer>(
     config: &EngineConfig,
     review: &Review,
     host: &dyn Host,
-    document: Result<Value, references::ReferenceError>,
+    working: Result<Working, ReferenceError>,
     observer: &mut O,
 ) -> Decision {
-    let document = match document {
-        Ok(document) => document,
+    let working = match working {
+        Ok(working) => working,
         Err(error) => return unreferenced(config, review, &error),
     };
     let budget = Budget::new(config.request_limits, host.clock());
-    let mut run = Run::new(store, config, review, host, &budget, document);
+    let mut run = Run::new(store, config, review, host, &budget, working);
     run.patch(observer);
     run.reject(observer);
     run.decide()
 }
 
-/// The answer when there is no working document: no rule is looked at (6.3, Q-36).
-fn unreferenced(
-    config: &EngineConfig,
-    review: &Review,
-    error: &references::ReferenceError,
-) -> Decision {
+/// The answer when there is no working document: no rule is looked at (6.3, Q-36). A request without
+/// an object, such as the deletion of a collection, has nothing that a rule could be about.
+fn unreferenced(config: &EngineConfig, review: &Review, error: &ReferenceError) -> Decision {
     let mut decision = Decision::unchanged(review.object().cloned().unwrap_or_default());
     decision.reason = reason::NO_REFERENCES.to_owned();
-    if config.missing_reference == MissingReference::Deny {
+    let unchecked = config.missing_reference == MissingReference::Allow;
+    if !unchecked && *error != ReferenceError::NoObject {
         decision.allowed = false;
         decision.code = 403;
         decision.reason = format!("{}: {error}", reason::NO_REFERENCES);
@@ -142,6 +141,13 @@ struct Run<'a> {
     /// The working document now.
     document: Value,
     memo: Memo,
+    /// The document with a summary of its Node, once some rule that may not see more asked for it.
+    summary: Option<Value>,
+    summary_memo: Memo,
+    /// Whether the document has a Node at all.
+    has_node: bool,
+    /// References that could not be read.
+    unread: Vec<(Reference, ReferenceError)>,
     /// When the last rule was done: there the time of the next one begins.
     mark: Duration,
     lane: usize,
@@ -157,8 +163,16 @@ impl<'a> Run<'a> {
         review: &'a Review,
         host: &'a dyn Host,
         budget: &'a Budget<'a>,
-        document: Value,
+        working: Working,
     ) -> Self {
+        let Working { document, missing, unread } = working;
+        let warnings: Vec<String> = missing.iter().map(ReferenceError::warning).collect();
+        let unread_ones = unread.iter().map(|(_, error)| error.to_string());
+        let failures = warnings.iter().cloned().chain(unread_ones).map(|message| RuleFailure {
+            kind: FailureKind::References,
+            rule: String::new(),
+            message,
+        });
         Self {
             store,
             config,
@@ -166,14 +180,56 @@ impl<'a> Run<'a> {
             host,
             budget,
             before: document.clone(),
+            has_node: references::has_node(&document),
             document,
             memo: Memo::default(),
+            summary: None,
+            summary_memo: Memo::default(),
+            failures: failures.collect(),
+            warnings,
+            unread,
             mark: budget.now(),
             lane: host.lane(),
             rejections: Vec::new(),
-            warnings: Vec::new(),
-            failures: Vec::new(),
         }
+    }
+
+    /// Makes `document` the one that rules see next.
+    fn set_document(&mut self, document: Value) -> Value {
+        self.memo.clear();
+        self.summary = None;
+        self.summary_memo.clear();
+        self.has_node = references::has_node(&document);
+        std::mem::replace(&mut self.document, document)
+    }
+
+    /// Whether the rule sees a summary of the Node; it is then in `summary`.
+    fn sees_summary(&mut self, rule: &CompiledModRule) -> bool {
+        if !self.has_node {
+            return false;
+        }
+        let in_cluster = self.config.cluster_rules_namespaces.contains(&rule.id.namespace);
+        let views = &self.config.node_references;
+        let view = if in_cluster { views.cluster } else { views.namespaced };
+        if view == NodeView::Full {
+            return false;
+        }
+        if self.summary.is_none() {
+            self.summary = references::with_node(&self.document, view);
+        }
+        self.summary.is_some()
+    }
+
+    /// The document as the rule sees it.
+    fn seen_by(&mut self, rule: &CompiledModRule) -> Value {
+        let summary = if self.sees_summary(rule) { self.summary.as_ref() } else { None };
+        summary.unwrap_or(&self.document).clone()
+    }
+
+    /// Why something that looks at these references cannot be decided, if so.
+    fn unread(&self, reads: Reads) -> Option<&ReferenceError> {
+        let unread = self.unread.iter().find(|(reference, _)| reads.contains(*reference));
+        unread.map(|(_, error)| error)
     }
 
     fn patch<O: Observer>(&mut self, observer: &mut O) {
@@ -186,12 +242,13 @@ impl<'a> Run<'a> {
             for entry in tier {
                 let rule = &*entry.rule;
                 let matched = self.matches(entry);
-                observer.considered(rule, &self.document, &matched);
+                let seen = self.seen_by(rule);
+                observer.considered(rule, &seen, &matched);
                 match matched {
                     Ok(true) => matching.push(rule),
                     Ok(false) => {}
-                    Err(exhausted) => {
-                        self.drop_patch(rule, FailureKind::Budget, exhausted.to_string());
+                    Err(undecided) => {
+                        self.drop_patch(rule, kind_of(&undecided), undecided.to_string());
                     }
                 }
             }
@@ -201,9 +258,8 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let document = std::mem::take(&mut self.document);
-        self.document = last_applied.finish(document);
-        self.memo.clear();
+        let document = last_applied.finish(std::mem::take(&mut self.document));
+        self.set_document(document);
         self.mark = self.budget.now();
     }
 
@@ -228,8 +284,15 @@ impl<'a> Run<'a> {
         observer: &mut O,
         budget: &Budget<'_>,
     ) {
+        let seen = self.seen_by(rule);
+        let reads = steps.iter().fold(Reads::default(), |all, step| all.and(step.reads));
+        if let Some(message) = self.unread(reads).map(ToString::to_string) {
+            self.drop_patch(rule, FailureKind::References, message);
+            observer.patched(rule, &seen, &[], self.failures.last());
+            return;
+        }
         let context = patch::Context {
-            document: &self.document,
+            document: &seen,
             namespace: self.review.store_namespace(),
             budget,
             host: self.host,
@@ -243,16 +306,16 @@ impl<'a> Run<'a> {
                     FailureKind::CalculatePatch
                 };
                 self.drop_patch(rule, kind, error.to_string());
-                observer.patched(rule, &self.document, &[], self.failures.last());
+                observer.patched(rule, &seen, &[], self.failures.last());
                 return;
             }
         };
         let operations = || calculated.iter().map(|calculated| &calculated.operation);
-        match apply_all(&self.document, operations(), budget) {
+        match apply_all(&seen, operations(), budget) {
             Ok(document) => {
-                let before = std::mem::replace(&mut self.document, document);
-                self.memo.clear();
-                observer.patched(rule, &before, &calculated, None);
+                let document = self.with_all_references(&seen, document);
+                self.set_document(document);
+                observer.patched(rule, &seen, &calculated, None);
             }
             Err(error) => {
                 let kind = match error {
@@ -260,7 +323,7 @@ impl<'a> Run<'a> {
                     _ => FailureKind::ApplyPatch,
                 };
                 self.drop_patch(rule, kind, error.to_string());
-                observer.patched(rule, &self.document, &calculated, self.failures.last());
+                observer.patched(rule, &seen, &calculated, self.failures.last());
                 return;
             }
         }
@@ -270,13 +333,32 @@ impl<'a> Run<'a> {
                 rule.label, missing.step, missing.operation.path
             ));
         }
+        for not_text in calculated.iter().filter(|calculated| calculated.rendered.is_some()) {
+            if let Some(found) = patch::not_text(&not_text.operation) {
+                self.warnings.push(format!(
+                    "ModRule {}: spec.patch[{}].value: {found}",
+                    rule.label, not_text.step
+                ));
+            }
+        }
         if let Err(message) = last_applied.apply(operations(), budget) {
             self.failures.push(RuleFailure {
                 kind: FailureKind::LastApplied,
                 rule: rule.label.to_string(),
-                message,
+                message: format!("the last-applied annotation is patched no further: {message}"),
             });
         }
+    }
+
+    /// What a rule made of the document as it saw it, with the whole Node again unless the rule
+    /// changed a reference.
+    fn with_all_references(&self, seen: &Value, document: Value) -> Value {
+        let unchanged = document.get(SYNTHETIC_REFS) == seen.get(SYNTHETIC_REFS);
+        let whole = self.document.get(SYNTHETIC_REFS);
+        if !unchanged || seen.get(SYNTHETIC_REFS) == whole {
+            return document;
+        }
+        references::with_references(&document, whole).unwrap_or(document)
     }
 
     fn drop_patch(&mut self, rule: &CompiledModRule, kind: FailureKind, message: String) {
@@ -290,15 +372,16 @@ impl<'a> Run<'a> {
             for entry in tier {
                 let rule = &*entry.rule;
                 let matched = self.matches(entry);
-                observer.considered(rule, &self.document, &matched);
+                let seen = self.seen_by(rule);
+                observer.considered(rule, &seen, &matched);
                 let rejection = match matched {
                     Ok(false) => continue,
-                    Ok(true) => self.rejection(rule),
-                    Err(exhausted) => {
-                        let message = format!("the rule could not be decided: {exhausted}");
+                    Ok(true) => self.rejection(rule, &seen),
+                    Err(undecided) => {
+                        let message = format!("the rule could not be decided: {undecided}");
                         let rejection = format!("{}: \"{message}\"", rule.label);
                         self.failures.push(RuleFailure {
-                            kind: FailureKind::Budget,
+                            kind: kind_of(&undecided),
                             rule: rule.label.to_string(),
                             message,
                         });
@@ -313,12 +396,11 @@ impl<'a> Run<'a> {
 
     /// The entry of a matching Reject rule; it stands even if its message cannot be rendered
     /// (5.6).
-    fn rejection(&mut self, rule: &CompiledModRule) -> String {
+    fn rejection(&mut self, rule: &CompiledModRule, seen: &Value) -> String {
         let Action::Reject(Some(message)) = &rule.action else { return rule.label.to_string() };
         let budget = self.budget_of(rule);
         let env = Env { budget: &budget, host: self.host.templates() };
-        let context =
-            RejectContext { target: &self.document, namespace: self.review.store_namespace() };
+        let context = RejectContext { target: seen, namespace: self.review.store_namespace() };
         let rendered = message.render(context, &env);
         self.spent(rule, &budget, 0);
         match rendered {
@@ -339,13 +421,23 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn matches(&mut self, entry: &Entry) -> Result<bool, Exhausted> {
+    fn matches(&mut self, entry: &Entry) -> Result<bool, Undecided> {
         let budget = self.budget_of(&entry.rule);
+        let summarized = self.sees_summary(&entry.rule);
+        let (document, memo) = match &self.summary {
+            Some(summary) if summarized => (summary, &mut self.summary_memo),
+            _ => (&self.document, &mut self.memo),
+        };
         let matched = match self.config.lookup {
-            Lookup::Index => {
-                matching::matches_indexed(entry, &self.document, &budget, &mut self.memo)
+            _ if !self.unread.is_empty() => {
+                matching::matches_unread(&entry.rule, document, &self.unread, &budget)
             }
-            Lookup::Scan => matching::matches(&entry.rule, &self.document, &budget),
+            Lookup::Index => {
+                matching::matches_indexed(entry, document, &budget, memo).map_err(Undecided::from)
+            }
+            Lookup::Scan => {
+                matching::matches(&entry.rule, document, &budget).map_err(Undecided::from)
+            }
         };
         self.spent(&entry.rule, &budget, 1);
         matched
@@ -430,13 +522,13 @@ fn patched(object: &Value, patch: &[PatchOperation]) -> Option<Value> {
 }
 
 fn without_references(document: &Value) -> Value {
-    match document {
-        Value::Object(members) => {
-            let mut members = members.clone();
-            members.remove(SYNTHETIC_REFS);
-            members.into()
-        }
-        other => other.clone(),
+    references::with_references(document, None).unwrap_or_else(|| document.clone())
+}
+
+fn kind_of(undecided: &Undecided) -> FailureKind {
+    match undecided {
+        Undecided::Exhausted(_) => FailureKind::Budget,
+        Undecided::Unread(_) => FailureKind::References,
     }
 }
 

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use modgate_select::{EvalError, Shape};
-use modgate_value::{Budget, Exhausted, Value};
+use modgate_value::{Budget, Value};
 
 use super::{
     compile::{Action, CompiledModRule, Criterion, PatchValue, Quantifier, Test},
-    matching,
+    matching::{self, Undecided},
     patch::Calculated,
     references,
     run::{self, Observer},
@@ -31,9 +31,9 @@ pub(crate) fn explain(
 ) -> Explanation {
     // Every candidate is visited, so that also those the index leaves out say why.
     let config = EngineConfig { lookup: Lookup::Scan, ..config.clone() };
-    let document = references::working_document(review, host);
+    let working = references::working_document(review, &config, host);
     let mut tracer = Tracer { config: &config, host, rules: Vec::new() };
-    let decision = run::mutate_observed(store, &config, review, host, document, &mut tracer);
+    let decision = run::mutate_observed(store, &config, review, host, working, &mut tracer);
     let mut rules = tracer.rules;
     for entry in store.entries() {
         let rule = &entry.rule;
@@ -82,7 +82,7 @@ impl Observer for Tracer<'_> {
         &mut self,
         rule: &CompiledModRule,
         document: &Value,
-        matched: &Result<bool, Exhausted>,
+        matched: &Result<bool, Undecided>,
     ) {
         // Explaining has a budget of its own: it must not change what is decided.
         let budget = Budget::new(self.config.rule_limits, self.host.clock());
@@ -90,7 +90,7 @@ impl Observer for Tracer<'_> {
             // Replaced by what the rule then does.
             Ok(true) => Outcome::Matched,
             Ok(false) => Outcome::NoMatch,
-            Err(exhausted) => Outcome::Failed(exhausted.to_string()),
+            Err(undecided) => Outcome::Failed(undecided.to_string()),
         };
         let mut trace = trace_of(rule, outcome);
         let mut criteria: Vec<&Criterion> = rule.criteria.iter().collect();

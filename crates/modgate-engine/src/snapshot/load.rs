@@ -307,6 +307,13 @@ impl<'s> Loader<'s> {
     fn upsert_expansion(&mut self, id: &PolicyId, source: &PolicySource) {
         match expansion::CompiledTemplate::compile(&source.object) {
             Ok(template) => {
+                if template.generated().kind.is_empty() {
+                    let field = "spec.generatedGVK.kind";
+                    let message = "what is generated has no kind, so that every constraint with a \
+                                   match block refuses it";
+                    let found = problem(id, source, field, message.to_owned());
+                    self.problems.push(Problem { severity: Severity::Warning, ..found });
+                }
                 self.expansions().insert(template.name().clone(), Arc::new(template));
             }
             Err(error) => {

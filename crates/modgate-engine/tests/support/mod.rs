@@ -19,7 +19,12 @@ use modgate_value::{Clock, Value, budget::Frozen, yaml};
 #[derive(Default)]
 pub struct Cluster {
     pub nodes: Vec<Value>,
+    /// No Namespace can be read.
     pub no_namespaces: bool,
+    /// No Namespace exists.
+    pub missing_namespaces: bool,
+    /// No Node can be read.
+    pub unread_nodes: bool,
 }
 
 impl Host for Cluster {
@@ -29,17 +34,23 @@ impl Host for Cluster {
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
         if self.no_namespaces {
-            return Err(HostError("namespaces cannot be read".to_owned()));
+            return Err(HostError::Unread("namespaces cannot be read".to_owned()));
+        }
+        if self.missing_namespaces {
+            return Err(HostError::NotFound(format!("namespaces \"{name}\" not found")));
         }
         Ok(value(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: '{name}'}}}}")))
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
+        if self.unread_nodes {
+            return Err(HostError::Unread("nodes cannot be read".to_owned()));
+        }
         let found = self
             .nodes
             .iter()
             .find(|node| node.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name));
-        found.cloned().ok_or_else(|| HostError(format!("nodes \"{name}\" not found")))
+        found.cloned().ok_or_else(|| HostError::NotFound(format!("nodes \"{name}\" not found")))
     }
 }
 

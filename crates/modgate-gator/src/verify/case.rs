@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     outside::{OBJECT, WallClock, uuid},
-    policies::{Policies, Session},
+    policies::{Outcome, Policies, Session},
     read::{kind_text, metadata},
     test::imply,
 };
@@ -118,6 +118,8 @@ fn review(
             found.iter_mut().for_each(|outcome| imply(outcome, &resultant));
             outcomes.append(&mut found);
         }
+        let order = |it: &Outcome| (it.finding.action.clone(), it.finding.message.clone());
+        outcomes.sort_by_cached_key(order);
     }
     Ok(outcomes.into_iter().map(|outcome| outcome.finding.message).collect())
 }
@@ -148,10 +150,9 @@ fn check(assertion: &Assertion, messages: &[String]) -> Result<(), String> {
         }
     };
     let Some(wanted) = wanted else { return Ok(()) };
-    let containing = match message {
-        "" => String::new(),
-        message => format!(" containing {}", modgate_value::gofmt::quote(message)),
-    };
+    let containing = assertion.message.as_deref().map_or_else(String::new, |message| {
+        format!(" containing {}", modgate_value::gofmt::quote(message))
+    });
     Err(format!(
         "unexpected number of violations: got {found} violations{containing} but want {wanted}: {got}"
     ))

@@ -257,14 +257,13 @@ impl Host for Given {
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
         let known = self.namespace.as_ref().filter(|known| metadata(known, "name") == name);
-        known
-            .cloned()
-            .or_else(|| bare_namespace(name))
-            .ok_or_else(|| HostError(format!("namespaces {} not found", gofmt::quote(name))))
+        known.cloned().or_else(|| bare_namespace(name)).ok_or_else(|| {
+            HostError::NotFound(format!("namespaces {} not found", gofmt::quote(name)))
+        })
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError(format!("nodes {} not found", gofmt::quote(name))))
+        Err(HostError::NotFound(format!("nodes {} not found", gofmt::quote(name))))
     }
 }
 

@@ -127,7 +127,13 @@ impl Runner<'_> {
             if test.template.is_empty() {
                 return Err("invalid Suite: missing template".to_owned());
             }
-            policies.add_template(self.files.template(&beside(self.folder, &test.template))?);
+            match self.files.template(&beside(self.folder, &test.template)) {
+                Ok(template) => policies.add_template(template),
+                Err(error) if test.invalid => {
+                    return invalid(Err(Refused::Unread(error))).map(|()| None);
+                }
+                Err(error) => return Err(error),
+            }
             if test.constraint.is_empty() {
                 return Err("invalid Suite: missing constraint".to_owned());
             }
@@ -168,8 +174,13 @@ impl Runner<'_> {
 
     fn expansion(&self, file: &str) -> Result<ExpansionSystem, String> {
         let path = beside(self.folder, file);
-        let resources = objects(&path)?;
-        if !resources.iter().all(ExpansionTemplate::is_expansion_template) {
+        let quoted = gofmt::quote(&path);
+        read(&path).map_err(|error| format!("reading ExpansionTemplate from {quoted}: {error}"))?;
+        let resources = match objects(&path) {
+            Err(error) if error.starts_with("missing objects: ") => Vec::new(),
+            read => read?,
+        };
+        if resources.is_empty() || !resources.iter().all(ExpansionTemplate::is_expansion_template) {
             return Err(format!("not an Expansion Template: {}", gofmt::quote(&path)));
         }
         let resources: Vec<&Value> = resources.iter().collect();

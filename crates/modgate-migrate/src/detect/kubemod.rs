@@ -40,6 +40,14 @@ pub(super) fn rule(about: &mut About<'_>, config: &EngineConfig) {
             "it is applied once to objects of its own namespace; KubeMod applied it twice",
         );
     }
+    if !is_cluster_rule && found.object.to_json().contains("syntheticRefs.node") {
+        about.say(
+            "KM-6.1",
+            "spec",
+            "a rule of one namespace sees of a Node its name, labels and capacity; KubeMod showed \
+             all of it",
+        );
+    }
     for (index, operation) in found.list(&["spec", "patch"]).iter().enumerate() {
         patch(about, index, operation);
     }

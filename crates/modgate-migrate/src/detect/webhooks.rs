@@ -2,7 +2,7 @@
 
 use super::About;
 use crate::{
-    installation::{CONFIGURATIONS, Original, is_modgates, operations},
+    installation::{CONFIGURATIONS, Original, is_modgates, operations, resources},
     object::text,
 };
 
@@ -22,6 +22,30 @@ pub(super) fn configuration(about: &mut About<'_>) {
                 "the webhook for pods being bound never denies, so its `failurePolicy` is \
                  `Ignore`; with KubeMod's `Fail` no pod is scheduled while it is down",
             );
+        }
+        if name == "dragnet.kubemod.io" {
+            about.say(
+                "KM-5.4",
+                format!("webhooks[{index}]"),
+                "Reject rules are asked again in the validating phase, after all mutating webhooks; \
+                 what they refuse there is warned about unless `--late-rejections` is `deny` or \
+                 `off`",
+            );
+            let asked: Vec<&str> = resources(webhook).collect();
+            let containers = ["pods/ephemeralcontainers", "pods/resize"];
+            let all = asked.iter().any(|it| matches!(*it, "*/*" | "pods/*"));
+            if !all
+                && asked.iter().any(|it| matches!(*it, "pods" | "*"))
+                && containers.iter().any(|it| !asked.contains(it))
+            {
+                about.say(
+                    "KM-7.1 subresources",
+                    format!("webhooks[{index}].rules"),
+                    "ModRules about containers are not asked when a container is added to a running \
+                     Pod or changes its size: add `pods/ephemeralcontainers` and `pods/resize` to \
+                     the value `kubemod.dragnet.resources`",
+                );
+            }
         }
         if original == Original::Gatekeeper
             && name == "validation.gatekeeper.sh"

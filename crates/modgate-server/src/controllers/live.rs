@@ -59,11 +59,13 @@ impl Live {
         let stored = answer
             .recv_timeout(patience + GRACE)
             .unwrap_or_else(|_| Err("no answer in time".to_owned()))
-            .map_err(|error| HostError(format!("cannot get {plural} \"{name}\": {error}")))?;
+            .map_err(|error| {
+                HostError::Unread(format!("cannot get {plural} \"{name}\": {error}"))
+            })?;
         stored
             .map(|stored| stored.of_kind(&resource).object)
             .transpose()
-            .map_err(|error| HostError(format!("{kind} {name} cannot be read: {error}")))
+            .map_err(|error| HostError::Unread(format!("{kind} {name} cannot be read: {error}")))
     }
 }
 
@@ -86,7 +88,7 @@ impl Lookup for Live {
         }
         let Some(_question) = self.bounds.ask() else {
             let message = format!("cannot get {kind} \"{name}\": too many objects are asked for");
-            return Err(HostError(message));
+            return Err(HostError::Unread(message));
         };
         let found = if may_block() {
             block_in_place(|| self.ask(resource, name))
@@ -105,10 +107,13 @@ impl Lookup for Live {
 }
 
 impl Live {
+    /// Writes only what the Pod and the Node as they are now bear out: what reaches the webhook is not
+    /// known to come from the API server.
     async fn name_node(&self, binding: &PodBinding) -> Result<(), Unbound> {
         let unread = |cause: String| Unbound { reason: "failed to obtain pod", cause };
-        if !is_name(&binding.namespace) || !is_name(&binding.name) {
-            return Err(unread("its namespace or name is that of no object".to_owned()));
+        if ![&binding.namespace, &binding.name, &binding.node].into_iter().all(|name| is_name(name))
+        {
+            return Err(unread("the binding has a name that no object can have".to_owned()));
         }
         let resource = kinds::pods();
         let api: Api<Stored> =
@@ -116,7 +121,14 @@ impl Live {
         let pod =
             api.get(&binding.name).await.map_err(|error| unread(Chain(&error).to_string()))?;
         let pod = pod.of_kind(&resource).object.map_err(unread)?;
-        let Some(named) = binding.update(&pod) else { return Ok(()) };
+        let named = binding.update(&pod).map_err(|error| unread(error.to_string()))?;
+        let Some(named) = named else { return Ok(()) };
+        let nodes: Api<Stored> = Api::all_with(self.client.clone(), &kinds::nodes());
+        match nodes.get_opt(&binding.node).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(unread(format!("there is no node {}", binding.node))),
+            Err(error) => return Err(unread(Chain(&error).to_string())),
+        }
         let patch = annotations_patch(&pod, &named);
         // The reason is KubeMod's for this, too.
         let unnamed = |error: kube::Error| {
@@ -130,23 +142,26 @@ impl Live {
     }
 }
 
-/// Whether a text may stand in a path as the name of an object: `namespaces/a/../b` would be another.
+/// Whether a text is the name of some object, a DNS subdomain: `namespaces/a/../b` would lead elsewhere.
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && !text.contains(['/', '?', '#', '%']) && !text.starts_with('.')
+    const MAX: usize = 253;
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    !text.is_empty() && text.len() <= MAX && text.chars().all(is_part) && !text.starts_with('.')
 }
 
 /// A merge patch with the annotations that `after` has and `before` has not: whatever else changes
-/// meanwhile stays.
-fn annotations_patch(before: &Value, after: &Value) -> Value {
+/// meanwhile stays. The uid keeps it from another Pod of that name.
+fn annotations_patch(before_pod: &Value, after_pod: &Value) -> Value {
     let of = |pod: &Value| {
         let annotations = pod.path(&["metadata", "annotations"]).and_then(Value::as_object);
         annotations.cloned().unwrap_or_default()
     };
-    let before = of(before);
-    let after = of(after);
+    let (before, after) = (of(before_pod), of(after_pod));
     let new = after.iter().filter(|(name, text)| before.get(name) != Some(text)).cloned();
     let annotations: Value = new.collect();
-    let metadata: Value = [("annotations", annotations)].into_iter().collect();
+    let uid = before_pod.path(&["metadata", "uid"]).cloned();
+    let metadata = [("annotations", annotations)].into_iter();
+    let metadata: Value = metadata.chain(uid.map(|uid| ("uid", uid))).collect();
     [("metadata", metadata)].into_iter().collect()
 }
 
@@ -164,22 +179,43 @@ mod tests {
     use crate::controllers::context::scripted;
 
     fn binding(namespace: &str, name: &str) -> PodBinding {
-        PodBinding { namespace: namespace.into(), name: name.into(), node: "node-7".into() }
+        let (namespace, name) = (namespace.into(), name.into());
+        PodBinding { namespace, name, node: "node-7".into(), uid: None }
     }
 
-    /// What is asked of a cluster whose one Pod wants the name of its node.
-    async fn asked(binding: PodBinding) -> (Vec<String>, Result<(), Unbound>) {
-        const POD: &str = r#"{"metadata": {"name": "p", "namespace": "n", "annotations":
-            {"ref.kubemod.io/inject-node-ref": "true", "other": "as it was read"}}}"#;
+    /// A Pod that wants the name of its node.
+    fn pod(spec: &str) -> String {
+        format!(
+            r#"{{"metadata": {{"name": "p", "namespace": "n", "uid": "u-p", "annotations":
+            {{"ref.kubemod.io/inject-node-ref": "true", "other": "as it was read"}}}},
+            "spec": {spec}}}"#
+        )
+    }
+
+    /// A cluster of one Node and this Pod, and what is asked of it.
+    fn cluster(pod: String) -> (Live, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&asked);
         let client = scripted::client(move |method, path, body| {
             log.lock().expect("no panic").push(format!("{method} {path} {body}"));
-            (200, POD.to_owned())
+            match path.split_once("/nodes/") {
+                None => (200, pod.clone()),
+                Some((_, "node-7")) => (200, r#"{"metadata": {"name": "node-7"}}"#.to_owned()),
+                Some(_) => {
+                    let status = r#"{"kind": "Status", "code": 404, "reason": "NotFound",
+                        "status": "Failure", "message": "nodes not found"}"#;
+                    (404, status.to_owned())
+                }
+            }
         });
-        let live = Live::new(client, Handle::current(), Duration::from_secs(60));
+        (Live::new(client, Handle::current(), Duration::from_secs(60)), asked)
+    }
+
+    /// What is asked of it about a binding.
+    async fn asked(binding: PodBinding, pod: String) -> (Vec<String>, Result<(), Unbound>) {
+        let (live, log) = cluster(pod);
         let named = live.name_node(&binding).await;
-        let asked = asked.lock().expect("no panic").clone();
+        let asked = log.lock().expect("no panic").clone();
         (asked, named)
     }
 
@@ -204,23 +240,106 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_name_of_the_node_is_written() {
-        let (asked, named) = asked(binding("n", "p")).await;
-        assert!(named.is_ok());
-        assert_eq!(
-            asked,
-            [
-                "GET /api/v1/namespaces/n/pods/p ",
-                r#"PATCH /api/v1/namespaces/n/pods/p? {"metadata":{"annotations":{"ref.kubemod.io/nodename":"node-7"}}}"#,
-            ]
-        );
+        for spec in ["{}", r#"{"nodeName": "node-7"}"#] {
+            let (asked, named) = asked(binding("n", "p"), pod(spec)).await;
+            assert!(named.is_ok());
+            assert_eq!(
+                asked,
+                [
+                    "GET /api/v1/namespaces/n/pods/p ",
+                    "GET /api/v1/nodes/node-7 ",
+                    r#"PATCH /api/v1/namespaces/n/pods/p? {"metadata":{"annotations":{"ref.kubemod.io/nodename":"node-7"},"uid":"u-p"}}"#,
+                ]
+            );
+        }
+    }
+
+    /// Anybody who reaches the webhook may send a binding.
+    #[tokio::test]
+    async fn what_the_cluster_does_not_bear_out_is_not_written() {
+        let of_node = |node: &str| PodBinding { node: node.into(), ..binding("n", "p") };
+        let of_uid = |uid: &str| PodBinding { uid: Some(uid.into()), ..binding("n", "p") };
+        for (binding, spec, cause) in [
+            (of_node("node-8"), "{}", Some("there is no node node-8")),
+            (of_node("whatever the attacker likes"), "{}", Some("a name that no object can have")),
+            (of_node("../namespaces/n"), "{}", Some("a name that no object can have")),
+            (binding("n", "p"), r#"{"nodeName": "node-1"}"#, Some("bound to another node")),
+            (of_uid("u-other"), "{}", Some("another pod of that name")),
+            (of_uid("u-p"), "{}", None),
+        ] {
+            let (asked, named) = asked(binding.clone(), pod(spec)).await;
+            let wrote = asked.iter().any(|line| line.starts_with("PATCH"));
+            assert_eq!(wrote, cause.is_none(), "{binding:?} {asked:?}");
+            match (named, cause) {
+                (Err(unbound), Some(cause)) => {
+                    assert_eq!(unbound.reason, "failed to obtain pod");
+                    assert!(unbound.cause.contains(cause), "{}", unbound.cause);
+                }
+                (named, cause) => assert!(named.is_ok() && cause.is_none(), "{binding:?}"),
+            }
+        }
     }
 
     #[tokio::test]
     async fn a_binding_reaches_no_other_path() {
         for (namespace, name) in [("n", "../secrets/s"), ("n/../m", "p"), ("n", "p?dryRun=All")] {
-            let (asked, named) = asked(binding(namespace, name)).await;
+            let (asked, named) = asked(binding(namespace, name), pod("{}")).await;
             assert_eq!(asked, [""; 0], "{namespace} {name}");
             assert_eq!(named.expect_err("no Pod").reason, "failed to obtain pod");
+        }
+    }
+
+    /// A binding without credentials, sent to the router of a process in a cluster.
+    async fn answered(cluster: Live, binding: &str) {
+        use axum::http::Request;
+        use tower::ServiceExt as _;
+
+        let app = crate::App {
+            current: Arc::default(),
+            metrics: Arc::new(crate::telemetry::metrics::Metrics::new()),
+            evaluators: crate::Evaluators::new(1),
+            bodies: crate::Bodies::default(),
+            limits: crate::RequestLimits::default(),
+            gatekeeper: crate::GatekeeperConfig::default(),
+            operations: crate::Operations::default(),
+            readiness: crate::Readiness::default(),
+        };
+        app.current.store(Arc::new(crate::World {
+            snapshot: modgate_engine::Snapshot::default(),
+            objects: crate::Objects::of_cluster(Arc::new(cluster)),
+            inventory: modgate_engine::constraint::Inventory::default(),
+        }));
+        let review = format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
+                "uid": "u-1", "operation": "CREATE", "namespace": "n", "subResource": "binding",
+                "resource": {{"group": "", "version": "v1", "resource": "pods"}},
+                "object": {binding}}}}}"#
+        );
+        let request = Request::post("/podbinding-webhook")
+            .header("content-type", "application/json")
+            .body(axum::body::Body::from(review))
+            .expect("request");
+        let router = crate::router(Arc::new(app), crate::Routes::All);
+        assert_eq!(router.oneshot(request).await.expect("infallible").status(), 200);
+    }
+
+    #[tokio::test]
+    async fn a_forged_binding_writes_nothing() {
+        for (node, uid, writes) in [
+            ("node-7", "u-p", true),
+            ("node-8", "u-p", false),
+            ("whatever the attacker likes", "u-p", false),
+            ("node-7", "another", false),
+        ] {
+            let binding = format!(
+                r#"{{"kind": "Binding", "metadata": {{"name": "p", "namespace": "n", "uid": "{uid}"}},
+                    "target": {{"kind": "Node", "name": "{node}"}}}}"#
+            );
+            let (cluster, log) = cluster(pod("{}"));
+            answered(cluster, &binding).await;
+            let asked = log.lock().expect("no panic").clone();
+            let wrote = asked.iter().any(|line| line.starts_with("PATCH"));
+            assert_eq!(wrote, writes, "{node} {uid}: {asked:?}");
         }
     }
 }

@@ -25,10 +25,10 @@ pub struct World {
 
 /// Namespaces and Nodes: those of a cluster, or read from files that stand in for one.
 ///
-/// In a cluster, what is not among them is asked for. A Namespace that no file has is taken to exist with nothing but what the API server gives to
-/// every Namespace: its name, the label `kubernetes.io/metadata.name` and phase `Active`. Without
-/// that, no rule could ever be tried without a file for every Namespace (Q-36 would admit each
-/// object unseen). A Node that no file has does not exist.
+/// In a cluster, what is not among them is asked for. A Namespace that no file has is taken to exist
+/// with nothing but what the API server gives to every Namespace: its name, the label
+/// `kubernetes.io/metadata.name` and phase `Active` ([`Host::assumes_namespace`]). Without that, no
+/// rule could be tried without a file for every Namespace. A Node that no file has does not exist.
 #[derive(Debug, Clone, Default)]
 pub struct Objects {
     namespaces: Arc<BTreeMap<Str, Value>>,
@@ -160,6 +160,10 @@ impl Host for Objects {
             (None, None) => Err(not_found("nodes", name)),
         }
     }
+
+    fn assumes_namespace(&self, name: &str) -> bool {
+        self.cluster.is_none() && !self.namespaces.contains_key(name)
+    }
 }
 
 /// [`Objects`] as one evaluation asks for them.
@@ -209,6 +213,10 @@ impl Host for Pausing<'_> {
             None => self.wait(|| self.objects.node(name)),
         }
     }
+
+    fn assumes_namespace(&self, name: &str) -> bool {
+        self.objects.assumes_namespace(name)
+    }
 }
 
 /// An object without what the API server counts.
@@ -225,7 +233,7 @@ fn uncounted(object: &Value) -> Value {
 }
 
 fn not_found(plural: &str, name: &str) -> HostError {
-    HostError(format!("{plural} \"{name}\" not found"))
+    HostError::NotFound(format!("{plural} \"{name}\" not found"))
 }
 
 fn minimal_namespace(name: &str) -> Value {
@@ -262,7 +270,7 @@ mod tests {
             let answer = self.answer.lock().expect("no panic");
             answer
                 .recv_timeout(PATIENCE)
-                .map_err(|_| HostError("no other had a turn".to_owned()))?;
+                .map_err(|_| HostError::Unread("no other had a turn".to_owned()))?;
             let members = [("kind", Value::from(kind)), ("name", name.into())];
             Ok(Some(members.into_iter().collect()))
         }

@@ -81,6 +81,10 @@ impl Host for WithProviders<'_> {
         self.inner.node(name)
     }
 
+    fn assumes_namespace(&self, name: &str) -> bool {
+        self.inner.assumes_namespace(name)
+    }
+
     fn templates(&self) -> &dyn template::Host {
         self.inner.templates()
     }

@@ -14,7 +14,7 @@ use modgate_engine::{
 use modgate_value::{Str, Value};
 
 use super::{
-    App, OnFailure, RequestLimits, Webhook,
+    App, LateRejections, OnFailure, RequestLimits, Webhook,
     body::{MAX_VALUES, Missing, NotReceived},
     bounds::bounded,
     content_type,
@@ -312,18 +312,23 @@ fn judge(
         gatekeeper::record(app, review, &decision, world, host, started.elapsed());
         decision
     };
-    let decision = match webhook.route().task {
+    let late = app.gatekeeper.late_rejections;
+    let mut decision = match webhook.route().task {
+        Task::Decide(_) if webhook == Webhook::Validate && late == LateRejections::Off => {
+            PodBinding::ok()
+        }
         Task::Decide(stages) => decide(stages),
         Task::DecideUnified if app.gatekeeper.unified_mutate => decide(Stages::UNIFIED),
         Task::DecideUnified => decide(Stages::MODRULES),
-        Task::CheckLabel => {
-            admit_label(review.request(), &world.snapshot.config().installation.exempt)
-        }
+        Task::CheckLabel => admit_label(review.request(), &world.snapshot.config().installation),
         Task::DefaultModRule => modrule::default(review),
         Task::ValidateModRule => modrule::validate(review, world),
         // `serve` does it before there is a turn.
         Task::BindPod => PodBinding::ok(),
     };
+    if webhook == Webhook::Validate && late == LateRejections::Warn {
+        modrule::admit_with_warnings(&mut decision);
+    }
     if decision.undecided && app.gatekeeper.on_failure != OnFailure::Deny {
         return Answer::failed(app.gatekeeper.on_failure, head.clone(), decision.reason);
     }

@@ -28,6 +28,21 @@ pub struct GatekeeperConfig {
     pub unified_mutate: bool,
     /// What a failure of ours is answered with, by every webhook.
     pub on_failure: OnFailure,
+    /// What `/validate` does about objects that Reject rules refuse (KM-5.4).
+    pub late_rejections: LateRejections,
+}
+
+/// What becomes of an object that Reject rules refuse in the validating phase, after every mutating
+/// webhook (KM-5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LateRejections {
+    /// No rule is asked.
+    Off,
+    /// It is admitted with a warning, a log line and a count.
+    #[default]
+    Warn,
+    /// It is denied.
+    Deny,
 }
 
 /// What to answer when the request is not decided for a failure of ours: no turn in time, a panic, or

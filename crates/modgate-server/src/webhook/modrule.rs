@@ -33,6 +33,23 @@ pub(super) fn validate(review: &Review, world: &World) -> Decision {
     }
 }
 
+/// Turns what Reject rules refuse in the validating phase into warnings (KM-5.4).
+pub(super) fn admit_with_warnings(decision: &mut Decision) {
+    if decision.allowed || decision.undecided {
+        return;
+    }
+    decision.allowed = true;
+    decision.code = 200;
+    if decision.rejections.is_empty() {
+        decision.warnings.push(decision.reason.clone());
+    }
+    let told = decision.rejections.iter().map(|rejection| {
+        format!("ModRule {rejection} rejects the object as it will be stored; it is admitted")
+    });
+    let told: Vec<String> = told.collect();
+    decision.warnings.extend(told);
+}
+
 fn allowed(warnings: Vec<String>) -> Decision {
     Decision { warnings, reason: String::new(), ..Decision::unchanged(Value::Null) }
 }

@@ -50,6 +50,9 @@ pub(super) fn decision(webhook: Webhook, review: &Review, decision: &Decision) {
     if !decision.allowed {
         let rejections = Rejections { entries: &decision.rejections, names_only: secret };
         event!(logger::DRAGNET, Level::INFO, subject, %rejections, "Rejected");
+    } else if !decision.rejections.is_empty() {
+        let rejections = Rejections { entries: &decision.rejections, names_only: secret };
+        event!(logger::DRAGNET, Level::WARN, subject, %rejections, "Admitted though rejected");
     } else if !decision.patch.is_empty() {
         let patch = Patch { operations: &decision.patch, with_values: false };
         event!(logger::DRAGNET, Level::INFO, subject, %patch, "Applying ModRule patch");

@@ -104,7 +104,7 @@ mod tests {
     impl Lookup for Fake {
         fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError> {
             match self.0.get(format!("{kind} {name}").as_str()) {
-                Some(&"error") => Err(HostError("no".to_owned())),
+                Some(&"error") => Err(HostError::Unread("no".to_owned())),
                 Some(json) => Ok(Some(Value::from_json(json.as_bytes()).expect("JSON"))),
                 None => Ok(None),
             }

@@ -315,7 +315,7 @@ impl Host for Outside {
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError(format!("nodes \"{name}\" not found")))
+        Err(HostError::NotFound(format!("nodes \"{name}\" not found")))
     }
 }
 

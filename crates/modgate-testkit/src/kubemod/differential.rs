@@ -27,9 +27,12 @@ const OBJECTS: &[&str] = &[
     r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"l":["a","b","c"],"m":{"x":1,"y/z":"q"}}}"#,
     r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"app":"web"}},"spec":{"l":[{"n":"a","p":[1,2]},{"n":"b"},null],"m":{}}}"#,
     r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"kind\":\"Pod\",\"spec\":{\"l\":[1]}}"}},"spec":{"l":[],"m":{"k":null}}}"#,
+    r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"ref.kubemod.io/nodename":"n1"}},"spec":{"l":["a"],"m":{}}}"#,
+    r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"not JSON"}},"spec":{"l":["a"],"m":{}}}"#,
     r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"my-namespace"},"spec":{"l":[[1],[2]],"m":{"007":"b"}}}"#,
     r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","managedFields":[{"manager":"m"}]},"spec":{"l":[true,false],"m":{"a\"b":1}}}"#,
 ];
+const NODE: &str = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u","labels":{"zone":"a"}},"spec":{"l":["b"]},"status":{"capacity":{"cpu":"4"},"phase":"x"}}"#;
 const SELECTS: &[&str] = &[
     "$.kind",
     "$.spec.l[*]",
@@ -42,6 +45,8 @@ const SELECTS: &[&str] = &[
     "$.spec.l[0]",
     "$.spec.l[*].p[*]",
     "$.syntheticRefs.namespace.metadata.name",
+    "$.syntheticRefs.node.metadata.uid",
+    "$.syntheticRefs.node.status.*",
 ];
 const PATHS: &[&str] = &[
     "/spec/l/-1",
@@ -56,6 +61,8 @@ const PATHS: &[&str] = &[
     "/spec/l/9",
     "/metadata/annotations",
     "/syntheticRefs/x",
+    "/syntheticRefs/node/metadata/labels/zone",
+    "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
     "/spec/l/#0/p/#1",
     "/spec/m/a\"b",
     "spec/x",
@@ -71,6 +78,7 @@ const VALUES: &[&str] = &[
     "{{ .Target.metadata.name }}-x",
     "null",
     "{{ toJson .Target.spec }}",
+    "{{ toJson .Target.syntheticRefs }}",
     "@bad",
     "{{ .Namespace }}",
     "{{ .Target.spec.l.x }}",
@@ -138,6 +146,7 @@ fn rule(random: &mut Random, index: usize) -> Value {
 #[test]
 fn the_engine_agrees_with_the_model() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let node = Value::from_json(NODE.as_bytes()).expect("a Node");
     let rounds = std::env::var("MODGATE_FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok());
     let (mut patched, mut rejected, mut failed) = (0, 0, 0);
     for round in 0..rounds.unwrap_or(1500) {
@@ -151,7 +160,7 @@ fn the_engine_agrees_with_the_model() {
             namespace: random.one_of(NAMESPACES),
             object: (!deleted).then_some(&object),
             old_object: deleted.then_some(&object),
-            cluster: &[],
+            cluster: if random.below(2) == 0 { std::slice::from_ref(&node) } else { &[] },
         };
         let required = model::answer_of_ours(&rules, &request);
         let got = Loaded::of(&rules).answer(&request);

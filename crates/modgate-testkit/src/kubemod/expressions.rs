@@ -138,9 +138,14 @@ fn judge_parse_error(text: &str, error: Option<&str>, input: &Value) -> Verdict 
     }
     let strict = syntax::strict(text).and_then(|strict| Expr::parse(&strict).ok());
     match (Expr::parse(text), strict) {
-        (Err(got), None) => {
-            error.map_or(Verdict::Passed, |error| Verdict::equal(error, got.message))
-        }
+        (Err(got), None) => match error {
+            // What the original stops at is no mistake to us, so we stop at a later one.
+            Some(error) if *error != got.message && !decisions.is_empty() => {
+                Verdict::Differs(decisions)
+            }
+            Some(error) => Verdict::equal(error, got.message),
+            None => Verdict::Passed,
+        },
         (Err(got), Some(_)) => {
             failed("accepted by decision", None, format!("{got}; is {decisions:?} stale?"))
         }

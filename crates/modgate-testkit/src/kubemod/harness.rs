@@ -128,7 +128,7 @@ impl Host for TestHost<'_> {
             return Ok(found);
         }
         if name != self.request.namespace {
-            return Err(HostError(format!("namespaces \"{name}\" not found")));
+            return Err(HostError::NotFound(format!("namespaces \"{name}\" not found")));
         }
         // The request's own Namespace is readable even where the corpus does not spell it out.
         let metadata: Object = [("name", Value::from(name))].into_iter().collect();
@@ -141,7 +141,8 @@ impl Host for TestHost<'_> {
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        self.read("Node", name).ok_or_else(|| HostError(format!("nodes \"{name}\" not found")))
+        self.read("Node", name)
+            .ok_or_else(|| HostError::NotFound(format!("nodes \"{name}\" not found")))
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Expressions, templates and YAML come from their own crates, which have corpora of their own.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use modgate_api::modrule::{MatchItem, ModRule, PatchOperation};
 use modgate_engine::jsonpatch;
@@ -17,7 +17,7 @@ use modgate_select::{Expr, Key, KeyPart, PatchSelect, Shape};
 use modgate_template::{
     Env, Functions, Isolated, PatchContext, RejectContext, Template, preprocess,
 };
-use modgate_value::{Budget, Value, json, regex::GoRegex, yaml};
+use modgate_value::{Budget, Object, Value, json, regex::GoRegex, yaml};
 
 use super::{
     patching::{Defect, Fault, Operation, apply_all},
@@ -105,6 +105,10 @@ enum Original {
     PatchesDeletions,
     ///
     ReferencesLeak,
+    ///
+    Unchecked,
+    /// KM-6.1
+    WholeNode,
     ///
     BareTarget,
     ///
@@ -127,7 +131,7 @@ pub(crate) fn required(rules: &[Value], request: &Request<'_>) -> (Answer, Vec<&
         BareTarget, BelowNewNull, CrashesOnAnnotation, EscapedParent, FailureSpreads,
         GluesOperators, KeysNormalised, KeysUnescaped, LoadOrder, MatchesEverything, NoSchema,
         NullElements, Padding, PatchesDeletions, PercentInterpreted, QuotedKeys, QuotesInterpreted,
-        QuotesOneCharacter, ReferencesLeak, Rotated, SelectsTwice,
+        QuotesOneCharacter, ReferencesLeak, Rotated, SelectsTwice, Unchecked, WholeNode,
     };
     let ours = answer(rules, request, &[]);
     let mut applying: Vec<&'static Decision> = Vec::new();
@@ -153,6 +157,8 @@ pub(crate) fn required(rules: &[Value], request: &Request<'_>) -> (Answer, Vec<&
         (CrashesOnAnnotation, &decisions::Q_33),
         (PatchesDeletions, &decisions::Q_34),
         (ReferencesLeak, &decisions::Q_35),
+        (Unchecked, &decisions::Q_36),
+        (WholeNode, &decisions::NODE_SUMMARY),
         (BareTarget, &decisions::Q_46),
         (NullElements, &decisions::Q_61),
         (QuotedKeys, &decisions::Q_62),
@@ -236,9 +242,9 @@ struct Model<'a> {
 /// The document under way through the Patch rules.
 struct State {
     document: Value,
-    /// The text of the last-applied annotation, while it can still be patched.
+    /// The text of the last-applied annotation, while it can still be patched: after a failure it is
+    /// given up (4.8).
     annotation: Option<String>,
-    annotation_failed: bool,
     failed: bool,
     /// the original's document text has become empty.
     lost: bool,
@@ -251,17 +257,21 @@ impl Model<'_> {
 
     fn run(&self, rules: &[Value]) -> Result<Decided, Broken> {
         let object = self.request.subject().cloned().unwrap_or_default();
-        let Some(working) = self.working_document(&object) else {
-            // admitted unchecked.
-            let reason = "failed to inject syntheticRefs into object manifest";
-            return Ok(decided(true, 200, reason, Some(object), true));
+        let reason = "failed to inject syntheticRefs into object manifest";
+        let unchecked = object.is_null() || self.like(Original::Unchecked);
+        let (working, missing) = match self.working_document(&object) {
+            Some(made) => made,
+            None if unchecked => return Ok(decided(true, 200, reason, Some(object), true)),
+            None => {
+                let reason = format!("{reason}: the object is not a JSON object");
+                return Ok(decided(false, 403, &reason, None, true));
+            }
         };
         let rules = self.load(rules);
         let mut state = State {
             document: working.clone(),
             annotation: annotation(&object).map(str::to_owned),
-            annotation_failed: false,
-            failed: false,
+            failed: missing,
             lost: false,
         };
         self.patch(&rules, &mut state)?;
@@ -316,9 +326,14 @@ impl Model<'_> {
         self.request.namespace
     }
 
-    fn working_document(&self, object: &Value) -> Option<Value> {
-        let kind = object.get("kind")?.as_str().filter(|kind| !kind.is_empty())?;
+    /// The document, and whether it lacks a reference.
+    fn working_document(&self, object: &Value) -> Option<(Value, bool)> {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if kind.is_empty() && self.like(Original::Unchecked) {
+            return None;
+        }
         let mut references: BTreeMap<&str, Value> = BTreeMap::new();
+        let mut missing = false;
         let namespace = self.store_namespace();
         if !namespace.is_empty() {
             let found = self.read("Namespace", namespace).unwrap_or_else(|| {
@@ -338,12 +353,53 @@ impl Model<'_> {
         let node = object.path(&["metadata", "annotations", "ref.kubemod.io/nodename"]);
         let node = node.and_then(Value::as_str).filter(|name| !name.is_empty());
         if let Some(name) = node.filter(|_| kind == "Pod") {
-            let found = self.read("Node", name)?;
+            let found = self.read("Node", name);
+            if found.is_none() && self.like(Original::Unchecked) {
+                return None;
+            }
+            missing = found.is_none();
+            let found = found.unwrap_or_else(|| Object::default().into());
             references.insert("node", without(&found, &["metadata", "managedFields"]));
         }
         let mut working = without(object, &["metadata", "managedFields"]).as_object()?.clone();
         working.insert("syntheticRefs", references.into_iter().collect());
-        Some(working.into())
+        Some((working.into(), missing))
+    }
+
+    /// The document as a rule sees it: rules of one namespace see of a Node who it is and what it
+    /// has (KM-6.1).
+    fn seen_by(&self, rule: &ModRule, document: &Value) -> Value {
+        let node = document.path(&["syntheticRefs", "node"]).and_then(Value::as_object);
+        let whole = is_cluster_namespace(&rule.metadata.namespace);
+        let Some(node) = node.filter(|_| !whole && !self.like(Original::WholeNode)) else {
+            return document.clone();
+        };
+        let all = Value::from(node.clone());
+        let mut shown = Object::default();
+        for path in [
+            &["apiVersion"][..],
+            &["kind"],
+            &["metadata", "name"],
+            &["metadata", "labels"],
+            &["status", "capacity"],
+        ] {
+            let Some((first, rest)) = path.split_first() else { continue };
+            match (all.get(first), rest.first()) {
+                (Some(value), None) => {
+                    shown.insert(*first, value.clone());
+                }
+                (Some(Value::Object(from)), Some(key)) => {
+                    let into = shown.get(*first).and_then(Value::as_object);
+                    let mut into = into.cloned().unwrap_or_default();
+                    if let Some(value) = from.get(*key) {
+                        into.insert(*key, value.clone());
+                    }
+                    shown.insert(*first, into.into());
+                }
+                _ => {}
+            }
+        }
+        with_member(document, &["syntheticRefs", "node"], &shown.into())
     }
 
     fn read(&self, kind: &str, name: &str) -> Option<Value> {
@@ -480,7 +536,8 @@ impl Model<'_> {
     fn patch(&self, rules: &[Rule], state: &mut State) -> Result<(), Broken> {
         for tier in self.tiers(rules, "Patch") {
             let start = state.document.clone();
-            for rule in tier.into_iter().filter(|rule| matches(&rule.rule, &start)) {
+            let matching = |rule: &&Rule| matches(&rule.rule, &self.seen_by(&rule.rule, &start));
+            for rule in tier.into_iter().filter(matching) {
                 if state.lost {
                     return Err(Broken("the request crashes"));
                 }
@@ -491,7 +548,8 @@ impl Model<'_> {
     }
 
     fn patch_one(&self, rule: &ModRule, state: &mut State) -> Result<(), Broken> {
-        let Some(operations) = self.operations(rule, &state.document)? else {
+        let seen = self.seen_by(rule, &state.document);
+        let Some(operations) = self.operations(rule, &seen)? else {
             state.failed = true;
             return Ok(());
         };
@@ -502,8 +560,15 @@ impl Model<'_> {
         ];
         let defect = defects.into_iter().find(|(original, _)| self.like(*original));
         let defect = defect.map(|(_, defect)| defect);
-        match apply_all(&state.document, &operations, defect) {
-            Ok(document) => state.document = document,
+        match apply_all(&seen, &operations, defect) {
+            Ok(document) => {
+                let references = |document: &Value| document.get("syntheticRefs").cloned();
+                let untouched = references(&document) == references(&seen);
+                state.document = match references(&state.document).filter(|_| untouched) {
+                    Some(whole) => with_member(&document, &["syntheticRefs"], &whole),
+                    None => document,
+                };
+            }
             Err(Fault::Crash) => return Err(Broken("the request crashes")),
             Err(Fault::DoesNotApply) => {
                 state.failed = true;
@@ -516,26 +581,29 @@ impl Model<'_> {
 
     /// The same operations on the last-applied annotation (4.9).
     fn patch_annotation(&self, operations: &[Operation], state: &mut State) -> Result<(), Broken> {
-        let Some(text) = state.annotation.as_deref().filter(|_| !state.annotation_failed) else {
-            return Ok(());
+        let Some(text) = state.annotation.as_deref() else { return Ok(()) };
+        let content = Value::from_json(text.as_bytes()).ok();
+        let null = content.as_ref().is_some_and(Value::is_null);
+        if self.like(Original::CrashesOnAnnotation) {
+            let mut until_failure = operations.iter().take_while(|it| it.op != "replace");
+            if text.is_empty() || null && until_failure.any(|it| it.op == "add") {
+                return Err(Broken("the request crashes"));
+            }
+        }
+        let only_removes = operations.iter().all(|it| it.op == "remove");
+        let patched = match content {
+            Some(content @ Value::Null) => only_removes.then_some(content),
+            Some(content @ (Value::Object(_) | Value::Array(_))) => {
+                apply_all(&content, operations, None).ok()
+            }
+            _ => None,
         };
-        if text.is_empty() && self.like(Original::CrashesOnAnnotation) {
-            return Err(Broken("the request crashes"));
-        }
-        let patched = Value::from_json(text.as_bytes())
-            .ok()
-            .and_then(|document| apply_all(&document, operations, None).ok());
-        match patched {
-            Some(document) => {
-                let mut text = String::new();
-                json::write(&document, &mut text, json::Escape::Html);
-                state.annotation = Some(text);
-            }
-            None => {
-                state.annotation_failed = true;
-                state.failed = true;
-            }
-        }
+        state.failed |= patched.is_none();
+        state.annotation = patched.map(|document| {
+            let mut text = String::new();
+            json::write(&document, &mut text, json::Escape::Html);
+            text
+        });
         Ok(())
     }
 
@@ -613,7 +681,7 @@ impl Model<'_> {
         let from_the_back = template.op == "remove"
             || (template.op == "add" && !items.is_empty() && items.iter().all(captures_index));
         if from_the_back {
-            items.reverse();
+            items.sort_by(|(a, _), (b, _)| by_place(b, a));
         }
     }
 
@@ -699,12 +767,13 @@ impl Model<'_> {
         let mut entries = Vec::new();
         for rule in self.tiers(rules, "Reject").into_iter().flatten() {
             let rule = &rule.rule;
-            if !matches(rule, &state.document) {
+            let seen = self.seen_by(rule, &state.document);
+            if !matches(rule, &seen) {
                 continue;
             }
             let mut entry = format!("{}/{}", rule.metadata.namespace, rule.metadata.name);
             if let Some(text) = &rule.spec.reject_message {
-                match self.message(text, &state.document) {
+                match self.message(text, &seen) {
                     Some(message) => entry.push_str(&format!(": \"{message}\"")),
                     None => state.failed = true,
                 }
@@ -720,6 +789,31 @@ impl Model<'_> {
         let template = Template::parse("rejectMessage", text).ok()?;
         template.render(context, &Env { budget: &budget, host: &Isolated }).ok()
     }
+}
+
+/// The object with another value at `path`, all but the last of whose members exist.
+fn with_member(object: &Value, path: &[&str], value: &Value) -> Value {
+    let Some((key, rest)) = path.split_first() else { return value.clone() };
+    let mut members = object.as_object().cloned().unwrap_or_default();
+    let inner = members.get(*key).cloned().unwrap_or_default();
+    members.insert(*key, with_member(&inner, rest, value));
+    members.into()
+}
+
+/// Which of two selected places comes first: list elements by index, members by name.
+fn by_place(a: &[Key], b: &[Key]) -> Ordering {
+    for (a, b) in a.iter().zip(b) {
+        let order = match (a, b) {
+            (Key::Index(a), Key::Index(b)) => a.cmp(b),
+            (Key::Index(_), Key::Name(_)) => Ordering::Less,
+            (Key::Name(_), Key::Index(_)) => Ordering::Greater,
+            (Key::Name(a), Key::Name(b)) => a.cmp(b),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len())
 }
 
 /// The path of an operation; the CRD's schema requires one.

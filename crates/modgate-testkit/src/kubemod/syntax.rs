@@ -58,7 +58,7 @@ fn rewritten(text: &str, rewrite: Rewrite) -> Option<String> {
         let (token, tail) = rest.split_at_checked(length)?;
         rest = tail;
         match rewrite {
-            Rewrite::Quotes if first == '\'' && token.len() > 1 && !is_one_character(token) => {
+            Rewrite::Quotes if first == '\'' && is_closed(token) && !is_one_character(token) => {
                 changed = true;
                 out.push_str(&in_double_quotes(token));
             }
@@ -93,6 +93,13 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
+/// Whether a string literal ends with its quote rather than with the expression.
+fn is_closed(literal: &str) -> bool {
+    let inner = literal.strip_suffix('\'').unwrap_or_default();
+    let backslashes = inner.len() - inner.trim_end_matches('\\').len();
+    literal.len() > 1 && literal.ends_with('\'') && backslashes % 2 == 0
+}
+
 fn is_one_character(literal: &str) -> bool {
     let inner = literal.trim_matches('\'');
     inner.chars().count() == 1 || (inner.starts_with('\\') && inner.len() == 2)
@@ -120,6 +127,8 @@ mod tests {
             ("$.a[?!isEmpty(@.x)]", None),
             ("$.a[*].b == \"==-\"", None),
             ("$.n == -3 // ==-", None),
+            ("$.a == 'bc", None),
+            ("$.a == 'bc\\'", None),
             ("'a\"b'==-1", Some("\"a\\\"b\"== -1")),
         ] {
             assert_eq!(strict(text).as_deref(), expected, "{text}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, ValueEnum};
 use modgate_engine::{EngineConfig, api::templates::FailurePolicy, gatekeeper::ExemptNamespaces};
-use modgate_server::{GatekeeperConfig, OnFailure};
+use modgate_server::{GatekeeperConfig, LateRejections, OnFailure};
 use modgate_value::gotime;
 
 /// What Gatekeeper's policies may do, and what its webhooks answer.
@@ -21,6 +21,13 @@ pub(crate) struct GatekeeperArgs {
     /// End of the names of namespaces that may carry that label; repeat for more.
     #[arg(long, value_name = "SUFFIX")]
     exempt_namespace_suffix: Vec<String>,
+    /// Namespace that may carry the label `admission.kubemod.io/ignore`, as a name, `prefix*` or
+    /// `*suffix`; repeat for more [default: kube-system, kubemod-system, modgate-system]
+    #[arg(long, value_name = "PATTERN", help_heading = "ModRules")]
+    modrule_exempt_namespace: Vec<String>,
+    /// What `/validate` does about an object that Reject rules refuse as it will be stored.
+    #[arg(long, value_name = "ACTION", default_value = "warn", help_heading = "ModRules")]
+    late_rejections: LateRejectionsArg,
     /// Log every violation, whatever it leads to.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
@@ -116,6 +123,16 @@ fn cache_ttl(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LateRejectionsArg {
+    /// Ask no rule.
+    Off,
+    /// Admit the object with a warning, a log line and a count.
+    Warn,
+    /// Deny the object.
+    Deny,
+}
+
 impl GatekeeperArgs {
     /// How long answers of Providers are kept; `None` when none is asked.
     pub(crate) fn external_data(&self) -> Option<Duration> {
@@ -133,6 +150,11 @@ impl GatekeeperArgs {
                 InternalErrors::FailurePolicy => OnFailure::FailurePolicy,
                 InternalErrors::Allow => OnFailure::Allow,
             },
+            late_rejections: match self.late_rejections {
+                LateRejectionsArg::Off => LateRejections::Off,
+                LateRejectionsArg::Warn => LateRejections::Warn,
+                LateRejectionsArg::Deny => LateRejections::Deny,
+            },
             ..GatekeeperConfig::default()
         }
     }
@@ -145,6 +167,10 @@ impl GatekeeperArgs {
             prefixes: list(&self.exempt_namespace_prefix),
             suffixes: list(&self.exempt_namespace_suffix),
         };
+        if !self.modrule_exempt_namespace.is_empty() {
+            let patterns = self.modrule_exempt_namespace.iter().map(String::as_str);
+            config.installation.modrule_exempt = ExemptNamespaces::of_patterns(patterns);
+        }
         config.installation.deny_invalid_templates = self.deny_invalid_templates;
         config.constraints.any_enforcement_action = self.disable_enforcementaction_validation;
         config.templates.referential_rules = self.enable_referential_rules;

@@ -48,7 +48,7 @@ const DECISIONS: Descriptor = Descriptor {
     labels: &[
         WEBHOOK,
         KIND,
-        Label { name: "decision", values: "`unchanged`, `patched`, `rejected`" },
+        Label { name: "decision", values: "`unchanged`, `patched`, `rejected`, `warned`" },
     ],
     help: "Decisions by webhook path, policy kind and what they came to",
     origin: Origin::Modgate,
@@ -122,14 +122,17 @@ enum Decided {
     Unchanged,
     Patched,
     Rejected,
+    /// Admitted although Reject rules refuse it.
+    Warned,
 }
 
 impl Decided {
-    const ALL: [Self; 3] = [Self::Unchanged, Self::Patched, Self::Rejected];
+    const ALL: [Self; 4] = [Self::Unchanged, Self::Patched, Self::Rejected, Self::Warned];
 
     fn of(decision: &Decision) -> Self {
         match (decision.allowed, decision.patch.is_empty()) {
             (false, _) => Self::Rejected,
+            (true, _) if !decision.rejections.is_empty() => Self::Warned,
             (true, false) => Self::Patched,
             (true, true) => Self::Unchanged,
         }
@@ -140,6 +143,7 @@ impl Decided {
             Self::Unchanged => "unchanged",
             Self::Patched => "patched",
             Self::Rejected => "rejected",
+            Self::Warned => "warned",
         }
     }
 }

@@ -77,8 +77,8 @@ impl Subject for EngineSubject {
 
     fn label(&mut self, request: &Value) -> Result<Answer> {
         let review = Review::from_request(request)?;
-        let exempt = &self.snapshot.config().installation.exempt;
-        let decision = admit_label(review.request(), exempt);
+        let installation = &self.snapshot.config().installation;
+        let decision = admit_label(review.request(), installation);
         Ok(Answer { response: response(decision)?, logged: Vec::new(), counted: None })
     }
 
@@ -129,7 +129,7 @@ impl Host for Cluster {
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
         if self.absent.iter().any(|absent| absent == name) {
-            return Err(HostError(format!("namespaces \"{name}\" not found")));
+            return Err(HostError::NotFound(format!("namespaces \"{name}\" not found")));
         }
         Ok(self.namespaces.get(name).cloned().unwrap_or_else(|| {
             let metadata: Value = [("name", Value::from(name))].into_iter().collect();
@@ -138,6 +138,6 @@ impl Host for Cluster {
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError(format!("nodes \"{name}\" not found")))
+        Err(HostError::NotFound(format!("nodes \"{name}\" not found")))
     }
 }
