@@ -9,6 +9,7 @@
 //! What this crate does not do: compile, evaluate, or talk to anyone.
 
 pub mod admission;
+pub mod admissionregistration;
 pub mod config;
 pub mod constraints;
 pub mod crds;

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use modgate_value::{Str, Value};
+use modgate_value::{Str, Value, format_smolstr};
 use serde::{Deserialize, Serialize};
 
 /// What kind of object: API group (empty for the core group), version and kind.
@@ -79,6 +79,24 @@ const CLUSTER_SCOPED: [(&str, &[&str]); 23] = [
     ("syncset.gatekeeper.sh", &[]),
     ("templates.gatekeeper.sh", &[]),
 ];
+
+impl GroupVersionKind {
+    /// The plural name of the resource, by the rule that all built-in kinds follow. The plural of a
+    /// custom resource is in its CRD, which may say otherwise.
+    pub fn plural(&self) -> Str {
+        let name = self.kind.to_lowercase();
+        let vowel_before_y = ["ay", "ey", "oy", "uy"].iter().any(|end| name.ends_with(end));
+        match name.as_str() {
+            "" => Str::default(),
+            name if name.ends_with("endpoints") => name.into(),
+            name if name.ends_with('s') || name.ends_with('x') => format_smolstr!("{name}es"),
+            name if name.ends_with('y') && !vowel_before_y => {
+                format_smolstr!("{}ies", name.strip_suffix('y').unwrap_or(name))
+            }
+            name => format_smolstr!("{name}s"),
+        }
+    }
+}
 
 impl fmt::Display for GroupVersionKind {
     /// `apps/v1 Deployment`, as an object's own header reads.
@@ -196,6 +214,23 @@ mod tests {
             let kind = GroupVersionKind::of_object(&object);
             assert_eq!(kind.is_cluster_scoped(), expected, "{kind}");
             assert_eq!(kind.api_version(), api_version);
+        }
+    }
+
+    #[test]
+    fn plurals() {
+        for (kind, plural) in [
+            ("Pod", "pods"),
+            ("Ingress", "ingresses"),
+            ("NetworkPolicy", "networkpolicies"),
+            ("StorageClass", "storageclasses"),
+            ("Endpoints", "endpoints"),
+            ("CSIStorageCapacity", "csistoragecapacities"),
+            ("Gateway", "gateways"),
+            ("", ""),
+        ] {
+            let kind = GroupVersionKind { kind: kind.into(), ..GroupVersionKind::default() };
+            assert_eq!(kind.plural(), plural);
         }
     }
 

@@ -23,6 +23,10 @@ mod template;
 mod trace;
 pub mod vap;
 
+pub(crate) use self::cel::{
+    Expression, Failure as ExpressionFailure, Input as CelInput, environment as cel_environment,
+    usable as usable_message,
+};
 pub use self::{
     action::Enforcement,
     admission::{Admission, AdmissionError},

@@ -19,6 +19,7 @@
 //! cannot be decided within it is refused if it is a Reject rule, dropped with a warning if it is a
 //! Patch rule, and a violation that says so if it is a constraint.
 
+pub mod admissionpolicy;
 mod config;
 pub mod constraint;
 pub mod cost;

@@ -15,8 +15,9 @@ use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
 use modgate_cel::{CompileError, CostLimits, EvalError, Evaluation, Program, Type, Val, Variables};
 use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span};
 
-pub(super) use self::input::Input;
+pub(crate) use self::input::Input;
 use self::input::Scope;
+pub(crate) use self::types::environment;
 use super::{
     driver::Violation,
     template::{TemplateError, TemplateOptions, TemplateProblem},
@@ -47,8 +48,9 @@ pub struct CelDriver {
     failure_policy: FailurePolicy,
 }
 
+/// An expression with its compiled form, or the reason why it has none.
 #[derive(Debug)]
-struct Expression {
+pub(crate) struct Expression {
     text: Str,
     program: Result<Program, CompileError>,
 }
@@ -245,20 +247,38 @@ impl CelDriver {
 }
 
 /// Why an expression has no value.
-enum Failure {
+pub(crate) enum Failure {
     /// Nothing else may be evaluated.
     OutOfBudget(String),
     Error(String),
 }
 
 impl Expression {
-    fn holds<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<bool, Failure> {
+    pub(crate) fn new(text: Str, program: Result<Program, CompileError>) -> Self {
+        Self { text, program }
+    }
+
+    pub(crate) fn text(&self) -> &Str {
+        &self.text
+    }
+
+    /// The compiled form, if it compiles.
+    pub(crate) fn program(&self) -> Option<&Program> {
+        self.program.as_ref().ok()
+    }
+
+    /// Whether its value is `true`.
+    pub(crate) fn holds<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<bool, Failure> {
+        self.evaluate(evaluation).map(|value| matches!(value, Val::Bool(true)))
+    }
+
+    pub(crate) fn evaluate<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<Val<'a>, Failure> {
         let program = self
             .program
             .as_ref()
             .map_err(|error| Failure::Error(format!("compilation error: {error}")))?;
         match evaluation.evaluate(program) {
-            Ok(value) => Ok(matches!(value, Val::Bool(true))),
+            Ok(value) => Ok(value),
             Err(error @ EvalError::OutOfBudget) => Err(Failure::OutOfBudget(error.to_string())),
             Err(error) => Err(Failure::Error(format!(
                 "expression '{}' resulted in error: {error}",
@@ -281,7 +301,7 @@ fn excerpt(text: &str) -> Cow<'_, str> {
 }
 
 /// A made message, unless it is one that Kubernetes does not show.
-fn usable(text: &str) -> Option<&str> {
+pub(crate) fn usable(text: &str) -> Option<&str> {
     let text = text.trim();
     let shown = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
     shown.then_some(text)

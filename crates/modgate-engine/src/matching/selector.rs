@@ -50,6 +50,11 @@ impl Selector {
         labels.map(Ok).chain(expressions).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Whether it has no requirement, hence matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether an object with these labels is selected.
     pub fn matches(&self, labels: Option<&Object>) -> bool {
         self.0.iter().all(|requirement| {

@@ -5,7 +5,7 @@ use modgate_value::{Object, Str, Value};
 
 /// The inputs that are the same for every constraint.
 #[derive(Debug, Clone)]
-pub(in crate::constraint) struct Input {
+pub(crate) struct Input {
     object: Value,
     old_object: Value,
     request: Value,
@@ -21,21 +21,54 @@ pub(super) struct Scope<'a> {
 
 impl Activation for Scope<'_> {
     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
-        Some(Val::json(match name {
-            "object" => &self.input.object,
-            "oldObject" => &self.input.old_object,
-            "request" => &self.input.request,
-            "namespaceObject" => &self.input.namespace,
-            "params" => self.params,
-            _ => return None,
-        }))
+        match name {
+            "params" => Some(Val::json(self.params)),
+            name => self.input.member(name).map(Val::json),
+        }
     }
 }
 
 impl Input {
+    /// The value of a variable that every policy has.
+    pub(crate) fn member(&self, name: &str) -> Option<&Value> {
+        Some(match name {
+            "object" => &self.object,
+            "oldObject" => &self.old_object,
+            "request" => &self.request,
+            "namespaceObject" => &self.namespace,
+            _ => return None,
+        })
+    }
+
+    /// Gives object, old object and request the version of the same resource that a policy asks
+    /// for. Only `apiVersion` changes: that is the whole conversion of custom resources without a
+    /// webhook.
+    pub(crate) fn convert_to(&mut self, version: &str) {
+        for object in [&mut self.object, &mut self.old_object] {
+            if let Value::Object(members) = object
+                && let Some(api_version) = members.get("apiVersion").and_then(Value::as_str)
+            {
+                let (group, _) = modgate_api::meta::split_api_version(api_version);
+                let converted = match group {
+                    "" => version.into(),
+                    group => modgate_value::format_smolstr!("{group}/{version}"),
+                };
+                members.insert("apiVersion", Value::from(converted));
+            }
+        }
+        let Value::Object(request) = &mut self.request else { return };
+        for member in ["kind", "resource"] {
+            if let Some(Value::Object(kind)) = request.get(member) {
+                let mut kind = kind.clone();
+                kind.insert("version", Value::from(version));
+                request.insert(member, Value::from(kind));
+            }
+        }
+    }
+
     /// Of `input.review`, whose `object` is a copy of `oldObject` on DELETE; here it is null
     /// (CE-14).
-    pub(in crate::constraint) fn of(review: &Value, namespace: Option<&Value>) -> Self {
+    pub(crate) fn of(review: &Value, namespace: Option<&Value>) -> Self {
         let member = |key: &str| review.get(key).cloned().unwrap_or_default();
         let deletes = review.get("operation").and_then(Value::as_str) == Some("DELETE");
         Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use modgate_cel::{Env, ObjectType, Type};
 
 /// `object`, `oldObject`, `request` and `namespaceObject`.
-pub(super) fn environment() -> Env {
+pub(crate) fn environment() -> Env {
     Env::new()
         .with("object", Type::Dyn)
         .with("oldObject", Type::Dyn)

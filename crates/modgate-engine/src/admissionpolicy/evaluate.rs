@@ -1,0 +1,478 @@
+//! Policies and bindings against one request
+//! (`apiserver/pkg/admission/plugin/policy/validating/{dispatcher,validator}.go`).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_api::templates::FailurePolicy;
+use modgate_cel::{Activation, Arena, CostLimits, EvalError, Evaluation, Val};
+use modgate_value::{Budget, Object, Str, Value};
+
+use super::{
+    Attributes, CompiledBinding, CompiledPolicy, Denial, Matched, Params, PolicyDecision, Reason,
+    ValidationAction, compile::Validation, params,
+};
+use crate::{
+    Review,
+    constraint::{CelInput, ExpressionFailure, usable_message},
+};
+
+/// Longer values of audit annotations are cut.
+const MAX_AUDIT_ANNOTATION: usize = 10 * 1024;
+
+/// The annotation that `validationActions: [Audit]` adds.
+const VALIDATION_FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// Policies with their bindings.
+#[derive(Debug, Clone, Default)]
+pub struct PolicySet {
+    policies: BTreeMap<Str, Arc<CompiledPolicy>>,
+    /// By policy, then by name.
+    bindings: BTreeMap<(Str, Str), Arc<CompiledBinding>>,
+}
+
+/// The inputs of one evaluation.
+struct Scope<'a> {
+    input: &'a CelInput,
+    params: &'a Value,
+    /// Match conditions see no Namespace.
+    without_namespace: bool,
+}
+
+impl Activation for Scope<'_> {
+    fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
+        match name {
+            "params" => Some(Val::json(self.params)),
+            "namespaceObject" if self.without_namespace => Some(Val::Null),
+            name => self.input.member(name).map(Val::json),
+        }
+    }
+}
+
+/// What one evaluation of a policy came to, before its binding's actions.
+struct Outcome {
+    /// Validations that failed, with their positions.
+    failed: Vec<Failed>,
+    annotations: Vec<(Str, String)>,
+    /// Errors of audit annotations: they deny whatever the binding's actions are.
+    annotation_errors: Vec<String>,
+}
+
+struct Failed {
+    index: usize,
+    /// The position in `spec.validations`, unless the policy failed as a whole.
+    validation: Option<usize>,
+    reason: Reason,
+    message: String,
+}
+
+impl PolicySet {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces a policy.
+    pub fn add_policy(&mut self, policy: CompiledPolicy) {
+        self.policies.insert(policy.name.clone(), Arc::new(policy));
+    }
+
+    /// Adds or replaces a binding. One whose policy does not exist has no effect.
+    pub fn add_binding(&mut self, binding: CompiledBinding) {
+        let key = (binding.policy.clone(), binding.name.clone());
+        self.bindings.retain(|(_, name), _| *name != binding.name);
+        self.bindings.insert(key, Arc::new(binding));
+    }
+
+    /// The policies without a binding: they have no effect.
+    pub fn unbound(&self) -> impl Iterator<Item = &Str> {
+        self.policies.keys().filter(|name| self.bindings_of(name).next().is_none())
+    }
+
+    fn bindings_of(&self, policy: &Str) -> impl Iterator<Item = &Arc<CompiledBinding>> {
+        let from = (policy.clone(), Str::default());
+        self.bindings
+            .range(from..)
+            .take_while(move |((name, _), _)| name == policy)
+            .map(|(_, binding)| binding)
+    }
+
+    /// Decides a request.
+    ///
+    /// `namespace` reads the Namespace of the request, if it is in one.
+    ///
+    /// # Errors
+    ///
+    /// When a Namespace that is needed cannot be read: the API server fails the request then.
+    pub fn evaluate(
+        &self,
+        review: &Review,
+        attributes: &Attributes<'_>,
+        namespace: &dyn Fn() -> Result<Option<Value>, String>,
+        params: &dyn Params,
+        budget: &Budget<'_>,
+    ) -> Result<PolicyDecision, String> {
+        let mut decision = PolicyDecision::default();
+        if is_exempt(attributes) {
+            return Ok(decision);
+        }
+        let labels = || -> Result<Option<Object>, String> {
+            let namespace = namespace()?;
+            let labels = namespace.as_ref().and_then(|it| it.path(&["metadata", "labels"]));
+            Ok(labels.and_then(Value::as_object).cloned())
+        };
+        for policy in self.policies.values() {
+            if self.bindings_of(&policy.name).next().is_none() {
+                continue;
+            }
+            let matched = match policy.matcher.matches(attributes, &labels) {
+                Ok(Matched::No) => continue,
+                Ok(matched) => matched,
+                Err(error) => {
+                    policy.misconfigured(None, &error, &mut decision);
+                    continue;
+                }
+            };
+            if let Some(kind) = &policy.param_kind
+                && params.scope(kind).is_none()
+            {
+                let error = format!(
+                    "failed to find resource referenced by paramKind: '{}, Kind={}'",
+                    kind.api_version, kind.kind
+                );
+                policy.misconfigured(None, &error, &mut decision);
+                continue;
+            }
+            let mut annotations: BTreeMap<Str, Vec<String>> = BTreeMap::new();
+            for binding in self.bindings_of(&policy.name) {
+                let matches = match &binding.matcher {
+                    None => Ok(true),
+                    Some(matcher) => {
+                        matcher.matches(attributes, &labels).map(|it| it != Matched::No)
+                    }
+                };
+                let collected = match matches {
+                    Ok(false) => continue,
+                    Ok(true) => params::collect(
+                        policy.param_kind.as_ref(),
+                        binding.param_ref.as_ref(),
+                        attributes.namespace,
+                        params,
+                    ),
+                    Err(error) => Err(error),
+                };
+                let collected = match collected {
+                    Ok(collected) => collected,
+                    Err(error) => {
+                        policy.misconfigured(Some(binding), &error, &mut decision);
+                        continue;
+                    }
+                };
+                let namespace = if is_core_namespace(attributes) { None } else { namespace()? };
+                let input = input_of(review, namespace.as_ref(), &matched);
+                decision.evaluated += 1;
+                for param in &collected {
+                    let outcome = policy.evaluate(&input, param.as_ref(), budget);
+                    act(policy, binding, outcome, &mut annotations, &mut decision);
+                }
+            }
+            for (key, values) in annotations {
+                decision.annotate(format!("{}/{key}", policy.name), values.join(", "));
+            }
+        }
+        Ok(decision)
+    }
+}
+
+/// The API server does not apply policies to policies and webhook configurations, so that a wrong
+/// one can be removed, nor to reviews of access.
+fn is_exempt(attributes: &Attributes<'_>) -> bool {
+    const KINDS: [&str; 6] = [
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    ];
+    let kind = attributes.kind;
+    match kind.group.as_str() {
+        "admissionregistration.k8s.io" => KINDS.contains(&kind.kind.as_str()),
+        "authentication.k8s.io" | "authorization.k8s.io" => kind.kind.ends_with("Review"),
+        _ => false,
+    }
+}
+
+fn is_core_namespace(attributes: &Attributes<'_>) -> bool {
+    let kind = attributes.kind;
+    kind.group.is_empty() && kind.version == "v1" && kind.kind == "Namespace"
+}
+
+/// What expressions see; in another version of the resource where the policy asks for that.
+fn input_of(review: &Review, namespace: Option<&Value>, matched: &Matched) -> CelInput {
+    let mut input = CelInput::of(&review.to_value(), namespace);
+    if let Matched::InVersion(version) = matched {
+        input.convert_to(version);
+    }
+    input
+}
+
+impl CompiledPolicy {
+    /// A configuration error denies under `failurePolicy: Fail`, whatever the actions are.
+    fn misconfigured(
+        &self,
+        binding: Option<&CompiledBinding>,
+        error: &str,
+        decision: &mut PolicyDecision,
+    ) {
+        if self.failure_policy == FailurePolicy::Ignore {
+            return;
+        }
+        let part = if binding.is_some() { "binding" } else { "policy" };
+        decision.denials.push(Denial {
+            policy: self.name.clone(),
+            binding: binding.map(|binding| binding.name.clone()),
+            validation: None,
+            reason: Reason::Invalid,
+            message: format!("failed to configure {part}: {error}"),
+        });
+    }
+
+    fn evaluate(&self, input: &CelInput, param: Option<&Value>, budget: &Budget<'_>) -> Outcome {
+        let none = Value::Null;
+        let params = param.unwrap_or(&none);
+        let arena = Arena::new();
+        match self.conditions_hold(
+            &Scope { input, params, without_namespace: true },
+            &arena,
+            budget,
+        ) {
+            Ok(true) => {}
+            Ok(false) => return Outcome::nothing(),
+            Err(message) => return self.failed_as_a_whole(message),
+        }
+        let scope = Scope { input, params, without_namespace: false };
+        let limits = CostLimits::VALIDATIONS;
+        let evaluation = Evaluation::new(&scope, &self.variables, &arena, budget, limits);
+        let mut results = Vec::with_capacity(self.validations.len());
+        for validation in &self.validations {
+            match validation.expression.holds(&evaluation) {
+                Err(ExpressionFailure::OutOfBudget(message)) => {
+                    return self.failed_as_a_whole(message);
+                }
+                Err(ExpressionFailure::Error(message)) => results.push(Err(message)),
+                Ok(holds) => results.push(Ok(holds)),
+            }
+        }
+        let left = CostLimits { total: evaluation.remaining(), ..limits };
+        let messages = Evaluation::new(&scope, &self.variables, &arena, budget, left);
+        let failed = self.failures(results, &messages);
+        let mut outcome = Outcome { failed, ..Outcome::nothing() };
+        let evaluation = Evaluation::new(&scope, &self.variables, &arena, budget, limits);
+        match self.annotate(&evaluation, &mut outcome) {
+            Ok(()) => outcome,
+            Err(message) => self.failed_as_a_whole(message),
+        }
+    }
+
+    /// Whether all match conditions hold. One that is false decides, whatever others fail with.
+    fn conditions_hold(
+        &self,
+        scope: &Scope<'_>,
+        arena: &Arena,
+        budget: &Budget<'_>,
+    ) -> Result<bool, String> {
+        let limits = CostLimits::MATCH_CONDITIONS;
+        let evaluation = Evaluation::new(scope, &self.variables, arena, budget, limits);
+        let mut holds = true;
+        let mut errors: Vec<String> = Vec::new();
+        for condition in &self.conditions {
+            match condition.holds(&evaluation) {
+                Ok(held) => holds &= held,
+                Err(ExpressionFailure::OutOfBudget(message)) => return self.undecided(message),
+                Err(ExpressionFailure::Error(message)) if errors.contains(&message) => {}
+                Err(ExpressionFailure::Error(message)) => errors.push(message),
+            }
+        }
+        match errors.as_slice() {
+            _ if !holds => Ok(false),
+            [] => Ok(true),
+            [error] => self.undecided(error.clone()),
+            errors => self.undecided(format!("[{}]", errors.join(", "))),
+        }
+    }
+
+    /// A match condition that fails means no match under `failurePolicy: Ignore`.
+    fn undecided(&self, message: String) -> Result<bool, String> {
+        match self.failure_policy {
+            FailurePolicy::Fail => Err(message),
+            FailurePolicy::Ignore => Ok(false),
+        }
+    }
+
+    fn failed_as_a_whole(&self, message: String) -> Outcome {
+        let failed = match self.failure_policy {
+            FailurePolicy::Ignore => Vec::new(),
+            FailurePolicy::Fail => {
+                vec![Failed { index: 0, validation: None, reason: Reason::Invalid, message }]
+            }
+        };
+        Outcome { failed, ..Outcome::nothing() }
+    }
+
+    /// The validations that deny. Every message expression is evaluated, those of validations that
+    /// hold too: what they cost counts.
+    fn failures<'a>(
+        &'a self,
+        results: Vec<Result<bool, String>>,
+        messages: &Evaluation<'a>,
+    ) -> Vec<Failed> {
+        let mut made: Vec<Option<String>> = Vec::with_capacity(results.len());
+        let mut out_of_budget = None;
+        for validation in &self.validations {
+            match validation.made_message(messages) {
+                Ok(message) => made.push(message),
+                Err(error) => {
+                    out_of_budget = Some(format!("failed messageExpression: {error}"));
+                    break;
+                }
+            }
+        }
+        let fails = self.failure_policy == FailurePolicy::Fail;
+        let mut failed = Vec::new();
+        for (index, (validation, result)) in self.validations.iter().zip(results).enumerate() {
+            let (reason, message) = match (result, &out_of_budget) {
+                (Err(error), _) if fails => (Reason::Invalid, error),
+                (Ok(_), Some(error)) if fails => (Reason::Invalid, error.clone()),
+                (Err(_), _) | (Ok(_), Some(_)) | (Ok(true), None) => continue,
+                (Ok(false), None) => {
+                    let made = made.get_mut(index).and_then(Option::take);
+                    (validation.reason, made.unwrap_or_else(|| validation.own_message()))
+                }
+            };
+            failed.push(Failed { index, validation: Some(index), reason, message });
+        }
+        failed
+    }
+
+    fn annotate<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let fails = self.failure_policy == FailurePolicy::Fail;
+        for annotation in &self.audit_annotations {
+            match annotation.value.evaluate(evaluation) {
+                Err(ExpressionFailure::OutOfBudget(message)) => return Err(message),
+                Err(ExpressionFailure::Error(message)) if fails => {
+                    outcome.annotation_errors.push(message);
+                }
+                Ok(Val::String(text)) if !text.trim().is_empty() => {
+                    outcome.annotations.push((annotation.key.clone(), text.trim().to_owned()));
+                }
+                Err(ExpressionFailure::Error(_)) | Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Validation {
+    /// The text of `messageExpression`, if it is one that is shown.
+    fn made_message<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+    ) -> Result<Option<String>, EvalError> {
+        let Some(expression) = &self.message_expression else { return Ok(None) };
+        let Some(program) = expression.program() else { return Ok(None) };
+        match evaluation.evaluate(program) {
+            Ok(Val::String(text)) => Ok(usable_message(text).map(str::to_owned)),
+            Err(error @ EvalError::OutOfBudget) => Err(error),
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+
+    fn own_message(&self) -> String {
+        if self.message.is_empty() {
+            format!("failed expression: {}", self.expression.text().trim())
+        } else {
+            self.message.to_string()
+        }
+    }
+}
+
+impl Outcome {
+    fn nothing() -> Self {
+        Self { failed: Vec::new(), annotations: Vec::new(), annotation_errors: Vec::new() }
+    }
+}
+
+/// Applies the binding's actions.
+fn act(
+    policy: &CompiledPolicy,
+    binding: &CompiledBinding,
+    outcome: Outcome,
+    annotations: &mut BTreeMap<Str, Vec<String>>,
+    decision: &mut PolicyDecision,
+) {
+    let denial = |validation, reason, message| Denial {
+        policy: policy.name.clone(),
+        binding: Some(binding.name.clone()),
+        validation,
+        reason,
+        message,
+    };
+    for failed in outcome.failed {
+        for action in &binding.actions {
+            let message = failed.message.clone();
+            match action {
+                ValidationAction::Deny => {
+                    decision.denials.push(denial(failed.validation, failed.reason, message));
+                }
+                ValidationAction::Audit => {
+                    let value = failure_annotation(policy, binding, failed.index, &message);
+                    decision.annotate(VALIDATION_FAILURE.to_owned(), value);
+                }
+                ValidationAction::Warn => decision.warnings.push(format!(
+                    "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': \
+                     {message}",
+                    policy.name, binding.name
+                )),
+            }
+        }
+    }
+    for (key, mut value) in outcome.annotations {
+        if value.len() > MAX_AUDIT_ANNOTATION {
+            value.truncate(value.floor_char_boundary(MAX_AUDIT_ANNOTATION));
+        }
+        let values = annotations.entry(key).or_default();
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    for message in outcome.annotation_errors {
+        decision.denials.push(denial(None, Reason::Invalid, message));
+    }
+}
+
+/// The JSON that Go writes for a failed validation.
+fn failure_annotation(
+    policy: &CompiledPolicy,
+    binding: &CompiledBinding,
+    index: usize,
+    message: &str,
+) -> String {
+    let text = |text: &str| {
+        let json = Value::from(text).to_json();
+        json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    };
+    let actions: Vec<_> =
+        binding.actions.iter().map(|action| format!("\"{}\"", action.as_str())).collect();
+    format!(
+        "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{index},\
+         \"validationActions\":[{}]}}]",
+        text(message),
+        text(&policy.name),
+        text(&binding.name),
+        actions.join(",")
+    )
+}

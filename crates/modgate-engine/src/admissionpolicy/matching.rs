@@ -1,0 +1,189 @@
+//! Which requests a policy or binding applies to
+//! (`apiserver/pkg/admission/plugin/policy/matching`).
+
+use modgate_api::{
+    admissionregistration::{MatchResources, ResourceRule},
+    meta::{GroupVersionKind, GroupVersionResource, Operation},
+};
+use modgate_value::{Object, Str, Value};
+
+use crate::matching::{Selector, SelectorError};
+
+/// The parts of a request that are matched.
+#[derive(Debug, Clone)]
+pub struct Attributes<'a> {
+    /// The kind of the object.
+    pub kind: &'a GroupVersionKind,
+    /// The resource of the request.
+    pub resource: &'a GroupVersionResource,
+    /// The subresource; empty for none.
+    pub sub_resource: &'a str,
+    /// The name in the request; empty where the API server has yet to generate it.
+    pub name: &'a str,
+    /// The namespace; empty for cluster-scoped objects, its own name for a Namespace.
+    pub namespace: &'a str,
+    /// The operation.
+    pub operation: Operation,
+    /// The new object.
+    pub object: Option<&'a Value>,
+    /// The stored object.
+    pub old_object: Option<&'a Value>,
+}
+
+/// The group and resource of Namespaces.
+fn is_namespaces(resource: &GroupVersionResource) -> bool {
+    resource.group.is_empty() && resource.version == "v1" && resource.resource == "namespaces"
+}
+
+/// The labels of the object's Namespace, looked up when a selector needs them.
+pub(super) type NamespaceLabels<'a> = &'a dyn Fn() -> Result<Option<Object>, String>;
+
+/// A compiled `matchConstraints` or `matchResources`.
+#[derive(Debug, Clone)]
+pub struct ResourceMatcher {
+    namespace_selector: Selector,
+    object_selector: Selector,
+    rules: Vec<ResourceRule>,
+    excluded: Vec<ResourceRule>,
+    equivalent: bool,
+}
+
+/// How a request matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Matched {
+    /// It does not.
+    No,
+    /// It does, as it was sent.
+    AsSent,
+    /// It does in another version of the same resource (`matchPolicy: Equivalent`). Expressions
+    /// see the object in this version.
+    InVersion(Str),
+}
+
+impl ResourceMatcher {
+    /// Compiles selectors and keeps the rules.
+    ///
+    /// # Errors
+    ///
+    /// A selector that Kubernetes refuses, with the field it stands in.
+    pub fn compile(wire: &MatchResources) -> Result<Self, (&'static str, SelectorError)> {
+        let selector = |field, selector: &Option<_>| {
+            let compiled = selector.as_ref().map(Selector::compile).transpose();
+            compiled.map(Option::unwrap_or_default).map_err(|error| (field, error))
+        };
+        Ok(Self {
+            namespace_selector: selector("namespaceSelector", &wire.namespace_selector)?,
+            object_selector: selector("objectSelector", &wire.object_selector)?,
+            rules: wire.resource_rules.clone().unwrap_or_default(),
+            excluded: wire.exclude_resource_rules.clone().unwrap_or_default(),
+            equivalent: wire.match_policy.as_deref() != Some("Exact"),
+        })
+    }
+
+    /// Whether a request matches.
+    ///
+    /// # Errors
+    ///
+    /// When a selector needs the Namespace and it cannot be read; only for requests that match
+    /// otherwise.
+    pub(super) fn matches(
+        &self,
+        attributes: &Attributes<'_>,
+        namespace_labels: NamespaceLabels<'_>,
+    ) -> Result<Matched, String> {
+        let namespace = self.matches_namespace(attributes, namespace_labels);
+        if namespace == Ok(false) || !self.matches_object(attributes) {
+            return Ok(Matched::No);
+        }
+        if self.find(&self.excluded, attributes) != Matched::No {
+            return Ok(Matched::No);
+        }
+        let matched = match self.rules.as_slice() {
+            [] => Matched::AsSent,
+            rules => self.find(rules, attributes),
+        };
+        match (matched, namespace) {
+            (Matched::No, _) => Ok(Matched::No),
+            (_, Err(error)) => Err(error),
+            (matched, Ok(_)) => Ok(matched),
+        }
+    }
+
+    fn matches_namespace(
+        &self,
+        attributes: &Attributes<'_>,
+        namespace_labels: NamespaceLabels<'_>,
+    ) -> Result<bool, String> {
+        if attributes.namespace.is_empty() && attributes.resource.resource != "namespaces"
+            || self.namespace_selector.is_empty()
+        {
+            return Ok(true);
+        }
+        let is_written_namespace = attributes.resource.resource == "namespaces"
+            && attributes.sub_resource.is_empty()
+            && matches!(attributes.operation, Operation::Create | Operation::Update);
+        if is_written_namespace {
+            return Ok(self.namespace_selector.matches(attributes.object.and_then(labels)));
+        }
+        let labels = namespace_labels()?;
+        Ok(self.namespace_selector.matches(labels.as_ref()))
+    }
+
+    fn matches_object(&self, attributes: &Attributes<'_>) -> bool {
+        let selected = |object: Option<&Value>| {
+            object.is_some_and(|it| self.object_selector.matches(labels(it)))
+        };
+        self.object_selector.is_empty()
+            || selected(attributes.object)
+            || selected(attributes.old_object)
+    }
+
+    fn find(&self, rules: &[ResourceRule], attributes: &Attributes<'_>) -> Matched {
+        let version = &attributes.resource.version;
+        if rules.iter().any(|rule| applies(rule, attributes, version)) {
+            return Matched::AsSent;
+        }
+        if !self.equivalent {
+            return Matched::No;
+        }
+        // The versions of a resource are known from the rules that name them.
+        for rule in rules {
+            let mut others = rule.api_versions.iter().flatten().filter(|it| *it != version);
+            if let Some(other) = others.find(|other| applies(rule, attributes, other)) {
+                return Matched::InVersion(other.clone());
+            }
+        }
+        Matched::No
+    }
+}
+
+fn labels(object: &Value) -> Option<&Object> {
+    object.path(&["metadata", "labels"]).and_then(Value::as_object)
+}
+
+fn lists(list: Option<&Vec<Str>>, wanted: &str) -> bool {
+    list.into_iter().flatten().any(|item| item == "*" || item == wanted)
+}
+
+/// Whether a rule applies to a request if it came in this version.
+fn applies(rule: &ResourceRule, attributes: &Attributes<'_>, version: &str) -> bool {
+    let resource = attributes.resource;
+    let in_namespace = !attributes.namespace.is_empty() && !is_namespaces(resource);
+    let scope = match rule.scope.as_deref() {
+        None | Some("*") => true,
+        Some("Namespaced") => in_namespace,
+        Some("Cluster") => !in_namespace,
+        Some(_) => false,
+    };
+    let names = rule.resource_names.as_deref().unwrap_or_default();
+    scope
+        && lists(rule.operations.as_ref(), attributes.operation.as_str())
+        && lists(rule.api_groups.as_ref(), &resource.group)
+        && lists(rule.api_versions.as_ref(), version)
+        && rule.resources.iter().flatten().any(|pattern| {
+            let (name, sub) = pattern.split_once('/').unwrap_or((pattern, ""));
+            (name == "*" || name == resource.resource)
+                && (sub == "*" || sub == attributes.sub_resource)
+        })
+        && (names.is_empty() || names.iter().any(|name| name == attributes.name))
+}

@@ -1,0 +1,145 @@
+//! The result of evaluating policies against one request.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use modgate_value::Str;
+
+/// What a binding does about a validation that is false.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ValidationAction {
+    /// The request is denied.
+    Deny,
+    /// The user gets a warning.
+    Warn,
+    /// The audit event gets an annotation.
+    Audit,
+}
+
+impl ValidationAction {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Audit, Self::Deny, Self::Warn];
+
+    /// Its name in `validationActions`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deny => "Deny",
+            Self::Warn => "Warn",
+            Self::Audit => "Audit",
+        }
+    }
+}
+
+impl fmt::Display for ValidationAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ValidationAction {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|action| action.as_str() == text).ok_or(())
+    }
+}
+
+/// The `reason` of the status that a denial is answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Reason {
+    /// 403
+    Forbidden,
+    /// 422
+    #[default]
+    Invalid,
+    /// 413
+    RequestEntityTooLarge,
+}
+
+impl Reason {
+    /// The reasons that a validation may name, sorted.
+    pub const ALL: [Self; 3] = [Self::Forbidden, Self::Invalid, Self::RequestEntityTooLarge];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "Forbidden",
+            Self::Invalid => "Invalid",
+            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+        }
+    }
+
+    /// The HTTP status.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Forbidden => 403,
+            Self::Invalid => 422,
+            Self::RequestEntityTooLarge => 413,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Reason {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text).ok_or(())
+    }
+}
+
+/// One reason to deny a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// The policy's name.
+    pub policy: Str,
+    /// The binding's name; `None` where the policy itself is configured wrongly.
+    pub binding: Option<Str>,
+    /// The position in `spec.validations`; `None` where the request was denied before or after them.
+    pub validation: Option<usize>,
+    /// The status reason.
+    pub reason: Reason,
+    /// The validation's message, or the error.
+    pub message: String,
+}
+
+impl fmt::Display for Denial {
+    /// As the API server words it, without the object in front.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ValidatingAdmissionPolicy '{}'", self.policy)?;
+        if let Some(binding) = &self.binding {
+            write!(f, " with binding '{binding}'")?;
+        }
+        write!(f, " denied request: {}", self.message)
+    }
+}
+
+/// What policies decided about a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyDecision {
+    /// Every reason to deny it, in the order of policies, bindings, parameters and validations.
+    /// The API server reports the first one only.
+    pub denials: Vec<Denial>,
+    /// For the user, one line each.
+    pub warnings: Vec<String>,
+    /// Annotations of the audit event.
+    pub audit_annotations: BTreeMap<String, String>,
+    /// How many pairs of policy and binding were evaluated.
+    pub evaluated: usize,
+}
+
+impl PolicyDecision {
+    /// Whether the request may go on.
+    pub fn allowed(&self) -> bool {
+        self.denials.is_empty()
+    }
+
+    /// Adds an annotation; a key keeps its first value, as in the API server.
+    pub(super) fn annotate(&mut self, key: String, value: String) {
+        self.audit_annotations.entry(key).or_insert(value);
+    }
+}
