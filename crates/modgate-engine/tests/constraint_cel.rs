@@ -286,3 +286,35 @@ fn messages_quote_expressions_within_bounds() {
     assert!(message.contains("<input>:1:90007: Syntax error"), "{message}");
     assert!(message.len() < 5_000, "{} bytes", message.len());
 }
+
+/// Validations that the original denies, all because values show only at run time what they are. Each
+/// let the Pod in once.
+#[test]
+fn what_cannot_be_decided_is_denied() {
+    let pod = "{operation: CREATE, name: p, namespace: ns, kind: {group: '', version: v1, kind: Pod}, \
+               object: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {n: 30, m: {k: v}, \
+               list: [1, a, null, {a: 1}], request: 8Gi, limit: 4Gi, few: 5, many: 9, key: x}}}";
+    for expression in [
+        "quantity(object.spec.request).compareTo(quantity(object.spec.limit)) <= 0",
+        "!quantity(object.spec.request).isGreaterThan(quantity(object.spec.limit))",
+        "quantity(string(object.spec.many)) == quantity(string(object.spec.few))",
+        "duration(object.spec.n) < duration('5s')",
+        "string(type(object.spec.n)) == 'int'",
+        "object.spec.list.isSorted()",
+        "object.spec.list.max() == 1",
+        "[object.spec.m].isSorted()",
+        "!object.spec.m[?object.spec.list].hasValue()",
+        "object.spec.key.orValue('x') == 'x'",
+        "object.spec.list.orValue([]).size() == 4",
+        "object.spec.m.or(optional.none()) == object.spec.m",
+        "lists.range(-1).size() == 0",
+        "'abc'.indexOf('', -1) < 0",
+        "object.spec.list.all(x, !(bytes(object.spec.key) in {'a': 1}))",
+        "object.spec.n in {30.0: 1}",
+    ] {
+        let source =
+            format!("{{validations: [{{expression: \"{expression}\", message: denied}}]}}");
+        let found = messages(&source, "", pod);
+        assert_eq!(found.len(), 1, "{expression}: {found:?}");
+    }
+}

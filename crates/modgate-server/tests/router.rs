@@ -590,6 +590,106 @@ async fn the_largest_and_deepest_reviews_of_an_api_server_are_decided() {
     assert_eq!(response.path(&["status", "code"]), Some(&Value::from(403)), "{response}");
 }
 
+/// Policies that look at whole objects.
+const LOOK_AT_EVERYTHING: &str = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: inrego}
+spec:
+  crd: {spec: {names: {kind: InRego}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package inrego
+      violation[{"msg": "printed"}] { sprintf("%v", [input.review.object]) != "" }
+      violation[{"msg": "encoded"}] { json.marshal(input.review.object) != "" }
+      violation[{"msg": "equal"}] { input.review.object == input.review.oldObject }
+      violation[{"msg": "in a set"}] { {input.review.object}[input.review.oldObject] }
+      violation[{"msg": "walked"}] { walk(input.review.object, [_, "nothing"]) }
+      violation[{"msg": "united"}] { object.union(input.review.object, {"a": 1}).a == 1 }
+      violation[{"msg": "of its own", "details": input.review.object}] { input.review.object.bad }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: InRego
+metadata: {name: rego}
+---
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: incel}
+spec:
+  crd: {spec: {names: {kind: InCel}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: K8sNativeValidation
+      source:
+        validations:
+        - expression: object != oldObject
+        - expression: '!(object in [oldObject])'
+        - expression: '!sets.contains([object], [oldObject])'
+        - expression: '[object, oldObject].distinct().size() == 2'
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: InCel
+metadata: {name: cel}
+---
+apiVersion: mutations.gatekeeper.sh/v1
+kind: Assign
+metadata: {name: assign}
+spec:
+  applyTo: [{groups: [""], versions: ["v1"], kinds: [Pod]}]
+  location: "spec.host"
+  parameters: {assign: {value: true}}
+---
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata: {name: look, namespace: ns}
+spec:
+  type: Patch
+  match: [{select: '$..a'}, {select: '$.deep == $.deep'}]
+  patch: [{op: add, path: /metadata/labels/seen, value: '{{ printf "%d" (len (toJson .Target)) }}'}]
+"#;
+
+/// Nothing a policy does with an object as deep as an API server sends takes the process down, and
+/// no answer is missing.
+#[test]
+fn policies_survive_the_deepest_objects() {
+    let dir = tempfile::tempdir().expect("dir");
+    std::fs::write(dir.path().join("policies.yaml"), LOOK_AT_EVERYTHING).expect("policies");
+    let test = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let server = Server::empty().load(dir.path());
+            for (open, close) in [("[", "]"), (r#"{"a":"#, "}"), (r#"[{"a":"#, "}]")] {
+                let levels = 9_990 / open.matches(['[', '{']).count();
+                let deep = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+                let object = format!(
+                    r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "p",
+                        "namespace": "ns"}}, "spec": {{}}, "bad": true, "deep": {deep}}}"#
+                );
+                let body = format!(
+                    r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
+                        "uid": "u-1", "kind": {{"group": "", "version": "v1", "kind": "Pod"}},
+                        "resource": {{"group": "", "version": "v1", "resource": "pods"}},
+                        "name": "p", "namespace": "ns", "operation": "UPDATE",
+                        "object": {object}, "oldObject": {object}}}}}"#
+                );
+                let paths = ["/v1/admit", "/v1/mutate", "/dragnet-webhook", "/mutate", "/validate"];
+                for path in paths {
+                    let response = server.review(path, body.clone()).await;
+                    assert_eq!(text(&response, &["uid"]), "u-1", "{path}");
+                }
+                let response = server.review("/v1/admit", body.clone()).await;
+                let message = text(&response, &["status", "message"]);
+                assert!(message.contains("[rego] ") || message.contains("deep"), "{message}");
+            }
+        });
+    };
+    // As much stack as the threads that evaluate have.
+    let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(test);
+    thread.expect("a thread").join().expect("every review was answered");
+}
+
 #[tokio::test]
 async fn answers_are_bounded() {
     let dir = tempfile::tempdir().expect("dir");
