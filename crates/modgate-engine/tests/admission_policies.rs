@@ -1,6 +1,8 @@
 //! ValidatingAdmissionPolicies of the public kubescape library, with their own tests: each case
 //! names an object, a binding, parameters and the result (`MODGATE_SUITES`).
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test")]
+
 use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
 use modgate_engine::{

@@ -209,7 +209,7 @@ fn is_core_namespace(attributes: &Attributes<'_>) -> bool {
 
 /// What expressions see; in another version of the resource where the policy asks for that.
 fn input_of(review: &Review, namespace: Option<&Value>, matched: &Matched) -> CelInput {
-    let mut input = CelInput::of(&review.to_value(), namespace);
+    let mut input = CelInput::of(review.sent(), namespace);
     if let Matched::InVersion(version) = matched {
         input.convert_to(version);
     }

@@ -266,7 +266,7 @@ pub(super) fn with_node(document: &Value, view: NodeView) -> Option<Value> {
     };
     let part = |key: &str, members: &[&str]| -> Option<Value> {
         let all = node.get(key)?.as_object()?;
-        let kept = members.iter().filter_map(|member| Some((*member, all.get(*member)?.clone())));
+        let kept = members.iter().filter_map(|member| Some((*member, all.get(member)?.clone())));
         Some(kept.collect())
     };
     let mut summary = Object::default();

@@ -389,9 +389,9 @@ impl Model<'_> {
                     shown.insert(*first, value.clone());
                 }
                 (Some(Value::Object(from)), Some(key)) => {
-                    let into = shown.get(*first).and_then(Value::as_object);
+                    let into = shown.get(first).and_then(Value::as_object);
                     let mut into = into.cloned().unwrap_or_default();
-                    if let Some(value) = from.get(*key) {
+                    if let Some(value) = from.get(key) {
                         into.insert(*key, value.clone());
                     }
                     shown.insert(*first, into.into());
@@ -795,7 +795,7 @@ impl Model<'_> {
 fn with_member(object: &Value, path: &[&str], value: &Value) -> Value {
     let Some((key, rest)) = path.split_first() else { return value.clone() };
     let mut members = object.as_object().cloned().unwrap_or_default();
-    let inner = members.get(*key).cloned().unwrap_or_default();
+    let inner = members.get(key).cloned().unwrap_or_default();
     members.insert(*key, with_member(&inner, rest, value));
     members.into()
 }

@@ -97,7 +97,7 @@ fn quoted(text: &str, quote: char) -> usize {
 fn is_closed(literal: &str) -> bool {
     let inner = literal.strip_suffix('\'').unwrap_or_default();
     let backslashes = inner.len() - inner.trim_end_matches('\\').len();
-    literal.len() > 1 && literal.ends_with('\'') && backslashes % 2 == 0
+    literal.len() > 1 && literal.ends_with('\'') && backslashes.is_multiple_of(2)
 }
 
 fn is_one_character(literal: &str) -> bool {
