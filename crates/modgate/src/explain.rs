@@ -18,7 +18,7 @@ use crate::{
     constraints,
     exit::Exit,
     inputs, plan,
-    review::{decide, headline, not_evaluated, print_json, result},
+    review::{decide, headline, not_evaluated, print_json, reason, result},
     terminal::{Terminal, Tone, printable},
 };
 
@@ -59,6 +59,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                     writeln!(out)?;
                 }
                 headline(&mut out, subject, &decision, terminal)?;
+                reason(&mut out, &decision)?;
                 not_evaluated(&mut out, &decision, &world.snapshot, terminal)?;
                 for rule in &rules {
                     explain_rule(&mut out, rule, terminal)?;

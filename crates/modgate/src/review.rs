@@ -169,6 +169,14 @@ pub(crate) fn headline(
     Ok(())
 }
 
+/// The reason of a denial that no policy gave.
+pub(crate) fn reason(out: &mut impl Write, decision: &Decision) -> Result<()> {
+    if !decision.allowed && decision.rejections.is_empty() && decision.violations.is_empty() {
+        writeln!(out, "  {}", printable(&decision.reason))?;
+    }
+    Ok(())
+}
+
 fn text(
     out: &mut impl Write,
     subject: &Subject,
@@ -179,9 +187,7 @@ fn text(
     for rejection in &decision.rejections {
         writeln!(out, "  rejected by {}", printable(rejection))?;
     }
-    if !decision.allowed && decision.rejections.is_empty() && findings.is_empty() {
-        writeln!(out, "  {}", printable(&decision.reason))?;
-    }
+    reason(out, decision)?;
     // Constraints have said theirs.
     let told = |warning: &String| {
         let mut lines = findings.iter().map(Finding::line);

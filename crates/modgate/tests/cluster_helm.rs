@@ -165,7 +165,7 @@ fn a_release_is_laid_over_the_originals_changed_and_removed() {
     assert!(args().contains("--operation=mutation-webhook"), "{}", args());
 
     helps(cluster, helm, switch);
-    assert_eq!(of("validating", "kubemod", service), "gatekeeper-webhook-service");
+    assert_eq!(of("validating", "kubemod", service), ["gatekeeper-webhook-service"; 2].join(" "));
     assert_eq!(of("mutating", "kubemod", service), ["gatekeeper-webhook-service"; 3].join(" "));
     assert_eq!(
         of("mutating", "kubemod", ".webhooks[*].clientConfig.caBundle"),

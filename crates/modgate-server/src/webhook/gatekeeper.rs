@@ -38,10 +38,10 @@ pub struct GatekeeperConfig {
 pub enum LateRejections {
     /// No rule is asked.
     Off,
-    /// It is admitted with a warning, a log line and a count.
-    #[default]
+    /// It is admitted with a warning, a log line and a count: the chart's default.
     Warn,
     /// It is denied.
+    #[default]
     Deny,
 }
 

@@ -15,8 +15,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::api::crds;
 use modgate_server::{
-    Addresses, CertificateSource, ClusterConfig, LateRejections, PolicyFiles, ServeConfig, Server,
-    Stopped, runtime,
+    Addresses, CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped, runtime,
 };
 use modgate_testkit::cluster::{Cluster, Outcome};
 use tempfile::TempDir;
@@ -57,8 +56,6 @@ impl Running {
             ..Addresses::default()
         };
         config.cluster = cluster;
-        // Tests send `/validate` what it is to deny.
-        config.gatekeeper.late_rejections = LateRejections::Deny;
         configure(&mut config);
         let runtime = runtime().expect("runtime");
         let report = |finding: &modgate_value::diag::Diagnostic| eprintln!("{finding}");

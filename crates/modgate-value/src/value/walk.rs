@@ -227,9 +227,47 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// Compares without recursion. With `lengths`, containers of different lengths count as different
+/// Up to how many levels comparing recurses, which needs no memory.
+const COMPARE_RECURSION: u32 = 32;
+
+/// Compares values of any depth. With `lengths`, containers of different lengths count as different
 /// without a look inside: all that equality needs.
 fn compare(left: &Value, right: &Value, lengths: bool) -> Ordering {
+    compare_within(left, right, lengths, COMPARE_RECURSION)
+}
+
+fn compare_within(left: &Value, right: &Value, lengths: bool, levels: u32) -> Ordering {
+    let (count, other) = match (left, right) {
+        (Value::Bool(left), Value::Bool(right)) => return left.cmp(right),
+        (Value::Number(left), Value::Number(right)) => return left.cmp(right),
+        (Value::String(left), Value::String(right)) => return left.cmp(right),
+        (Value::Array(left), Value::Array(right)) if !left.ptr_eq(right) => {
+            (left.len(), right.len())
+        }
+        (Value::Object(left), Value::Object(right)) if !left.ptr_eq(right) => {
+            (left.len(), right.len())
+        }
+        (left, right) => return rank(left).cmp(&rank(right)),
+    };
+    if lengths && count != other {
+        return count.cmp(&other);
+    }
+    let Some(levels) = levels.checked_sub(1) else { return compare_deep(left, right, lengths) };
+    let (Some(parts), Some(others)) = (Rest::of(left), Rest::of(right)) else {
+        return Ordering::Equal;
+    };
+    for ((key, part), (other_key, other_part)) in parts.zip(others) {
+        let ordering =
+            key.cmp(&other_key).then_with(|| compare_within(part, other_part, lengths, levels));
+        if ordering.is_ne() {
+            return ordering;
+        }
+    }
+    count.cmp(&other)
+}
+
+/// As [`compare`], without recursion.
+fn compare_deep(left: &Value, right: &Value, lengths: bool) -> Ordering {
     let mut open: Vec<Pair<'_>> = Vec::new();
     let (mut left, mut right) = (left, right);
     loop {

@@ -26,7 +26,7 @@ pub(crate) struct GatekeeperArgs {
     #[arg(long, value_name = "PATTERN", help_heading = "ModRules")]
     modrule_exempt_namespace: Vec<String>,
     /// What `/validate` does about an object that Reject rules refuse as it will be stored.
-    #[arg(long, value_name = "ACTION", default_value = "warn", help_heading = "ModRules")]
+    #[arg(long, value_name = "ACTION", default_value = "deny", help_heading = "ModRules")]
     late_rejections: LateRejectionsArg,
     /// Log every violation, whatever it leads to.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
