@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Beneath it, a [`Program`] is compiled for an [`Env`], which says what it may name and of which
+//! Beneath it, a [`Program`] is compiled for an [`Env`], which declares the names it may use and their
 //! types: variables come from an [`Activation`], which may compute them when they are read; values
 //! are built in an [`Arena`], and steps and bytes are charged to a budget. [`ast`] is the syntax.
 //!

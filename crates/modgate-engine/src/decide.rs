@@ -1,4 +1,4 @@
-//! What happens to a request, and in which order: the only place that knows it.
+//! The stages of a request and their order: the only place that knows them.
 //!
 //! The API server calls all mutating webhooks before the validating ones, and those of one phase by
 //! name, hence Gatekeeper's before KubeMod's: mutators, ModRules, then the checks of Gatekeeper's own
@@ -6,7 +6,7 @@
 //! one before leaves; the first that denies or fails ends the run.
 //!
 //! A webhook, a command and a dry run differ in the [`Stages`] they name and in nothing else.
-//! [`Scope`] says which stages a request reaches, [`Decision`] what came of them, and an [`Observer`]
+//! [`Scope`] has the stages a request reaches, [`Decision`] their results, and an [`Observer`]
 //! watches: explaining is the same run with one that remembers ([`Trace`]).
 
 mod decision;

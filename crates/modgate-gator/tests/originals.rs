@@ -224,7 +224,7 @@ fn a_failing_expansion_names_the_resource_twice() {
     );
 }
 
-/// Scoped actions nobody knows are violations that lead to nothing.
+/// Unknown scoped actions are violations that lead to nothing.
 #[test]
 fn scoped_actions_that_nobody_knows() {
     let template = template(ALWAYS);

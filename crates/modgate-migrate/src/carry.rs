@@ -72,7 +72,7 @@ pub struct Lost {
     pub field: String,
     /// Where that stands: `file:line:column`, or the URL of the cluster.
     pub place: String,
-    /// What becomes of it, and what to do.
+    /// The result, and what to do.
     pub sentence: String,
     /// Whether less is enforced without it.
     pub weakens: bool,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::carry::default;
 
-/// What becomes of a value of Gatekeeper's chart.
+/// The counterpart of a value of Gatekeeper's chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A value of modgate's chart that means the same.

@@ -18,7 +18,7 @@ pub struct Enforcement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Actions {
     Everywhere([EnforcementAction; 1]),
-    /// At the points that some entry names: sorted, without actions nobody knows (EA-3).
+    /// At the points that some entry names: sorted, without unknown actions (EA-3).
     Scoped(Vec<(EnforcementPoint, Vec<EnforcementAction>)>),
     /// An action nobody knows: evaluated, and its violations lead to nothing (EA-3).
     Nothing,

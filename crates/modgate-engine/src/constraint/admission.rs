@@ -218,7 +218,7 @@ impl Admission {
         self.object.iter().chain(&self.old_object).map(|judged| &judged.kind)
     }
 
-    /// Whether an object does not say what kind it is: no match block can be asked about it.
+    /// Whether the object has no kind: no match block can be evaluated against it.
     pub(super) fn lacks_kind(&self) -> bool {
         self.kinds().any(|kind| kind.kind.is_empty())
     }

@@ -31,14 +31,14 @@ pub struct Decision {
     pub failures: Vec<RuleFailure>,
     /// What the mutators did, as far as they were asked: for the log and the metrics.
     pub mutated: Option<Mutated>,
-    /// What became of each stage.
+    /// The result of each stage.
     pub stages: StageReports,
     /// Whether nothing was decided for a failure of ours, as opposed to one of the request or of a
     /// policy: the `failurePolicy` of the webhook is for that. The request is not allowed.
     pub undecided: bool,
 }
 
-/// What became of each stage.
+/// The result of each stage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StageReports {
     /// Gatekeeper's mutators.
@@ -68,7 +68,7 @@ impl StageReports {
     }
 }
 
-/// What became of a stage.
+/// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum StageReport {
     /// It was not wanted, or the request was denied before.

@@ -96,7 +96,7 @@ pub struct PlannedConstraint {
     pub policy: PolicyId,
     /// Its `enforcementAction`.
     pub action: Str,
-    /// The resultant it is asked about; absent for the object itself.
+    /// The resultant it is evaluated against; absent for the object itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resultant: Option<Str>,
     /// Why it cannot be decided whether it matches, which counts as a violation.
@@ -134,7 +134,7 @@ impl Plan {
 }
 
 impl PlannedConstraint {
-    /// A constraint that is asked about the object, or whose match block cannot be decided.
+    /// A constraint that applies to the object, or whose match block cannot be decided.
     fn of(resultant: Option<Str>, trace: &ConstraintTrace) -> Option<Self> {
         let failure = match &trace.outcome {
             ConstraintOutcome::NotAsked(_) | ConstraintOutcome::Excluded(_) => return None,

@@ -74,7 +74,7 @@ impl fmt::Display for Skipped {
 // The label of namespaces that KubeMod leaves alone when it is `true`.
 use crate::gatekeeper::MODRULE_IGNORE_LABEL as KUBEMOD_LABEL;
 
-/// What KubeMod's webhook is asked about as shipped (spec `kubemod.md`, 7.1), with the kinds.
+/// The resources of KubeMod's webhook as shipped (spec `kubemod.md`, 7.1), with their kinds.
 const KUBEMOD_RESOURCES: [(&str, &str); 21] = [
     ("namespaces", "Namespace"),
     ("nodes", "Node"),
@@ -139,7 +139,7 @@ fn reaches_modrules(request: &AdmissionRequest, config: &EngineConfig) -> Result
         return Err(Skipped::SubResource(request.sub_resource.clone()));
     }
     let is_meant = |resource: &str, kind: &str| match request.resource.resource.as_str() {
-        // An object on its own does not say what its resource is called.
+        // An object on its own does not name its resource.
         "" => kind == request.kind.kind,
         name => name == resource,
     };

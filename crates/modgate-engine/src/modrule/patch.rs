@@ -32,7 +32,7 @@ impl Calculated {
 }
 
 /// What an operation makes of a label or an annotation that is no text, in words: the API server
-/// refuses such an object, whoever made it.
+/// refuses such an object.
 pub(super) fn not_text(operation: &PatchOperation) -> Option<String> {
     let value = operation.value.as_ref().filter(|_| operation.op != Op::Remove)?;
     let segments: Vec<&str> = operation.path.split('/').skip(1).collect();

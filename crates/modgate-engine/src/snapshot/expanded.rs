@@ -29,7 +29,7 @@ pub struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// What constraints are asked about a resultant.
+    /// The admission of a resultant, as constraints see it.
     pub(crate) fn admission(&self, resultant: &Resultant) -> Admission {
         Admission::of_object(resultant.object.clone(), self.namespace)
             .with_source(Some(Source::Generated))

@@ -8,14 +8,14 @@ use crate::{
     object::{Found, list, text},
 };
 
-/// What Gatekeeper's own manifests ask for; where nobody changed it, the chart's own resources hold.
+/// The resources in Gatekeeper's own manifests. Where they are unchanged, the chart's resources hold.
 const RESOURCES: &str = "{limits: {memory: 512Mi}, requests: {cpu: 100m, memory: 512Mi}}";
 
 /// Environment variables of the originals' own.
 const ENVIRONMENT: [&str; 5] =
     ["POD_NAMESPACE", "POD_NAME", "NAMESPACE", "CONTAINER_NAME", "OTEL_RESOURCE_ATTRIBUTES"];
 
-/// Annotations that nobody wrote.
+/// Annotations that Kubernetes and kubectl add.
 const MADE: [&str; 5] = [
     "kubectl.kubernetes.io/",
     "deployment.kubernetes.io/",
