@@ -398,7 +398,8 @@ fn switching_under_load() {
         );
         assert_eq!(report.originals.len(), 2);
         assert_eq!((&report.refused, &report.warnings), (&Vec::new(), &Vec::new()));
-        assert_eq!(report.unchanged.len(), before.len() + 4, "{:?}", report.differs);
+        // All four webhook configurations but KubeMod's mutating one.
+        assert_eq!(report.unchanged.len(), before.len() + 3, "{:?}", report.differs);
 
         shell.step(&report, "Keep what is there");
         shell.step(&report, "Keep the originals");
