@@ -1,5 +1,6 @@
-//! `admissionregistration.k8s.io`: the cluster's own policies, ValidatingAdmissionPolicy and its
-//! bindings (Kubernetes 1.36, `k8s.io/api/admissionregistration/v1`).
+//! `admissionregistration.k8s.io`: the cluster's own policies, ValidatingAdmissionPolicy and
+//! MutatingAdmissionPolicy, and their bindings (Kubernetes 1.36,
+//! `k8s.io/api/admissionregistration/v1`).
 
 use modgate_value::{DecodeError, Str, Value};
 use serde::Deserialize;
@@ -9,14 +10,20 @@ use crate::{matching::LabelSelector, templates::FailurePolicy};
 /// The API group.
 pub const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The versions that have ValidatingAdmissionPolicy.
+/// The versions that have these kinds.
 pub const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 
-/// The kind of a policy.
+/// The kind of a policy that validates.
 pub const POLICY_KIND: &str = "ValidatingAdmissionPolicy";
 
-/// The kind of a binding.
+/// The kind of a binding of a policy that validates.
 pub const BINDING_KIND: &str = "ValidatingAdmissionPolicyBinding";
+
+/// The kind of a policy that mutates.
+pub const MUTATING_POLICY_KIND: &str = "MutatingAdmissionPolicy";
+
+/// The kind of a binding of a policy that mutates.
+pub const MUTATING_BINDING_KIND: &str = "MutatingAdmissionPolicyBinding";
 
 /// `spec` of a ValidatingAdmissionPolicy, with the API server's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -36,6 +43,46 @@ pub struct PolicySpec {
     pub match_conditions: Option<Vec<NamedExpression>>,
     /// Expressions that others read as `variables.NAME`.
     pub variables: Option<Vec<NamedExpression>>,
+}
+
+/// `spec` of a MutatingAdmissionPolicy. Its bindings have no `validationActions`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MutatingPolicySpec {
+    /// The kind of object that a binding may pass as `params`.
+    pub param_kind: Option<ParamKind>,
+    /// The requests that the policy applies to. Required.
+    pub match_constraints: Option<MatchResources>,
+    /// Expressions that others read as `variables.NAME`.
+    pub variables: Option<Vec<NamedExpression>>,
+    /// What is changed, in this order.
+    pub mutations: Option<Vec<Mutation>>,
+    /// The result of an expression that fails, and of a wrong configuration.
+    pub failure_policy: Option<Str>,
+    /// Further conditions on the request, in CEL.
+    pub match_conditions: Option<Vec<NamedExpression>>,
+    /// `Never`, or `IfNeeded`: once more after others have changed the object. Required.
+    pub reinvocation_policy: Str,
+}
+
+/// An entry of `mutations`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Mutation {
+    /// `ApplyConfiguration` or `JSONPatch`.
+    pub patch_type: Str,
+    /// For `ApplyConfiguration`.
+    pub apply_configuration: Option<PatchExpression>,
+    /// For `JSONPatch`.
+    pub json_patch: Option<PatchExpression>,
+}
+
+/// CEL for an apply configuration or a list of patch operations.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PatchExpression {
+    /// CEL.
+    pub expression: Str,
 }
 
 /// The kind of a policy's parameters.
@@ -160,7 +207,20 @@ impl PolicySpec {
     pub fn from_value(object: &Value) -> Result<Self, DecodeError> {
         Document::<Self>::deserialize(object).map(|document| document.spec)
     }
+}
 
+impl MutatingPolicySpec {
+    /// Decodes the `spec` of a policy.
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type; the error names its path.
+    pub fn from_value(object: &Value) -> Result<Self, DecodeError> {
+        Document::<Self>::deserialize(object).map(|document| document.spec)
+    }
+}
+
+impl PolicySpec {
     /// The failure policy, `Fail` where the policy does not set one.
     ///
     /// # Errors

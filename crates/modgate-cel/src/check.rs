@@ -21,13 +21,14 @@ use crate::{
         timestamp,
     },
     parser::{parse, qualified_name},
-    types::{Solution, Type},
+    types::{JSON_PATCH, OBJECT, Solution, Type},
 };
 
 /// What an expression may name.
 #[derive(Debug, Clone, Default)]
 pub struct Env {
     variables: BTreeMap<String, Type>,
+    builds: bool,
 }
 
 impl Env {
@@ -43,10 +44,28 @@ impl Env {
         self
     }
 
+    /// With what mutations have more: `Object{…}`, `JSONPatch{…}` and `jsonpatch.escapeKey`.
+    #[must_use]
+    pub fn with_patches(mut self) -> Self {
+        self.builds = true;
+        self
+    }
+
+    /// Whether expressions may build objects of this type.
+    pub(crate) fn builds(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(OBJECT);
+        self.builds
+            && (name == JSON_PATCH
+                || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    }
+
     pub(crate) fn variable(&self, name: &str) -> Option<&Type> {
         self.variables.get(name)
     }
 }
+
+/// The function that mutations have more.
+const ESCAPE_KEY: &str = "jsonpatch.escapeKey";
 
 /// An expression whose types agree.
 #[derive(Debug, Clone)]
@@ -159,6 +178,9 @@ impl<'e> Checker<'e> {
                 {
                     return Type::Type(Arc::new(ty));
                 }
+                if !optional && let Some(ty) = self.dotted(expr) {
+                    return ty;
+                }
                 let operand = self.expr(operand);
                 self.field(&operand, field, *optional, span)
             }
@@ -204,17 +226,33 @@ impl<'e> Checker<'e> {
                 Type::map(key, value.unwrap_or_else(|| self.solution.fresh()))
             }
             Kind::Struct { name, fields } => {
-                let message = Message::find(name.trim_start_matches('.'));
+                let name = name.trim_start_matches('.');
+                let message = Message::find(name);
+                let builds = self.env.builds(name);
                 for field in fields {
                     let mut value = self.expr(&field.value);
                     if field.optional {
                         value = self.unwrap(&value, field.value.span);
                     }
-                    if let Some(message) = message {
-                        self.message_field(message, field, &value);
+                    match message {
+                        Some(ref message) => {
+                            self.message_field(message.field(&field.name), field, &value);
+                        }
+                        None if builds && name == JSON_PATCH => {
+                            let wanted = match field.name.as_str() {
+                                "op" | "path" | "from" => Some("string"),
+                                "value" => Some("dyn"),
+                                _ => None,
+                            };
+                            self.message_field(wanted, field, &value);
+                        }
+                        None => {}
                     }
                 }
-                match type_named(name.trim_start_matches('.')) {
+                if builds {
+                    return Type::Built(name.into());
+                }
+                match type_named(name) {
                     Some(ty) if name.contains('.') => ty,
                     Some(_) => self.fail(span, format!("'{name}' is not a message type")),
                     None => self
@@ -232,8 +270,8 @@ impl<'e> Checker<'e> {
         }
     }
 
-    fn message_field(&mut self, message: Message, field: &Field, found: &Type) {
-        let Some(wanted) = message.field(&field.name) else {
+    fn message_field(&mut self, wanted: Option<&'static str>, field: &Field, found: &Type) {
+        let Some(wanted) = wanted else {
             self.fail(field.span, format!("undefined field '{}'", field.name));
             return;
         };
@@ -255,6 +293,14 @@ impl<'e> Checker<'e> {
             .map(|(_, ty)| ty.clone())
             .or_else(|| self.env.variables.get(name).cloned())
             .or_else(|| type_named(name).map(|ty| Type::Type(Arc::new(ty))))
+    }
+
+    /// The type of a variable whose name has dots.
+    fn dotted(&self, expr: &Expr) -> Option<Type> {
+        let name = qualified_name(expr)?;
+        let root = name.split('.').next().unwrap_or_default();
+        let hidden = self.scope.iter().any(|(local, _)| local == root);
+        self.env.variables.get(&name).filter(|_| !hidden).cloned()
     }
 
     fn keep(&mut self, parts: Vec<(Span, Type)>) {
@@ -363,7 +409,8 @@ impl<'e> Checker<'e> {
         span: Span,
     ) -> Type {
         let function = function.trim_start_matches('.');
-        let Some(candidates) = overloads(function) else {
+        let unknown = function == ESCAPE_KEY && !self.env.builds;
+        let Some(candidates) = overloads(function).filter(|_| !unknown) else {
             let message = format!("undeclared reference to '{function}' (in container '')");
             return self.fail(span, message);
         };

@@ -43,6 +43,10 @@ pub(crate) enum CallCost {
     Pairwise(u8),
     /// The product of two sizes, times this.
     Product(u8),
+    /// An authorization.
+    Check,
+    /// What a selector may have of requirements.
+    Selector,
     /// An address in a network; `text` if it has to be read first.
     ContainsIp {
         text: bool,
@@ -61,8 +65,19 @@ pub(crate) fn call(function: &str, overload: Option<&Overload>) -> CallCost {
     };
     match function {
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => CallCost::Deep,
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR"
-        | "quantity" | "isQuantity" | "semver" | "isSemver" => CallCost::Traverse(1),
+        "url"
+        | "jsonpatch.escapeKey"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "cidr"
+        | "isIP"
+        | "isCIDR"
+        | "quantity"
+        | "isQuantity"
+        | "semver"
+        | "isSemver" => CallCost::Traverse(1),
         "replace" | "split" | "ip.isCanonical" => CallCost::Traverse(2),
         "ip" => CallCost::Traverse(1),
         "join" => CallCost::Result,
@@ -70,6 +85,8 @@ pub(crate) fn call(function: &str, overload: Option<&Overload>) -> CallCost {
         "containsIP" => CallCost::ContainsIp { text: arg(1) == Some("string") },
         "containsCIDR" => CallCost::ContainsCidr { text: arg(1) == Some("string") },
         "validate" => CallCost::Format,
+        "check" => CallCost::Check,
+        "fieldSelector" | "labelSelector" => CallCost::Selector,
         _ if overload.is_none() => CallCost::One,
         "startsWith" | "endsWith" | "strings.quote" | "format" => CallCost::Traverse(1),
         "string" if arg(0) == Some("bytes") => CallCost::Traverse(1),
@@ -129,6 +146,9 @@ impl CallCost {
                 1 + LIST + if texts { floor(square, 2.1) } else { square.saturating_mul(2) }
             }
             Self::Product(times) => 1 + size(0).saturating_mul(size(1)) * u64::from(times),
+            Self::Check => 350_000,
+            // A list, reading the text, and a list and a structure for every two characters.
+            Self::Selector => LIST + share(size(1), 0.1) + share(share(size(1), 0.5), 50.0),
             Self::ContainsIp { text } => {
                 share(size(0) * 2, 0.1) + if text { share(size(1), 0.1) } else { 0 }
             }

@@ -120,7 +120,7 @@ impl<'e, 'a> Machine<'e, 'a> {
             Node::OrElse { value, sides } => self.or_else(*value, sides),
             Node::List(elements) => self.elements(elements),
             Node::Map(entries) => self.entries(entries),
-            Node::Message { which, fields } => self.message(*which, fields),
+            Node::Message { which, fields } => self.message(which, fields),
             Node::Fold(fold) => self.scoped(|machine| machine.fold(fold)),
             Node::OptionalMap(map) => self.scoped(|machine| machine.optional_map(map)),
             Node::SortBy(sort) => self.scoped(|machine| machine.sort_by(sort)),
@@ -176,7 +176,11 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
-    fn message(&mut self, which: Message, fields: &'a [(Box<str>, Node, bool)]) -> Result<Val<'a>> {
+    fn message(
+        &mut self,
+        which: &'a Message,
+        fields: &'a [(Box<str>, Node, bool)],
+    ) -> Result<Val<'a>> {
         let mut values = Vec::with_capacity(fields.len());
         for (name, value, optional) in fields {
             match (self.eval(value)?, optional) {

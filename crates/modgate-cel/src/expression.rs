@@ -6,6 +6,7 @@ use crate::{
     check::Env,
     compose::CostLimits,
     eval::{Activation, EvalError, Result, failed},
+    library::{duration_text, timestamp_text},
     program::{Arena, CompileError, Program},
     types::Type,
     value::Val,
@@ -85,6 +86,48 @@ impl Expression {
     }
 }
 
+impl Val<'_> {
+    /// As JSON; times and spans as texts.
+    ///
+    /// # Errors
+    ///
+    /// When it has no form in JSON, such as a quantity.
+    pub fn to_json(self) -> Result<Value> {
+        json(self)
+    }
+
+    /// What is wrong with the type names of an object that a mutation builds: that of a field is
+    /// the name of the object's type with the field's name.
+    pub fn misnamed(self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Val::Built(built) = self {
+            misnamed(self, built.name, &mut problems);
+        }
+        problems
+    }
+}
+
+fn misnamed(value: Val<'_>, expected: &str, problems: &mut Vec<String>) {
+    if let Val::Built(built) = value {
+        if built.name != expected {
+            problems.push(format!(
+                "unexpected type name {:?}, expected {expected:?}, which matches field name path \
+                 from root Object type",
+                built.name
+            ));
+        }
+        for (name, value) in built.fields {
+            misnamed(*value, &format!("{expected}.{name}"), problems);
+        }
+        return;
+    }
+    for index in 0..value.entries().unwrap_or(0) {
+        if let Some((_, value)) = value.entry(index) {
+            misnamed(value, expected, problems);
+        }
+    }
+}
+
 /// A value as JSON. Parts of documents are shared; what an expression built nests no deeper than
 /// expressions do.
 fn json(value: Val<'_>) -> Result<Value> {
@@ -99,6 +142,15 @@ fn json(value: Val<'_>) -> Result<Value> {
         Val::JsonList(items) => items.iter().cloned().collect(),
         Val::Optional(Some(inner)) => json(*inner)?,
         Val::Optional(None) => Value::Null,
+        Val::Timestamp(at) => timestamp_text(at).into(),
+        Val::Duration(nanos) => duration_text(nanos).into(),
+        Val::Built(built) => {
+            let mut members = Object::default();
+            for (key, value) in built.fields {
+                members.insert(*key, json(*value)?);
+            }
+            members.into()
+        }
         value if value.is_list() => value.items().map(json).collect::<Result<Value>>()?,
         value if value.is_map() => {
             let mut members = Object::default();

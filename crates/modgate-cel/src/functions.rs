@@ -272,6 +272,7 @@ join L<string>()string L<string>(string)string
 strings.quote (string)string
 format string(L<dyn>)string
 find string(string)string
+jsonpatch.escapeKey (string)string
 findAll string(string)L<string> string(string,int)L<string>
 isSorted L<int>()bool L<uint>()bool L<double>()bool L<bool>()bool L<duration>()bool L<timestamp>()bool L<string>()bool L<bytes>()bool
 sum L<int>()int L<uint>()uint L<double>()double L<duration>()duration

@@ -9,7 +9,7 @@ use crate::{
     brief::brief,
     eval::{EvalError, Result, failed},
     library::Opaque,
-    value::Val,
+    value::{Built, Val},
 };
 
 /// The arena and the budget of one evaluation.
@@ -105,6 +105,12 @@ impl<'a> Heap<'a> {
     pub(crate) fn some(self, value: Val<'a>) -> Result<Val<'a>> {
         self.budget.allocate(size_of::<Val<'_>>())?;
         Ok(Val::Optional(Some(self.arena.alloc(value))))
+    }
+
+    pub(crate) fn built(self, name: &'a str, fields: &[(&'a str, Val<'a>)]) -> Result<Val<'a>> {
+        self.budget.allocate(size_of_val(fields).saturating_add(size_of::<Built<'_>>()))?;
+        let fields = self.arena.alloc_slice_copy(fields);
+        Ok(Val::Built(self.arena.alloc(Built { name, fields })))
     }
 
     pub(crate) fn opaque(self, value: Opaque<'a>) -> Result<Val<'a>> {
@@ -245,6 +251,7 @@ impl<'a> Heap<'a> {
                 self.temporary(a.memory() + b.memory(), equal)?
             }
             (Val::Opaque(_), _) => return Err(EvalError::NoOverload),
+            (Val::Built(a), Val::Built(b)) => self.same_fields(a, b)?,
             (a, b) if a.is_list() && b.is_list() => {
                 if a.entries() != b.entries() {
                     return Ok(false);
@@ -271,6 +278,19 @@ impl<'a> Heap<'a> {
             }
             (a, b) => numbers(a, b) == Some(Some(Ordering::Equal)),
         })
+    }
+
+    fn same_fields(self, left: &Built<'a>, right: &Built<'a>) -> Result<bool> {
+        if left.name != right.name || left.fields.len() != right.fields.len() {
+            return Ok(false);
+        }
+        for (name, value) in left.fields {
+            let Some(other) = right.field(name) else { return Ok(false) };
+            if !self.part_equal(*value, other)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether `==` gives true; what cannot be compared is not equal.

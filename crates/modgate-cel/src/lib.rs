@@ -16,8 +16,8 @@
 //! types: variables come from an [`Activation`], which may compute them when they are read; values
 //! are built in an [`Arena`], and steps and bytes are charged to a budget. [`ast`] is the syntax.
 //!
-//! The functions are those of Kubernetes 1.36, as [`signatures`] lists them. The authorizer's are
-//! declared, and there is no authorizer. Costs are Kubernetes' own. Which function a call means is
+//! The functions are those of Kubernetes 1.36, as [`signatures`] lists them. Who
+//! answers the authorizer's is an [`Authorizer`]. Costs are Kubernetes' own. Which function a call means is
 //! found by the types that the checker knows, and again by the types of the values when it is
 //! evaluated, as cel-go does.
 //!
@@ -82,8 +82,9 @@ pub use error::{Errors, Issue};
 pub use eval::{Activation, EvalError};
 pub use expression::Expression;
 pub use functions::{Signature, signatures};
+pub use library::{Access, Action, Asked, Authorization, Authorizer};
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
 pub use program::{Arena, CompileError, Program};
 pub use types::{ObjectType, Type};
-pub use value::{Timestamp, Val};
+pub use value::{Built, Timestamp, Val};

@@ -19,8 +19,9 @@ mod url;
 pub(crate) use lists::sorted_by;
 pub(crate) use message::{Message, build as message};
 pub(crate) use patterns::{loose, with_pattern};
-pub(crate) use time::timestamp;
+pub(crate) use time::{duration_text, timestamp, timestamp_text};
 
+pub use authorizer::{Access, Action, Asked, Authorization, Authorizer};
 pub use formats::NamedFormat;
 pub use net::{Cidr, Ip};
 pub use quantity::Quantity;
@@ -56,6 +57,8 @@ pub enum Opaque<'a> {
     Cidr(Cidr),
     /// A format of texts.
     Format(NamedFormat),
+    /// A question to the authorizer, or its answer.
+    Authorization(Authorization<'a>),
 }
 
 impl Opaque<'_> {
@@ -67,6 +70,7 @@ impl Opaque<'_> {
             Self::Ip(_) => "net.IP",
             Self::Cidr(_) => "net.CIDR",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Authorization(value) => value.type_name(),
         }
     }
 

@@ -56,6 +56,10 @@ impl Lowering<'_> {
                 {
                     return Ok(Node::Constant(Owned::Type(name)));
                 }
+                if !optional && let Some(base) = self.dotted(expr) {
+                    let attribute = Attribute { base, path: Vec::new(), test: false };
+                    return Ok(Node::Attribute(Box::new(attribute)));
+                }
                 let key = Key::Field(field.as_str().into());
                 self.step(operand, Qualifier { key, optional: *optional }, false)?
             }
@@ -93,7 +97,11 @@ impl Lowering<'_> {
             }
             Kind::Struct { name, fields } => {
                 let name = name.trim_start_matches('.');
-                let which = Message::find(name).ok_or_else(|| format!("unknown type: {name}"))?;
+                let which = match Message::find(name) {
+                    Some(which) => which,
+                    None if self.env.builds(name) => Message::Built(name.into()),
+                    None => return Err(format!("unknown type: {name}")),
+                };
                 let mut parts = Vec::with_capacity(fields.len());
                 for field in fields {
                     let value = self.expr(&field.value)?;
@@ -119,6 +127,15 @@ impl Lowering<'_> {
             (None, Some(name)) => Node::Constant(Owned::Type(name)),
             _ => attribute(Base::Input(name.into())),
         }
+    }
+
+    /// A variable whose name has dots.
+    fn dotted(&self, expr: &Expr) -> Option<Base> {
+        let name = qualified_name(expr)?;
+        let root = name.split('.').next().unwrap_or_default();
+        let hidden = self.scope.iter().any(|local| local == root);
+        self.env.variable(&name).filter(|_| !hidden)?;
+        Some(Base::Input(name.into()))
     }
 
     /// One more step into what `operand` gives.

@@ -23,10 +23,18 @@ pub enum Type {
     Type(Arc<Type>),
     /// An object with declared fields.
     Object(Arc<ObjectType>),
+    /// An object that a mutation builds: `Object`, `Object.spec`, … or `JSONPatch`.
+    Built(Arc<str>),
     /// A type still to be found, by number.
     #[doc(hidden)]
     Param(usize),
 }
+
+/// The type whose fields are those of an entry of a JSON patch.
+pub(crate) const JSON_PATCH: &str = "JSONPatch";
+
+/// The type of an object that is built; those of its fields are `Object.field`, …
+pub(crate) const OBJECT: &str = "Object";
 
 /// An object type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +55,18 @@ impl Type {
     pub const STRING: Self = Self::Plain("string");
     pub(crate) const BYTES: Self = Self::Plain("bytes");
 
-    pub(crate) fn list(element: Self) -> Self {
+    /// The type of every entry of a JSON patch.
+    pub fn json_patch() -> Self {
+        Self::Built(JSON_PATCH.into())
+    }
+
+    /// The type of an apply configuration.
+    pub fn apply_configuration() -> Self {
+        Self::Built(OBJECT.into())
+    }
+
+    /// A list of elements of this type.
+    pub fn list(element: Self) -> Self {
         Self::List(Arc::new(element))
     }
 
@@ -72,6 +91,8 @@ impl Type {
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
             Self::Object(_) => "kubernetes.variables",
+            Self::Built(name) if &**name == JSON_PATCH => JSON_PATCH,
+            Self::Built(_) => OBJECT,
         }
     }
 
@@ -116,6 +137,7 @@ impl fmt::Display for Type {
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
             Self::Type(inner) => write!(f, "type({inner})"),
             Self::Object(object) => f.write_str(&object.name),
+            Self::Built(name) => f.write_str(name),
         }
     }
 }
@@ -181,7 +203,7 @@ impl Solution {
             }
             (a, b) if a.is_any() || b.is_any() => true,
             (Type::Null, other) | (other, Type::Null) => match other {
-                Type::Null | Type::Optional(_) | Type::Object(_) => true,
+                Type::Null | Type::Optional(_) | Type::Object(_) | Type::Built(_) => true,
                 Type::Plain(name) => {
                     !["bool", "int", "uint", "double", "string", "bytes"].contains(name)
                 }

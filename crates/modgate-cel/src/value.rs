@@ -7,7 +7,11 @@ use modgate_value::{
     gotime::{Time, Zone},
 };
 
-use crate::{code::Owned, library::Opaque};
+use crate::{
+    code::Owned,
+    library::Opaque,
+    types::{JSON_PATCH, OBJECT},
+};
 
 /// A CEL value: three words, `Copy`, owning nothing.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +57,24 @@ pub enum Val<'a> {
     Opaque(&'a Opaque<'a>),
     /// The policy's variables.
     Variables,
+    /// An object that a mutation builds.
+    Built(&'a Built<'a>),
+}
+
+/// An object that a mutation builds.
+#[derive(Debug, Clone, Copy)]
+pub struct Built<'a> {
+    /// The name of its type.
+    pub name: &'a str,
+    /// Its fields.
+    pub fields: &'a [(&'a str, Val<'a>)],
+}
+
+impl<'a> Built<'a> {
+    /// The field `name`.
+    pub fn field(&self, name: &str) -> Option<Val<'a>> {
+        self.fields.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
 }
 
 /// An instant.
@@ -142,6 +164,8 @@ impl<'a> Val<'a> {
             Self::Duration(_) => "google.protobuf.Duration",
             Self::Opaque(opaque) => opaque.type_name(),
             Self::Variables => "kubernetes.variables",
+            Self::Built(built) if built.name == JSON_PATCH => JSON_PATCH,
+            Self::Built(_) => OBJECT,
         }
     }
 

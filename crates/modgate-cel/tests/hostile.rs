@@ -194,7 +194,8 @@ struct Taken {
 }
 
 fn taken(expression: &str, object: &Object, limits: Limits) -> Option<Taken> {
-    let program = Program::compile(expression, &Env::new().with("object", Type::Dyn)).ok()?;
+    let program =
+        Program::compile(expression, &Env::new().with("object", Type::Dyn).with_patches()).ok()?;
     let clock = Frozen;
     let budget = Budget::new(limits, &clock);
     let mut result = Ok(());

@@ -12,11 +12,21 @@
 mod compile;
 mod evaluate;
 mod matching;
+mod merge;
+mod mutate;
 mod outcome;
 mod params;
+mod patch;
+mod set;
+mod types;
 
-pub use compile::{CompiledBinding, CompiledPolicy, PolicyError, PolicyProblem};
-pub use evaluate::PolicySet;
-pub use matching::{Attributes, Matched, ResourceMatcher};
-pub use outcome::{Denial, PolicyDecision, Reason, ValidationAction};
+pub use compile::{
+    CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyProblem,
+};
+pub use matching::{Matched, ResourceMatcher};
+pub use modgate_cel::{Access, Action, Authorizer};
+pub use mutate::{Mutated, MutationStep};
+pub use outcome::{Denial, PolicyDecision, PolicyKind, Reason, ValidationAction};
 pub use params::{ParamScope, Params};
+pub use set::{NoAuthorizer, PolicySet, Surroundings};
+pub use types::Types;

@@ -8,12 +8,10 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf};
 use modgate_engine::{
     Review,
     admissionpolicy::{
-        Attributes, CompiledBinding, CompiledPolicy, ParamScope, Params, PolicyDecision, PolicySet,
+        CompiledBinding, CompiledPolicy, NoAuthorizer, ParamScope, Params, PolicyDecision,
+        PolicySet, Surroundings, Types,
     },
-    api::{
-        admissionregistration::ParamKind,
-        meta::{GroupVersionResource, Operation},
-    },
+    api::{admissionregistration::ParamKind, meta::Operation},
     matching::Selector,
 };
 use modgate_value::{Budget, Value, yaml};
@@ -56,24 +54,13 @@ fn read(path: &PathBuf) -> Value {
 
 fn decide(set: &PolicySet, object: Value, params: &dyn Params) -> PolicyDecision {
     let review = Review::of_object(object, Operation::Create, "default");
-    let request = review.request();
-    let resource = GroupVersionResource {
-        group: request.kind.group.clone(),
-        version: request.kind.version.clone(),
-        resource: request.kind.plural(),
+    let surroundings = Surroundings {
+        namespace: &|| Ok(None),
+        params,
+        authorizer: &NoAuthorizer,
+        types: &Types::kubernetes(),
     };
-    let attributes = Attributes {
-        kind: &request.kind,
-        resource: &resource,
-        sub_resource: "",
-        name: &request.name,
-        namespace: &request.namespace,
-        operation: request.operation,
-        object: request.object.as_ref(),
-        old_object: request.old_object.as_ref(),
-    };
-    let budget = Budget::unlimited();
-    set.evaluate(&review, &attributes, &|| Ok(None), params, &budget).expect("Namespaces are read")
+    set.validate(&review, &surroundings, &Budget::unlimited()).expect("Namespaces are read")
 }
 
 #[test]

@@ -80,6 +80,11 @@ impl NamedFormat {
         }
     }
 
+    /// Whether `text` has this format.
+    pub(super) fn holds(self, text: &str) -> bool {
+        self.problems(text).is_empty()
+    }
+
     /// What is wrong with `text`.
     fn problems(self, text: &str) -> Vec<String> {
         match self {

@@ -8,8 +8,10 @@ use crate::{
 };
 
 /// A kind of message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
+    /// An object that a mutation builds, by the name of its type.
+    Built(Box<str>),
     Timestamp,
     Duration,
     Bool,
@@ -44,7 +46,7 @@ impl Message {
     }
 
     /// The type of a field, as the table of functions writes types.
-    pub(crate) fn field(self, name: &str) -> Option<&'static str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&'static str> {
         Some(match (self, name) {
             (Self::Timestamp | Self::Duration, "seconds" | "nanos") => "int",
             (Self::Bool, "value") | (Self::Value, "bool_value") => "bool",
@@ -66,8 +68,8 @@ impl Message {
 /// The value of a message with these fields.
 pub(crate) fn build<'a>(
     heap: Heap<'a>,
-    which: Message,
-    fields: &[(&str, Val<'a>)],
+    which: &'a Message,
+    fields: &[(&'a str, Val<'a>)],
 ) -> Result<Val<'a>> {
     let field = |wanted: &str| {
         fields.iter().rev().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
@@ -101,5 +103,6 @@ pub(crate) fn build<'a>(
             Some((_, value)) => Ok(*value),
         },
         Message::Any => heap.map(&[]),
+        Message::Built(name) => heap.built(name, fields),
     }
 }

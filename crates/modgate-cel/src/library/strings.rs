@@ -74,6 +74,13 @@ pub(super) const FUNCTIONS: Table = &[
         }
         _ => Err(EvalError::NoOverload),
     }),
+    ("jsonpatch.escapeKey", |heap, args| match args {
+        [Val::String(text)] => {
+            heap.build(text.len().saturating_mul(2))?;
+            heap.text(&text.replace('~', "~0").replace('/', "~1"))
+        }
+        _ => Err(EvalError::NoOverload),
+    }),
     ("trim", |heap, args| match args {
         [Val::String(text)] => {
             heap.read(text.len())?;

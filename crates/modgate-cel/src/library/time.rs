@@ -115,12 +115,12 @@ pub(crate) fn read_duration(text: &str) -> Result<i64> {
 }
 
 /// An instant as CEL prints it.
-pub(super) fn timestamp_text(at: Timestamp) -> String {
+pub(crate) fn timestamp_text(at: Timestamp) -> String {
     at.written().format("2006-01-02T15:04:05.999999999Z07:00")
 }
 
 /// A span as CEL prints it: seconds.
-pub(super) fn duration_text(nanos: i64) -> String {
+pub(crate) fn duration_text(nanos: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "as the original does")]
     let seconds = (nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9;
     format!("{}s", modgate_value::gofloat::plain(seconds))

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use modgate_api::{
-    admissionregistration::{BindingSpec, MatchResources, ParamKind, ParamRef, PolicySpec},
+    admissionregistration::{
+        self as wire, BindingSpec, MatchResources, MutatingPolicySpec, NamedExpression, ParamKind,
+        ParamRef, PolicySpec,
+    },
     templates::FailurePolicy,
 };
 use modgate_cel::{CompileError, Env, Program, Type, Variables};
@@ -47,17 +50,44 @@ fn describe(problems: &[PolicyProblem]) -> String {
     lines.join("; ")
 }
 
-/// A compiled ValidatingAdmissionPolicy.
+/// What policies of both kinds have.
 #[derive(Debug)]
-pub struct CompiledPolicy {
+pub(super) struct Base {
     pub(super) name: Str,
     pub(super) matcher: ResourceMatcher,
     pub(super) param_kind: Option<ParamKind>,
     pub(super) failure_policy: FailurePolicy,
     pub(super) variables: Variables,
     pub(super) conditions: Vec<Expression>,
+}
+
+/// A compiled ValidatingAdmissionPolicy.
+#[derive(Debug)]
+pub struct CompiledPolicy {
+    pub(super) base: Base,
     pub(super) validations: Vec<Validation>,
     pub(super) audit_annotations: Vec<AuditAnnotation>,
+}
+
+/// A compiled MutatingAdmissionPolicy.
+#[derive(Debug)]
+pub struct CompiledMutatingPolicy {
+    pub(super) base: Base,
+    pub(super) mutations: Vec<Mutation>,
+    /// Whether it is evaluated once more after the object was changed.
+    pub(super) reinvoked: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Mutation {
+    pub(super) expression: Expression,
+    pub(super) patch: PatchType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PatchType {
+    ApplyConfiguration,
+    JsonPatch,
 }
 
 #[derive(Debug)]
@@ -75,7 +105,7 @@ pub(super) struct AuditAnnotation {
     pub(super) value: Expression,
 }
 
-/// A compiled ValidatingAdmissionPolicyBinding.
+/// A compiled binding of either kind.
 #[derive(Debug)]
 pub struct CompiledBinding {
     pub(super) name: Str,
@@ -83,6 +113,7 @@ pub struct CompiledBinding {
     /// `None` applies to everything that the policy applies to.
     pub(super) matcher: Option<ResourceMatcher>,
     pub(super) param_ref: Option<CompiledParamRef>,
+    /// None for a binding of a policy that mutates.
     pub(super) actions: Vec<ValidationAction>,
 }
 
@@ -219,37 +250,21 @@ impl CompiledPolicy {
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
         let spec = PolicySpec::from_value(object)?;
         let mut problems = Problems::default();
-        let failure_policy = spec.failure_policy().unwrap_or_else(|text| {
-            problems.unsupported("spec.failurePolicy", &text, &["Fail", "Ignore"]);
-            FailurePolicy::Fail
-        });
-        let matcher = match &spec.match_constraints {
-            None => {
-                problems.required("spec.matchConstraints");
-                None
-            }
-            Some(wire) => {
-                if wire.resource_rules.as_deref().unwrap_or_default().is_empty() {
-                    problems.required("spec.matchConstraints.resourceRules");
-                }
-                problems.matcher("spec.matchConstraints", wire)
-            }
+        let validations = spec.validations.clone().unwrap_or_default();
+        let annotations = spec.audit_annotations.clone().unwrap_or_default();
+        let head = Head {
+            failure_policy: spec.failure_policy,
+            match_constraints: spec.match_constraints,
+            param_kind: spec.param_kind,
+            match_conditions: spec.match_conditions,
+            variables: spec.variables,
         };
-        if let Some(kind) = &spec.param_kind {
-            for (member, text) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)] {
-                if text.is_empty() {
-                    problems.required(format!("spec.paramKind.{member}"));
-                }
-            }
-        }
-        let environment = environment(spec.param_kind.is_some());
-        let conditions = conditions(&spec, &environment, &mut problems);
-        let variables = variables(&spec, &environment, &mut problems);
-        let environment = variables.declare(&environment);
-        let validations = validations(&spec, &environment, &mut problems);
-        let audit_annotations = audit_annotations(&spec, &environment, &mut problems);
-        let nothing = validations.is_empty() && audit_annotations.is_empty();
-        if nothing {
+        let with_params = head.param_kind.is_some();
+        let (base, environment) = problems.base(object, head);
+        let messages = base.variables.declare(&environment_of(with_params, false));
+        let validations = problems.validations(&validations, &environment, &messages);
+        let audit_annotations = problems.audit_annotations(&annotations, &environment);
+        if validations.is_empty() && audit_annotations.is_empty() {
             for list in ["validations", "auditAnnotations"] {
                 problems.add(
                     format!("spec.{list}"),
@@ -257,132 +272,264 @@ impl CompiledPolicy {
                 );
             }
         }
-        problems.finish(matcher.map(|matcher| Self {
-            name: name_of(object),
-            matcher,
-            param_kind: spec.param_kind,
-            failure_policy,
-            variables,
-            conditions,
-            validations,
-            audit_annotations,
-        }))
+        problems.finish(Some(Self { base, validations, audit_annotations }))
     }
 
     /// Its name.
     pub fn name(&self) -> &Str {
-        &self.name
+        &self.base.name
     }
 }
 
-/// `object`, `oldObject`, `request`, `namespaceObject` and, with a `paramKind`, `params`.
-fn environment(params: bool) -> Env {
-    let environment = crate::constraint::cel_environment();
-    if params { environment.with("params", Type::Dyn) } else { environment }
+impl CompiledMutatingPolicy {
+    /// Compiles a policy; every expression must compile, as when the API server stores it.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn compile(object: &Value) -> Result<Self, PolicyError> {
+        let spec = MutatingPolicySpec::from_value(object)?;
+        let mut problems = Problems::default();
+        let head = Head {
+            failure_policy: spec.failure_policy,
+            match_constraints: spec.match_constraints,
+            param_kind: spec.param_kind,
+            match_conditions: spec.match_conditions,
+            variables: spec.variables,
+        };
+        problems.operations("spec.matchConstraints", head.match_constraints.as_ref());
+        let (base, environment) = problems.base(object, head);
+        let mutations = spec.mutations.unwrap_or_default();
+        if mutations.is_empty() {
+            let message = "Required value: mutations must contain at least one item";
+            problems.add("spec.mutations", message);
+        }
+        let mutations = problems.mutations(&mutations, &environment.with_patches());
+        match spec.reinvocation_policy.as_str() {
+            "Never" | "IfNeeded" => {}
+            "" => problems.required("spec.reinvocationPolicy"),
+            other => {
+                problems.unsupported("spec.reinvocationPolicy", other, &["IfNeeded", "Never"]);
+            }
+        }
+        let reinvoked = spec.reinvocation_policy == "IfNeeded";
+        problems.finish(Some(Self { base, mutations, reinvoked }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Str {
+        &self.base.name
+    }
 }
 
-fn conditions(spec: &PolicySpec, environment: &Env, problems: &mut Problems) -> Vec<Expression> {
-    let mut names = BTreeSet::new();
-    let conditions = spec.match_conditions.iter().flatten().enumerate();
-    conditions
-        .map(|(index, condition)| {
+/// The members of `spec` that policies of both kinds have.
+struct Head {
+    failure_policy: Option<Str>,
+    match_constraints: Option<MatchResources>,
+    param_kind: Option<ParamKind>,
+    match_conditions: Option<Vec<NamedExpression>>,
+    variables: Option<Vec<NamedExpression>>,
+}
+
+/// What expressions may name: `object`, `oldObject`, `request`, `namespaceObject`, with a
+/// `paramKind` `params`, and outside of messages `authorizer`.
+fn environment_of(params: bool, authorizer: bool) -> Env {
+    let mut environment = crate::constraint::cel_environment();
+    if params {
+        environment = environment.with("params", Type::Dyn);
+    }
+    if authorizer {
+        let check = Type::Plain("kubernetes.authorization.ResourceCheck");
+        environment = environment
+            .with("authorizer", Type::Plain("kubernetes.authorization.Authorizer"))
+            .with("authorizer.requestResource", check);
+    }
+    environment
+}
+
+impl Problems {
+    fn base(&mut self, object: &Value, head: Head) -> (Base, Env) {
+        let failure_policy = head.failure_policy.map_or(FailurePolicy::Fail, |text| {
+            text.parse().unwrap_or_else(|_| {
+                self.unsupported("spec.failurePolicy", &text, &["Fail", "Ignore"]);
+                FailurePolicy::Fail
+            })
+        });
+        let matcher = match &head.match_constraints {
+            None => {
+                self.required("spec.matchConstraints");
+                None
+            }
+            Some(wire) => {
+                if wire.resource_rules.as_deref().unwrap_or_default().is_empty() {
+                    self.required("spec.matchConstraints.resourceRules");
+                }
+                self.matcher("spec.matchConstraints", wire)
+            }
+        };
+        if let Some(kind) = &head.param_kind {
+            for (member, text) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)] {
+                if text.is_empty() {
+                    self.required(format!("spec.paramKind.{member}"));
+                }
+            }
+        }
+        let environment = environment_of(head.param_kind.is_some(), true);
+        let conditions =
+            self.conditions(head.match_conditions.as_deref().unwrap_or_default(), &environment);
+        let variables = self.variables(head.variables.as_deref().unwrap_or_default(), &environment);
+        let environment = variables.declare(&environment);
+        let base = Base {
+            name: name_of(object),
+            // Without one there is a problem, and no policy.
+            matcher: matcher.unwrap_or_default(),
+            param_kind: head.param_kind,
+            failure_policy,
+            variables,
+            conditions,
+        };
+        (base, environment)
+    }
+
+    /// Only what creates or changes an object can be mutated.
+    fn operations(&mut self, field: &str, wire: Option<&MatchResources>) {
+        let rules = wire.and_then(|wire| wire.resource_rules.as_deref()).unwrap_or_default();
+        for operation in rules.iter().flat_map(|rule| rule.operations.iter().flatten()) {
+            if !["CREATE", "UPDATE"].contains(&operation.as_str()) {
+                let field = format!("{field}.resourceRules.operations");
+                self.unsupported(field, operation, &["CREATE", "UPDATE"]);
+            }
+        }
+    }
+
+    fn conditions(&mut self, list: &[NamedExpression], environment: &Env) -> Vec<Expression> {
+        let mut names = BTreeSet::new();
+        let mut conditions = Vec::with_capacity(list.len());
+        for (index, condition) in list.iter().enumerate() {
             let field = |member| format!("spec.matchConditions[{index}].{member}");
             if condition.name.is_empty() {
-                problems.required(field("name"));
+                self.required(field("name"));
             } else if !names.insert(condition.name.clone()) {
                 let message = format!("Duplicate value: \"{}\"", condition.name);
-                problems.add(field("name"), message);
+                self.add(field("name"), message);
             }
-            problems.expression(
-                field("expression"),
-                &condition.expression,
-                &[Type::BOOL],
-                environment,
-            )
-        })
-        .collect()
-}
-
-fn variables(spec: &PolicySpec, environment: &Env, problems: &mut Problems) -> Variables {
-    let mut variables = Variables::new();
-    for (index, variable) in spec.variables.iter().flatten().enumerate() {
-        if variable.name.trim().is_empty() {
-            problems.required(format!("spec.variables[{index}].name"));
+            let text = &condition.expression;
+            conditions.push(self.expression(field("expression"), text, &[Type::BOOL], environment));
         }
-        if let Err(error) = variables.add(&variable.name, &variable.expression, environment) {
-            let field = format!("spec.variables[{index}].expression");
-            problems.failed(field, &variable.expression, &error);
-        }
+        conditions
     }
-    variables
-}
 
-fn validations(spec: &PolicySpec, environment: &Env, problems: &mut Problems) -> Vec<Validation> {
-    let validations = spec.validations.iter().flatten().enumerate();
-    validations
-        .map(|(index, validation)| {
+    fn variables(&mut self, list: &[NamedExpression], environment: &Env) -> Variables {
+        let mut variables = Variables::new();
+        for (index, variable) in list.iter().enumerate() {
+            if variable.name.trim().is_empty() {
+                self.required(format!("spec.variables[{index}].name"));
+            }
+            if let Err(error) = variables.add(&variable.name, &variable.expression, environment) {
+                let field = format!("spec.variables[{index}].expression");
+                self.failed(field, &variable.expression, &error);
+            }
+        }
+        variables
+    }
+
+    fn validations(
+        &mut self,
+        list: &[wire::Validation],
+        environment: &Env,
+        messages: &Env,
+    ) -> Vec<Validation> {
+        let mut validations = Vec::with_capacity(list.len());
+        for (index, validation) in list.iter().enumerate() {
             let field = |member| format!("spec.validations[{index}].{member}");
             let message = validation.message.trim();
             if message.is_empty() && !validation.message.is_empty() {
-                problems.add(field("message"), "must be non-empty if specified");
+                self.add(field("message"), "must be non-empty if specified");
             } else if message.contains(['\n', '\r']) {
-                problems.add(field("message"), "must not contain line breaks");
+                self.add(field("message"), "must not contain line breaks");
             }
             let reason = validation.reason.as_ref().map_or(Reason::Invalid, |text| {
                 text.parse().unwrap_or_else(|()| {
-                    problems.unsupported(field("reason"), text, &Reason::ALL.map(Reason::as_str));
+                    self.unsupported(field("reason"), text, &Reason::ALL.map(Reason::as_str));
                     Reason::Invalid
                 })
             });
-            Validation {
-                expression: problems.expression(
-                    field("expression"),
-                    &validation.expression,
-                    &[Type::BOOL],
-                    environment,
-                ),
-                message: message.into(),
-                message_expression: (!validation.message_expression.is_empty()).then(|| {
-                    problems.expression(
-                        field("messageExpression"),
-                        &validation.message_expression,
-                        &[Type::STRING],
-                        environment,
-                    )
-                }),
-                reason,
-            }
-        })
-        .collect()
-}
+            let text = &validation.expression;
+            let expression = self.expression(field("expression"), text, &[Type::BOOL], environment);
+            let text = &validation.message_expression;
+            let message_expression = (!text.is_empty()).then(|| {
+                self.expression(field("messageExpression"), text, &[Type::STRING], messages)
+            });
+            let message = message.into();
+            validations.push(Validation { expression, message, message_expression, reason });
+        }
+        validations
+    }
 
-fn audit_annotations(
-    spec: &PolicySpec,
-    environment: &Env,
-    problems: &mut Problems,
-) -> Vec<AuditAnnotation> {
-    let mut keys = BTreeSet::new();
-    let annotations = spec.audit_annotations.iter().flatten().enumerate();
-    annotations
-        .map(|(index, annotation)| {
+    fn audit_annotations(
+        &mut self,
+        list: &[wire::AuditAnnotation],
+        environment: &Env,
+    ) -> Vec<AuditAnnotation> {
+        let mut keys = BTreeSet::new();
+        let mut annotations = Vec::with_capacity(list.len());
+        for (index, annotation) in list.iter().enumerate() {
             let field = |member| format!("spec.auditAnnotations[{index}].{member}");
             if !keys.insert(annotation.key.clone()) {
                 let message = format!("Duplicate value: \"{}\"", annotation.key);
-                problems.add(field("key"), message);
+                self.add(field("key"), message);
             }
-            let value = problems.expression(
-                field("valueExpression"),
-                &annotation.value_expression,
-                &[Type::STRING, Type::Null],
-                environment,
-            );
-            AuditAnnotation { key: annotation.key.clone(), value }
-        })
-        .collect()
+            let (text, wanted) = (&annotation.value_expression, [Type::STRING, Type::Null]);
+            let value = self.expression(field("valueExpression"), text, &wanted, environment);
+            annotations.push(AuditAnnotation { key: annotation.key.clone(), value });
+        }
+        annotations
+    }
+
+    fn mutations(&mut self, list: &[wire::Mutation], environment: &Env) -> Vec<Mutation> {
+        let mut mutations = Vec::with_capacity(list.len());
+        for (index, mutation) in list.iter().enumerate() {
+            let field = format!("spec.mutations[{index}]");
+            let parts = [
+                ("jsonPatch", &mutation.json_patch),
+                ("applyConfiguration", &mutation.apply_configuration),
+            ];
+            let (patch, wanted, [own, other]) = match mutation.patch_type.as_str() {
+                "JSONPatch" => (PatchType::JsonPatch, Type::list(Type::json_patch()), parts),
+                "ApplyConfiguration" => {
+                    let [json, apply] = parts;
+                    (PatchType::ApplyConfiguration, Type::apply_configuration(), [apply, json])
+                }
+                "" => {
+                    self.required(format!("{field}.patchType"));
+                    continue;
+                }
+                unknown => {
+                    let known = ["ApplyConfiguration", "JSONPatch"];
+                    self.unsupported(format!("{field}.patchType"), unknown, &known);
+                    continue;
+                }
+            };
+            let name = &mutation.patch_type;
+            if other.1.is_some() {
+                let message = format!("must not be specified when patchType is {name}");
+                self.add(format!("{field}.{}", other.0), message);
+            }
+            let Some(part) = own.1 else {
+                let message = format!("Required value: must be specified when patchType is {name}");
+                self.add(format!("{field}.{}", own.0), message);
+                continue;
+            };
+            let field = format!("{field}.{}.expression", own.0);
+            let expression = self.expression(field, &part.expression, &[wanted], environment);
+            mutations.push(Mutation { expression, patch });
+        }
+        mutations
+    }
 }
 
 impl CompiledBinding {
-    /// Compiles a binding.
+    /// Compiles a binding of a policy that validates.
     ///
     /// # Errors
     ///
@@ -390,6 +537,28 @@ impl CompiledBinding {
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
         let spec = BindingSpec::from_value(object)?;
         let mut problems = Problems::default();
+        let actions = problems.actions(spec.validation_actions.as_deref().unwrap_or_default());
+        Self::build(object, spec, actions, problems)
+    }
+
+    /// Compiles a binding of a policy that mutates.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn compile_mutating(object: &Value) -> Result<Self, PolicyError> {
+        let spec = BindingSpec::from_value(object)?;
+        let mut problems = Problems::default();
+        problems.operations("spec.matchResources", spec.match_resources.as_ref());
+        Self::build(object, spec, Vec::new(), problems)
+    }
+
+    fn build(
+        object: &Value,
+        spec: BindingSpec,
+        actions: Vec<ValidationAction>,
+        mut problems: Problems,
+    ) -> Result<Self, PolicyError> {
         if spec.policy_name.is_empty() {
             problems.required("spec.policyName");
         }
@@ -398,7 +567,6 @@ impl CompiledBinding {
             Some(wire) => problems.matcher("spec.matchResources", wire).map(Some),
         };
         let param_ref = spec.param_ref.map(|wire| problems.param_ref(wire));
-        let actions = problems.actions(spec.validation_actions.as_deref().unwrap_or_default());
         problems.finish(matcher.map(|matcher| Self {
             name: name_of(object),
             policy: spec.policy_name,

@@ -1,15 +1,21 @@
 //! Policies and bindings against one request
 //! (`apiserver/pkg/admission/plugin/policy/validating/{dispatcher,validator}.go`).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use modgate_api::templates::FailurePolicy;
-use modgate_cel::{Activation, Arena, CostLimits, EvalError, Evaluation, Val};
-use modgate_value::{Budget, Object, Str, Value};
+use modgate_cel::{
+    Action, Activation, Arena, Authorization, Authorizer, CostLimits, EvalError, Evaluation,
+    Opaque, Val,
+};
+use modgate_value::{Budget, Str, Value};
 
 use super::{
-    Attributes, CompiledBinding, CompiledPolicy, Denial, Matched, Params, PolicyDecision, Reason,
-    ValidationAction, compile::Validation, params,
+    CompiledBinding, CompiledPolicy, Denial, Matched, PolicyDecision, PolicyKind, PolicySet,
+    Reason, Surroundings, ValidationAction,
+    compile::{Base, Validation},
+    matching::{Attributes, resource_of},
+    set::Met,
 };
 use crate::{
     Review,
@@ -22,26 +28,22 @@ const MAX_AUDIT_ANNOTATION: usize = 10 * 1024;
 /// The annotation that `validationActions: [Audit]` adds.
 const VALIDATION_FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Policies with their bindings.
-#[derive(Debug, Clone, Default)]
-pub struct PolicySet {
-    policies: BTreeMap<Str, Arc<CompiledPolicy>>,
-    /// By policy, then by name.
-    bindings: BTreeMap<(Str, Str), Arc<CompiledBinding>>,
-}
-
 /// The inputs of one evaluation.
-struct Scope<'a> {
-    input: &'a CelInput,
-    params: &'a Value,
+pub(super) struct Scope<'a> {
+    pub(super) input: &'a CelInput,
+    pub(super) params: &'a Value,
+    /// `None` where expressions may not ask.
+    pub(super) asked: Option<&'a Asked<'a>>,
     /// Match conditions see no Namespace.
-    without_namespace: bool,
+    pub(super) without_namespace: bool,
 }
 
 impl Activation for Scope<'_> {
     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
         match name {
             "params" => Some(Val::json(self.params)),
+            "authorizer" => self.asked.map(|Asked([own, _])| Val::Opaque(own)),
+            "authorizer.requestResource" => self.asked.map(|Asked([_, own])| Val::Opaque(own)),
             "namespaceObject" if self.without_namespace => Some(Val::Null),
             name => self.input.member(name).map(Val::json),
         }
@@ -66,139 +68,43 @@ struct Failed {
 }
 
 impl PolicySet {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds or replaces a policy.
-    pub fn add_policy(&mut self, policy: CompiledPolicy) {
-        self.policies.insert(policy.name.clone(), Arc::new(policy));
-    }
-
-    /// Adds or replaces a binding. One whose policy does not exist has no effect.
-    pub fn add_binding(&mut self, binding: CompiledBinding) {
-        let key = (binding.policy.clone(), binding.name.clone());
-        self.bindings.retain(|(_, name), _| *name != binding.name);
-        self.bindings.insert(key, Arc::new(binding));
-    }
-
-    /// The policies without a binding: they have no effect.
-    pub fn unbound(&self) -> impl Iterator<Item = &Str> {
-        self.policies.keys().filter(|name| self.bindings_of(name).next().is_none())
-    }
-
-    fn bindings_of(&self, policy: &Str) -> impl Iterator<Item = &Arc<CompiledBinding>> {
-        let from = (policy.clone(), Str::default());
-        self.bindings
-            .range(from..)
-            .take_while(move |((name, _), _)| name == policy)
-            .map(|(_, binding)| binding)
-    }
-
-    /// Decides a request.
-    ///
-    /// `namespace` reads the Namespace of the request, if it is in one.
+    /// Decides a request by the policies that validate.
     ///
     /// # Errors
     ///
     /// When a Namespace that is needed cannot be read: the API server fails the request then.
-    pub fn evaluate(
+    pub fn validate(
         &self,
         review: &Review,
-        attributes: &Attributes<'_>,
-        namespace: &dyn Fn() -> Result<Option<Value>, String>,
-        params: &dyn Params,
+        surroundings: &Surroundings<'_>,
         budget: &Budget<'_>,
     ) -> Result<PolicyDecision, String> {
+        let resource = resource_of(review.request());
+        let attributes = Attributes::of(review.request(), &resource);
         let mut decision = PolicyDecision::default();
-        if is_exempt(attributes) {
-            return Ok(decision);
-        }
-        let labels = || -> Result<Option<Object>, String> {
-            let namespace = namespace()?;
-            let labels = namespace.as_ref().and_then(|it| it.path(&["metadata", "labels"]));
-            Ok(labels.and_then(Value::as_object).cloned())
-        };
-        for policy in self.policies.values() {
-            if self.bindings_of(&policy.name).next().is_none() {
-                continue;
-            }
-            let matched = match policy.matcher.matches(attributes, &labels) {
-                Ok(Matched::No) => continue,
-                Ok(matched) => matched,
-                Err(error) => {
-                    policy.misconfigured(None, &error, &mut decision);
+        let mut annotations: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for met in self.validating.met(&attributes, surroundings) {
+            let (policy, binding, matched, params) = match met {
+                Met::Bound { policy, binding, matched, params } => {
+                    (policy, binding, matched, params)
+                }
+                Met::Misconfigured { policy, binding, error } => {
+                    policy.misconfigured(binding, &error, &mut decision);
                     continue;
                 }
             };
-            if let Some(kind) = &policy.param_kind
-                && params.scope(kind).is_none()
-            {
-                let error = format!(
-                    "failed to find resource referenced by paramKind: '{}, Kind={}'",
-                    kind.api_version, kind.kind
-                );
-                policy.misconfigured(None, &error, &mut decision);
-                continue;
-            }
-            let mut annotations: BTreeMap<Str, Vec<String>> = BTreeMap::new();
-            for binding in self.bindings_of(&policy.name) {
-                let matches = match &binding.matcher {
-                    None => Ok(true),
-                    Some(matcher) => {
-                        matcher.matches(attributes, &labels).map(|it| it != Matched::No)
-                    }
-                };
-                let collected = match matches {
-                    Ok(false) => continue,
-                    Ok(true) => params::collect(
-                        policy.param_kind.as_ref(),
-                        binding.param_ref.as_ref(),
-                        attributes.namespace,
-                        params,
-                    ),
-                    Err(error) => Err(error),
-                };
-                let collected = match collected {
-                    Ok(collected) => collected,
-                    Err(error) => {
-                        policy.misconfigured(Some(binding), &error, &mut decision);
-                        continue;
-                    }
-                };
-                let namespace = if is_core_namespace(attributes) { None } else { namespace()? };
-                let input = input_of(review, namespace.as_ref(), &matched);
-                decision.evaluated += 1;
-                for param in &collected {
-                    let outcome = policy.evaluate(&input, param.as_ref(), budget);
-                    act(policy, binding, outcome, &mut annotations, &mut decision);
-                }
-            }
-            for (key, values) in annotations {
-                decision.annotate(format!("{}/{key}", policy.name), values.join(", "));
+            let input = input_of(review, &attributes, surroundings, &matched)?;
+            decision.evaluated += 1;
+            let asked = Asked::of(surroundings.authorizer, &attributes);
+            for param in &params {
+                let outcome = policy.evaluate(&input, &asked, param.as_ref(), budget);
+                act(policy, binding, outcome, &mut annotations, &mut decision);
             }
         }
+        for (key, values) in annotations {
+            decision.annotate(key, values.join(", "));
+        }
         Ok(decision)
-    }
-}
-
-/// The API server does not apply policies to policies and webhook configurations, so that a wrong
-/// one can be removed, nor to reviews of access.
-fn is_exempt(attributes: &Attributes<'_>) -> bool {
-    const KINDS: [&str; 6] = [
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-        "MutatingWebhookConfiguration",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-    ];
-    let kind = attributes.kind;
-    match kind.group.as_str() {
-        "admissionregistration.k8s.io" => KINDS.contains(&kind.kind.as_str()),
-        "authentication.k8s.io" | "authorization.k8s.io" => kind.kind.ends_with("Review"),
-        _ => false,
     }
 }
 
@@ -207,13 +113,39 @@ fn is_core_namespace(attributes: &Attributes<'_>) -> bool {
     kind.group.is_empty() && kind.version == "v1" && kind.kind == "Namespace"
 }
 
+/// The values of `authorizer` and `authorizer.requestResource`.
+pub(super) struct Asked<'a>([Opaque<'a>; 2]);
+
+impl<'a> Asked<'a> {
+    pub(super) fn of(authorizer: &'a dyn Authorizer, attributes: &Attributes<'a>) -> Self {
+        let resource = Action {
+            group: &attributes.resource.group,
+            resource: &attributes.resource.resource,
+            subresource: attributes.sub_resource,
+            namespace: attributes.namespace,
+            name: attributes.name,
+            ..Action::default()
+        };
+        Self(
+            [Authorization::of(authorizer), Authorization::of_resource(authorizer, resource)]
+                .map(Opaque::Authorization),
+        )
+    }
+}
+
 /// What expressions see; in another version of the resource where the policy asks for that.
-fn input_of(review: &Review, namespace: Option<&Value>, matched: &Matched) -> CelInput {
-    let mut input = CelInput::of(review.sent(), namespace);
+pub(super) fn input_of(
+    review: &Review,
+    attributes: &Attributes<'_>,
+    surroundings: &Surroundings<'_>,
+    matched: &Matched,
+) -> Result<CelInput, String> {
+    let namespace = if is_core_namespace(attributes) { None } else { (surroundings.namespace)()? };
+    let mut input = CelInput::of(review.sent(), namespace.as_ref());
     if let Matched::InVersion(version) = matched {
         input.convert_to(version);
     }
-    input
+    Ok(input)
 }
 
 impl CompiledPolicy {
@@ -224,12 +156,13 @@ impl CompiledPolicy {
         error: &str,
         decision: &mut PolicyDecision,
     ) {
-        if self.failure_policy == FailurePolicy::Ignore {
+        if self.base.failure_policy == FailurePolicy::Ignore {
             return;
         }
         let part = if binding.is_some() { "binding" } else { "policy" };
         decision.denials.push(Denial {
-            policy: self.name.clone(),
+            kind: PolicyKind::Validating,
+            policy: self.base.name.clone(),
             binding: binding.map(|binding| binding.name.clone()),
             validation: None,
             reason: Reason::Invalid,
@@ -237,12 +170,19 @@ impl CompiledPolicy {
         });
     }
 
-    fn evaluate(&self, input: &CelInput, param: Option<&Value>, budget: &Budget<'_>) -> Outcome {
+    fn evaluate(
+        &self,
+        input: &CelInput,
+        asked: &Asked<'_>,
+        param: Option<&Value>,
+        budget: &Budget<'_>,
+    ) -> Outcome {
         let none = Value::Null;
         let params = param.unwrap_or(&none);
         let arena = Arena::new();
-        match self.conditions_hold(
-            &Scope { input, params, without_namespace: true },
+        let asked = Some(asked);
+        match self.base.conditions_hold(
+            &Scope { input, params, asked, without_namespace: true },
             &arena,
             budget,
         ) {
@@ -250,9 +190,10 @@ impl CompiledPolicy {
             Ok(false) => return Outcome::nothing(),
             Err(message) => return self.failed_as_a_whole(message),
         }
-        let scope = Scope { input, params, without_namespace: false };
+        let variables = &self.base.variables;
+        let scope = Scope { input, params, asked, without_namespace: false };
         let limits = CostLimits::VALIDATIONS;
-        let evaluation = Evaluation::new(&scope, &self.variables, &arena, budget, limits);
+        let evaluation = Evaluation::new(&scope, variables, &arena, budget, limits);
         let mut results = Vec::with_capacity(self.validations.len());
         for validation in &self.validations {
             match validation.expression.holds(&evaluation) {
@@ -264,18 +205,87 @@ impl CompiledPolicy {
             }
         }
         let left = CostLimits { total: evaluation.remaining(), ..limits };
-        let messages = Evaluation::new(&scope, &self.variables, &arena, budget, left);
+        let silent = Scope { input, params, asked: None, without_namespace: false };
+        let messages = Evaluation::new(&silent, variables, &arena, budget, left);
         let failed = self.failures(results, &messages);
         let mut outcome = Outcome { failed, ..Outcome::nothing() };
-        let evaluation = Evaluation::new(&scope, &self.variables, &arena, budget, limits);
+        let evaluation = Evaluation::new(&silent, variables, &arena, budget, limits);
         match self.annotate(&evaluation, &mut outcome) {
             Ok(()) => outcome,
             Err(message) => self.failed_as_a_whole(message),
         }
     }
 
+    fn failed_as_a_whole(&self, message: String) -> Outcome {
+        let failed = match self.base.failure_policy {
+            FailurePolicy::Ignore => Vec::new(),
+            FailurePolicy::Fail => {
+                vec![Failed { index: 0, validation: None, reason: Reason::Invalid, message }]
+            }
+        };
+        Outcome { failed, ..Outcome::nothing() }
+    }
+
+    /// The validations that deny. Every message expression is evaluated, those of validations that
+    /// hold too: what they cost counts.
+    fn failures<'a>(
+        &'a self,
+        results: Vec<Result<bool, String>>,
+        messages: &Evaluation<'a>,
+    ) -> Vec<Failed> {
+        let mut made: Vec<Option<String>> = Vec::with_capacity(results.len());
+        let mut out_of_budget = None;
+        for validation in &self.validations {
+            match validation.made_message(messages) {
+                Ok(message) => made.push(message),
+                Err(error) => {
+                    out_of_budget = Some(format!("failed messageExpression: {error}"));
+                    break;
+                }
+            }
+        }
+        let fails = self.base.failure_policy == FailurePolicy::Fail;
+        let mut failed = Vec::new();
+        for (index, (validation, result)) in self.validations.iter().zip(results).enumerate() {
+            let (reason, message) = match (result, &out_of_budget) {
+                (Err(error), _) if fails => (Reason::Invalid, error),
+                (Ok(_), Some(error)) if fails => (Reason::Invalid, error.clone()),
+                (Err(_), _) | (Ok(_), Some(_)) | (Ok(true), None) => continue,
+                (Ok(false), None) => {
+                    let made = made.get_mut(index).and_then(Option::take);
+                    (validation.reason, made.unwrap_or_else(|| validation.own_message()))
+                }
+            };
+            failed.push(Failed { index, validation: Some(index), reason, message });
+        }
+        failed
+    }
+
+    fn annotate<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let fails = self.base.failure_policy == FailurePolicy::Fail;
+        for annotation in &self.audit_annotations {
+            match annotation.value.evaluate(evaluation) {
+                Err(ExpressionFailure::OutOfBudget(message)) => return Err(message),
+                Err(ExpressionFailure::Error(message)) if fails => {
+                    outcome.annotation_errors.push(message);
+                }
+                Ok(Val::String(text)) if !text.trim().is_empty() => {
+                    outcome.annotations.push((annotation.key.clone(), text.trim().to_owned()));
+                }
+                Err(ExpressionFailure::Error(_)) | Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Base {
     /// Whether all match conditions hold. One that is false decides, whatever others fail with.
-    fn conditions_hold(
+    pub(super) fn conditions_hold(
         &self,
         scope: &Scope<'_>,
         arena: &Arena,
@@ -307,72 +317,6 @@ impl CompiledPolicy {
             FailurePolicy::Fail => Err(message),
             FailurePolicy::Ignore => Ok(false),
         }
-    }
-
-    fn failed_as_a_whole(&self, message: String) -> Outcome {
-        let failed = match self.failure_policy {
-            FailurePolicy::Ignore => Vec::new(),
-            FailurePolicy::Fail => {
-                vec![Failed { index: 0, validation: None, reason: Reason::Invalid, message }]
-            }
-        };
-        Outcome { failed, ..Outcome::nothing() }
-    }
-
-    /// The validations that deny. Every message expression is evaluated, those of validations that
-    /// hold too: what they cost counts.
-    fn failures<'a>(
-        &'a self,
-        results: Vec<Result<bool, String>>,
-        messages: &Evaluation<'a>,
-    ) -> Vec<Failed> {
-        let mut made: Vec<Option<String>> = Vec::with_capacity(results.len());
-        let mut out_of_budget = None;
-        for validation in &self.validations {
-            match validation.made_message(messages) {
-                Ok(message) => made.push(message),
-                Err(error) => {
-                    out_of_budget = Some(format!("failed messageExpression: {error}"));
-                    break;
-                }
-            }
-        }
-        let fails = self.failure_policy == FailurePolicy::Fail;
-        let mut failed = Vec::new();
-        for (index, (validation, result)) in self.validations.iter().zip(results).enumerate() {
-            let (reason, message) = match (result, &out_of_budget) {
-                (Err(error), _) if fails => (Reason::Invalid, error),
-                (Ok(_), Some(error)) if fails => (Reason::Invalid, error.clone()),
-                (Err(_), _) | (Ok(_), Some(_)) | (Ok(true), None) => continue,
-                (Ok(false), None) => {
-                    let made = made.get_mut(index).and_then(Option::take);
-                    (validation.reason, made.unwrap_or_else(|| validation.own_message()))
-                }
-            };
-            failed.push(Failed { index, validation: Some(index), reason, message });
-        }
-        failed
-    }
-
-    fn annotate<'a>(
-        &'a self,
-        evaluation: &Evaluation<'a>,
-        outcome: &mut Outcome,
-    ) -> Result<(), String> {
-        let fails = self.failure_policy == FailurePolicy::Fail;
-        for annotation in &self.audit_annotations {
-            match annotation.value.evaluate(evaluation) {
-                Err(ExpressionFailure::OutOfBudget(message)) => return Err(message),
-                Err(ExpressionFailure::Error(message)) if fails => {
-                    outcome.annotation_errors.push(message);
-                }
-                Ok(Val::String(text)) if !text.trim().is_empty() => {
-                    outcome.annotations.push((annotation.key.clone(), text.trim().to_owned()));
-                }
-                Err(ExpressionFailure::Error(_)) | Ok(_) => {}
-            }
-        }
-        Ok(())
     }
 }
 
@@ -411,11 +355,12 @@ fn act(
     policy: &CompiledPolicy,
     binding: &CompiledBinding,
     outcome: Outcome,
-    annotations: &mut BTreeMap<Str, Vec<String>>,
+    annotations: &mut BTreeMap<String, Vec<String>>,
     decision: &mut PolicyDecision,
 ) {
     let denial = |validation, reason, message| Denial {
-        policy: policy.name.clone(),
+        kind: PolicyKind::Validating,
+        policy: policy.base.name.clone(),
         binding: Some(binding.name.clone()),
         validation,
         reason,
@@ -435,7 +380,7 @@ fn act(
                 ValidationAction::Warn => decision.warnings.push(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': \
                      {message}",
-                    policy.name, binding.name
+                    policy.base.name, binding.name
                 )),
             }
         }
@@ -444,6 +389,7 @@ fn act(
         if value.len() > MAX_AUDIT_ANNOTATION {
             value.truncate(value.floor_char_boundary(MAX_AUDIT_ANNOTATION));
         }
+        let key = format!("{}/{key}", policy.base.name);
         let values = annotations.entry(key).or_default();
         if !values.contains(&value) {
             values.push(value);
@@ -471,7 +417,7 @@ fn failure_annotation(
         "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{index},\
          \"validationActions\":[{}]}}]",
         text(message),
-        text(&policy.name),
+        text(&policy.base.name),
         text(&binding.name),
         actions.join(",")
     )

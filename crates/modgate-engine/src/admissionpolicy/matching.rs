@@ -2,6 +2,7 @@
 //! (`apiserver/pkg/admission/plugin/policy/matching`).
 
 use modgate_api::{
+    admission::AdmissionRequest,
     admissionregistration::{MatchResources, ResourceRule},
     meta::{GroupVersionKind, GroupVersionResource, Operation},
 };
@@ -10,24 +11,52 @@ use modgate_value::{Object, Str, Value};
 use crate::matching::{Selector, SelectorError};
 
 /// The parts of a request that are matched.
-#[derive(Debug, Clone)]
-pub struct Attributes<'a> {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attributes<'a> {
     /// The kind of the object.
-    pub kind: &'a GroupVersionKind,
+    pub(super) kind: &'a GroupVersionKind,
     /// The resource of the request.
-    pub resource: &'a GroupVersionResource,
+    pub(super) resource: &'a GroupVersionResource,
     /// The subresource; empty for none.
-    pub sub_resource: &'a str,
+    pub(super) sub_resource: &'a str,
     /// The name in the request; empty where the API server has yet to generate it.
-    pub name: &'a str,
+    pub(super) name: &'a str,
     /// The namespace; empty for cluster-scoped objects, its own name for a Namespace.
-    pub namespace: &'a str,
+    pub(super) namespace: &'a str,
     /// The operation.
-    pub operation: Operation,
+    pub(super) operation: Operation,
     /// The new object.
-    pub object: Option<&'a Value>,
+    pub(super) object: Option<&'a Value>,
     /// The stored object.
-    pub old_object: Option<&'a Value>,
+    pub(super) old_object: Option<&'a Value>,
+}
+
+impl<'a> Attributes<'a> {
+    /// Those of a request; `resource` is what [`resource_of`] gives for it.
+    pub(super) fn of(request: &'a AdmissionRequest, resource: &'a GroupVersionResource) -> Self {
+        Self {
+            kind: &request.kind,
+            resource,
+            sub_resource: &request.sub_resource,
+            name: &request.name,
+            namespace: &request.namespace,
+            operation: request.operation,
+            object: request.object.as_ref(),
+            old_object: request.old_object.as_ref(),
+        }
+    }
+}
+
+/// The resource of a request; of one that was never sent, what its kind is called.
+pub(super) fn resource_of(request: &AdmissionRequest) -> GroupVersionResource {
+    if !request.resource.resource.is_empty() {
+        return request.resource.clone();
+    }
+    GroupVersionResource {
+        group: request.kind.group.clone(),
+        version: request.kind.version.clone(),
+        resource: request.kind.plural(),
+    }
 }
 
 /// The group and resource of Namespaces.
@@ -39,7 +68,7 @@ fn is_namespaces(resource: &GroupVersionResource) -> bool {
 pub(super) type NamespaceLabels<'a> = &'a dyn Fn() -> Result<Option<Object>, String>;
 
 /// A compiled `matchConstraints` or `matchResources`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ResourceMatcher {
     namespace_selector: Selector,
     object_selector: Selector,

@@ -53,6 +53,10 @@ pub enum Reason {
     Invalid,
     /// 413
     RequestEntityTooLarge,
+    /// 500: a mutation made something that is not an object of its kind.
+    InternalError,
+    /// 503: the types of the kind are not known.
+    ServiceUnavailable,
 }
 
 impl Reason {
@@ -65,6 +69,8 @@ impl Reason {
             Self::Forbidden => "Forbidden",
             Self::Invalid => "Invalid",
             Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::InternalError => "InternalError",
+            Self::ServiceUnavailable => "ServiceUnavailable",
         }
     }
 
@@ -74,6 +80,8 @@ impl Reason {
             Self::Forbidden => 403,
             Self::Invalid => 422,
             Self::RequestEntityTooLarge => 413,
+            Self::InternalError => 500,
+            Self::ServiceUnavailable => 503,
         }
     }
 }
@@ -92,9 +100,30 @@ impl FromStr for Reason {
     }
 }
 
+/// The kinds of policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PolicyKind {
+    /// MutatingAdmissionPolicy.
+    Mutating,
+    /// ValidatingAdmissionPolicy.
+    Validating,
+}
+
+impl PolicyKind {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutating => modgate_api::admissionregistration::MUTATING_POLICY_KIND,
+            Self::Validating => modgate_api::admissionregistration::POLICY_KIND,
+        }
+    }
+}
+
 /// One reason to deny a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
+    /// The kind of the policy.
+    pub kind: PolicyKind,
     /// The policy's name.
     pub policy: Str,
     /// The binding's name; `None` where the policy itself is configured wrongly.
@@ -107,14 +136,37 @@ pub struct Denial {
     pub message: String,
 }
 
+impl Denial {
+    /// The HTTP status. The API server answers every failure of a policy that mutates with 403.
+    pub fn code(&self) -> u16 {
+        match (self.kind, self.reason) {
+            (PolicyKind::Mutating, Reason::Invalid) => Reason::Forbidden.code(),
+            (_, reason) => reason.code(),
+        }
+    }
+}
+
 impl fmt::Display for Denial {
     /// As the API server words it, without the object in front.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ValidatingAdmissionPolicy '{}'", self.policy)?;
-        if let Some(binding) = &self.binding {
-            write!(f, " with binding '{binding}'")?;
+        let Self { policy, binding, message, .. } = self;
+        match (self.kind, self.reason, binding) {
+            (_, Reason::InternalError | Reason::ServiceUnavailable, _) => f.write_str(message),
+            (PolicyKind::Validating, _, None) => {
+                write!(f, "ValidatingAdmissionPolicy '{policy}' denied request: {message}")
+            }
+            (PolicyKind::Validating, _, Some(binding)) => write!(
+                f,
+                "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: \
+                 {message}"
+            ),
+            (PolicyKind::Mutating, _, None) => {
+                write!(f, "policy {:?} denied request: {message}", policy.as_str())
+            }
+            (PolicyKind::Mutating, _, Some(binding)) => {
+                write!(f, "policy '{policy}' with binding '{binding}' denied request: {message}")
+            }
         }
-        write!(f, " denied request: {}", self.message)
     }
 }
 

@@ -40,6 +40,11 @@ impl Input {
         })
     }
 
+    /// Another object: what a mutation made of it.
+    pub(crate) fn replace_object(&mut self, object: Value) {
+        self.object = object;
+    }
+
     /// Gives object, old object and request the version of the same resource that a policy asks
     /// for. Only `apiVersion` changes: that is the whole conversion of custom resources without a
     /// webhook.

@@ -1,0 +1,372 @@
+//! Policies that change the object of a request
+//! (`apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go`).
+
+use std::collections::BTreeSet;
+
+use modgate_api::{meta::Operation, templates::FailurePolicy};
+use modgate_cel::{Arena, CostLimits, Evaluation, Val};
+use modgate_value::{Budget, Str, Value};
+
+use super::{
+    CompiledBinding, CompiledMutatingPolicy, Denial, Matched, PolicyKind, PolicySet, Reason,
+    Surroundings, Types,
+    compile::{Mutation, PatchType},
+    evaluate::{Asked, Scope, input_of},
+    matching::{Attributes, resource_of},
+    merge, patch,
+    set::Met,
+};
+use crate::{
+    Review,
+    constraint::{CelInput, ExpressionFailure},
+};
+
+/// What policies made of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mutated {
+    /// The object, where it differs from the one that was sent.
+    pub object: Option<Value>,
+    /// Why the request is denied.
+    pub denials: Vec<Denial>,
+    /// What each policy did, in order.
+    pub steps: Vec<MutationStep>,
+}
+
+/// One evaluation of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MutationStep {
+    /// The policy.
+    pub policy: Str,
+    /// The binding.
+    pub binding: Str,
+    /// Whether it is the second pass, after others have changed the object.
+    pub again: bool,
+    /// Whether the object is another one afterwards.
+    pub changed: bool,
+}
+
+/// A policy, a binding and one parameter.
+type Key = (Str, Str, String);
+
+/// The state of one request.
+struct Run<'r> {
+    review: &'r Review,
+    attributes: Attributes<'r>,
+    surroundings: &'r Surroundings<'r>,
+    budget: &'r Budget<'r>,
+    /// The object as it is now, in the version of the request.
+    object: Value,
+    /// Whether any mutation was applied, even one that changed nothing.
+    dirty: bool,
+    invoked: BTreeSet<Key>,
+    mutated: Mutated,
+}
+
+/// Why a mutation has no result.
+enum Failure {
+    /// It counts as `failurePolicy` says.
+    Policy(String),
+    /// It fails the request.
+    Request(Reason, String),
+}
+
+impl PolicySet {
+    /// What the policies that mutate make of the object of a request. `IfNeeded` gives policies a
+    /// second pass where anything was applied.
+    ///
+    /// # Errors
+    ///
+    /// When a Namespace that is needed cannot be read: the API server fails the request then.
+    pub fn mutate(
+        &self,
+        review: &Review,
+        surroundings: &Surroundings<'_>,
+        budget: &Budget<'_>,
+    ) -> Result<Mutated, String> {
+        let request = review.request();
+        let Some(object) = &request.object else { return Ok(Mutated::default()) };
+        if request.operation == Operation::Delete || self.mutating.policies.is_empty() {
+            return Ok(Mutated::default());
+        }
+        let resource = resource_of(request);
+        let mut run = Run {
+            review,
+            attributes: Attributes::of(request, &resource),
+            surroundings,
+            budget,
+            object: object.clone(),
+            dirty: false,
+            invoked: BTreeSet::new(),
+            mutated: Mutated::default(),
+        };
+        run.pass(self, false)?;
+        if run.dirty && run.mutated.denials.is_empty() {
+            run.pass(self, true)?;
+        }
+        let Run { object: made, mut mutated, .. } = run;
+        mutated.object = (made != *object).then_some(made);
+        Ok(mutated)
+    }
+}
+
+impl Run<'_> {
+    fn pass(&mut self, set: &PolicySet, again: bool) -> Result<(), String> {
+        let object = self.object.clone();
+        let attributes = Attributes { object: Some(&object), ..self.attributes };
+        let (mut configuration, mut bound) = (Vec::new(), Vec::new());
+        for met in set.mutating.met(&attributes, self.surroundings) {
+            match met {
+                Met::Misconfigured { policy, binding, error } => {
+                    let part = if binding.is_some() { "binding" } else { "policy" };
+                    let message = format!("failed to configure {part}: {error}");
+                    configuration.extend(denial(policy, binding, Reason::Forbidden, message));
+                }
+                Met::Bound { policy, binding, matched, params } => {
+                    bound.push((policy, binding, matched, params));
+                }
+            }
+        }
+        self.mutated.denials.extend(configuration);
+        for (policy, binding, matched, params) in bound {
+            for param in params {
+                if !self.invoke(policy, binding, &matched, param.as_ref(), again)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates a policy with one parameter; `false` where the request fails at once.
+    fn invoke(
+        &mut self,
+        policy: &CompiledMutatingPolicy,
+        binding: &CompiledBinding,
+        matched: &Matched,
+        param: Option<&Value>,
+        again: bool,
+    ) -> Result<bool, String> {
+        let base = &policy.base;
+        let object = self.object.clone();
+        let attributes = Attributes { object: Some(&object), ..self.attributes };
+        let review = self.review.clone().with_object(object.clone());
+        let mut input = input_of(&review, &attributes, self.surroundings, matched)?;
+        let asked = Asked::of(self.surroundings.authorizer, &attributes);
+        let (arena, none) = (Arena::new(), Value::Null);
+        let params = param.unwrap_or(&none);
+        let scope = Scope { input: &input, params, asked: Some(&asked), without_namespace: true };
+        match base.conditions_hold(&scope, &arena, self.budget) {
+            Ok(true) => {}
+            Ok(false) => return Ok(true),
+            Err(message) => {
+                let denial = denial(policy, Some(binding), Reason::Invalid, message);
+                self.mutated.denials.extend(denial);
+                return Ok(true);
+            }
+        }
+        let key = (base.name.clone(), binding.name.clone(), named(param));
+        if again && !(policy.reinvoked && self.invoked.contains(&key)) {
+            return Ok(true);
+        }
+        if policy.reinvoked {
+            self.invoked.insert(key);
+        }
+        let mut current = input.member("object").cloned().unwrap_or_default();
+        let before = current.clone();
+        for mutation in &policy.mutations {
+            let arena = Arena::new();
+            input.replace_object(current.clone());
+            let made = apply(policy, mutation, &input, params, &asked, self, &arena, &current);
+            match made {
+                Ok(made) => {
+                    self.dirty = true;
+                    current = made;
+                }
+                Err(Failure::Policy(message)) => {
+                    let denial = denial(policy, Some(binding), Reason::Invalid, message);
+                    self.mutated.denials.extend(denial);
+                }
+                Err(Failure::Request(reason, message)) => {
+                    self.mutated.denials.insert(
+                        0,
+                        Denial {
+                            kind: PolicyKind::Mutating,
+                            policy: base.name.clone(),
+                            binding: Some(binding.name.clone()),
+                            validation: None,
+                            reason,
+                            message,
+                        },
+                    );
+                    return Ok(false);
+                }
+            }
+        }
+        let changed = current != before;
+        if changed {
+            // Back in the version of the request.
+            if let (Matched::InVersion(_), Value::Object(members)) = (matched, &mut current)
+                && let Some(version) = self.object.get("apiVersion")
+            {
+                members.insert("apiVersion", version.clone());
+            }
+            self.object = current;
+        }
+        self.mutated.steps.push(MutationStep {
+            policy: base.name.clone(),
+            binding: binding.name.clone(),
+            again,
+            changed,
+        });
+        Ok(true)
+    }
+}
+
+/// A denial, unless the policy ignores failures.
+fn denial(
+    policy: &CompiledMutatingPolicy,
+    binding: Option<&CompiledBinding>,
+    reason: Reason,
+    message: String,
+) -> Option<Denial> {
+    (policy.base.failure_policy == FailurePolicy::Fail).then(|| Denial {
+        kind: PolicyKind::Mutating,
+        policy: policy.base.name.clone(),
+        binding: binding.map(|binding| binding.name.clone()),
+        validation: None,
+        reason,
+        message,
+    })
+}
+
+/// Namespace and name of a parameter.
+fn named(param: Option<&Value>) -> String {
+    let metadata = |key| {
+        let text = param.and_then(|param| param.path(&["metadata", key])).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    format!("{}/{}", metadata("namespace"), metadata("name"))
+}
+
+/// The object that a mutation makes of `object`.
+#[expect(clippy::too_many_arguments, reason = "what one evaluation needs")]
+fn apply(
+    policy: &CompiledMutatingPolicy,
+    mutation: &Mutation,
+    input: &CelInput,
+    params: &Value,
+    asked: &Asked<'_>,
+    run: &Run<'_>,
+    arena: &Arena,
+    object: &Value,
+) -> Result<Value, Failure> {
+    let scope = Scope { input, params, asked: Some(asked), without_namespace: false };
+    let limits = CostLimits::VALIDATIONS;
+    let evaluation = Evaluation::new(&scope, &policy.base.variables, arena, run.budget, limits);
+    let value = mutation.expression.evaluate(&evaluation).map_err(|failure| match failure {
+        ExpressionFailure::OutOfBudget(message) | ExpressionFailure::Error(message) => {
+            Failure::Policy(message)
+        }
+    })?;
+    let types = run.surroundings.types;
+    match mutation.patch {
+        PatchType::ApplyConfiguration => configure(types, object, value),
+        PatchType::JsonPatch => patched(types, object, value),
+    }
+}
+
+fn texts(object: &Value) -> (&str, &str) {
+    let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    (text("apiVersion"), text("kind"))
+}
+
+fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Failure> {
+    let (api_version, kind) = texts(object);
+    let Some(ty) = types.of(api_version, kind) else {
+        let (group, version) = modgate_api::meta::split_api_version(api_version);
+        return Err(Failure::Request(
+            Reason::ServiceUnavailable,
+            format!(
+                "Resource kind {group}/{version}, Kind={kind} not found. There can be a delay \
+                 between when CustomResourceDefinitions are created and when they are available."
+            ),
+        ));
+    };
+    let misnamed = value.misnamed();
+    if !misnamed.is_empty() {
+        return Err(Failure::Policy(format!("type mismatch: {}", misnamed.join("\n"))));
+    }
+    let mut patch = value.to_json().map_err(|error| Failure::Policy(error.to_string()))?;
+    if let Value::Object(members) = &mut patch {
+        members.insert("apiVersion", api_version.into());
+        members.insert("kind", kind.into());
+    }
+    let merged = merge::apply(types, ty, object, &patch)
+        .map_err(|error| Failure::Policy(format!("error applying patch: {error}")))?;
+    let typed = types.is_builtin(api_version, kind);
+    Ok(if typed { patch::without_nulls(&merged, 0) } else { merged })
+}
+
+fn patched(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Failure> {
+    let operations = operations(value).map_err(Failure::Policy)?;
+    let made = match patch::apply(object, &operations) {
+        Ok(made) => made,
+        Err(patch::Failure::Test) => return Ok(object.clone()),
+        Err(patch::Failure::Error(message)) => {
+            return Err(Failure::Policy(format!("JSON Patch: {message}")));
+        }
+    };
+    let (api_version, kind) = texts(object);
+    let Some(ty) = types.of(api_version, kind).filter(|_| types.is_builtin(api_version, kind))
+    else {
+        return Ok(made);
+    };
+    // A typed object has no members that its kind does not have.
+    let known = merge::undeclared(types, ty, object);
+    let unknown: Vec<_> = merge::undeclared(types, ty, &made)
+        .into_iter()
+        .filter(|field| !known.contains(field))
+        .map(|field| format!("unknown field {field:?}"))
+        .collect();
+    if !unknown.is_empty() {
+        return Err(Failure::Request(
+            Reason::InternalError,
+            format!("Internal error occurred: strict decoding error: {}", unknown.join(", ")),
+        ));
+    }
+    Ok(patch::without_nulls(&made, 0))
+}
+
+/// The operations of a list of `JSONPatch{…}`.
+fn operations(value: Val<'_>) -> Result<Vec<patch::Operation>, String> {
+    let mut operations = Vec::new();
+    for index in 0..value.size().unwrap_or_default() {
+        let Some((_, Val::Built(built))) = value.entry(index) else {
+            return Err("type mismatch: JSONPatchType.expression should evaluate to array of \
+                        JSONPatch"
+                .to_owned());
+        };
+        let text = |name| match built.field(name) {
+            Some(Val::String(text)) => text.to_owned(),
+            _ => String::new(),
+        };
+        let value = match built.field("value") {
+            None => None,
+            Some(value) => {
+                let misnamed = value.misnamed();
+                if !misnamed.is_empty() {
+                    return Err(format!("type mismatch: {}", misnamed.join("\n")));
+                }
+                Some(value.to_json().map_err(|error| {
+                    format!(
+                        "JSONPath valueExpression evaluated to a type that could not marshal to \
+                         JSON: {error}"
+                    )
+                })?)
+            }
+        };
+        let (op, path, from) = (text("op"), text("path"), text("from"));
+        operations.push(patch::Operation { op, path, from, value });
+    }
+    Ok(operations)
+}

@@ -1,0 +1,276 @@
+//! All policies with their bindings, and which of them a request meets
+//! (`apiserver/pkg/admission/plugin/policy/generic`).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use modgate_cel::{Access, Action, Authorizer};
+use modgate_value::{Object, Str, Value};
+
+use super::{
+    CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, Matched, Params, PolicyKind, Types,
+    compile::Base, matching::Attributes, params,
+};
+
+/// The ValidatingAdmissionPolicies and MutatingAdmissionPolicies in force.
+#[derive(Debug, Clone, Default)]
+pub struct PolicySet {
+    pub(super) validating: Bound<CompiledPolicy>,
+    pub(super) mutating: Bound<CompiledMutatingPolicy>,
+}
+
+/// What policies ask for beside the request.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The Namespace of the request, if it is in one.
+    pub namespace: &'a dyn Fn() -> Result<Option<Value>, String>,
+    /// The objects that bindings pass.
+    pub params: &'a dyn Params,
+    /// What `authorizer` answers.
+    pub authorizer: &'a dyn Authorizer,
+    /// The types of the objects that are mutated.
+    pub types: &'a Types,
+}
+
+/// Answers nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct NoAuthorizer;
+
+impl Authorizer for NoAuthorizer {
+    fn decide(&self, _: &Action<'_>) -> Access {
+        let error = "modgate does not know what users may do here".to_owned();
+        Access { error: Some(error), ..Access::default() }
+    }
+}
+
+/// Policies of one kind.
+#[derive(Debug)]
+pub(super) struct Bound<P> {
+    pub(super) policies: BTreeMap<Str, Arc<P>>,
+    /// By policy, then by name.
+    bindings: BTreeMap<(Str, Str), Arc<CompiledBinding>>,
+}
+
+impl<P> Default for Bound<P> {
+    fn default() -> Self {
+        Self { policies: BTreeMap::new(), bindings: BTreeMap::new() }
+    }
+}
+
+impl<P> Clone for Bound<P> {
+    fn clone(&self) -> Self {
+        Self { policies: self.policies.clone(), bindings: self.bindings.clone() }
+    }
+}
+
+/// A policy of either kind.
+pub(super) trait Policy {
+    fn base(&self) -> &Base;
+}
+
+impl Policy for CompiledPolicy {
+    fn base(&self) -> &Base {
+        &self.base
+    }
+}
+
+impl Policy for CompiledMutatingPolicy {
+    fn base(&self) -> &Base {
+        &self.base
+    }
+}
+
+/// What a request meets, in the order of policies and bindings.
+pub(super) enum Met<'p, P> {
+    /// A policy or a binding that cannot be evaluated, and why.
+    Misconfigured { policy: &'p P, binding: Option<&'p CompiledBinding>, error: String },
+    /// A binding, with its parameters.
+    Bound {
+        policy: &'p P,
+        binding: &'p CompiledBinding,
+        matched: Matched,
+        params: Vec<Option<Value>>,
+    },
+}
+
+impl<P> Bound<P> {
+    fn bindings_of(&self, policy: &Str) -> impl Iterator<Item = &Arc<CompiledBinding>> {
+        let from = (policy.clone(), Str::default());
+        self.bindings
+            .range(from..)
+            .take_while(move |((name, _), _)| name == policy)
+            .map(|(_, binding)| binding)
+    }
+
+    fn add_binding(&mut self, binding: CompiledBinding) {
+        self.remove_binding(&binding.name.clone());
+        let key = (binding.policy.clone(), binding.name.clone());
+        self.bindings.insert(key, Arc::new(binding));
+    }
+
+    fn remove_binding(&mut self, name: &str) {
+        self.bindings.retain(|(_, other), _| other != name);
+    }
+
+    fn unbound(&self) -> impl Iterator<Item = &Str> {
+        self.policies.keys().filter(|name| self.bindings_of(name).next().is_none())
+    }
+
+    fn unused(&self) -> impl Iterator<Item = &Arc<CompiledBinding>> {
+        self.bindings.values().filter(|binding| !self.policies.contains_key(&binding.policy))
+    }
+}
+
+impl<P: Policy> Bound<P> {
+    /// What a request meets.
+    pub(super) fn met(
+        &self,
+        attributes: &Attributes<'_>,
+        surroundings: &Surroundings<'_>,
+    ) -> Vec<Met<'_, P>> {
+        let mut met = Vec::new();
+        if is_exempt(attributes) {
+            return met;
+        }
+        let labels = || -> Result<Option<Object>, String> {
+            let namespace = (surroundings.namespace)()?;
+            let labels = namespace.as_ref().and_then(|it| it.path(&["metadata", "labels"]));
+            Ok(labels.and_then(Value::as_object).cloned())
+        };
+        for policy in self.policies.values() {
+            let base = policy.base();
+            if self.bindings_of(&base.name).next().is_none() {
+                continue;
+            }
+            let matched = match base.matcher.matches(attributes, &labels) {
+                Ok(Matched::No) => continue,
+                Ok(matched) => matched,
+                Err(error) => {
+                    met.push(Met::Misconfigured { policy, binding: None, error });
+                    continue;
+                }
+            };
+            if let Some(kind) = &base.param_kind
+                && surroundings.params.scope(kind).is_none()
+            {
+                let error = format!(
+                    "failed to find resource referenced by paramKind: '{}, Kind={}'",
+                    kind.api_version, kind.kind
+                );
+                met.push(Met::Misconfigured { policy, binding: None, error });
+                continue;
+            }
+            for binding in self.bindings_of(&base.name) {
+                let matches = match &binding.matcher {
+                    None => Ok(true),
+                    Some(matcher) => {
+                        matcher.matches(attributes, &labels).map(|it| it != Matched::No)
+                    }
+                };
+                let collected = match matches {
+                    Ok(false) => continue,
+                    Ok(true) => params::collect(
+                        base.param_kind.as_ref(),
+                        binding.param_ref.as_ref(),
+                        attributes.namespace,
+                        surroundings.params,
+                    ),
+                    Err(error) => Err(error),
+                };
+                met.push(match collected {
+                    Ok(params) => Met::Bound { policy, binding, matched: matched.clone(), params },
+                    Err(error) => Met::Misconfigured { policy, binding: Some(binding), error },
+                });
+            }
+        }
+        met
+    }
+}
+
+impl PolicySet {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces a policy that validates.
+    pub fn add_policy(&mut self, policy: CompiledPolicy) {
+        self.validating.policies.insert(policy.base.name.clone(), Arc::new(policy));
+    }
+
+    /// Adds or replaces a policy that mutates.
+    pub fn add_mutating_policy(&mut self, policy: CompiledMutatingPolicy) {
+        self.mutating.policies.insert(policy.base.name.clone(), Arc::new(policy));
+    }
+
+    /// Adds or replaces a binding of a policy that validates. One whose policy does not exist has
+    /// no effect.
+    pub fn add_binding(&mut self, binding: CompiledBinding) {
+        self.validating.add_binding(binding);
+    }
+
+    /// Adds or replaces a binding of a policy that mutates.
+    pub fn add_mutating_binding(&mut self, binding: CompiledBinding) {
+        self.mutating.add_binding(binding);
+    }
+
+    /// Removes a policy.
+    pub fn remove_policy(&mut self, kind: PolicyKind, name: &str) {
+        match kind {
+            PolicyKind::Validating => drop(self.validating.policies.remove(name)),
+            PolicyKind::Mutating => drop(self.mutating.policies.remove(name)),
+        }
+    }
+
+    /// Removes a binding of policies of this kind.
+    pub fn remove_binding(&mut self, kind: PolicyKind, name: &str) {
+        match kind {
+            PolicyKind::Validating => self.validating.remove_binding(name),
+            PolicyKind::Mutating => self.mutating.remove_binding(name),
+        }
+    }
+
+    /// Whether there is no policy.
+    pub fn is_empty(&self) -> bool {
+        self.validating.policies.is_empty() && self.mutating.policies.is_empty()
+    }
+
+    /// The kind and name of every policy.
+    pub fn names(&self) -> impl Iterator<Item = (PolicyKind, &Str)> {
+        let mutating = self.mutating.policies.keys().map(|name| (PolicyKind::Mutating, name));
+        mutating.chain(self.validating.policies.keys().map(|name| (PolicyKind::Validating, name)))
+    }
+
+    /// The policies without a binding: they have no effect.
+    pub fn unbound(&self) -> impl Iterator<Item = (PolicyKind, &Str)> {
+        let mutating = self.mutating.unbound().map(|name| (PolicyKind::Mutating, name));
+        mutating.chain(self.validating.unbound().map(|name| (PolicyKind::Validating, name)))
+    }
+
+    /// The bindings whose policy is not there: they have no effect. Name, and name of the policy.
+    pub fn unused_bindings(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
+        let mutating =
+            self.mutating.unused().map(|it| (PolicyKind::Mutating, &it.name, &it.policy));
+        let validating =
+            self.validating.unused().map(|it| (PolicyKind::Validating, &it.name, &it.policy));
+        mutating.chain(validating)
+    }
+}
+
+/// The API server does not apply policies to policies and webhook configurations, so that a wrong
+/// one can be removed, nor to reviews of access.
+fn is_exempt(attributes: &Attributes<'_>) -> bool {
+    const KINDS: [&str; 6] = [
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    ];
+    let kind = attributes.kind;
+    match kind.group.as_str() {
+        "admissionregistration.k8s.io" => KINDS.contains(&kind.kind.as_str()),
+        "authentication.k8s.io" | "authorization.k8s.io" => kind.kind.ends_with("Review"),
+        _ => false,
+    }
+}
