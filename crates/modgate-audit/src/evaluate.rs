@@ -9,7 +9,7 @@ use modgate_engine::{
         constraints::{EnforcementAction, EnforcementPoint},
     },
     constraint::{self, Admission, Arena, CompiledConstraint, Evaluation, World},
-    cost::Meter,
+    cost::{Meter, Statistics},
     expansion::Resultant,
     matching::Source,
 };
@@ -27,13 +27,21 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     arena: Arena,
-    /// Where it is counted what policies cost.
-    lane: usize,
+    /// Which counters of policies this thread uses.
+    shard: usize,
+    /// What constraints took on this thread, if that is counted.
+    statistics: Option<Statistics>,
 }
 
 impl Session {
-    pub(crate) fn new(lane: usize) -> Self {
-        Self { lane, ..Self::default() }
+    pub(crate) fn new(shard: usize, counts: bool) -> Self {
+        let statistics = counts.then(Statistics::default);
+        Self { shard, statistics, ..Self::default() }
+    }
+
+    /// What constraints took on this thread.
+    pub(crate) fn into_statistics(self) -> Option<Statistics> {
+        self.statistics
     }
 }
 
@@ -114,7 +122,7 @@ impl Policies {
             outcome.excluded = true;
             return outcome;
         }
-        let host = Watched::new(host, session.lane);
+        let host = Watched::new(host);
         let namespace = match subject.namespace.as_str() {
             _ if subject.kind.is_namespace() => None,
             "" => None,
@@ -208,9 +216,9 @@ impl Judging<'_> {
             budget: &budget,
             limits: Limits::UNLIMITED,
             meter: Meter {
-                lane: self.session.lane,
-                statistics: self.host.statistics(),
-                uptime: None,
+                shard: self.session.shard,
+                statistics: self.session.statistics.as_ref(),
+                ..Meter::default()
             },
         };
         let findings =
@@ -238,7 +246,7 @@ impl Judging<'_> {
     }
 
     fn rules(&mut self, object: &Value, subject: &Subject) {
-        type Ask = fn(&Policies, &Value, &Subject, &dyn Host) -> rules::Judged;
+        type Ask = fn(&Policies, &Value, &Subject, &dyn Host, usize) -> rules::Judged;
         let policies = self.policies;
         let units: [(UnitKey, bool, Ask); 2] = [
             (UnitKey::ModRules, policies.asks_modrules(), rules::modrules),
@@ -251,7 +259,8 @@ impl Judging<'_> {
             };
             let config = policies.snapshot.config();
             self.host.allow(config.request_limits.time.min(config.mutation_limits.time));
-            let rules::Judged { found, errors } = ask(policies, object, subject, self.host);
+            let rules::Judged { found, errors } =
+                ask(policies, object, subject, self.host, self.session.shard);
             self.outcome.asked += 1;
             if self.host.take_asked() || !errors.is_empty() {
                 self.outcome.volatile.push(id);

@@ -8,7 +8,6 @@ use std::{
 
 use modgate_engine::{
     Host, HostError,
-    cost::Statistics,
     mutation::{Answers, Providers},
     rego::builtins,
     template::{self, Refused},
@@ -22,15 +21,14 @@ use modgate_value::{Clock, Str, Value};
 /// from a host. So nothing needs to be known about built-ins, templates or mutators.
 pub(crate) struct Watched<'h> {
     inner: &'h dyn Host,
-    lane: usize,
     asked: Cell<bool>,
     /// When evaluation is cut short, which depends on the machine.
     deadline: Cell<Duration>,
 }
 
 impl<'h> Watched<'h> {
-    pub(crate) fn new(inner: &'h dyn Host, lane: usize) -> Self {
-        Self { inner, lane, asked: Cell::new(false), deadline: Cell::new(Duration::MAX) }
+    pub(crate) fn new(inner: &'h dyn Host) -> Self {
+        Self { inner, asked: Cell::new(false), deadline: Cell::new(Duration::MAX) }
     }
 
     /// Whether something was asked since the last time.
@@ -79,18 +77,6 @@ impl Host for Watched<'_> {
 
     fn policies(&self) -> &dyn builtins::Host {
         self
-    }
-
-    fn lane(&self) -> usize {
-        self.lane
-    }
-
-    fn statistics(&self) -> Option<&Statistics> {
-        self.inner.statistics()
-    }
-
-    fn time_left(&self) -> Option<Duration> {
-        None
     }
 
     fn providers(&self) -> &dyn Providers {

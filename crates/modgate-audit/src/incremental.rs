@@ -38,7 +38,7 @@ use self::{
 use crate::{
     evaluate::{Asked, Outcome, Session, excluded_as},
     object::Item,
-    pass::{Manner, Source, each},
+    pass::{AuditOptions, Source, each},
     policies::{Options, Policies, UnitId},
     report::Counts,
 };
@@ -134,8 +134,13 @@ impl Incremental {
     }
 
     /// Takes objects in: those that are new, have changed or are stale are evaluated, as far as they
-    /// must be. What the source still has when `manner` says stop is not asked for.
-    pub fn run(&mut self, source: &mut Source<'_>, host: &(dyn Host + Sync), manner: Manner<'_>) {
+    /// must be. What the source still has when `options` says stop is not asked for.
+    pub fn run(
+        &mut self,
+        source: &mut Source<'_>,
+        host: &(dyn Host + Sync),
+        options: AuditOptions<'_>,
+    ) {
         let Some(policies) = self.policies.clone() else { return };
         let state = Mutex::new(self);
         let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +159,7 @@ impl Incremental {
         let mut take = |item: Item, (need, outcome): (Need, Outcome)| {
             lock().keep(&item, need, outcome);
         };
-        each(source, manner, &prepare, work, &mut take);
+        each(source, options, &prepare, work, &mut take);
     }
 
     /// Begins to list a kind: objects that are not handed in by [`end`](Self::end) are gone.

@@ -28,7 +28,7 @@ mod violation;
 pub use self::{
     incremental::{Incremental, Stale},
     object::Item,
-    pass::{Manner, Source, audit},
+    pass::{AuditOptions, Source, audit},
     policies::{Options, Policies},
     report::{Counts, JudgeReport, MAX_ERRORS, ObjectError, Report, Totals, place},
     rules::{MUTATE, PATCH, REJECT},

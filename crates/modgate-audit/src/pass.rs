@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use modgate_engine::Host;
+use modgate_engine::{Host, cost::Statistics};
 
 use crate::{
     evaluate::{Asked, Outcome, Session},
@@ -22,16 +22,18 @@ use crate::{
 
 /// How an audit is done.
 #[derive(Clone, Copy)]
-pub struct Manner<'a> {
+pub struct AuditOptions<'a> {
     /// Threads that evaluate; with one, that is the calling thread.
     pub threads: usize,
     /// Violations listed for each policy (`--constraint-violations-limit`).
     pub limit: usize,
     /// Set to end an audit early.
     pub stop: &'a AtomicBool,
+    /// Where to add what constraints took, if that is wanted.
+    pub statistics: Option<&'a Mutex<Statistics>>,
 }
 
-impl Manner<'_> {
+impl AuditOptions<'_> {
     /// As many threads as there are processors.
     pub fn all_cores() -> usize {
         thread::available_parallelism().map_or(1, NonZero::get)
@@ -56,10 +58,10 @@ pub fn audit(
     source: &mut Source<'_>,
     host: &(dyn Host + Sync),
     sink: &dyn Sink,
-    manner: Manner<'_>,
+    options: AuditOptions<'_>,
 ) -> Option<Report> {
     sink.started(name);
-    let mut tally = Tally::new(policies, manner.limit);
+    let mut tally = Tally::new(policies, options.limit);
     let work = |item: &Item, session: &mut Session| {
         policies.evaluate(&item.object, &item.subject, Asked::All, host, session)
     };
@@ -78,8 +80,8 @@ pub fn audit(
         }
     };
     let prepare = |_: &Item| Some(());
-    each(source, manner, &prepare, |item, (), session| work(item, session), &mut take);
-    if manner.is_stopped() {
+    each(source, options, &prepare, |item, (), session| work(item, session), &mut take);
+    if options.is_stopped() {
         return None;
     }
     sink.finished(name);
@@ -90,27 +92,26 @@ pub fn audit(
 /// hands what comes of it to `take`, one at a time. Items of one batch stay in order.
 pub(crate) fn each<P: Send, T: Send>(
     source: &mut Source<'_>,
-    manner: Manner<'_>,
+    options: AuditOptions<'_>,
     prepare: &(dyn Fn(&Item) -> Option<P> + Sync),
     work: impl Fn(&Item, P, &mut Session) -> T + Sync,
     take: &mut (dyn FnMut(Item, T) + Send),
 ) {
     let source = Mutex::new(source);
     let take = Mutex::new(take);
-    let run = |lane: usize| {
-        let mut session = Session::new(lane);
-        while !manner.is_stopped() {
+    let evaluate = |session: &mut Session| {
+        while !options.is_stopped() {
             // A thread that panicked is the caller's to report; the others end.
             let Ok(mut waiting) = source.lock() else { return };
             let Some(items) = waiting() else { return };
             drop(waiting);
             let mut done = Vec::with_capacity(items.len());
             for item in items {
-                if manner.is_stopped() {
+                if options.is_stopped() {
                     break;
                 }
                 if let Some(prepared) = prepare(&item) {
-                    let outcome = work(&item, prepared, &mut session);
+                    let outcome = work(&item, prepared, session);
                     done.push((item, outcome));
                 }
             }
@@ -118,14 +119,21 @@ pub(crate) fn each<P: Send, T: Send>(
             done.into_iter().for_each(|(item, outcome)| take(item, outcome));
         }
     };
-    if manner.threads <= 1 {
+    let run = |shard: usize| {
+        let mut session = Session::new(shard, options.statistics.is_some());
+        evaluate(&mut session);
+        if let (Some(all), Some(counted)) = (options.statistics, session.into_statistics()) {
+            all.lock().unwrap_or_else(PoisonError::into_inner).merge(counted);
+        }
+    };
+    if options.threads <= 1 {
         run(0);
         return;
     }
     thread::scope(|scope| {
-        for lane in 1..manner.threads {
+        for shard in 1..options.threads {
             let run = &run;
-            scope.spawn(move || run(lane));
+            scope.spawn(move || run(shard));
         }
         run(0);
     });

@@ -43,6 +43,7 @@ pub(crate) fn modrules(
     object: &Value,
     subject: &Subject,
     host: &dyn Host,
+    shard: usize,
 ) -> Judged {
     let snapshot = &policies.snapshot;
     let mut judged = Judged { found: Vec::new(), errors: Vec::new() };
@@ -54,7 +55,7 @@ pub(crate) fn modrules(
         }
         let review = review(object, subject, operation);
         let stages = Stages::MODRULES.as_configured();
-        let decision = decide(policies, &review, stages, host, &mut Silent);
+        let decision = decide(policies, &review, stages, (host, shard), &mut Silent);
         if matches!(decision.stages.modrules, StageReport::Skipped(_)) {
             continue;
         }
@@ -65,7 +66,7 @@ pub(crate) fn modrules(
         }));
         if !decision.allowed || !decision.patch.is_empty() {
             let mut trace = Trace::default();
-            decide(policies, &review, stages, host, &mut trace);
+            decide(policies, &review, stages, (host, shard), &mut trace);
             let rules = trace.modrules.iter().filter(|rule| !asked.contains(&rule.policy));
             judged.found.extend(rules.filter_map(of_rule));
         }
@@ -125,10 +126,11 @@ pub(crate) fn mutators(
     object: &Value,
     subject: &Subject,
     host: &dyn Host,
+    shard: usize,
 ) -> Judged {
     let review = review(object, subject, Operation::Create);
     let stages = Stages::MUTATORS.as_configured();
-    let decision = decide(policies, &review, stages, host, &mut Silent);
+    let decision = decide(policies, &review, stages, (host, shard), &mut Silent);
     let mut judged = Judged { found: Vec::new(), errors: Vec::new() };
     if !decision.allowed {
         judged.errors.push(decision.reason);
@@ -142,7 +144,7 @@ pub(crate) fn mutators(
     let message = message::cut(&format!("would change {}", paths.join(", ")));
     let details: Value = [("patch", jsonpatch::to_value(&decision.patch))].into_iter().collect();
     let mut trace = Trace::default();
-    decide(policies, &review, stages, host, &mut trace);
+    decide(policies, &review, stages, (host, shard), &mut trace);
     let mut changing: Vec<PolicyId> = trace
         .mutators
         .iter()
@@ -180,11 +182,12 @@ fn decide<O: Observer>(
     policies: &Policies,
     review: &Review,
     stages: Stages,
-    host: &dyn Host,
+    (host, shard): (&dyn Host, usize),
     observer: &mut O,
 ) -> Decision {
     let mut arena = Arena::new();
     let mut evaluation = Evaluation::new(host, &policies.inventory, &mut arena);
+    evaluation.meter.shard = shard;
     policies.snapshot.decide(review, stages, &mut evaluation, observer)
 }
 

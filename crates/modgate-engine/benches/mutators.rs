@@ -113,7 +113,7 @@ fn applied(system: &MutationSystem, object: &Value) -> usize {
 
 fn request<'a>(object: &'a Value, budget: &'a Budget<'a>) -> MutationRequest<'a> {
     MutationRequest {
-        lane: 0,
+        shard: 0,
         object,
         namespace: None,
         operation: Some(Operation::Create),

@@ -1,7 +1,7 @@
 //! What policies cost, counted as they are evaluated.
 //!
 //! Counting must not slow down what it counts, so each policy keeps its own counters and nothing is
-//! looked up; threads that work at the same time use different [lanes](crate::Host::lane) of them;
+//! looked up; threads that work at the same time use different [shards](Meter::shard) of them;
 //! and one look at the clock ends one policy's time and begins the next one's.
 
 mod conduct;
@@ -20,7 +20,7 @@ use modgate_value::{Budget, Limits};
 
 use self::conduct::Conduct;
 pub use self::statistics::Statistics;
-use crate::PolicyId;
+use crate::{Host, PolicyId};
 
 /// What evaluations took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,32 +62,48 @@ pub struct PolicyCost {
     pub cost: Cost,
 }
 
-/// Where the costs of a review are counted.
+/// Where the costs of a review are counted, and when the review has to end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meter<'a> {
-    /// Which counters to use, see [`Host::lane`](crate::Host::lane).
-    pub lane: usize,
-    /// Where the costs of this review alone are kept, if anybody wants to know them.
+    /// Which of a policy's counters are used: threads that work at the same time best use different
+    /// ones.
+    pub shard: usize,
+    /// Where the costs of this review alone are kept, if they are wanted.
     pub statistics: Option<&'a Statistics>,
-    /// When the review began, see [`Host::uptime`](crate::Host::uptime); `None` where no policy is
-    /// demoted, as in audits.
+    /// When the review began, by [`Host::uptime`]; `None` where no policy is demoted, as in audits.
     pub uptime: Option<Duration>,
+    /// When the answer is due, by [`Host::uptime`]; `None` where the caller waits as long as it takes.
+    pub deadline: Option<Duration>,
+}
+
+impl Meter<'_> {
+    /// Of a review that begins now.
+    pub fn starting(host: &dyn Host) -> Self {
+        Self { uptime: Some(host.uptime()), ..Self::default() }
+    }
+
+    /// A budget that ends before the answer is due (EV-50).
+    pub(crate) fn budget<'h>(&self, limits: Limits, host: &'h dyn Host) -> Budget<'h> {
+        let left = self.deadline.map(|deadline| deadline.saturating_sub(host.uptime()));
+        let time = left.map_or(limits.time, |left| left.min(limits.time));
+        Budget::new(Limits { time, ..limits }, host.clock())
+    }
 }
 
 /// How many threads can count at the same time without getting in each other's way.
-const LANES: usize = 8;
+const SHARDS: usize = 8;
 
 /// The counters of one policy; clones count together.
 #[derive(Clone, Default)]
 pub(crate) struct Usage {
-    lanes: Arc<[Lane; LANES]>,
+    shards: Arc<[Shard; SHARDS]>,
     conduct: Conduct,
 }
 
 /// On cache lines of its own.
 #[derive(Default)]
 #[repr(align(64))]
-struct Lane {
+struct Shard {
     evaluations: AtomicU64,
     nanoseconds: AtomicU64,
     steps: AtomicU64,
@@ -95,14 +111,14 @@ struct Lane {
 }
 
 impl Usage {
-    pub(crate) fn add(&self, lane: usize, cost: Cost) {
-        let Some(lane) = self.lanes.get(lane % LANES) else { return };
+    pub(crate) fn add(&self, shard: usize, cost: Cost) {
+        let Some(shard) = self.shards.get(shard % SHARDS) else { return };
         let nanoseconds = u64::try_from(cost.time.as_nanos()).unwrap_or(u64::MAX);
         for (counter, more) in [
-            (&lane.evaluations, cost.evaluations),
-            (&lane.nanoseconds, nanoseconds),
-            (&lane.steps, cost.steps),
-            (&lane.bytes, cost.bytes),
+            (&shard.evaluations, cost.evaluations),
+            (&shard.nanoseconds, nanoseconds),
+            (&shard.steps, cost.steps),
+            (&shard.bytes, cost.bytes),
         ] {
             if more > 0 {
                 counter.fetch_add(more, Ordering::Relaxed);
@@ -132,17 +148,17 @@ impl Usage {
     }
 
     pub(crate) fn total(&self) -> Cost {
-        let sum = |of: fn(&Lane) -> &AtomicU64| {
-            self.lanes
+        let sum = |of: fn(&Shard) -> &AtomicU64| {
+            self.shards
                 .iter()
-                .map(|lane| of(lane).load(Ordering::Relaxed))
+                .map(|shard| of(shard).load(Ordering::Relaxed))
                 .fold(0, u64::wrapping_add)
         };
         Cost {
-            evaluations: sum(|lane| &lane.evaluations),
-            time: Duration::from_nanos(sum(|lane| &lane.nanoseconds)),
-            steps: sum(|lane| &lane.steps),
-            bytes: sum(|lane| &lane.bytes),
+            evaluations: sum(|shard| &shard.evaluations),
+            time: Duration::from_nanos(sum(|shard| &shard.nanoseconds)),
+            steps: sum(|shard| &shard.steps),
+            bytes: sum(|shard| &shard.bytes),
         }
     }
 }
@@ -158,11 +174,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_add_up() {
+    fn shards_add_up() {
         let usage = Usage::default();
         let once = Cost { evaluations: 1, time: Duration::from_micros(3), steps: 10, bytes: 100 };
-        for lane in [0, 1, LANES, usize::MAX] {
-            usage.clone().add(lane, once);
+        for shard in [0, 1, SHARDS, usize::MAX] {
+            usage.clone().add(shard, once);
         }
         let total = Cost { evaluations: 4, time: Duration::from_micros(12), steps: 40, bytes: 400 };
         assert_eq!(usage.total(), total);

@@ -34,8 +34,8 @@ pub use self::{
 use crate::{
     Host, Review, Snapshot,
     constraint::{Admission, Arena, Inventory},
+    cost::Meter,
     gatekeeper::{self, check_resource, subject_namespace},
-    host::budget,
     modrule,
     snapshot::Expansion,
 };
@@ -48,6 +48,8 @@ pub struct Evaluation<'a> {
     pub inventory: &'a Inventory,
     /// Memory for one thread to keep; what was in it is forgotten.
     pub arena: &'a mut Arena,
+    /// Where costs are counted, and when the answer is due.
+    pub meter: Meter<'a>,
     /// Whether constraints may come before their templates: they are taken with a warning, and wait
     /// (AD-34).
     pub templates_may_follow: bool,
@@ -56,7 +58,8 @@ pub struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     /// With these, and constraints after their templates.
     pub fn new(host: &'a dyn Host, inventory: &'a Inventory, arena: &'a mut Arena) -> Self {
-        Self { host, inventory, arena, templates_may_follow: false }
+        let meter = Meter::starting(host);
+        Self { host, inventory, arena, meter, templates_may_follow: false }
     }
 }
 
@@ -104,7 +107,7 @@ struct Run<'r, 'e, O> {
 impl<O: Observer> Run<'_, '_, O> {
     /// Gatekeeper's mutators, until nothing changes (4.4).
     fn mutators(&mut self, reached: Result<(), Skipped>) {
-        let (snapshot, host) = (self.snapshot, self.evaluation.host);
+        let (snapshot, host, meter) = (self.snapshot, self.evaluation.host, self.evaluation.meter);
         let prepared = match reached {
             Ok(()) => gatekeeper::Prepared::of(&self.review, snapshot, host),
             Err(why) => Err(gatekeeper::Unprepared::Skipped(why)),
@@ -122,9 +125,10 @@ impl<O: Observer> Run<'_, '_, O> {
                 return;
             }
         };
-        let budget = budget(snapshot.config().mutation_limits, host);
+        let budget = meter.budget(snapshot.config().mutation_limits, host);
         let run_id = || gatekeeper::run_id(host);
-        let request = prepared.request(&self.review, snapshot, host, &budget, &run_id);
+        let request =
+            prepared.request(&self.review, snapshot, (host, meter.shard), &budget, &run_id);
         let result = if O::EXPLAINS {
             let explanation = snapshot.mutators().explain(&request);
             let result = explanation.result.clone();
@@ -158,16 +162,17 @@ impl<O: Observer> Run<'_, '_, O> {
             self.decision.stages.modrules = StageReport::Skipped(why);
             return;
         }
-        let (host, config) = (self.evaluation.host, self.snapshot.config());
+        let config = self.snapshot.config();
+        let outside = (self.evaluation.host, self.evaluation.meter);
         let store = self.snapshot.modrules();
         let decided = if !self.stages.patches {
-            modrule::validate(store, config, &self.review, host)
+            modrule::validate(store, config, &self.review, outside)
         } else if O::EXPLAINS {
-            let explanation = modrule::explain(store, config, &self.review, host);
+            let explanation = modrule::explain(store, config, &self.review, outside);
             self.observer.modrules(explanation.rules);
             explanation.decision
         } else {
-            modrule::mutate(store, config, &self.review, host)
+            modrule::mutate(store, config, &self.review, outside)
         };
         let changed = !decided.patch.is_empty();
         self.decision.add_modrules(decided);
@@ -245,7 +250,7 @@ impl<O: Observer> Run<'_, '_, O> {
         };
         let resultants = match generator {
             Value::Null => Ok(Vec::new()),
-            _ => snapshot.resultants(&expansion, host, O::EXPLAINS),
+            _ => snapshot.resultants(&expansion, host, self.evaluation.meter, O::EXPLAINS),
         };
         let resultants = resultants.map_err(|error| {
             self.decision.stages.expansion = StageReport::Denied;
@@ -253,17 +258,15 @@ impl<O: Observer> Run<'_, '_, O> {
         })?;
         self.decision.stages.expansion = StageReport::Done;
         let point = EnforcementPoint::Webhook;
-        let Evaluation { inventory, arena, .. } = &mut *self.evaluation;
-        let mut violations = snapshot.ask(&admission, point, inventory, host, arena);
-        let implied =
-            snapshot.ask_resultants(&resultants, &expansion, point, inventory, host, arena);
+        let mut violations = snapshot.ask(&admission, point, self.evaluation);
+        let implied = snapshot.ask_resultants(&resultants, &expansion, point, self.evaluation);
         violations.extend(implied);
         if O::EXPLAINS {
-            let traces = snapshot.explain_admission(&admission, inventory, host, arena);
+            let traces = snapshot.explain_admission(&admission, point, self.evaluation);
             self.observer.constraints(traces);
             for resultant in &resultants {
                 let admission = expansion.admission(resultant);
-                let traces = snapshot.explain_admission(&admission, inventory, host, arena);
+                let traces = snapshot.explain_admission(&admission, point, self.evaluation);
                 self.observer.resultant(resultant, traces);
             }
         }

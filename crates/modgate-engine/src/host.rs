@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use modgate_rego::builtins;
 use modgate_template as template;
-use modgate_value::{Budget, Clock, Limits, Value};
+use modgate_value::{Clock, Value};
 
-use crate::{
-    cost::{Meter, Statistics},
-    mutation::{NoProviders, Providers},
-};
+use crate::mutation::{NoProviders, Providers};
 
 /// The world as the engine may see it; implemented by the edge, and by tests.
 pub trait Host {
@@ -54,37 +51,10 @@ pub trait Host {
         self.clock().now()
     }
 
-    /// Which counters to use for what policies cost: threads that work at the same time best say
-    /// different numbers.
-    fn lane(&self) -> usize {
-        0
-    }
-
-    /// Where to keep what each constraint of this review took, if anybody wants to know.
-    fn statistics(&self) -> Option<&Statistics> {
-        None
-    }
-
-    /// How long whoever asks will still wait for the answer; `None` when that is not known.
-    fn time_left(&self) -> Option<Duration> {
-        None
-    }
-
     /// Where mutators get external data; by default none can be asked.
     fn providers(&self) -> &dyn Providers {
         &NoProviders
     }
-}
-
-/// Where the costs of a review are counted.
-pub(crate) fn meter(host: &dyn Host) -> Meter<'_> {
-    Meter { lane: host.lane(), statistics: host.statistics(), uptime: Some(host.uptime()) }
-}
-
-/// A budget that ends in time for the answer (EV-50).
-pub(crate) fn budget(limits: Limits, host: &dyn Host) -> Budget<'_> {
-    let time = host.time_left().map_or(limits.time, |left| left.min(limits.time));
-    Budget::new(Limits { time, ..limits }, host.clock())
 }
 
 /// Why the host has no object to give.

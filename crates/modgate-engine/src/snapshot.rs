@@ -12,11 +12,11 @@ pub use self::expanded::Expansion;
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,
-    constraint::{self, Admission, Arena, ConstraintTrace, Evaluation, Finding, Inventory, World},
-    cost::PolicyCost,
+    constraint::{self, Admission, ConstraintTrace, Evaluation, Finding, World},
+    cost::{Meter, PolicyCost},
+    decide,
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
-    host::{budget, meter},
     modrule,
     mutation::MutationSystem,
     provider::CompiledProvider,
@@ -213,34 +213,34 @@ impl Snapshot {
 
     /// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.
     pub fn mutate(&self, review: &Review, host: &dyn Host) -> Decision {
-        modrule::mutate(&self.modrules, &self.config, review, host)
+        modrule::mutate(&self.modrules, &self.config, review, (host, Meter::starting(host)))
     }
 
     /// Asks the Reject rules about the object as it is.
     pub fn validate(&self, review: &Review, host: &dyn Host) -> Decision {
-        modrule::validate(&self.modrules, &self.config, review, host)
+        modrule::validate(&self.modrules, &self.config, review, (host, Meter::starting(host)))
     }
 
     /// What [`Snapshot::mutate`] does, and how each rule came to match or not.
     pub fn explain(&self, review: &Review, host: &dyn Host) -> Explanation {
-        modrule::explain(&self.modrules, &self.config, review, host)
+        modrule::explain(&self.modrules, &self.config, review, (host, Meter::starting(host)))
     }
 
     /// How every constraint decides about an admission at the webhook.
     pub(crate) fn explain_admission(
         &self,
         admission: &Admission,
-        inventory: &Inventory,
-        host: &dyn Host,
-        arena: &mut Arena,
+        point: EnforcementPoint,
+        evaluation: &mut decide::Evaluation<'_>,
     ) -> Vec<ConstraintTrace> {
-        let budget = budget(self.config.review_limits, host);
+        let decide::Evaluation { host, inventory, arena, meter, .. } = evaluation;
+        let budget = meter.budget(self.config.review_limits, *host);
         let evaluation = Evaluation {
-            point: EnforcementPoint::Webhook,
+            point,
             world: World { inventory, host: host.policies() },
             budget: &budget,
             limits: self.config.constraint_limits,
-            meter: meter(host),
+            meter: *meter,
         };
         constraint::explain(&self.constraints, admission, evaluation, arena)
     }
@@ -251,17 +251,16 @@ impl Snapshot {
         &self,
         admission: &Admission,
         point: EnforcementPoint,
-        inventory: &Inventory,
-        host: &dyn Host,
-        arena: &mut Arena,
+        evaluation: &mut decide::Evaluation<'_>,
     ) -> Vec<Finding> {
-        let budget = budget(self.config.review_limits, host);
+        let decide::Evaluation { host, inventory, arena, meter, .. } = evaluation;
+        let budget = meter.budget(self.config.review_limits, *host);
         let evaluation = Evaluation {
             point,
             world: World { inventory, host: host.policies() },
             budget: &budget,
             limits: self.config.constraint_limits,
-            meter: meter(host),
+            meter: *meter,
         };
         match self.config.lookup {
             crate::Lookup::Index => {

@@ -19,7 +19,7 @@ fn value(text: &str) -> Value {
 fn allocated(system: &MutationSystem, object: &Value) -> (u64, u64) {
     let budget = Budget::unlimited();
     let request = MutationRequest {
-        lane: 0,
+        shard: 0,
         object,
         namespace: None,
         operation: Some(Operation::Create),

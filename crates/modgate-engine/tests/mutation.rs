@@ -48,7 +48,7 @@ fn system(mutators: &[Value]) -> MutationSystem {
 
 fn request<'a>(object: &'a Value, budget: &'a Budget<'a>) -> MutationRequest<'a> {
     MutationRequest {
-        lane: 0,
+        shard: 0,
         object,
         namespace: None,
         operation: Some(Operation::Create),

@@ -91,7 +91,7 @@ impl Expander {
         let budget = Budget::new(OBJECT, &WallClock);
         let namespace = self.namespace_of(object);
         let request = MutationRequest {
-            lane: 0,
+            shard: 0,
             object,
             namespace,
             operation: None,

@@ -63,7 +63,7 @@ fn mutate(system: &MutationSystem, object: &Value) -> Option<Value> {
     let run = |object: &Value| {
         let budget = Budget::unlimited();
         let request = MutationRequest {
-            lane: 0,
+            shard: 0,
             object,
             namespace: Some(&namespace),
             operation: Some(Operation::Create),

@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_audit::{
-    Item, MUTATE, Manner, Options, PATCH, Policies, Report, SCOPED, Sink, Source, Subject,
+    AuditOptions, Item, MUTATE, Options, PATCH, Policies, Report, SCOPED, Sink, Source, Subject,
     Violation, audit,
 };
 use modgate_engine::api::{admission::AdmissionReview, constraints::EnforcementAction};
@@ -165,8 +165,13 @@ fn judge(args: &AuditCommandArgs, world: &World, source: &mut Source<'_>) -> Fou
     let options = Options { mutators: args.mutators, ..Options::default() };
     let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
     let seen = Seen::default();
-    let manner = Manner { threads: Manner::all_cores(), limit: 0, stop: &NEVER };
-    let report = audit("", &policies, source, &world.objects, &seen, manner);
+    let options = AuditOptions {
+        threads: AuditOptions::all_cores(),
+        limit: 0,
+        stop: &NEVER,
+        statistics: None,
+    };
+    let report = audit("", &policies, source, &world.objects, &seen, options);
     let mut violations = seen.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     violations.sort_by(|a, b| {
         let judge = |it: &Violation| {

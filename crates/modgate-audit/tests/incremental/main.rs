@@ -14,7 +14,7 @@ mod world;
 use std::sync::atomic::AtomicBool;
 
 use modgate_audit::{
-    Incremental, Item, Manner, Options, Policies, Report, Sink, Subject, Violation, audit,
+    AuditOptions, Incremental, Item, Options, Policies, Report, Sink, Subject, Violation, audit,
 };
 use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::Value;
@@ -28,8 +28,8 @@ const NAME: &str = "2026-01-02T03:04:05Z";
 const LIMIT: usize = 3;
 const OPTIONS: Options = Options { expansion: true, modrules: true, mutators: true };
 
-fn manner(threads: usize) -> Manner<'static> {
-    Manner { threads, limit: LIMIT, stop: &NEVER }
+fn options(threads: usize) -> AuditOptions<'static> {
+    AuditOptions { threads, limit: LIMIT, stop: &NEVER, statistics: None }
 }
 
 /// Everything a sink was told, in any order.
@@ -117,7 +117,7 @@ fn reference(world: &World) -> (Vec<String>, Vec<String>) {
         (!batch.is_empty()).then_some(batch)
     };
     let seen = Seen::default();
-    let report = audit(NAME, &policies, &mut source, &world.cluster, &seen, manner(2));
+    let report = audit(NAME, &policies, &mut source, &world.cluster, &seen, options(2));
     (told(seen), said(&report.expect("not stopped")))
 }
 
@@ -131,7 +131,7 @@ fn hand_in(
         let batch: Vec<_> = objects.by_ref().take(2).map(Item::new).collect();
         (!batch.is_empty()).then_some(batch)
     };
-    incremental.run(&mut source, &world.cluster, manner(2));
+    incremental.run(&mut source, &world.cluster, options(2));
 }
 
 fn kind(object: &Value) -> GroupVersionKind {

@@ -193,7 +193,7 @@ impl CompiledConstraint {
     }
 
     pub(super) fn spent(&self, cost: Cost, meter: Meter<'_>) {
-        self.usage.add(meter.lane, cost);
+        self.usage.add(meter.shard, cost);
         if let Some(statistics) = meter.statistics {
             statistics.add(self, cost);
         }

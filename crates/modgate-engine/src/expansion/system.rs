@@ -300,7 +300,7 @@ impl Expansion<'_> {
             return Ok(());
         }
         let request = MutationRequest {
-            lane: 0,
+            shard: 0,
             object: &resultant.object,
             namespace,
             // Nobody creates or updates a resultant (5.4).

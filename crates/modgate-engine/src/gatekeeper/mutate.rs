@@ -90,13 +90,13 @@ impl Prepared {
         &'a self,
         review: &'a Review,
         snapshot: &Snapshot,
-        host: &'a dyn Host,
+        (host, shard): (&'a dyn Host, usize),
         budget: &'a Budget<'a>,
         run_id: &'a dyn Fn() -> String,
     ) -> MutationRequest<'a> {
         let user = &review.request().user_info;
         MutationRequest {
-            lane: host.lane(),
+            shard,
             object: &self.object,
             namespace: self.namespace.as_ref(),
             operation: Some(review.request().operation),

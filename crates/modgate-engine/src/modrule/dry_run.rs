@@ -14,7 +14,7 @@ use super::{
     run::{self, Silent},
     store::Store,
 };
-use crate::{EngineConfig, Host, Review, jsonpatch};
+use crate::{EngineConfig, Host, Review, cost::Meter, jsonpatch};
 
 /// The namespace of the rules and the object.
 const NAMESPACE: &str = "dryrun-namespace";
@@ -59,7 +59,14 @@ pub fn dry_run(
     let store = load(rules, operation, config)?;
     let review = review(manifest, operation);
     let working = Ok(Working::of(manifest.clone()));
-    let decision = run::mutate_observed(&store, config, &review, host, working, &mut Silent);
+    let decision = run::mutate_observed(
+        &store,
+        config,
+        &review,
+        (host, Meter::starting(host)),
+        working,
+        &mut Silent,
+    );
     let patch = jsonpatch::diff(manifest, &decision.object);
     let diff = if patch.is_empty() { String::new() } else { diff(manifest, &decision.object) };
     let rejections: Value = decision.rejections.into_iter().map(Value::from).collect();

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, NodeView, Review,
     RuleFailure,
-    cost::Cost,
+    cost::{Cost, Meter},
     decide::reason,
     jsonpatch::{self, ApplyError, PatchOperation, Tree},
 };
@@ -68,10 +68,10 @@ pub(crate) fn mutate(
     store: &Store,
     config: &EngineConfig,
     review: &Review,
-    host: &dyn Host,
+    outside: (&dyn Host, Meter<'_>),
 ) -> Decision {
-    let working = references::working_document(review, config, host);
-    mutate_observed(store, config, review, host, working, &mut Silent)
+    let working = references::working_document(review, config, outside.0);
+    mutate_observed(store, config, review, outside, working, &mut Silent)
 }
 
 /// Asks the Reject rules about the object as it is.
@@ -79,14 +79,14 @@ pub(crate) fn validate(
     store: &Store,
     config: &EngineConfig,
     review: &Review,
-    host: &dyn Host,
+    (host, meter): (&dyn Host, Meter<'_>),
 ) -> Decision {
     let working = match references::working_document(review, config, host) {
         Ok(working) => working,
         Err(error) => return unreferenced(config, review, &error),
     };
-    let budget = Budget::new(config.request_limits, host.clock());
-    let mut run = Run::new(store, config, review, host, &budget, working);
+    let budget = meter.budget(config.request_limits, host);
+    let mut run = Run::new(store, config, review, (host, meter), &budget, working);
     run.reject(&mut Silent);
     run.decide()
 }
@@ -96,7 +96,7 @@ pub(super) fn mutate_observed<O: Observer>(
     store: &Store,
     config: &EngineConfig,
     review: &Review,
-    host: &dyn Host,
+    (host, meter): (&dyn Host, Meter<'_>),
     working: Result<Working, ReferenceError>,
     observer: &mut O,
 ) -> Decision {
@@ -104,8 +104,8 @@ pub(super) fn mutate_observed<O: Observer>(
         Ok(working) => working,
         Err(error) => return unreferenced(config, review, &error),
     };
-    let budget = Budget::new(config.request_limits, host.clock());
-    let mut run = Run::new(store, config, review, host, &budget, working);
+    let budget = meter.budget(config.request_limits, host);
+    let mut run = Run::new(store, config, review, (host, meter), &budget, working);
     run.patch(observer);
     run.reject(observer);
     run.decide()
@@ -150,7 +150,7 @@ struct Run<'a> {
     unread: Vec<(Reference, ReferenceError)>,
     /// When the last rule was done: there the time of the next one begins.
     mark: Duration,
-    lane: usize,
+    shard: usize,
     rejections: Vec<String>,
     warnings: Vec<String>,
     failures: Vec<RuleFailure>,
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
         store: &'a Store,
         config: &'a EngineConfig,
         review: &'a Review,
-        host: &'a dyn Host,
+        (host, meter): (&'a dyn Host, Meter<'_>),
         budget: &'a Budget<'a>,
         working: Working,
     ) -> Self {
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
             warnings,
             unread,
             mark: budget.now(),
-            lane: host.lane(),
+            shard: meter.shard,
             rejections: Vec::new(),
         }
     }
@@ -453,7 +453,7 @@ impl<'a> Run<'a> {
     fn spent(&mut self, rule: &CompiledModRule, budget: &Budget<'_>, evaluations: u64) {
         let now = budget.now();
         let cost = Cost::of(budget, now.saturating_sub(self.mark));
-        rule.usage.add(self.lane, Cost { evaluations, ..cost });
+        rule.usage.add(self.shard, Cost { evaluations, ..cost });
         rule.usage.ended(self.config.rule_limits, budget, cost.time, || self.host.uptime());
         self.mark = now;
     }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     EngineConfig, Explanation, Host, Lookup, Review, RuleFailure,
+    cost::Meter,
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
     jsonpatch::{self, Op, Tree},
 };
@@ -27,13 +28,14 @@ pub(crate) fn explain(
     store: &Store,
     config: &EngineConfig,
     review: &Review,
-    host: &dyn Host,
+    outside: (&dyn Host, Meter<'_>),
 ) -> Explanation {
+    let (host, _) = outside;
     // Every candidate is visited, so that also those the index leaves out say why.
     let config = EngineConfig { lookup: Lookup::Scan, ..config.clone() };
     let working = references::working_document(review, &config, host);
     let mut tracer = Tracer { config: &config, host, rules: Vec::new() };
-    let decision = run::mutate_observed(store, &config, review, host, working, &mut tracer);
+    let decision = run::mutate_observed(store, &config, review, outside, working, &mut tracer);
     let mut rules = tracer.rules;
     for entry in store.entries() {
         let rule = &entry.rule;

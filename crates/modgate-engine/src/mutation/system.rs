@@ -53,8 +53,8 @@ pub struct MutationRequest<'a> {
     pub providers: &'a dyn Providers,
     /// Pays for the passes.
     pub budget: &'a Budget<'a>,
-    /// Which counters to use for what mutators cost, see [`Host::lane`](crate::Host::lane).
-    pub lane: usize,
+    /// Which of the mutators' counters are used, see [`Meter::shard`](crate::cost::Meter::shard).
+    pub shard: usize,
 }
 
 /// What [`MutationSystem::mutate`] did.
@@ -194,7 +194,7 @@ impl MutationSystem {
                     steps: request.budget.steps_spent().saturating_sub(steps),
                     bytes: request.budget.bytes_spent().saturating_sub(bytes),
                 };
-                mutator.usage.add(request.lane, cost);
+                mutator.usage.add(request.shard, cost);
                 if let (Some(trace), Some(trail)) =
                     (trace.as_mut().and_then(|trace| trace.last_mut()), trail)
                 {

@@ -6,11 +6,11 @@ use modgate_value::Value;
 
 use super::Snapshot;
 use crate::{
-    Host, Review,
-    constraint::{Admission, Arena, Finding, Inventory},
+    Evaluation, Host, Review,
+    constraint::{Admission, Finding},
+    cost::Meter,
     expansion::{Afterwards, ExpansionError, ExpansionRequest, Manner, Resultant},
     gatekeeper::{run_id, with_namespace},
-    host::budget,
     matching::Source,
     modrule,
 };
@@ -49,7 +49,7 @@ impl Snapshot {
         expansion: &Expansion<'_>,
         host: &dyn Host,
     ) -> Result<Vec<Resultant>, ExpansionError> {
-        self.resultants(expansion, host, false)
+        self.resultants(expansion, host, Meter::starting(host), false)
     }
 
     /// The same, and with `explain` what mutators had to do with each resultant.
@@ -57,17 +57,18 @@ impl Snapshot {
         &self,
         expansion: &Expansion<'_>,
         host: &dyn Host,
+        meter: Meter<'_>,
         explain: bool,
     ) -> Result<Vec<Resultant>, ExpansionError> {
         let config = self.config();
         if !config.expansion || self.expansions.is_empty() {
             return Ok(Vec::new());
         }
-        let budget = budget(config.expansion_limits, host);
+        let budget = meter.budget(config.expansion_limits, host);
         let by_modrules = |resultant: &Value| {
             let review =
                 Review::of_object(resultant.clone(), Operation::Create, &config.default_namespace);
-            let decision = modrule::mutate(&self.modrules, config, &review, host);
+            let decision = modrule::mutate(&self.modrules, config, &review, (host, meter));
             (!decision.patch.is_empty()).then_some(decision.object)
         };
         let request = ExpansionRequest {
@@ -91,14 +92,12 @@ impl Snapshot {
         resultants: &[Resultant],
         expansion: &Expansion<'_>,
         point: EnforcementPoint,
-        inventory: &Inventory,
-        host: &dyn Host,
-        arena: &mut Arena,
+        evaluation: &mut Evaluation<'_>,
     ) -> Vec<Finding> {
         let mut all = Vec::new();
         for resultant in resultants {
             let admission = expansion.admission(resultant);
-            let mut findings = self.ask(&admission, point, inventory, host, arena);
+            let mut findings = self.ask(&admission, point, evaluation);
             for finding in &mut findings {
                 finding.message = resultant.implied(&finding.message);
                 // Scoped actions too (`fix-override-scoped`).

@@ -298,10 +298,10 @@ impl<'p> Run<'p> {
     }
 
     /// Violations of one object, and the bytes it took to find them.
-    fn one(&self, admission: &Admission, session: &mut Session, lane: usize) -> (usize, u64) {
+    fn one(&self, admission: &Admission, session: &mut Session, shard: usize) -> (usize, u64) {
         let budget = Budget::new(Limits::UNLIMITED, &WallClock);
         let evaluation = Evaluation {
-            meter: Meter { lane, ..Meter::default() },
+            meter: Meter { shard, ..Meter::default() },
             point: EnforcementPoint::Gator,
             world: World { inventory: &self.policies.inventory, host: &session.outside },
             budget: &budget,
@@ -320,7 +320,7 @@ impl<'p> Run<'p> {
             return Err(format!("{reviews} reviews are more than {MAX_REVIEWS}"));
         }
         let next = AtomicU64::new(0);
-        let work = |lane: usize| {
+        let work = |shard: usize| {
             let mut session = Session::default();
             let (mut durations, mut violations, mut bytes) = (Vec::new(), 0, 0);
             loop {
@@ -331,7 +331,7 @@ impl<'p> Run<'p> {
                 let index = usize::try_from(index % objects).unwrap_or_default();
                 let Some(admission) = self.admissions.get(index) else { continue };
                 let began = Instant::now();
-                let (found, spent) = self.one(admission, &mut session, lane);
+                let (found, spent) = self.one(admission, &mut session, shard);
                 let took = began.elapsed().as_nanos();
                 durations.push(u64::try_from(took).unwrap_or(u64::MAX));
                 violations += found as u64;
@@ -345,7 +345,9 @@ impl<'p> Run<'p> {
         }
         thread::scope(|scope| {
             let workers: Vec<_> = (0..self.concurrency)
-                .map(|lane| thread::Builder::new().spawn_scoped(scope, move || work(lane as usize)))
+                .map(|shard| {
+                    thread::Builder::new().spawn_scoped(scope, move || work(shard as usize))
+                })
                 .collect::<Result<_, _>>()
                 .map_err(|error| format!("cannot start workers: {error}"))?;
             let mut all = (Vec::new(), 0, 0);

@@ -155,7 +155,7 @@ impl Pipeline {
     fn apply(&self, object: &Value, given: &Given) -> Result<Value, String> {
         let budget = Budget::new(OBJECT, &WallClock);
         let request = MutationRequest {
-            lane: 0,
+            shard: 0,
             object,
             namespace: given.namespace.as_ref(),
             operation: Some(given.operation),

@@ -29,14 +29,17 @@ mod write;
 use std::{
     collections::BTreeSet,
     future::pending,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use modgate_audit::{Incremental, Item, Manner, Options, Report, Sink, Stale};
-use modgate_engine::api::{constraints, meta::GroupVersionKind};
+use modgate_audit::{AuditOptions, Incremental, Item, Options, Report, Sink, Stale};
+use modgate_engine::{
+    api::{constraints, meta::GroupVersionKind},
+    cost::Statistics,
+};
 use modgate_value::{Str, gotime};
 use tokio::{
     task::spawn_blocking,
@@ -220,6 +223,8 @@ struct Auditor {
     /// `None` while it is lent to a thread, and for good if that failed.
     incremental: Option<Incremental>,
     host: Option<Arc<AuditHost>>,
+    /// What constraints took in this audit, if that is logged.
+    statistics: Option<Arc<Mutex<Statistics>>>,
     writing: write::Writing,
     collector: Option<Arc<Collector>>,
     reporting: Reporting,
@@ -242,6 +247,7 @@ impl Auditor {
             follower,
             incremental,
             host: None,
+            statistics: None,
             writing: write::Writing::default(),
             collector,
             reporting: Reporting::default(),
@@ -266,9 +272,9 @@ impl Auditor {
         let host = Arc::new(AuditHost::new(
             state.world.objects.clone(),
             self.auditing.current.providers().cloned(),
-            self.auditing.config.log_statistics,
         ));
         self.host = Some(Arc::clone(&host));
+        self.statistics = self.auditing.config.log_statistics.then(Arc::default);
         let world = Arc::clone(&state.world);
         self.with(move |incremental| {
             incremental.adopt(&world.snapshot, &world.inventory, &*host);
@@ -330,9 +336,8 @@ impl Auditor {
     }
 
     fn log_statistics(&mut self, name: &str) {
-        // Nobody else has the host: what was lent is back.
-        let host = self.host.as_mut().and_then(Arc::get_mut);
-        if let Some(statistics) = host.and_then(AuditHost::take_statistics) {
+        if let Some(statistics) = self.statistics.take() {
+            let statistics = statistics.lock().unwrap_or_else(PoisonError::into_inner);
             record::statistics(name, self.auditing.config.from_cache, &statistics);
         }
     }
@@ -468,6 +473,7 @@ impl Auditor {
     /// What is synced, without what it expands to (AU-8).
     async fn audit_inventory(&mut self, state: &State) -> Result<(), String> {
         let (world, host) = (Arc::clone(&state.world), self.host.clone());
+        let statistics = self.statistics.clone();
         self.with(move |incremental| {
             let Some(host) = host else { return };
             let mut objects = world.inventory.objects().peekable();
@@ -479,7 +485,7 @@ impl Auditor {
                 objects.peek()?;
                 Some(objects.by_ref().take(BATCH).map(|it| Item::new(it.object.clone())).collect())
             };
-            incremental.run(&mut source, &*host, manner());
+            incremental.run(&mut source, &*host, audit_options(statistics.as_deref()));
             kinds.iter().for_each(|kind| incremental.end(kind));
         })
         .await
@@ -537,6 +543,7 @@ impl Auditor {
                     "an object cannot be read and is not audited"),
             }
         }
+        let statistics = self.statistics.clone();
         let _ = self
             .with(move |incremental| {
                 let mut items = items.into_iter().peekable();
@@ -544,7 +551,7 @@ impl Auditor {
                     items.peek()?;
                     Some(items.by_ref().take(BATCH).collect())
                 };
-                incremental.run(&mut source, &*host, manner());
+                incremental.run(&mut source, &*host, audit_options(statistics.as_deref()));
             })
             .await;
     }
@@ -579,9 +586,9 @@ fn options(config: &AuditConfig) -> Options {
     Options { expansion: !config.from_cache, modrules: true, mutators: config.mutators }
 }
 
-fn manner() -> Manner<'static> {
+fn audit_options(statistics: Option<&Mutex<Statistics>>) -> AuditOptions<'_> {
     static NEVER: AtomicBool = AtomicBool::new(false);
-    Manner { threads: Manner::all_cores(), limit: 0, stop: &NEVER }
+    AuditOptions { threads: AuditOptions::all_cores(), limit: 0, stop: &NEVER, statistics }
 }
 
 /// The kinds that constraints name, whatever their group; `None` when one of them is about all (AU-7,

@@ -10,7 +10,7 @@ use modgate_value::{Clock, Str, Value};
 use tokio::{task::block_in_place, time::Instant};
 
 use super::outside::Outside;
-use crate::{providers::may_block, telemetry::metrics::lane, webhook::Turn};
+use crate::{providers::may_block, webhook::Turn};
 
 /// Policies and the objects they may refer to, as they were at one moment.
 #[derive(Debug, Clone)]
@@ -129,10 +129,6 @@ impl Host for Objects {
         &Outside
     }
 
-    fn lane(&self) -> usize {
-        lane()
-    }
-
     fn templates(&self) -> &dyn template::Host {
         &Outside
     }
@@ -186,10 +182,6 @@ impl Pausing<'_> {
 impl Host for Pausing<'_> {
     fn clock(&self) -> &dyn Clock {
         self.objects.clock()
-    }
-
-    fn lane(&self) -> usize {
-        self.objects.lane()
     }
 
     fn templates(&self) -> &dyn template::Host {

@@ -1,11 +1,9 @@
 //! The world as one review sees it, external data included.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use modgate_engine::{
-    Host, HostError,
-    cost::Statistics,
-    mutation,
+    Host, HostError, mutation,
     provider::{FUNCTION, external_data},
     rego::builtins,
     template,
@@ -14,37 +12,18 @@ use modgate_value::{Clock, Value};
 
 use super::Asking;
 
-/// What it takes to write an answer and send it.
-const TO_ANSWER: Duration = Duration::from_millis(50);
-
 /// What `inner` knows, with external data and a clock that does not count the time spent on waiting
 /// for it.
 pub struct WithProviders<'h> {
     inner: &'h dyn Host,
     /// `None` when external data is off.
     asking: Option<Asking<'h>>,
-    /// When whoever asks stops waiting.
-    deadline: Option<Instant>,
-    /// What each constraint took, if that is asked for.
-    statistics: Option<Statistics>,
 }
 
 impl<'h> WithProviders<'h> {
     /// A host for one review.
     pub fn new(inner: &'h dyn Host, asking: Option<Asking<'h>>) -> Self {
-        Self { inner, asking, deadline: None, statistics: None }
-    }
-
-    /// Ends evaluation in time for an answer at `deadline`.
-    #[must_use]
-    pub fn until(self, deadline: Instant) -> Self {
-        Self { deadline: Some(deadline), ..self }
-    }
-
-    /// Keeps what each constraint takes, if `asked`.
-    #[must_use]
-    pub fn counting(self, asked: bool) -> Self {
-        Self { statistics: asked.then(Statistics::default), ..self }
+        Self { inner, asking }
     }
 }
 
@@ -58,19 +37,6 @@ impl Host for WithProviders<'_> {
 
     fn uptime(&self) -> Duration {
         self.inner.uptime()
-    }
-
-    fn lane(&self) -> usize {
-        self.inner.lane()
-    }
-
-    fn statistics(&self) -> Option<&Statistics> {
-        self.statistics.as_ref()
-    }
-
-    fn time_left(&self) -> Option<Duration> {
-        let left = self.deadline?.saturating_duration_since(Instant::now());
-        Some(left.saturating_sub(TO_ANSWER))
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {

@@ -40,7 +40,7 @@ pub use self::{
     },
 };
 pub(crate) use self::{
-    cost::{lane, name_of},
+    cost::{name_of, shard},
     webhooks::InFlight,
 };
 use crate::webhook::Webhook;

@@ -7,6 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_engine::{
     AdmissionStatus, Decision, Host, MutationStatus, Review, StageReport, Stages,
     api::admission::{AdmissionResponse, ReviewVersion},
+    cost::{Meter, Statistics},
     gatekeeper::{admit_label, lacks_template},
     jsonpatch,
     modrule::PodBinding,
@@ -20,11 +21,12 @@ use super::{
     content_type,
     evaluators::{EvaluationError, Flow},
     front::Front,
-    gatekeeper, is_json, modrule, record, respond,
+    gatekeeper::{self, Conditions},
+    is_json, modrule, record, respond,
     routes::{Task, Words},
     templates::{self, Template},
 };
-use crate::{policies::World, providers::WithProviders};
+use crate::{policies::World, providers::WithProviders, telemetry::metrics::shard};
 
 /// Answers one request to `webhook`.
 pub(super) async fn answer(app: &App, webhook: Webhook, request: Request) -> Response {
@@ -145,10 +147,12 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).pausing(turn));
                 let objects = world.objects.pausing(turn, deadline);
-                let host = WithProviders::new(&objects, asking)
-                    .until(deadline.into_std())
-                    .counting(app.gatekeeper.log_stats && webhook == Webhook::Admit);
-                let answer = evaluate(app, webhook, &world, &host, body, &mut head, template);
+                let host = WithProviders::new(&objects, asking);
+                let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
+                let statistics = counts.then(Statistics::default);
+                let meter = meter(&host, deadline.into_std(), statistics.as_ref());
+                let conditions = Conditions { world: &world, host: &host, meter, template };
+                let answer = evaluate(app, webhook, conditions, body, &mut head);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
             })
@@ -255,6 +259,16 @@ fn patience(request: &Request, limits: &RequestLimits) -> Duration {
     seconds.unwrap_or(limits.time).min(limits.time)
 }
 
+/// What it takes to write an answer and send it.
+const TO_ANSWER: Duration = Duration::from_millis(50);
+
+/// Counts on this thread, and ends evaluation in time for an answer at `deadline`.
+fn meter<'a>(host: &dyn Host, deadline: Instant, statistics: Option<&'a Statistics>) -> Meter<'a> {
+    let now = host.uptime();
+    let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(TO_ANSWER);
+    Meter { shard: shard(), statistics, uptime: Some(now), deadline: Some(now + left) }
+}
+
 /// What became of an evaluation.
 enum Evaluated {
     Answer(Answer),
@@ -265,12 +279,11 @@ enum Evaluated {
 fn evaluate(
     app: &App,
     webhook: Webhook,
-    world: &World,
-    host: &dyn Host,
+    conditions: Conditions<'_>,
     body: &[u8],
     head: &mut Head,
-    template: Template,
 ) -> Evaluated {
+    let Conditions { world, template, .. } = conditions;
     let review = match decode(app, body, head) {
         Ok(review) => review,
         Err(message) => {
@@ -285,7 +298,7 @@ fn evaluate(
     {
         return Evaluated::Awaits(kind);
     }
-    Evaluated::Answer(judge(app, webhook, world, host, &review, head, template))
+    Evaluated::Answer(judge(app, webhook, conditions, &review, head))
 }
 
 fn decode(app: &App, body: &[u8], head: &mut Head) -> Result<Review, String> {
@@ -300,16 +313,15 @@ fn decode(app: &App, body: &[u8], head: &mut Head) -> Result<Review, String> {
 fn judge(
     app: &App,
     webhook: Webhook,
-    world: &World,
-    host: &dyn Host,
+    conditions: Conditions<'_>,
     review: &Review,
     head: &Head,
-    template: Template,
 ) -> Answer {
+    let world = conditions.world;
     let started = Instant::now();
     let decide = |stages| {
-        let decision = gatekeeper::decide(review, stages, world, host, template);
-        gatekeeper::record(app, review, &decision, world, host, started.elapsed());
+        let decision = gatekeeper::decide(review, stages, conditions);
+        gatekeeper::record(app, review, &decision, conditions, started.elapsed());
         decision
     };
     let late = app.gatekeeper.late_rejections;

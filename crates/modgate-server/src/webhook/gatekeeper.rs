@@ -4,6 +4,7 @@ use std::{cell::RefCell, time::Duration};
 
 use modgate_engine::{
     Decision, Evaluation, Host, Review, Silent, StageReport, Stages, Trace, constraint::Arena,
+    cost::Meter,
 };
 
 use super::{
@@ -66,16 +67,22 @@ thread_local! {
 /// What a worker keeps between requests; more is given back.
 const KEPT_ARENA_BYTES: usize = 4 << 20;
 
+/// What a request is evaluated with.
+#[derive(Clone, Copy)]
+pub(super) struct Conditions<'a> {
+    pub(super) world: &'a World,
+    pub(super) host: &'a dyn Host,
+    pub(super) meter: Meter<'a>,
+    /// Whether the template of a constraint may come later.
+    pub(super) template: Template,
+}
+
 /// Runs the stages of a webhook.
-pub(super) fn decide(
-    review: &Review,
-    stages: Stages,
-    world: &World,
-    host: &dyn Host,
-    template: Template,
-) -> Decision {
+pub(super) fn decide(review: &Review, stages: Stages, conditions: Conditions<'_>) -> Decision {
+    let Conditions { world, host, meter, template } = conditions;
     ARENA.with_borrow_mut(|arena| {
         let mut evaluation = Evaluation::new(host, &world.inventory, arena);
+        evaluation.meter = meter;
         evaluation.templates_may_follow = template == Template::Follows;
         let is_traced = stages == Stages::CONSTRAINTS && trace::is_wanted(review, &world.snapshot);
         let decision = if is_traced {
@@ -98,8 +105,7 @@ pub(super) fn record(
     app: &App,
     review: &Review,
     decision: &Decision,
-    world: &World,
-    host: &dyn Host,
+    Conditions { world, meter, .. }: Conditions<'_>,
     took: Duration,
 ) {
     let config = &app.gatekeeper;
@@ -120,7 +126,7 @@ pub(super) fn record(
     if let Some(queue) = &config.export {
         queue.push(review, findings);
     }
-    if let Some(statistics) = host.statistics().filter(|statistics| !statistics.is_empty()) {
+    if let Some(statistics) = meter.statistics.filter(|statistics| !statistics.is_empty()) {
         violation::statistics(review, statistics);
     }
 }

@@ -34,7 +34,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use modgate_audit::{Incremental, Item, Manner, Options, Policies, Report, Sink, Violation, audit};
+use modgate_audit::{
+    AuditOptions, Incremental, Item, Options, Policies, Report, Sink, Violation, audit,
+};
 use modgate_engine::{
     Change, EngineConfig, Host, HostError, OnError, PolicySource, Snapshot, constraint::Inventory,
 };
@@ -56,16 +58,16 @@ fn main() {
     let is_test = env::args().all(|argument| argument != "--bench");
     let (few, many) = if is_test { (50, 200) } else { (5_000, 100_000) };
     let (pods, objects) = (count("--pods", few), count("--objects", many));
-    let threads = count("--threads", Manner::all_cores());
+    let threads = count("--threads", AuditOptions::all_cores());
     let Some(folder) = rego::library::folder() else {
         eprintln!("the public library is not here; set MODGATE_CONFORMANCE");
         return;
     };
     let library = library::policies(&folder).expect("the library");
     let snapshot = snapshot(&library);
-    let manner = Manner { threads, limit: 20, stop: &NEVER };
+    let options = AuditOptions { threads, limit: 20, stop: &NEVER, statistics: None };
     if let Some(folder) = argument("--emit") {
-        emit(Path::new(&folder), &library, &snapshot, pods, density, manner);
+        emit(Path::new(&folder), &library, &snapshot, pods, density, options);
         return;
     }
     drop(library);
@@ -78,25 +80,35 @@ fn main() {
         ("density", format!("{density:?}").into()),
         ("startRssMb", memory("VmRSS:")),
     ];
-    figures.push(("pods", of_pods(&snapshot, pods, density, manner)));
-    figures.push(("mixed", Mixed::new(&snapshot, objects, density, manner).measure()));
+    figures.push(("pods", of_pods(&snapshot, pods, density, options)));
+    figures.push(("mixed", Mixed::new(&snapshot, objects, density, options).measure()));
     println!("{}", figures.into_iter().collect::<Value>());
 }
 
 /// One audit of equal Pods that keeps nothing.
-fn of_pods(snapshot: &Snapshot, count: usize, density: Density, manner: Manner<'_>) -> Value {
-    let (measured, report) = measure(|| audited(snapshot, count, density, manner));
+fn of_pods(
+    snapshot: &Snapshot,
+    count: usize,
+    density: Density,
+    options: AuditOptions<'_>,
+) -> Value {
+    let (measured, report) = measure(|| audited(snapshot, count, density, options));
     measured.figures(count, &report).into_iter().collect()
 }
 
-fn audited(snapshot: &Snapshot, pods: usize, density: Density, manner: Manner<'_>) -> Report {
+fn audited(
+    snapshot: &Snapshot,
+    pods: usize,
+    density: Density,
+    options: AuditOptions<'_>,
+) -> Report {
     let policies = Policies::new(snapshot.clone(), Inventory::default(), Options::default());
     let mut objects = (0..pods).map(|index| Item::new(parsed(&pod(index, 0, density))));
     let mut source = || {
         let batch: Vec<_> = objects.by_ref().take(32).collect();
         (!batch.is_empty()).then_some(batch)
     };
-    let report = audit("", &policies, &mut source, &Outside, &Everything, manner);
+    let report = audit("", &policies, &mut source, &Outside, &Everything, options);
     let report = report.expect("not stopped");
     assert_eq!(report.counts.objects, pods as u64);
     report
@@ -109,19 +121,24 @@ struct Mixed<'a> {
     incremental: Incremental,
     count: usize,
     density: Density,
-    manner: Manner<'a>,
+    options: AuditOptions<'a>,
     /// Processor time of the first audit.
     first: f64,
 }
 
 impl<'a> Mixed<'a> {
-    fn new(snapshot: &'a Snapshot, count: usize, density: Density, manner: Manner<'a>) -> Self {
+    fn new(
+        snapshot: &'a Snapshot,
+        count: usize,
+        density: Density,
+        options: AuditOptions<'a>,
+    ) -> Self {
         let mut inventory = Inventory::default();
         for index in (0..count).filter(|index| is_synced(*index)) {
             inventory.insert(parsed(&mixed(index, 0, density))).expect("inserted");
         }
         let incremental = Incremental::new(Options::default());
-        Self { snapshot, inventory, incremental, count, density, manner, first: f64::NAN }
+        Self { snapshot, inventory, incremental, count, density, options, first: f64::NAN }
     }
 
     fn measure(mut self) -> Value {
@@ -169,7 +186,7 @@ impl<'a> Mixed<'a> {
                     |index: &usize| kind(*index) == stale.kind.kind && !changed.contains(index);
                 self.run((0..self.count).filter(is_stale), 0);
             }
-            self.incremental.report("", self.manner.limit, sink).expect("policies")
+            self.incremental.report("", self.options.limit, sink).expect("policies")
         });
         if version < 3 {
             let evaluated = report.counts.evaluated;
@@ -193,7 +210,7 @@ impl<'a> Mixed<'a> {
                 next.map(|index| Item::new(parsed(&mixed(index, version, density)))).collect();
             (!batch.is_empty()).then_some(batch)
         };
-        self.incremental.run(&mut source, &Outside, self.manner);
+        self.incremental.run(&mut source, &Outside, self.options);
     }
 }
 
@@ -204,7 +221,7 @@ fn emit(
     snapshot: &Snapshot,
     pods: usize,
     density: Density,
-    manner: Manner<'_>,
+    options: AuditOptions<'_>,
 ) {
     fs::create_dir_all(folder).expect("a folder");
     let documents = |name: &str, objects: &mut dyn Iterator<Item = String>| {
@@ -215,7 +232,7 @@ fn emit(
     documents("policies.yaml", &mut policies.map(Value::to_json));
     let pods_as_json = (0..pods).map(|index| parsed(&pod(index, 0, density)).to_json());
     documents("pods.yaml", &mut { pods_as_json });
-    for judge in audited(snapshot, pods, density, manner).judges {
+    for judge in audited(snapshot, pods, density, options).judges {
         println!("{} {} {}", judge.judge.kind.kind, judge.judge.name, judge.total);
     }
 }

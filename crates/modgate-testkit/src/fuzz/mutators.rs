@@ -62,7 +62,7 @@ pub fn mutators(data: &[u8]) {
 fn converges(system: MutationSystem, object: &Value) -> Result<(), MutationError> {
     let budget = Budget::new(LIMITS, &Frozen);
     let request = MutationRequest {
-        lane: 0,
+        shard: 0,
         object,
         namespace: None,
         operation: Some(Operation::Create),

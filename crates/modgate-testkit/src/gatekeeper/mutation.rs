@@ -74,7 +74,7 @@ fn outcome(case: &Members<'_>) -> anyhow::Result<Value> {
     let providers = Recorded { providers: case.optional("providers"), requests: Mutex::default() };
     let budget = Budget::unlimited();
     let request = MutationRequest {
-        lane: 0,
+        shard: 0,
         object,
         namespace: case.optional("namespace").filter(|namespace| !namespace.is_null()),
         operation: match case.optional_text("operation")? {
@@ -123,7 +123,7 @@ pub(super) fn mutate(
 ) -> Result<Value, String> {
     let budget = Budget::unlimited();
     let request = MutationRequest {
-        lane: 0,
+        shard: 0,
         object,
         namespace,
         operation: None,

@@ -8,14 +8,12 @@ use std::{
 
 use modgate_engine::{
     Host, HostError,
-    cost::Statistics,
     mutation::{Answers, Providers as Asks},
     provider::{FUNCTION, external_data},
     rego::builtins,
     template,
 };
 use modgate_value::{Clock, Str, Value};
-use thread_local::ThreadLocal;
 
 use crate::{policies::Objects, providers::Providers};
 
@@ -25,26 +23,11 @@ const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct AuditHost {
     objects: Objects,
     providers: Option<Arc<Providers>>,
-    /// What each thread counted, if anybody wants to know.
-    statistics: Option<ThreadLocal<Statistics>>,
 }
 
 impl AuditHost {
-    pub(super) fn new(
-        objects: Objects,
-        providers: Option<Arc<Providers>>,
-        with_statistics: bool,
-    ) -> Self {
-        let statistics = with_statistics.then(ThreadLocal::new);
-        Self { objects, providers, statistics }
-    }
-
-    /// What constraints took since the last time; `None` if it is not counted.
-    pub(super) fn take_statistics(&mut self) -> Option<Statistics> {
-        let counted = std::mem::take(self.statistics.as_mut()?);
-        let sum = Statistics::default();
-        counted.into_iter().for_each(|of_thread| sum.merge(of_thread));
-        Some(sum)
+    pub(super) fn new(objects: Objects, providers: Option<Arc<Providers>>) -> Self {
+        Self { objects, providers }
     }
 }
 
@@ -67,10 +50,6 @@ impl Host for AuditHost {
 
     fn policies(&self) -> &dyn builtins::Host {
         self
-    }
-
-    fn statistics(&self) -> Option<&Statistics> {
-        self.statistics.as_ref().map(ThreadLocal::get_or_default)
     }
 
     fn providers(&self) -> &dyn Asks {

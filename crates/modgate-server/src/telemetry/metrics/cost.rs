@@ -163,15 +163,15 @@ pub(crate) fn name_of(policy: &PolicyId) -> String {
     }
 }
 
-/// A number for this thread, see [`modgate_engine::Host::lane`].
-pub(crate) fn lane() -> usize {
+/// A number for this thread, see [`modgate_engine::cost::Meter::shard`].
+pub(crate) fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static LANE: Cell<Option<usize>> = const { Cell::new(None) };
+        static SHARD: Cell<Option<usize>> = const { Cell::new(None) };
     }
-    LANE.with(|lane| {
-        let number = lane.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
-        lane.set(Some(number));
+    SHARD.with(|shard| {
+        let number = shard.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        shard.set(Some(number));
         number
     })
 }
@@ -181,9 +181,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_have_lanes_of_their_own() {
-        let mine = lane();
-        assert_eq!(lane(), mine);
-        assert_ne!(std::thread::spawn(lane).join().expect("lane"), mine);
+    fn threads_have_shards_of_their_own() {
+        let mine = shard();
+        assert_eq!(shard(), mine);
+        assert_ne!(std::thread::spawn(shard).join().expect("a number"), mine);
     }
 }

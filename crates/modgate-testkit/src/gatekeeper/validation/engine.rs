@@ -85,8 +85,9 @@ impl Subject for EngineSubject {
     fn audit(&mut self, object: &Value) -> Option<Vec<[String; 3]>> {
         let admission = Admission::of_object(object.clone(), None);
         let point = EnforcementPoint::Audit;
-        let found =
-            self.snapshot.ask(&admission, point, &self.inventory, &self.cluster, &mut Arena::new());
+        let mut arena = Arena::new();
+        let mut evaluation = Evaluation::new(&self.cluster, &self.inventory, &mut arena);
+        let found = self.snapshot.ask(&admission, point, &mut evaluation);
         let shown = found.into_iter().map(|finding| {
             [finding.constraint.to_string(), finding.message, finding.action.to_string()]
         });
