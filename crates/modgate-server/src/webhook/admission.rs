@@ -20,7 +20,7 @@ use super::{
     bounds::bounded,
     content_type,
     evaluators::{EvaluationError, Flow},
-    front::Front,
+    front,
     gatekeeper::{self, Conditions},
     is_json, modrule, record, respond,
     routes::{Task, Words},
@@ -99,6 +99,12 @@ struct Head {
 }
 
 impl Head {
+    /// As it stands at the front of a body that is not decoded, or cannot be.
+    fn ahead(body: &[u8]) -> Self {
+        let (version, uid) = front::head(body);
+        Self { version, uid }
+    }
+
     /// The uid of a document that is not a valid review may still be readable; with it the API
     /// server shows our message instead of complaining about the uid.
     fn of(document: &Value) -> Self {
@@ -125,17 +131,16 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         Ok(body) => body,
         Err(missing) => return not_received(app, webhook, &missing, patience),
     };
-    let front = Front::read(&body.bytes);
-    let flow = Flow { route: webhook.path(), namespace: front.namespace.clone() };
-    let mut head = Head { version: front.version, uid: front.uid };
     let body = &*body.bytes;
     if let Some(found) = wrong_type {
         let message = format!("contentType={found}, expected application/json");
-        return Answer::malformed(head, StatusCode::BAD_REQUEST, message);
+        return Answer::malformed(Head::ahead(body), StatusCode::BAD_REQUEST, message);
     }
     if webhook.route().task == Task::BindPod {
-        return bind_pod(app, &world, body, head, deadline).await;
+        return bind_pod(app, &world, body, deadline).await;
     }
+    let flow = Flow { route: webhook.path(), namespace: front::namespace(body) };
+    let mut head = None;
     let mut world = world;
     let mut template = Template::Unasked;
     let outcome = loop {
@@ -168,6 +173,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         }
     };
     outcome.unwrap_or_else(|error| {
+        let head = head.unwrap_or_else(|| Head::ahead(body));
         if let EvaluationError::Busy(waited) = &error {
             app.metrics.queued(webhook, *waited);
         }
@@ -199,8 +205,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
 /// A review that was not received is denied with its uid, which stands at its front (without a uid
 /// the API server does not take an answer for one), unless it is we who had no room for it.
 fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Duration) -> Answer {
-    let front = Front::read(&missing.beginning);
-    let head = Head { version: front.version, uid: front.uid };
+    let head = Head::ahead(&missing.beginning);
     let (code, message) = match missing.why {
         Missing::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -234,16 +239,10 @@ fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Du
 
 /// Outside of the turns in which requests are evaluated: the Pod that is written here is a request of
 /// its own to this webhook.
-async fn bind_pod(
-    app: &App,
-    world: &World,
-    body: &[u8],
-    mut head: Head,
-    deadline: tokio::time::Instant,
-) -> Answer {
-    let review = match decode(app, body, &mut head) {
-        Ok(review) => review,
-        Err(message) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
+async fn bind_pod(app: &App, world: &World, body: &[u8], deadline: tokio::time::Instant) -> Answer {
+    let (head, review) = match decode(app, body) {
+        Ok(decoded) => decoded,
+        Err((head, message)) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
     };
     let decision = modrule::bind_pod(&review, world, deadline).await;
     Answer::review(&head, respond_with(app, Webhook::PodBinding, &review, decision))
@@ -281,16 +280,16 @@ fn evaluate(
     webhook: Webhook,
     conditions: Conditions<'_>,
     body: &[u8],
-    head: &mut Head,
+    head: &mut Option<Head>,
 ) -> Evaluated {
     let Conditions { world, template, .. } = conditions;
-    let review = match decode(app, body, head) {
-        Ok(review) => review,
-        Err(message) => {
-            let answer = Answer::malformed(head.clone(), StatusCode::BAD_REQUEST, message);
-            return Evaluated::Answer(answer);
+    let (read, review) = match decode(app, body) {
+        Ok(decoded) => decoded,
+        Err((head, message)) => {
+            return Evaluated::Answer(Answer::malformed(head, StatusCode::BAD_REQUEST, message));
         }
     };
+    let head = &*head.insert(read);
     if webhook == Webhook::Admit
         && template == Template::Unasked
         && world.objects.cluster().is_some()
@@ -301,12 +300,20 @@ fn evaluate(
     Evaluated::Answer(judge(app, webhook, conditions, &review, head))
 }
 
-fn decode(app: &App, body: &[u8], head: &mut Head) -> Result<Review, String> {
-    let document = Value::from_json_nested(body, app.limits.max_depth)
-        .map_err(|error| format!("request body is not JSON: {error}"))?;
-    // By what the document says, should its front and its end differ.
-    *head = Head::of(&document);
-    Review::parse(&document).map_err(|error| error.to_string())
+/// Reads a review and what its answer needs, which is all there is if it cannot be read: by what the
+/// document says, should its front and its end differ.
+fn decode(app: &App, body: &[u8]) -> Result<(Head, Review), (Head, String)> {
+    let document = match Value::from_json_nested(body, app.limits.max_depth) {
+        Ok(document) => document,
+        Err(error) => {
+            return Err((Head::ahead(body), format!("request body is not JSON: {error}")));
+        }
+    };
+    let head = Head::of(&document);
+    match Review::parse(&document) {
+        Ok(review) => Ok((head, review)),
+        Err(error) => Err((head, error.to_string())),
+    }
 }
 
 /// Answers a request. A failure of ours is answered as the operator wants it.

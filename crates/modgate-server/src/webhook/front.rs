@@ -12,25 +12,21 @@ const MAX_TEXT: usize = 256;
 /// which may be large.
 const NAMESPACE_WITHIN: usize = 4 << 10;
 
-/// What is known of a review before it is decoded; empty where it could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Front {
-    pub(super) version: ReviewVersion,
-    pub(super) uid: Str,
-    pub(super) namespace: Str,
+/// The version and the uid of a review; empty where they cannot be read.
+pub(super) fn head(review: &[u8]) -> (ReviewVersion, Str) {
+    let v1beta1 = text(review, &["apiVersion"]) == ReviewVersion::V1Beta1.api_version();
+    let version = if v1beta1 { ReviewVersion::V1Beta1 } else { ReviewVersion::V1 };
+    (version, text(review, &["request", "uid"]).into())
 }
 
-impl Front {
-    pub(super) fn read(review: &[u8]) -> Self {
-        let text = |review, path: &[&str]| peek_text(review, path, MAX_TEXT).unwrap_or_default();
-        let v1beta1 = text(review, &["apiVersion"]) == ReviewVersion::V1Beta1.api_version();
-        let front = review.get(..NAMESPACE_WITHIN).unwrap_or(review);
-        Self {
-            version: if v1beta1 { ReviewVersion::V1Beta1 } else { ReviewVersion::V1 },
-            uid: text(review, &["request", "uid"]).into(),
-            namespace: text(front, &["request", "namespace"]).into(),
-        }
-    }
+/// The namespace of a review; empty without one, or where it cannot be read.
+pub(super) fn namespace(review: &[u8]) -> Str {
+    let front = review.get(..NAMESPACE_WITHIN).unwrap_or(review);
+    text(front, &["request", "namespace"]).into()
+}
+
+fn text<'r>(review: &'r [u8], path: &[&str]) -> &'r str {
+    peek_text(review, path, MAX_TEXT).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -59,8 +55,8 @@ mod tests {
             ("{", V1, "", ""),
             ("", V1, "", ""),
         ] {
-            let expected = Front { version, uid: uid.into(), namespace: namespace.into() };
-            assert_eq!(Front::read(text.as_bytes()), expected, "{text}");
+            assert_eq!(head(text.as_bytes()), (version, uid.into()), "{text}");
+            assert_eq!(super::namespace(text.as_bytes()), namespace, "{text}");
         }
     }
 }
