@@ -270,11 +270,17 @@ impl fmt::Debug for RegoDriver {
 
 /// Members that differ in other keys than `msg` and `details` are one violation (EV-30).
 fn distinct(mut violations: Vec<Violation>) -> Vec<Violation> {
-    if violations.len() > 1 {
+    if repeat(&violations) {
         let mut seen = HashSet::new();
         violations.retain(|it| seen.insert((it.message.clone(), it.details.to_json())));
     }
     violations
+}
+
+/// Whether two have the same message.
+fn repeat(violations: &[Violation]) -> bool {
+    let mut messages = HashSet::new();
+    violations.len() > 1 && !violations.iter().all(|it| messages.insert(it.message.as_str()))
 }
 
 fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<Violation>, Limit> {
