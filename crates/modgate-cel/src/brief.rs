@@ -28,6 +28,14 @@ pub(crate) fn quote(text: &str) -> String {
     modgate_value::gofmt::quote(&brief(text))
 }
 
+/// [`quote`] for bytes that need not be UTF-8.
+pub(crate) fn quote_bytes(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => quote(text),
+        Err(_) => modgate_value::gofmt::quote_bytes(bytes.get(..QUOTED).unwrap_or(bytes)),
+    }
+}
+
 /// The line around the character number `column`, which counts from 1, and that number in what is
 /// shown.
 pub(crate) fn excerpt(line: &str, column: usize) -> (String, usize) {

@@ -247,8 +247,7 @@ impl<'a> Heap<'a> {
             },
             (Val::Opaque(a), Val::Opaque(b)) => {
                 self.budget.spend(a.work().min(b.work()))?;
-                let equal = || a.equal(b).ok_or(EvalError::NoOverload);
-                self.temporary(a.memory() + b.memory(), equal)?
+                a.equal(b).ok_or(EvalError::NoOverload)?
             }
             (Val::Opaque(_), _) => return Err(EvalError::NoOverload),
             (Val::Built(a), Val::Built(b)) => self.same_fields(a, b)?,

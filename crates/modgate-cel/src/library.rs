@@ -88,15 +88,7 @@ impl Opaque<'_> {
         match self {
             Self::Quantity(quantity) => quantity.length() as u64 / 16,
             Self::Semver(version) => version.length() as u64 / 16,
-            Self::Url(url) => url.length() as u64 / 4,
-            _ => 0,
-        }
-    }
-
-    /// The bytes that comparing it takes.
-    pub(crate) fn memory(&self) -> usize {
-        match self {
-            Self::Url(url) => url.length() * 4,
+            Self::Url(url) => url.text().len() as u64 / 16,
             _ => 0,
         }
     }
@@ -107,7 +99,7 @@ impl Opaque<'_> {
             (Self::Quantity(_), Opaque::Quantity(b)) if b.computed => return None,
             (Self::Quantity(a), Opaque::Quantity(b)) => a.compare(*b).is_eq(),
             (Self::Semver(a), Opaque::Semver(b)) => a.compare(b).is_eq(),
-            (Self::Url(a), Opaque::Url(b)) => a.to_string() == b.to_string(),
+            (Self::Url(a), Opaque::Url(b)) => a.text() == b.text(),
             (Self::Ip(a), Opaque::Ip(b)) => a == b,
             (Self::Cidr(a), Opaque::Cidr(b)) => a == b,
             (Self::Format(a), Opaque::Format(b)) => a == b,

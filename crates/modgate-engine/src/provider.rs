@@ -10,8 +10,12 @@ mod rego;
 use std::{sync::Arc, time::Duration};
 
 use modgate_api::externaldata::Provider;
-use modgate_rego::builtins::formats;
-use modgate_value::Str;
+use modgate_rego::builtins::is_certificate;
+use modgate_value::{
+    Str,
+    go::{base64::Alphabet, pem, url::Url},
+    gofmt::quote_bytes,
+};
 
 pub use self::rego::{
     ExternalData, FUNCTION, NoExternalData, Responses, Unanswered, external_data,
@@ -92,8 +96,8 @@ impl CompiledProvider {
         }
         let seconds = u64::try_from(spec.timeout)
             .map_err(|_| ProviderError::NegativeTimeout(spec.timeout))?;
-        let origin = formats::url_origin(&spec.url).map_err(ProviderError::Url)?;
-        if origin.scheme != "https" {
+        let url = Url::parse(spec.url.as_bytes(), quote_bytes).map_err(ProviderError::Url)?;
+        if url.scheme != "https" {
             return Err(ProviderError::NotHttps);
         }
         Ok(Self {
@@ -131,15 +135,16 @@ fn roots(bundle: &str) -> Result<Arc<[Vec<u8>]>, ProviderError> {
     if bundle.is_empty() {
         return Err(ProviderError::NoBundle);
     }
-    let pem = formats::base64_bytes(bundle).map_err(ProviderError::Base64)?;
-    let blocks = formats::pem_blocks(&String::from_utf8_lossy(&pem));
-    let first = blocks.first().ok_or(ProviderError::NotPem)?;
-    if !formats::is_certificate(&first.bytes) {
+    let bundle = Alphabet::Standard
+        .decode(bundle)
+        .map_err(|corrupt| ProviderError::Base64(corrupt.to_string()))?;
+    let text = String::from_utf8_lossy(&bundle);
+    let first = pem::decode(&text).ok_or(ProviderError::NotPem)?;
+    if !is_certificate(&first.bytes) {
         return Err(ProviderError::NotCertificate("x509: malformed certificate"));
     }
-    Ok(blocks
-        .into_iter()
-        .filter(|block| block.label == "CERTIFICATE" && formats::is_certificate(&block.bytes))
+    Ok(pem::blocks(&text)
+        .filter(|block| block.label == "CERTIFICATE" && is_certificate(&block.bytes))
         .map(|block| block.bytes)
         .collect())
 }
@@ -154,19 +159,7 @@ mod tests {
     const CERTIFICATE: &str = include_str!("provider/testdata/certificate.pem");
 
     fn base64(text: &str) -> String {
-        const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut out = String::new();
-        for chunk in text.as_bytes().chunks(3) {
-            let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-            let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-            for index in 0..4 {
-                out.push(match index <= chunk.len() {
-                    true => char::from(ALPHABET[(bits >> (18 - 6 * index) & 63) as usize]),
-                    false => '=',
-                });
-            }
-        }
-        out
+        Alphabet::Standard.encode(text.as_bytes())
     }
 
     fn compile(name: &str, spec: &str) -> Result<CompiledProvider, String> {

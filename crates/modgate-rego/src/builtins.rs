@@ -28,7 +28,6 @@ mod crypto;
 mod declaration;
 mod edits;
 mod encoding;
-pub mod formats;
 mod host;
 mod net;
 mod objects;
@@ -45,8 +44,9 @@ mod versions;
 
 use std::{fmt, sync::LazyLock};
 
-use modgate_value::Exhausted;
+use modgate_value::{Exhausted, go::base64::Corrupt};
 
+pub use crypto::is_certificate;
 pub use declaration::{Argument, Declaration, Type};
 pub use host::{Host, Isolated};
 
@@ -226,6 +226,12 @@ impl BuiltinError {
             Self::Failed(_) | Self::Limit(_) => "eval_builtin_error",
             Self::Conflict(_) => "eval_conflict_error",
         }
+    }
+}
+
+impl From<Corrupt> for BuiltinError {
+    fn from(corrupt: Corrupt) -> Self {
+        Self::Failed(corrupt.to_string())
     }
 }
 

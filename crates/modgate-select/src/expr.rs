@@ -5,26 +5,18 @@ use std::ops::ControlFlow;
 use modgate_value::{Budget, Str, Value, diag::Span};
 
 use crate::{
-    EvalError, Lint, List, ParseError, Requirement, Val, Zone, analysis,
+    EvalError, Lint, List, ParseError, Requirement, Val, analysis,
     ast::{Kind, Node},
     lint, parse,
     plain::{Plain, Scope},
     stream::{Cursor, Stream},
 };
 
-/// What a parsed expression depends on besides its text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The zone of `date()` texts that name none.
-    pub zone: Zone,
-}
-
 /// A parsed expression: immutable, shared between threads.
 #[derive(Debug, Clone)]
 pub struct Expr {
     text: Box<str>,
     root: Node,
-    zone: Zone,
     plain_path: Option<Box<[Str]>>,
 }
 
@@ -62,18 +54,9 @@ impl Expr {
     ///
     /// When `text` is not an expression, or is too long or too deeply nested.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Self::parse_with(text, &Options::default())
-    }
-
-    /// As [`Expr::parse`], with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`Expr::parse`].
-    pub fn parse_with(text: &str, options: &Options) -> Result<Self, ParseError> {
         let root = parse::expression(text)?;
         let plain_path = analysis::plain_path(&root);
-        Ok(Self { text: text.into(), root, zone: options.zone.clone(), plain_path })
+        Ok(Self { text: text.into(), root, plain_path })
     }
 
     /// The text it was parsed from.
@@ -97,7 +80,7 @@ impl Expr {
         document: &'a Value,
         budget: &Budget<'_>,
     ) -> Result<Val<'a>, EvalError> {
-        let stream = Stream::new(document, budget, &self.zone);
+        let stream = Stream::new(document, budget);
         Ok(match &self.root.kind {
             Kind::Path(path) if !path.is_multi() => {
                 stream.place(path)?.map_or(Val::Undefined, Val::from)
@@ -116,7 +99,7 @@ impl Expr {
         document: &'a Value,
         budget: &Budget<'_>,
     ) -> Result<Val<'a>, EvalError> {
-        let scope = Scope::new(document, budget, &self.zone);
+        let scope = Scope::new(document, budget);
         Ok(Plain::new(None).eval(&self.root, &scope)?)
     }
 
@@ -132,7 +115,7 @@ impl Expr {
         budget: &Budget<'_>,
         visit: &mut dyn FnMut(&Val<'a>) -> ControlFlow<()>,
     ) -> Result<Shape, EvalError> {
-        let stream = Stream::new(document, budget, &self.zone);
+        let stream = Stream::new(document, budget);
         let path = match &self.root.kind {
             Kind::Path(path) if path.is_multi() => path,
             Kind::Path(path) => {
@@ -171,7 +154,7 @@ impl Expr {
         budget: &Budget<'_>,
         observe: &mut dyn FnMut(Observation<'a>),
     ) -> Result<Val<'a>, EvalError> {
-        let scope = Scope::new(document, budget, &self.zone);
+        let scope = Scope::new(document, budget);
         Ok(Plain::new(Some(observe)).eval(&self.root, &scope)?)
     }
 

@@ -59,8 +59,7 @@ mod val;
 
 pub use analysis::Requirement;
 pub use error::{EvalError, ParseError};
-pub use expr::{Expr, Observation, Options, Shape};
+pub use expr::{Expr, Observation, Shape};
 pub use lint::{Lint, exponent_text};
 pub use patch::{Item, Key, KeyPart, PatchSelect};
-pub use time::{Time, Zone};
 pub use val::{List, Map, Val};

@@ -6,9 +6,9 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use modgate_value::{Budget, Exhausted, Str, Value, Visit, diag::Span, regex::GoRegex};
 
 use crate::{
-    EvalError, List, Map, Time, Val, Zone,
+    EvalError, List, Map, Val,
     ast::{Binary, Function, Link, Node, Unary},
-    num,
+    num, time,
 };
 
 /// What a pattern that is no literal may compile to: it is compiled for every evaluation.
@@ -492,14 +492,10 @@ pub(crate) fn prefix<'a>(
 }
 
 /// A call with exactly one argument.
-pub(crate) fn call<'a>(
-    function: Function,
-    argument: &Val<'a>,
-    zone: &Zone,
-) -> Result<Val<'a>, Why<'a>> {
+pub(crate) fn call<'a>(function: Function, argument: &Val<'a>) -> Result<Val<'a>, Why<'a>> {
     match function {
         Function::Date => match argument {
-            Val::Str(text) => match Time::parse(text, zone) {
+            Val::Str(text) => match time::parse(text) {
                 Some(time) => Ok(Val::Time(Box::new(time))),
                 None => Err(Why::NoDate(text.as_ref().into())),
             },

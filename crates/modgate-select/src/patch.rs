@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use modgate_value::{Budget, Str, Value, format_smolstr};
 
 use crate::{
-    EvalError, Options, ParseError, Val, Zone, analysis,
+    EvalError, ParseError, Val, analysis,
     ast::Path,
     parse,
     plain::{self, Plain, Scope},
@@ -17,7 +17,6 @@ use crate::{
 pub struct PatchSelect {
     text: Box<str>,
     path: Path,
-    zone: Zone,
 }
 
 /// One selected place.
@@ -76,17 +75,8 @@ impl PatchSelect {
     ///
     /// When `text` does not parse or is anything but one path starting with `$` or `@`.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Self::parse_with(text, &Options::default())
-    }
-
-    /// As [`PatchSelect::parse`], with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`PatchSelect::parse`].
-    pub fn parse_with(text: &str, options: &Options) -> Result<Self, ParseError> {
         let path = parse::bare_path(text)?;
-        Ok(Self { text: text.into(), path, zone: options.zone.clone() })
+        Ok(Self { text: text.into(), path })
     }
 
     /// The text it was parsed from.
@@ -111,7 +101,7 @@ impl PatchSelect {
         root: &'a Value,
         budget: &Budget<'_>,
     ) -> Result<Vec<Item<'a>>, EvalError> {
-        let stream = Stream::new(root, budget, &self.zone);
+        let stream = Stream::new(root, budget);
         let mut items: Vec<Item<'a>> = Vec::new();
         stream.each(&self.path, &mut |trail, cursor| {
             let keys = trail.keys();
@@ -132,7 +122,7 @@ impl PatchSelect {
         root: &'a Value,
         budget: &Budget<'_>,
     ) -> Result<Vec<Item<'a>>, EvalError> {
-        let scope = Scope::new(root, budget, &self.zone);
+        let scope = Scope::new(root, budget);
         let found = Plain::new(None).matches(&self.path, &scope)?;
         let items = found.into_iter().map(|(captures, value)| {
             let keys = plain::flat(&captures).collect();

@@ -7,7 +7,7 @@ use std::{borrow::Cow, rc::Rc, sync::Arc};
 use modgate_value::{Budget, Str, Value, gofmt};
 
 use crate::{
-    Key, List, Observation, Val, Zone,
+    Key, List, Observation, Val,
     ast::{Kind, Node, Path, Root, Step},
     ops::{self, Evaluated, Fault, Why},
 };
@@ -29,12 +29,11 @@ pub(crate) struct Scope<'a, 'e> {
     /// What placeholders refer to.
     pub(crate) captures: Option<Rc<[Capture]>>,
     pub(crate) budget: &'e Budget<'e>,
-    pub(crate) zone: &'e Zone,
 }
 
 impl<'a, 'e> Scope<'a, 'e> {
-    pub(crate) fn new(root: &'a Value, budget: &'e Budget<'e>, zone: &'e Zone) -> Self {
-        Self { root, current: Val::Null, captures: None, budget, zone }
+    pub(crate) fn new(root: &'a Value, budget: &'e Budget<'e>) -> Self {
+        Self { root, current: Val::Null, captures: None, budget }
     }
 
     fn with_current(&self, current: Val<'a>) -> Self {
@@ -127,7 +126,7 @@ impl<'o, 'a> Plain<'o, 'a> {
                     .map(|argument| self.eval(argument, scope))
                     .collect::<Result<_, _>>()?;
                 match arguments.as_slice() {
-                    [argument] => ops::call(*function, argument, scope.zone).map_err(failed),
+                    [argument] => ops::call(*function, argument).map_err(failed),
                     _ => Err(failed(Why::Arity(*function))),
                 }
             }

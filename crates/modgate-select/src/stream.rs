@@ -10,7 +10,7 @@ use std::{borrow::Cow, cell::Cell, ops::ControlFlow, sync::Arc};
 use modgate_value::{Budget, Str, Value, diag::Span};
 
 use crate::{
-    Key, List, Val, Zone,
+    Key, List, Val,
     ast::{Binary, Function, Kind, Link, Node, Path, Root, Step},
     num,
     ops::{self, Evaluated, Fault, Why},
@@ -24,7 +24,6 @@ const MAX_DEPTH: u32 = 96;
 pub(crate) struct Stream<'a, 'e> {
     root: &'a Value,
     budget: &'e Budget<'e>,
-    zone: &'e Zone,
     depth: Cell<u32>,
 }
 
@@ -101,8 +100,8 @@ impl Trail<'_> {
 }
 
 impl<'a, 'e> Stream<'a, 'e> {
-    pub(crate) fn new(root: &'a Value, budget: &'e Budget<'e>, zone: &'e Zone) -> Self {
-        Self { root, budget, zone, depth: Cell::new(0) }
+    pub(crate) fn new(root: &'a Value, budget: &'e Budget<'e>) -> Self {
+        Self { root, budget, depth: Cell::new(0) }
     }
 
     /// The value of a whole expression.
@@ -161,7 +160,7 @@ impl<'a, 'e> Stream<'a, 'e> {
         Scope {
             current: frame.current.clone().into(),
             captures: frame.captures.map(|trail| trail.captures().into()),
-            ..Scope::new(self.root, self.budget, self.zone)
+            ..Scope::new(self.root, self.budget)
         }
     }
 
@@ -214,7 +213,7 @@ impl<'a, 'e> Stream<'a, 'e> {
                 }
                 [argument] => {
                     let argument = self.eval(argument, frame)?;
-                    ops::call(*function, &argument, self.zone).map_err(failed)
+                    ops::call(*function, &argument).map_err(failed)
                 }
                 arguments => {
                     for argument in arguments {

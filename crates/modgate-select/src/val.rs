@@ -2,9 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use modgate_value::{Array, Number, Object, Str, Value, gofloat, gofmt};
-
-use crate::time::Time;
+use modgate_value::{Array, Number, Object, Str, Value, gofloat, gofmt, gotime::Time};
 
 /// The value of an expression: borrowed from the document or the expression where it can be.
 #[derive(Debug, Clone)]

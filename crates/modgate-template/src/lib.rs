@@ -63,7 +63,6 @@ mod template;
 mod text;
 mod time;
 mod unicode;
-mod url;
 mod val;
 
 pub use data::{Data, KeyPart, PatchContext, RejectContext, preprocess};

@@ -8,13 +8,11 @@ mod certificate;
 mod der;
 mod dsa;
 mod key;
-mod pem;
 mod prime;
 mod rsa;
 
 pub(crate) use certificate::{Authority, Request, check_certificate};
 pub(crate) use key::{Key, KeyKind};
-pub(crate) use pem::decode as decode_pem;
 
 /// A certificate and its key, both PEM: Sprig's `certificate` struct.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ mod zone;
 
 pub use duration::{Duration, HOUR, MINUTE, SECOND};
 use format::Element;
-pub use parse::parse;
+pub use parse::{parse, parse_any};
 pub use zone::Zone;
 
 use std::fmt;

@@ -29,6 +29,7 @@
 pub mod budget;
 mod de;
 pub mod diag;
+pub mod go;
 pub mod gofloat;
 pub mod gofmt;
 pub mod gotime;

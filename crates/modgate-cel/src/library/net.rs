@@ -5,9 +5,11 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
+use modgate_value::go::netip::parse_addr;
+
 use super::{Opaque, Table};
 use crate::{
-    brief::quote,
+    brief::{quote, quote_bytes},
     eval::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
@@ -177,21 +179,16 @@ fn unread(error: &str) -> String {
 /// An address, or what is wrong with the text.
 fn ip(heap: Heap<'_>, text: &str) -> Result<std::result::Result<Ip, String>> {
     heap.budget.spend(text.len() as u64 / 16)?;
-    let (bare, zone) = match text.split_once('%') {
-        Some((bare, zone)) if !zone.is_empty() => (bare, true),
-        _ => (text, false),
-    };
-    Ok(match bare.parse::<IpAddr>() {
-        Ok(IpAddr::V6(_)) if zone => {
+    Ok(match parse_addr(text, quote_bytes) {
+        Ok((_, Some(_))) => {
             Err(format!("IP address {} with zone value is not allowed", quote(text)))
         }
-        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => Err(mapped(text)),
-        Ok(ip) if !zone => Ok(Ip(ip)),
-        _ => Err(format!(
-            "IP Address {0} parse error during conversion from string: ParseAddr({0}): {1}",
-            quote(text),
-            trouble(text)
-        )),
+        Ok((IpAddr::V6(ip), None)) if ip.to_ipv4_mapped().is_some() => Err(mapped(text)),
+        Ok((ip, None)) => Ok(Ip(ip)),
+        Err(error) => {
+            let quoted = quote(text);
+            Err(format!("IP Address {quoted} parse error during conversion from string: {error}"))
+        }
     })
 }
 
@@ -209,9 +206,9 @@ fn cidr(heap: Heap<'_>, text: &str) -> Result<std::result::Result<Cidr, String>>
     if address.contains('%') {
         return Ok(Err(wrong("IPv6 zones cannot be present in a prefix")));
     }
-    let Ok(address) = address.parse::<IpAddr>() else {
-        let inner = format!("ParseAddr({}): {}", quote(address), trouble(address));
-        return Ok(Err(wrong(&inner)));
+    let address = match parse_addr(address, quote_bytes) {
+        Ok((address, _)) => address,
+        Err(error) => return Ok(Err(wrong(&error))),
     };
     let most = if address.is_ipv4() { 32 } else { 128 };
     let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
@@ -225,121 +222,4 @@ fn cidr(heap: Heap<'_>, text: &str) -> Result<std::result::Result<Cidr, String>>
         return Ok(Err(mapped(text)));
     }
     Ok(Ok(Cidr { address, length }))
-}
-
-/// What Go's parser says about a text that is no address.
-fn trouble(text: &str) -> String {
-    match text.find(['.', ':', '%']).and_then(|at| text.get(at..)) {
-        Some(rest) if rest.starts_with('.') => trouble_v4(text),
-        Some(rest) if rest.starts_with(':') => trouble_v6(text),
-        Some(_) => "missing IPv6 address".to_owned(),
-        None => "unable to parse IP".to_owned(),
-    }
-}
-
-fn at(what: &str, rest: &str) -> String {
-    format!("{what} (at {})", quote(rest))
-}
-
-fn trouble_v4(text: &str) -> String {
-    let mut rest = text;
-    let mut fields = 1;
-    loop {
-        let length = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (field, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
-        if !after.is_empty() && !after.starts_with('.') {
-            return at("unexpected character", after);
-        }
-        if field.is_empty() {
-            return at("IPv4 field must have at least one digit", rest);
-        }
-        if field.len() > 1 && field.starts_with('0') {
-            return "IPv4 field has octet with leading zero".to_owned();
-        }
-        if field.parse::<u8>().is_err() {
-            return "IPv4 field has value >255".to_owned();
-        }
-        match after.strip_prefix('.') {
-            Some(_) if fields == 4 => return "IPv4 address too long".to_owned(),
-            Some("") => return at("IPv4 field must have at least one digit", after),
-            Some(next) => rest = next,
-            None => return "IPv4 address too short".to_owned(),
-        }
-        fields += 1;
-    }
-}
-
-fn trouble_v6(text: &str) -> String {
-    let mut rest = match text.split_once('%') {
-        Some((_, "")) => return "zone must be a non-empty string".to_owned(),
-        Some((address, _)) => address,
-        None => text,
-    };
-    let mut gap = false;
-    if let Some(after) = rest.strip_prefix("::") {
-        gap = true;
-        rest = after;
-    }
-    let mut groups = 0;
-    while groups < 8 {
-        let length = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-        let after = rest.get(length..).unwrap_or_default();
-        if length > 4 {
-            return at("each group must have 4 or less digits", rest);
-        }
-        if length == 0 {
-            return at("each colon-separated field must have at least one digit", rest);
-        }
-        if after.starts_with('.') {
-            if !gap && groups != 6 {
-                let what = "embedded IPv4 address must replace the final 2 fields of the address";
-                return at(what, rest);
-            }
-            if groups > 6 {
-                let what = "too many hex fields to fit an embedded IPv4 at the end of the address";
-                return at(what, rest);
-            }
-            return trouble_v4(rest);
-        }
-        groups += 1;
-        rest = after;
-        match rest.strip_prefix(':') {
-            None if rest.is_empty() => break,
-            None => return at("unexpected character, want colon", rest),
-            Some("") => return at("colon must be followed by more characters", rest),
-            Some(after) => rest = after,
-        }
-        if let Some(after) = rest.strip_prefix(':') {
-            if gap {
-                return at("multiple :: in address", rest);
-            }
-            gap = true;
-            rest = after;
-            if rest.is_empty() {
-                break;
-            }
-        }
-    }
-    if !rest.is_empty() {
-        return at("trailing garbage after address", rest);
-    }
-    if gap {
-        "the :: must expand to at least one field of zeros"
-    } else {
-        "address string too short"
-    }
-    .to_owned()
-}
-
-/// Whether what stands in the brackets of a URL is an IPv6 address.
-///
-/// # Errors
-///
-/// Go's text if it is no address at all.
-pub(super) fn literal(text: &str) -> std::result::Result<bool, String> {
-    let bare = text.split_once('%').map_or(text, |(bare, _)| bare);
-    match bare.parse::<IpAddr>() {
-        Ok(ip) => Ok(ip.is_ipv6()),
-        Err(_) => Err(format!("ParseAddr({}): {}", quote(text), trouble(text))),
-    }
 }

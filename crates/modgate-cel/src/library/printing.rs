@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use modgate_value::gofmt;
+use modgate_value::{go::hex, gofmt};
 
 use super::{
     convert,
@@ -192,8 +192,8 @@ fn print(heap: Heap<'_>, clause: Clause, arg: Val<'_>, out: &mut String) -> Resu
             let hex = match value {
                 Val::Int(value) => format!("{}{:x}", sign(value), value.unsigned_abs()),
                 Val::Uint(value) => format!("{value:x}"),
-                Val::String(text) => hex(text.as_bytes()),
-                Val::Bytes(bytes) => hex(bytes),
+                Val::String(text) => hex::encode(text.as_bytes()),
+                Val::Bytes(bytes) => hex::encode(bytes),
                 other => return failed(clause.refusal(other.type_name())),
             };
             out.push_str(&if upper { hex.to_ascii_uppercase() } else { hex });
@@ -233,14 +233,6 @@ fn print(heap: Heap<'_>, clause: Clause, arg: Val<'_>, out: &mut String) -> Resu
 
 fn sign(value: i64) -> &'static str {
     if value < 0 { "-" } else { "" }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
 }
 
 /// A value as `%s` prints it; `inner` where it is part of a list or map, and so written as CEL.

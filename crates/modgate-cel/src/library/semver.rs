@@ -2,6 +2,8 @@
 
 use std::{cmp::Ordering, fmt};
 
+use modgate_value::go::semver::{Version, is_identifier};
+
 use super::{Opaque, Table};
 use crate::{
     brief::quote,
@@ -10,47 +12,30 @@ use crate::{
     value::Val,
 };
 
-/// A semantic version; build metadata is checked and forgotten.
+/// A semantic version; build metadata is checked and dropped.
 #[derive(Debug, Clone, Copy)]
-pub struct Semver<'a> {
-    numbers: [u64; 3],
-    /// What stands behind the hyphen, if anything.
-    prerelease: Option<&'a str>,
-}
+pub struct Semver<'a>(Version<'a, u64>);
 
 /// Without build metadata.
 impl fmt::Display for Semver<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [major, minor, patch] = self.numbers;
+        let [major, minor, patch] = self.0.numbers;
         write!(f, "{major}.{minor}.{patch}")?;
-        self.prerelease.map_or(Ok(()), |prerelease| write!(f, "-{prerelease}"))
+        match self.0.prerelease {
+            "" => Ok(()),
+            prerelease => write!(f, "-{prerelease}"),
+        }
     }
 }
 
 impl Semver<'_> {
     pub(super) fn length(&self) -> usize {
-        self.prerelease.map_or(0, str::len)
+        self.0.prerelease.len()
     }
 
     pub(super) fn compare(&self, other: &Semver<'_>) -> Ordering {
-        self.numbers.cmp(&other.numbers).then_with(|| match (self.prerelease, other.prerelease) {
-            (None, None) => Ordering::Equal,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(_), None) => Ordering::Less,
-            (Some(a), Some(b)) => a.split('.').map(part).cmp(b.split('.').map(part)),
-        })
+        self.0.compare(&other.0)
     }
-}
-
-/// Numbers come before texts.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Part<'a> {
-    Number(u64),
-    Text(&'a str),
-}
-
-fn part(text: &str) -> Part<'_> {
-    text.parse().map_or(Part::Text(text), Part::Number)
 }
 
 pub(super) const FUNCTIONS: Table = &[
@@ -66,7 +51,7 @@ pub(super) const FUNCTIONS: Table = &[
 
 fn number<'a>(args: &[Val<'a>], index: usize) -> Result<Val<'a>> {
     let [Val::Opaque(Opaque::Semver(version))] = args else { return Err(EvalError::NoOverload) };
-    let number = version.numbers.get(index).copied().unwrap_or(0);
+    let number = version.0.numbers.get(index).copied().unwrap_or(0);
     // As the original converts it.
     Ok(Val::Int(number.cast_signed()))
 }
@@ -129,7 +114,6 @@ fn parse(text: &str) -> std::result::Result<Semver<'_>, String> {
         None => (patch, None),
     };
     let patch = integer(patch, "patch", "Patch")?;
-    let word = |text: &str| text.bytes().all(|byte| byte == b'-' || byte.is_ascii_alphanumeric());
     for part in prerelease.iter().flat_map(|prerelease| prerelease.split('.')) {
         if part.is_empty() {
             return Err("Prerelease is empty".to_owned());
@@ -144,7 +128,7 @@ fn parse(text: &str) -> std::result::Result<Semver<'_>, String> {
         if digits && part.parse::<u64>().is_err() {
             return Err(out_of_range(part));
         }
-        if !word(part) {
+        if !is_identifier(part) {
             return Err(format!("Invalid character(s) found in prerelease {}", quote(part)));
         }
     }
@@ -152,11 +136,12 @@ fn parse(text: &str) -> std::result::Result<Semver<'_>, String> {
         if part.is_empty() {
             return Err("Build meta data is empty".to_owned());
         }
-        if !word(part) {
+        if !is_identifier(part) {
             return Err(format!("Invalid character(s) found in build meta data {}", quote(part)));
         }
     }
-    Ok(Semver { numbers: [major, minor, patch], prerelease })
+    let prerelease = prerelease.unwrap_or_default();
+    Ok(Semver(Version { numbers: [major, minor, patch], prerelease }))
 }
 
 fn integer(text: &str, name: &str, title: &str) -> std::result::Result<u64, String> {

@@ -7,32 +7,21 @@ mod chain;
 mod der;
 mod json;
 mod keys;
-mod pem;
 mod rsa;
 
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
+use modgate_value::go::hex;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-use super::{Builtin, BuiltinError, Context, Outcome, encoding::hex, operand, yes_or_no};
+use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
 
 pub(super) use keys::{PublicKey, SetKey, key_set, pem_or_jwk};
 
-/// Label and content of every PEM block.
-pub(super) fn pem_blocks(text: &str) -> Vec<(String, Vec<u8>)> {
-    let mut blocks = Vec::new();
-    let mut rest = text;
-    while let Some(block) = pem::next(rest) {
-        blocks.push((block.label.to_owned(), block.bytes));
-        rest = block.rest;
-    }
-    blocks
-}
-
 /// Whether `der` is one X.509 certificate.
-pub(super) fn is_certificate(der: &[u8]) -> bool {
+pub fn is_certificate(der: &[u8]) -> bool {
     certificates::Certificate::read(der).is_some()
 }
 
@@ -150,13 +139,13 @@ pub(super) fn equal(a: &[u8], b: &[u8]) -> bool {
 fn digest<'a, D: Digest>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let bytes = operand::bytes(args, 0)?;
     context.spend(bytes.len() / 4 + 64)?;
-    context.string(&hex(&D::digest(bytes)))
+    context.string(&hex::encode(&D::digest(bytes)))
 }
 
 fn hmac<'a, M: Mac + KeyInit>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (message, key) = (operand::bytes(args, 0)?, operand::bytes(args, 1)?);
     context.spend((message.len() + key.len()) / 4 + 128)?;
-    context.string(&hex(&mac::<M>(key, message)))
+    context.string(&hex::encode(&mac::<M>(key, message)))
 }
 
 fn hmac_equal<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {

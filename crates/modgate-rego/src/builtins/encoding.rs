@@ -5,13 +5,16 @@
 mod base64;
 mod url;
 
-use modgate_value::{Number, Value as Json, gofloat, json, yaml};
+use modgate_value::{
+    Number, Value as Json,
+    go::{base64::Alphabet, hex},
+    gofloat, json, yaml,
+};
 
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
 
-pub(super) use base64::{Alphabet, base64_text, decode as decode_base64};
-pub(super) use url::{go_json as url_json, origin as url_origin, parts as url_parts};
+pub(super) use url::go_json as url_json;
 
 pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("json.marshal", "(x: any) => y: string", json_marshal),
@@ -211,44 +214,16 @@ fn yaml_is_valid<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'
     yes_or_no(yaml::value(text).is_ok())
 }
 
-/// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
 fn hex_encode<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let bytes = operand::bytes(args, 0)?;
     context.scan(bytes)?;
     context.allocate(bytes.len().saturating_mul(2))?;
-    Ok(Some(context.heap.charged_string(&hex(bytes))))
+    Ok(Some(context.heap.charged_string(&hex::encode(bytes))))
 }
 
 fn hex_decode<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let text = operand::string(args, 0)?;
     context.scan(text)?;
     context.allocate(text.len())?;
-    let digit = |byte: u8| match char::from(byte).to_digit(16) {
-        Some(digit) => Ok(u8::try_from(digit).unwrap_or(0)),
-        None => {
-            let shown = match byte {
-                b' '..=b'~' => format!(" '{}'", char::from(byte)),
-                _ => String::new(),
-            };
-            let message = format!("encoding/hex: invalid byte: U+{byte:04X}{shown}");
-            Err(BuiltinError::Failed(message))
-        }
-    };
-    let mut pairs = text.as_bytes().chunks_exact(2);
-    let mut bytes = Vec::with_capacity(text.len() / 2);
-    for pair in &mut pairs {
-        if let [high, low] = pair {
-            bytes.push(digit(*high)? << 4 | digit(*low)?);
-        }
-    }
-    if let [last] = pairs.remainder() {
-        digit(*last)?;
-        return Err(BuiltinError::failed("encoding/hex: odd length hex string"));
-    }
-    context.bytes(&bytes)
+    context.bytes(&hex::decode(text.as_bytes()).map_err(BuiltinError::Failed)?)
 }

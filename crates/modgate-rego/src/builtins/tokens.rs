@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use modgate_value::{Value as Json, gofloat};
+use modgate_value::{
+    Value as Json,
+    go::{base64::Alphabet, hex},
+    gofloat,
+};
 
 use super::{
     Builtin, BuiltinError, Context, Outcome,
     crypto::{Hash, PublicKey, SetKey, equal, key_set, pem_or_jwk},
-    encoding::{Alphabet, base64_text, decode_base64, hex},
     operand, yes_or_no,
 };
 use crate::{
@@ -73,8 +76,7 @@ fn part(text: &str) -> Result<Vec<u8>, BuiltinError> {
         3 => "=",
         _ => return Err(BuiltinError::failed(format!("illegal base64url string: {text}"))),
     };
-    decode_base64(&format!("{text}{padding}"), Alphabet::Url)
-        .map_err(|at| BuiltinError::failed(format!("illegal base64 data at input byte {at}")))
+    Ok(Alphabet::Url.decode(format!("{text}{padding}"))?)
 }
 
 fn named(name: &str, error: BuiltinError) -> BuiltinError {
@@ -137,7 +139,7 @@ fn decode<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
         }
         let payload = context.json_object(payload.as_bytes())?;
         let signature = part(token.signature).map_err(|error| named("signature", error))?;
-        let signature = context.heap.string(&hex(&signature))?;
+        let signature = context.heap.string(&hex::encode(&signature))?;
         return context.array(&[header, payload, signature]);
     }
     Err(BuiltinError::failed("JWT is nested too deep"))
@@ -403,7 +405,7 @@ fn sign<'a>(context: &mut Context<'a>, header: &str, payload: &str, key: &str) -
     let PublicKey::Secret(secret) = &key.key else {
         return Err(BuiltinError::failed(format!("key type does not sign with {algorithm}")));
     };
-    let encode = |bytes: &[u8]| base64_text(bytes, Alphabet::Url, false);
+    let encode = |bytes: &[u8]| Alphabet::Url.encode_unpadded(bytes);
     let signed = format!("{}.{}", encode(header.as_bytes()), encode(payload.as_bytes()));
     let signature = encode(&hash.mac(secret, signed.as_bytes()));
     context.string(&format!("{signed}.{signature}"))

@@ -1,6 +1,9 @@
 //! Semantic versions and UUIDs.
 
-use std::cmp::Ordering;
+use modgate_value::go::{
+    hex,
+    semver::{Version, is_identifier},
+};
 
 use super::{Builtin, BuiltinError, Context, Outcome, operand, yes_or_no};
 use crate::value::Value;
@@ -13,67 +16,19 @@ pub(super) const BUILTINS: &[Builtin] = &[
 ];
 
 /// A version as OPA reads it: a `v` in front and leading zeros are allowed.
-struct Version<'t> {
-    release: [i64; 3],
-    pre_release: &'t str,
+fn version(text: &str) -> Option<Version<'_, i64>> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let (text, metadata) = text.split_once('+').unwrap_or((text, ""));
+    let (text, prerelease) = text.split_once('-').unwrap_or((text, ""));
+    let mut parts = text.split('.').map(|part| part.parse::<i64>().ok());
+    let numbers = [parts.next()??, parts.next()??, parts.next()??];
+    let valid = identifiers(metadata) && identifiers(prerelease) && parts.next().is_none();
+    valid.then_some(Version { numbers, prerelease })
 }
 
-impl<'t> Version<'t> {
-    fn parse(text: &'t str) -> Option<Self> {
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let (text, metadata) = text.split_once('+').unwrap_or((text, ""));
-        let (text, pre_release) = text.split_once('-').unwrap_or((text, ""));
-        let mut parts = text.split('.').map(|part| part.parse::<i64>().ok());
-        let release = [parts.next()??, parts.next()??, parts.next()??];
-        let valid = identifiers(metadata) && identifiers(pre_release) && parts.next().is_none();
-        valid.then_some(Self { release, pre_release })
-    }
-
-    fn compare(&self, other: &Self) -> Ordering {
-        self.release.cmp(&other.release).then_with(|| match (self.pre_release, other.pre_release) {
-            (a, b) if a == b => Ordering::Equal,
-            ("", _) => Ordering::Greater,
-            (_, "") => Ordering::Less,
-            (a, b) => a.split('.').map(Identifier).cmp(b.split('.').map(Identifier)),
-        })
-    }
-}
-
-/// Nothing, or letters, digits and hyphens between dots.
+/// Nothing, or identifiers between dots.
 fn identifiers(text: &str) -> bool {
-    let one = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    text.is_empty() || text.split('.').all(one)
-}
-
-/// Part of a pre-release: numbers by value and before anything else, text by bytes.
-#[derive(PartialEq, Eq)]
-struct Identifier<'t>(&'t str);
-
-impl Identifier<'_> {
-    /// The digits that count, if it has nothing else.
-    fn number(&self) -> Option<&str> {
-        let digits = self.0.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| self.0.trim_start_matches('0'))
-    }
-}
-
-impl PartialOrd for Identifier<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Identifier<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self.number(), other.number()) {
-            (Some(a), Some(b)) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => self.0.cmp(other.0),
-        }
-    }
+    text.is_empty() || text.split('.').all(|part| !part.is_empty() && is_identifier(part))
 }
 
 fn semver_compare<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
@@ -81,7 +36,7 @@ fn semver_compare<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<
     context.scan(a)?;
     context.scan(b)?;
     let parse = |position: u8, text| {
-        Version::parse(text).ok_or_else(|| {
+        version(text).ok_or_else(|| {
             BuiltinError::failed(format!(
                 "operand {position}: string {} is not a valid SemVer",
                 Value::str(text)
@@ -93,35 +48,25 @@ fn semver_compare<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<
 }
 
 fn semver_is_valid<'a>(_: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
-    yes_or_no(operand::any(args, 0).as_str().and_then(Version::parse).is_some())
+    yes_or_no(operand::any(args, 0).as_str().and_then(version).is_some())
 }
 
 /// The sixteen bytes of a UUID in any of the forms that `github.com/google/uuid` reads.
 fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
+    let bytes = |digits: &str| hex::decode(digits.as_bytes()).ok()?.try_into().ok();
     let is_urn = text.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("urn:uuid:"));
     let hyphenated = match text.len() {
         45 if is_urn => text.get(9..)?,
         // Braces, or whatever stands in their place.
         38 => text.get(1..37)?,
         36 => text,
-        32 => return hex::<16>(text),
+        32 => return bytes(text),
         _ => return None,
     };
     let parts: Vec<&str> = hyphenated.split('-').collect();
     let [a, b, c, d, e] = parts.as_slice() else { return None };
     let widths = [a, b, c, d, e].map(|part| part.len());
-    (widths == [8, 4, 4, 4, 12]).then(|| hex::<16>(&parts.concat()))?
-}
-
-fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let mut bytes = [0; N];
-    let mut pairs = text.as_bytes().chunks_exact(2);
-    for byte in &mut bytes {
-        let [high, low] = pairs.next()? else { return None };
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(bytes)
+    (widths == [8, 4, 4, 4, 12]).then(|| bytes(&parts.concat()))?
 }
 
 fn uuid_parse<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use modgate_value::go::{base64::Alphabet, pem};
+
 use crate::{
     cx::{Cx, Fault, Result},
-    funcs::{Args, Function, Ty, encoding::base64_decode, strings::text_of},
-    pki::{Authority, Certificate, Key, KeyKind, Request, check_certificate, decode_pem},
+    funcs::{Args, Function, Ty, strings::text_of},
+    pki::{Authority, Certificate, Key, KeyKind, Request, check_certificate},
     val::{List, Val},
 };
 
@@ -138,15 +140,16 @@ fn build_custom<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
         let encoded = args.text(index).as_bytes();
         cx.spend(encoded.len() / 4)?;
         cx.allocate(encoded.len())?;
-        let bytes = base64_decode(encoded)
+        let bytes = Alphabet::Standard
+            .decode(encoded)
             .map_err(|_| Fault::new(format!("unable to decode base64 {what}")))?;
         Ok::<_, Fault>(String::from_utf8_lossy(&bytes).into_owned())
     };
     let certificate = decode(0, "certificate")?;
     let key = decode(1, "private key")?;
-    let (_, der) =
-        decode_pem(&certificate).ok_or_else(|| Fault::new("unable to decode certificate"))?;
-    check_certificate(&der)?;
+    let block =
+        pem::decode(&certificate).ok_or_else(|| Fault::new("unable to decode certificate"))?;
+    check_certificate(&block.bytes)?;
     Key::from_pem(&key)
         .map_err(|message| Fault::new(format!("error parsing private key: {message}")))?;
     Ok(Val::Certificate(Certificate { certificate, key }.into()))

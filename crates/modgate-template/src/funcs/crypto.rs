@@ -6,16 +6,13 @@ use aes::{
 };
 use blowfish::Blowfish;
 use hmac::{Hmac, Mac as _};
+use modgate_value::go::{base64::Alphabet::Standard, hex};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     cx::{Cx, Fault, Result},
-    funcs::{
-        Args, Function, Ty,
-        encoding::{base64_decode, base64_encode, encode, illegal_base64},
-        random::random,
-    },
+    funcs::{Args, Function, Ty, encoding::encode, random::random},
     text::Text,
     val::Val,
 };
@@ -48,18 +45,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("sha1sum", &[S], |cx, args| {
         let text = args.text(0).as_bytes();
         cx.spend(text.len() / 8)?;
-        cx.text(hex(&Sha1::digest(text)))
+        cx.text(hex::encode(&Sha1::digest(text)))
     }),
     Function::new("sha256sum", &[S], |cx, args| {
         let text = args.text(0).as_bytes();
         cx.spend(text.len() / 8)?;
-        cx.text(hex(&Sha256::digest(text)))
+        cx.text(hex::encode(&Sha256::digest(text)))
     }),
 ];
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// RFC 1950.
 fn adler32(bytes: &[u8]) -> u32 {
@@ -142,7 +135,7 @@ fn encrypt<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
         previous = block.into();
         out.extend(previous);
     }
-    cx.text(base64_encode(&out))
+    cx.text(Standard.encode(&out))
 }
 
 fn decrypt<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
@@ -152,7 +145,7 @@ fn decrypt<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     }
     cx.spend(encoded.len() / 4)?;
     cx.allocate(encoded.len().saturating_mul(2))?;
-    let bytes = base64_decode(encoded).map_err(|at| Fault::new(illegal_base64(at)))?;
+    let bytes = Standard.decode(encoded).map_err(|error| Fault::new(error.to_string()))?;
     let Some((vector, blocks)) = bytes.split_at_checked(BLOCK) else {
         let length = bytes.len();
         return Err(Fault::new(format!(

@@ -1,5 +1,7 @@
 //! Sprig's base64 and base32, with Go's error texts, which Sprig returns as the result.
 
+use modgate_value::go::base64::Alphabet::Standard;
+
 use crate::funcs::{Function, Ty};
 
 const S: &[Ty] = &[Ty::Text];
@@ -18,26 +20,15 @@ pub(super) const FUNCTIONS: &[Function] =
         }),
         Function::new("b64dec", S, |cx, args| {
             let text = args.text(0).as_bytes();
-            cx.bytes(base64_decode(text).unwrap_or_else(|at| illegal_base64(at).into_bytes()))
+            cx.bytes(Standard.decode(text).unwrap_or_else(|error| error.to_string().into_bytes()))
         }),
         Function::new("b64enc", S, |cx, args| {
             let text = args.text(0).as_bytes();
-            cx.text(base64_encode(text))
+            cx.text(Standard.encode(text))
         }),
     ];
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-
-/// Go's text for base64 that goes wrong at a byte.
-pub(crate) fn illegal_base64(at: usize) -> String {
-    format!("illegal base64 data at input byte {at}")
-}
-
-/// Standard base64 with padding.
-pub(crate) fn base64_encode(bytes: &[u8]) -> String {
-    encode(bytes, BASE64, 6, 4)
-}
 
 /// Digits of `bits` bits each from a power-of-two alphabet, padded to groups.
 pub(super) fn encode(bytes: &[u8], alphabet: &[u8], bits: u32, group: usize) -> String {
@@ -83,46 +74,6 @@ fn pack(digits: &[u32], bits: u32) -> Vec<u8> {
         }
     }
     out
-}
-
-/// Standard base64 with padding; line breaks are skipped. The error is where it goes wrong.
-pub(crate) fn base64_decode(text: &[u8]) -> Result<Vec<u8>, usize> {
-    let mut digits = Vec::with_capacity(text.len());
-    let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    let mut at = 0;
-    let skip_breaks = |mut at: usize| {
-        while text.get(at).is_some_and(is_break) {
-            at += 1;
-        }
-        at
-    };
-    // Offset of the first digit of the group being read.
-    let mut in_group = 0;
-    while let Some(byte) = text.get(at) {
-        at += 1;
-        if let Some(value) = digit(BASE64, *byte) {
-            digits.push(value);
-            in_group = (in_group + 1) % 4;
-            continue;
-        }
-        if is_break(byte) {
-            continue;
-        }
-        if *byte != b'=' || in_group < 2 {
-            return Err(at - 1);
-        }
-        if in_group == 2 {
-            at = skip_breaks(at);
-            match text.get(at) {
-                None => return Err(text.len()),
-                Some(b'=') => at += 1,
-                Some(_) => return Err(at - 1),
-            }
-        }
-        at = skip_breaks(at);
-        return if at < text.len() { Err(at) } else { Ok(pack(&digits, 6)) };
-    }
-    if in_group == 0 { Ok(pack(&digits, 6)) } else { Err(text.len() - in_group) }
 }
 
 fn base32_decode(text: &[u8]) -> Result<Vec<u8>, usize> {

@@ -1,8 +1,10 @@
 //! Sprig's functions that draw random numbers or ask the network; all through the host.
 
+use modgate_value::go::{base64::Alphabet::Standard, hex};
+
 use crate::{
     cx::{Cx, Fault, Result},
-    funcs::{Args, Function, Ty, encoding::base64_encode},
+    funcs::{Args, Function, Ty},
     val::Val,
 };
 
@@ -35,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         };
         cx.allocate(count.saturating_mul(2))?;
         cx.spend(count / 16)?;
-        cx.text(base64_encode(&random(cx, count)?))
+        cx.text(Standard.encode(&random(cx, count)?))
     })
     .impure(),
     Function::new("randInt", &[Int, Int], |cx, args| {
@@ -68,7 +70,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         cx.env.host.random_bytes(&mut bytes)?;
         bytes[6] = bytes[6] & 0x0F | 0x40;
         bytes[8] = bytes[8] & 0x3F | 0x80;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex::encode(&bytes);
         let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
         cx.text(format!(
             "{}-{}-{}-{}-{}",

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use modgate_value::{
+    go::url::{Url, UserInfo},
+    gofmt::quote_bytes,
+};
+
 use crate::{
     cx::{Cx, Fault, Result},
     funcs::{Args, Function, Ty},
-    url::Url,
     val::{Map, Val},
 };
 
@@ -15,9 +19,9 @@ pub(super) const FUNCTIONS: &[Function] =
 fn parse<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
     let text = args.text(0).as_bytes();
     cx.spend(text.len() / 8)?;
-    let url = Url::parse(text)
+    let url = Url::parse(text, quote_bytes)
         .map_err(|message| Fault::new(format!("unable to parse url: {message}")))?;
-    let user = url.user.as_ref().map(crate::url::UserInfo::text).unwrap_or_default();
+    let user = url.user.as_ref().map(UserInfo::text).unwrap_or_default();
     let hostname = url.hostname().to_vec();
     let mut entries = BTreeMap::new();
     for (key, part) in [
@@ -25,7 +29,7 @@ fn parse<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
         ("host", url.host),
         ("hostname", hostname),
         ("path", url.path),
-        ("query", url.query),
+        ("query", url.raw_query),
         ("opaque", url.opaque),
         ("fragment", url.fragment),
         ("userinfo", user),
@@ -41,15 +45,15 @@ fn join<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>) -> Result<Val<'a>> {
         scheme: String::from_utf8_lossy(&part(cx, map, "scheme")?).into_owned(),
         host: part(cx, map, "host")?,
         path: part(cx, map, "path")?,
-        query: part(cx, map, "query")?,
+        raw_query: part(cx, map, "query")?,
         opaque: part(cx, map, "opaque")?,
         fragment: part(cx, map, "fragment")?,
-        user: None,
+        ..Url::default()
     };
     let user = part(cx, map, "userinfo")?;
     if !user.is_empty() {
         let whole = [&b"proto://"[..], &user, b"@host"].concat();
-        let parsed = Url::parse(&whole).map_err(|message| {
+        let parsed = Url::parse(&whole, quote_bytes).map_err(|message| {
             Fault::new(format!("unable to parse userinfo in dict: {message}"))
         })?;
         url.user = parsed.user;

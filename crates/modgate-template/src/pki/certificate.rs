@@ -2,17 +2,20 @@
 
 use std::net::IpAddr;
 
+use modgate_value::go::{
+    der::{
+        BIT_STRING, BOOLEAN, OCTET_STRING, Reader, SEQUENCE, SET, bit_string, context, element,
+        object_id, sequence,
+    },
+    pem,
+};
 use num_bigint::BigUint;
 use sha1::{Digest as _, Sha1};
 
 use super::{
     Certificate,
-    der::{
-        OBJECT_ID, OCTET_STRING, Reader, SEQUENCE, SET, bit_string, context, element, integer,
-        object_id, oid, sequence,
-    },
+    der::{integer, number, oid},
     key::Key,
-    pem,
 };
 use crate::{
     cx::{Cx, Fault, Result},
@@ -38,9 +41,9 @@ pub(crate) struct Authority {
 impl Authority {
     /// The signer that a certificate and its key make.
     pub(crate) fn from_pem(pair: &Certificate) -> Result<Self> {
-        let (_, der) = pem::decode(&pair.certificate)
+        let block = pem::decode(&pair.certificate)
             .ok_or_else(|| Fault::new("unable to decode certificate"))?;
-        let parsed = parse(&der)?;
+        let parsed = parse(&block.bytes)?;
         let key = Key::from_pem(&pair.key)
             .map_err(|message| Fault::new(format!("error parsing private key: {message}")))?;
         if key.public_info()? != parsed.public_info {
@@ -75,22 +78,22 @@ fn read(der: &[u8]) -> Result<Parsed, String> {
     let mut certificate = Reader(der).sequence()?;
     let mut fields = certificate.sequence()?;
     fields.optional(context(0))?;
-    fields.integer()?; // serial number
+    number(&mut fields)?; // serial number
     fields.sequence()?; // signature algorithm
     fields.sequence()?; // issuer
     fields.sequence()?; // validity
-    let (_, _, subject) = fields.any()?;
-    let (_, _, public_info) = fields.any()?;
+    let subject = fields.any()?.whole;
+    let public_info = fields.any()?.whole;
     let mut key_id = None;
     if let Some(extensions) = fields.optional(context(3))? {
-        let mut extensions = Reader(extensions).sequence()?;
+        let mut extensions = extensions.reader().sequence()?;
         while !extensions.is_empty() {
             let mut extension = extensions.sequence()?;
-            let id = extension.expect(OBJECT_ID)?;
-            extension.optional(0x01)?; // critical
-            let value = extension.expect(OCTET_STRING)?;
+            let id = extension.object_id()?;
+            extension.optional(BOOLEAN)?; // critical
+            let value = extension.octets()?;
             if id == oid::SUBJECT_KEY_ID {
-                key_id = Some(Reader(value).expect(OCTET_STRING)?.to_vec());
+                key_id = Some(Reader(value).octets()?.to_vec());
             }
         }
     }
@@ -169,7 +172,7 @@ impl Request<'_> {
         let constraints =
             if self.is_authority { sequence(&[&[1, 1, 0xFF]]) } else { sequence(&[]) };
         let mut all = vec![
-            extension(oid::KEY_USAGE, true, &element(super::der::BIT_STRING, usage)),
+            extension(oid::KEY_USAGE, true, &element(BIT_STRING, usage)),
             extension(oid::EXTENDED_KEY_USAGE, false, &purposes),
             extension(oid::BASIC_CONSTRAINTS, true, &constraints),
         ];

@@ -1,40 +1,7 @@
-//! The little of ASN.1 DER that keys and certificates need.
+//! The numbers and object identifiers of keys and certificates in DER.
 
+use modgate_value::go::der::{INTEGER, Malformed, Reader, element};
 use num_bigint::BigUint;
-
-pub(super) const INTEGER: u8 = 0x02;
-pub(super) const BIT_STRING: u8 = 0x03;
-pub(super) const OCTET_STRING: u8 = 0x04;
-pub(super) const OBJECT_ID: u8 = 0x06;
-pub(super) const SEQUENCE: u8 = 0x30;
-pub(super) const SET: u8 = 0x31;
-
-/// The constructed, context-specific tag `[number]`.
-pub(super) const fn context(number: u8) -> u8 {
-    0xA0 | number
-}
-
-/// One element.
-pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let mut out = vec![tag];
-    let length = content.len();
-    match u8::try_from(length) {
-        Ok(short @ 0..0x80) => out.push(short),
-        _ => {
-            let bytes = length.to_be_bytes();
-            let digits: Vec<u8> = bytes.into_iter().skip_while(|byte| *byte == 0).collect();
-            out.push(0x80 | u8::try_from(digits.len()).unwrap_or(8));
-            out.extend(digits);
-        }
-    }
-    out.extend(content);
-    out
-}
-
-/// A `SEQUENCE` of elements.
-pub(super) fn sequence(elements: &[&[u8]]) -> Vec<u8> {
-    element(SEQUENCE, &elements.concat())
-}
 
 /// A non-negative `INTEGER`.
 pub(super) fn integer(value: &BigUint) -> Vec<u8> {
@@ -45,14 +12,9 @@ pub(super) fn integer(value: &BigUint) -> Vec<u8> {
     element(INTEGER, &bytes)
 }
 
-/// A `BIT STRING` of whole bytes.
-pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
-    element(BIT_STRING, &[&[0], bytes].concat())
-}
-
-/// An `OBJECT IDENTIFIER` whose content is already encoded.
-pub(super) fn object_id(encoded: &[u8]) -> Vec<u8> {
-    element(OBJECT_ID, encoded)
+/// Reads a non-negative `INTEGER`.
+pub(super) fn number(reader: &mut Reader<'_>) -> Result<BigUint, Malformed> {
+    reader.unsigned().map(BigUint::from_bytes_be)
 }
 
 /// Object identifiers, encoded.
@@ -73,77 +35,4 @@ pub(super) mod oid {
     pub(in crate::pki) const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1D, 37];
     pub(in crate::pki) const SERVER_AUTH: &[u8] = &[0x2B, 6, 1, 5, 5, 7, 3, 1];
     pub(in crate::pki) const CLIENT_AUTH: &[u8] = &[0x2B, 6, 1, 5, 5, 7, 3, 2];
-}
-
-/// What is wrong with an encoding.
-pub(super) const TRUNCATED: &str = "asn1: syntax error: truncated tag or length";
-const STRUCTURE: &str = "asn1: structure error: tags don't match";
-
-/// Reads elements one after the other.
-#[derive(Clone, Copy)]
-pub(super) struct Reader<'d>(pub(super) &'d [u8]);
-
-impl<'d> Reader<'d> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The next element: tag, content, and the whole encoding.
-    pub(super) fn any(&mut self) -> Result<(u8, &'d [u8], &'d [u8]), String> {
-        let all = self.0;
-        let [tag, first, rest @ ..] = all else {
-            return Err(TRUNCATED.to_owned());
-        };
-        let (length, rest) = if *first < 0x80 {
-            (usize::from(*first), rest)
-        } else {
-            let count = usize::from(*first & 0x7F);
-            let (digits, rest) = rest.split_at_checked(count).ok_or(TRUNCATED)?;
-            if !(1..=4).contains(&count) {
-                return Err("asn1: structure error: length too large".to_owned());
-            }
-            let length = digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit));
-            (length, rest)
-        };
-        let (content, after) =
-            rest.split_at_checked(length).ok_or("asn1: syntax error: data truncated")?;
-        let whole = all.get(..all.len() - after.len()).unwrap_or_default();
-        self.0 = after;
-        Ok((*tag, content, whole))
-    }
-
-    /// The content of the next element, which must have this tag.
-    pub(super) fn expect(&mut self, tag: u8) -> Result<&'d [u8], String> {
-        match self.any()? {
-            (found, content, _) if found == tag => Ok(content),
-            _ => Err(STRUCTURE.to_owned()),
-        }
-    }
-
-    /// The content of the next element if it has this tag.
-    pub(super) fn optional(&mut self, tag: u8) -> Result<Option<&'d [u8]>, String> {
-        if self.0.first() == Some(&tag) { self.expect(tag).map(Some) } else { Ok(None) }
-    }
-
-    pub(super) fn sequence(&mut self) -> Result<Self, String> {
-        self.expect(SEQUENCE).map(Self)
-    }
-
-    /// A non-negative integer.
-    pub(super) fn integer(&mut self) -> Result<BigUint, String> {
-        let bytes = self.expect(INTEGER)?;
-        match bytes.first() {
-            None => Err("asn1: structure error: empty integer".to_owned()),
-            Some(0x80..) => Err("asn1: structure error: negative integer".to_owned()),
-            Some(_) => Ok(BigUint::from_bytes_be(bytes)),
-        }
-    }
-
-    /// The bytes of a bit string of whole bytes.
-    pub(super) fn bit_string(&mut self) -> Result<&'d [u8], String> {
-        match self.expect(BIT_STRING)? {
-            [0, bytes @ ..] => Ok(bytes),
-            _ => Err("asn1: syntax error: invalid padding bits in BIT STRING".to_owned()),
-        }
-    }
 }

@@ -1,9 +1,10 @@
 //! DSA parameters and keys of 2048 and 256 bits (FIPS 186-3), which Sprig makes but cannot use.
 
+use modgate_value::go::der::{SEQUENCE, element};
 use num_bigint::BigUint;
 
 use super::{
-    der::{SEQUENCE, element, integer},
+    der::integer,
     prime::{is_prime, power, prime, random, random_below},
 };
 use crate::cx::{Cx, Result};

@@ -1,16 +1,17 @@
 //! Private keys of any kind: making, reading, writing and signing.
 
 use ed25519_dalek::Signer as _;
+use modgate_value::go::{
+    der::{OCTET_STRING, Reader, bit_string, context, element, object_id, sequence},
+    pem::{self, Block},
+};
 use num_bigint::BigUint;
 use p256::ecdsa::signature::hazmat::PrehashSigner as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    der::{
-        OBJECT_ID, OCTET_STRING, Reader, bit_string, context, element, integer, object_id, oid,
-        sequence,
-    },
-    dsa, pem,
+    der::{integer, number, oid},
+    dsa,
     rsa::RsaKey,
 };
 use crate::cx::{Cx, Fault, Result};
@@ -72,7 +73,7 @@ impl Key {
 
     /// Sprig's `parsePrivateKeyPEM`.
     pub(crate) fn from_pem(text: &str) -> Result<Self, String> {
-        let (label, der) = pem::decode(text).ok_or("no PEM data in input")?;
+        let Block { label, bytes: der, .. } = pem::decode(text).ok_or("no PEM data in input")?;
         let explain = |kind: &str| {
             let kind = kind.to_owned();
             move |message: String| format!("parsing {kind} private key from PEM: {message}")
@@ -86,10 +87,10 @@ impl Key {
             }
             Some("EC ") => Self::from_sec1(&der, None).map_err(explain("EC")),
             Some("DSA ") => {
-                let mut numbers = Reader(&der).sequence().map_err(explain("DSA"))?;
-                for _ in 0..6 {
-                    numbers.integer().map_err(explain("DSA"))?;
-                }
+                let six = Reader(&der)
+                    .sequence()
+                    .and_then(|mut numbers| (0..6).try_for_each(|_| numbers.unsigned().map(drop)));
+                six.map_err(|malformed| explain("DSA")(malformed.into()))?;
                 Ok(Self::Dsa(der))
             }
             Some(other) if other.ends_with(' ') => {
@@ -101,15 +102,15 @@ impl Key {
 
     fn from_pkcs8(der: &[u8]) -> Result<Self, String> {
         let mut info = Reader(der).sequence()?;
-        info.integer()?;
+        number(&mut info)?;
         let mut algorithm = info.sequence()?;
-        let kind = algorithm.expect(OBJECT_ID)?;
-        let key = info.expect(OCTET_STRING)?;
+        let kind = algorithm.object_id()?;
+        let key = info.octets()?;
         match kind {
             oid::RSA => RsaKey::from_der(key).map(|key| Self::Rsa(key.into())),
-            oid::EC => Self::from_sec1(key, Some(algorithm.expect(OBJECT_ID)?)),
+            oid::EC => Self::from_sec1(key, Some(algorithm.object_id()?)),
             oid::ED25519 => {
-                let seed = Reader(key).expect(OCTET_STRING)?;
+                let seed = Reader(key).octets()?;
                 let seed = <[u8; 32]>::try_from(seed)
                     .map_err(|_| "x509: invalid Ed25519 private key length".to_owned())?;
                 Ok(Self::Ed25519(ed25519_dalek::SigningKey::from_bytes(&seed).into()))
@@ -123,10 +124,10 @@ impl Key {
     /// SEC 1 `ECPrivateKey`; the curve may be named outside.
     fn from_sec1(der: &[u8], curve: Option<&[u8]>) -> Result<Self, String> {
         let mut fields = Reader(der).sequence()?;
-        fields.integer()?;
-        let scalar = fields.expect(OCTET_STRING)?;
+        number(&mut fields)?;
+        let scalar = fields.octets()?;
         let inside = fields.optional(context(0))?;
-        let inside = inside.map(|parameters| Reader(parameters).expect(OBJECT_ID)).transpose()?;
+        let inside = inside.map(|parameters| parameters.reader().object_id()).transpose()?;
         if curve.or(inside) != Some(oid::P256) {
             return Err("x509: unknown elliptic curve".to_owned());
         }

@@ -1,9 +1,10 @@
 //! RSA: key pairs and PKCS #1 v1.5 signatures over SHA-256 (RFC 8017).
 
+use modgate_value::go::der::{OCTET_STRING, Reader, SEQUENCE, element, object_id, sequence};
 use num_bigint::BigUint;
 
 use super::{
-    der::{Reader, element, integer, object_id, oid, sequence},
+    der::{integer, number, oid},
     prime::{power, prime},
 };
 use crate::cx::{Cx, Fault, Result};
@@ -64,21 +65,21 @@ impl RsaKey {
             &by_q,
             &inverse,
         ];
-        element(super::der::SEQUENCE, &numbers.map(integer).concat())
+        element(SEQUENCE, &numbers.map(integer).concat())
     }
 
     pub(super) fn from_der(der: &[u8]) -> Result<Self, String> {
         let mut outer = Reader(der);
         let mut numbers = outer.sequence()?;
-        if numbers.integer()? != BigUint::ZERO {
+        if number(&mut numbers)? != BigUint::ZERO {
             return Err("x509: unsupported private key version".to_owned());
         }
         let key = Self {
-            modulus: numbers.integer()?,
-            public: numbers.integer()?,
-            private: numbers.integer()?,
-            p: numbers.integer()?,
-            q: numbers.integer()?,
+            modulus: number(&mut numbers)?,
+            public: number(&mut numbers)?,
+            private: number(&mut numbers)?,
+            p: number(&mut numbers)?,
+            q: number(&mut numbers)?,
         };
         let small = BigUint::from(3u8);
         let parts = [&key.modulus, &key.public, &key.private, &key.p, &key.q];
@@ -102,7 +103,7 @@ impl RsaKey {
     /// Signs a SHA-256 digest.
     pub(super) fn sign(&self, cx: &Cx<'_>, digest: &[u8]) -> Result<Vec<u8>> {
         let algorithm = sequence(&[&object_id(oid::SHA256), &[5, 0]]);
-        let info = sequence(&[&algorithm, &element(super::der::OCTET_STRING, digest)]);
+        let info = sequence(&[&algorithm, &element(OCTET_STRING, digest)]);
         let length = usize::try_from(self.modulus.bits().div_ceil(8)).unwrap_or(0);
         let Some(padding) = length.checked_sub(info.len() + 3).filter(|padding| *padding >= 8)
         else {

@@ -33,44 +33,68 @@ struct Parts {
     zone_name: String,
 }
 
+/// Why a value does not fit a layout.
+enum Misfit<'v, 'l> {
+    /// The rest of the value does not begin with this part of the layout.
+    Unlike(&'v str, &'l str),
+    /// A part of this name is out of range.
+    Range(&'static str),
+    /// The layout ends before the value.
+    Extra(&'v str),
+    /// The parts name no instant.
+    Time(&'static str),
+}
+
 /// Reads `value` by `layout`; a value that names no zone is in `local`.
 ///
 /// # Errors
 ///
 /// Go's text.
 pub fn parse(layout: &str, value: &str, local: &Zone) -> Result<Time, String> {
-    let mut parts = Parts::default();
-    let mut rest = value;
-    let mut layout_rest = layout;
-    let quoted = quote(value);
-    loop {
-        let (before, element, after) = next_element(layout_rest);
-        let element_text =
-            layout_rest.get(before.len()..layout_rest.len() - after.len()).unwrap_or_default();
-        let unlike = |found: &str, expected: &str| {
-            format!(
-                "parsing time {quoted} as {}: cannot parse {} as {}",
+    read(layout, value, local).map_err(|misfit| {
+        let parsing = format!("parsing time {}", quote(value));
+        match misfit {
+            Misfit::Unlike(found, expected) => format!(
+                "{parsing} as {}: cannot parse {} as {}",
                 quote(layout),
                 quote(found),
                 quote(expected)
-            )
-        };
-        rest = skip(rest, before).map_err(|found| unlike(found, before))?;
+            ),
+            Misfit::Range(part) => format!("{parsing}: {part} out of range"),
+            Misfit::Extra(rest) => format!("{parsing}: extra text: {}", quote(rest)),
+            Misfit::Time(problem) => format!("{parsing}: {problem}"),
+        }
+    })
+}
+
+/// Reads `value` by the first of `layouts` it fits.
+pub fn parse_any(layouts: &[&str], value: &str, local: &Zone) -> Option<Time> {
+    layouts.iter().find_map(|layout| read(layout, value, local).ok())
+}
+
+fn read<'v, 'l>(layout: &'l str, value: &'v str, local: &Zone) -> Result<Time, Misfit<'v, 'l>> {
+    let mut parts = Parts::default();
+    let mut rest = value;
+    let mut layout_rest = layout;
+    loop {
+        let (before, element, after) = next_element(layout_rest);
+        rest = skip(rest, before).map_err(|found| Misfit::Unlike(found, before))?;
         let Some(element) = element else {
-            if !rest.is_empty() {
-                let extra = quote(rest);
-                return Err(format!("parsing time {quoted}: extra text: {extra}"));
+            if rest.is_empty() {
+                return parts.time(local).map_err(Misfit::Time);
             }
-            break;
+            return Err(Misfit::Extra(rest));
         };
         let hold = rest;
-        layout_rest = after;
         parts.read(element, &mut rest, after).map_err(|wrong| match wrong {
-            Wrong::Form => unlike(hold, element_text),
-            Wrong::Range(part) => format!("parsing time {quoted}: {part} out of range"),
+            Wrong::Form => {
+                let text = layout_rest.get(before.len()..layout_rest.len() - after.len());
+                Misfit::Unlike(hold, text.unwrap_or_default())
+            }
+            Wrong::Range(part) => Misfit::Range(part),
         })?;
+        layout_rest = after;
     }
-    parts.time(local).map_err(|message| format!("parsing time {quoted}: {message}"))
 }
 
 /// Steps over literal text; a run of spaces matches any run of spaces.

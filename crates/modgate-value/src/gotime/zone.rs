@@ -58,8 +58,10 @@ impl Zone {
     /// The offset that `abbreviation` stands for in this zone, for a time of day given as if it
     /// were UTC.
     pub fn offset_of(&self, abbreviation: &str, unix: i64) -> Option<i64> {
-        let Self::Named(zone) = self else {
-            return None;
+        let zone = match self {
+            Self::Utc => return None,
+            Self::Fixed(offset, name) => return (**name == *abbreviation).then_some(*offset),
+            Self::Named(zone) => zone,
         };
         let at = timestamp(unix);
         let near = zone.preceding(at).take(4).chain(zone.following(at).take(4));

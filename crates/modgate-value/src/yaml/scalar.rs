@@ -1,6 +1,6 @@
 //! What a scalar's text means: YAML 1.1's types as go-yaml v2 resolves them.
 
-use crate::{Number, Str, Value, gofloat, gofmt, json};
+use crate::{Number, Str, Value, go::base64::Alphabet, gofloat, gofmt, json};
 
 /// What the handle `!!` stands for.
 pub(super) const TAG_PREFIX: &str = "tag:yaml.org,2002:";
@@ -95,9 +95,9 @@ pub(super) fn resolve(tag: &str, text: Str) -> Result<Scalar, String> {
         _ => tag.strip_prefix(TAG_PREFIX),
     };
     match name {
-        Some("binary") => match decode_base64(&text) {
-            Some(bytes) => Ok(Scalar::String(json::lossy(&bytes).as_ref().into())),
-            None => Err("!!binary value contains invalid base64 data".to_owned()),
+        Some("binary") => match Alphabet::Standard.decode(&text) {
+            Ok(bytes) => Ok(Scalar::String(json::lossy(&bytes).as_ref().into())),
+            Err(_) => Err("!!binary value contains invalid base64 data".to_owned()),
         },
         Some("timestamp") if is_timestamp(&text) => Ok(Scalar::String(text)),
         Some(name @ ("bool" | "int" | "float" | "null" | "timestamp")) => {
@@ -301,37 +301,6 @@ fn character(rest: &mut &str, allowed: &str) -> Option<char> {
     Some(first)
 }
 
-/// Standard base64 with padding; line breaks are ignored, as Go ignores them.
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let text: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    if !text.len().is_multiple_of(4) {
-        return None;
-    }
-    let digits = match text.as_slice() {
-        [digits @ .., b'=', b'='] | [digits @ .., b'='] => digits,
-        digits => digits,
-    };
-    let mut out = Vec::with_capacity(digits.len());
-    for group in digits.chunks(4) {
-        let mut bits = 0_u32;
-        for at in 0..4 {
-            let digit = match group.get(at) {
-                Some(byte @ b'A'..=b'Z') => byte - b'A',
-                Some(byte @ b'a'..=b'z') => byte - b'a' + 26,
-                Some(byte @ b'0'..=b'9') => byte - b'0' + 52,
-                Some(b'+') => 62,
-                Some(b'/') => 63,
-                Some(_) => return None,
-                None => 0,
-            };
-            bits = bits << 6 | u32::from(digit);
-        }
-        let [_, bytes @ ..] = bits.to_be_bytes();
-        out.extend(bytes.into_iter().take(group.len() - 1));
-    }
-    Some(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,7 +319,10 @@ mod tests {
             ("====", None),
             ("aGk=aGk=", None),
         ] {
-            let decoded = decode_base64(text).map(|bytes| String::from_utf8(bytes).expect(text));
+            let decoded = Alphabet::Standard
+                .decode(text)
+                .ok()
+                .map(|bytes| String::from_utf8(bytes).expect(text));
             assert_eq!(decoded.as_deref(), expected, "{text}");
         }
     }

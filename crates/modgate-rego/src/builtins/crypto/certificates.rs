@@ -4,20 +4,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use modgate_value::{
     Value as Json,
+    go::{
+        base64::Alphabet,
+        der::{BIT_STRING, BOOLEAN, Element, Reader, SEQUENCE, SET, context, primitive},
+        pem,
+    },
     gotime::{Time, Zone},
 };
 use num_bigint::BigInt;
 
 use super::{
-    super::{
-        BuiltinError, Context, Outcome,
-        encoding::{Alphabet, decode_base64, url_json},
-        operand,
-    },
-    der::{self, Element, Oid, Reader, context as tag},
+    super::{BuiltinError, Context, Outcome, encoding::url_json, operand},
+    der::{Oid, integer},
     json,
     keys::{PrivateKey, PublicKey, Scheme, int},
-    pem,
 };
 use crate::value::Value;
 
@@ -49,10 +49,10 @@ impl Name {
         let mut attributes = Vec::new();
         let mut sets = element.reader();
         while !sets.is_empty() {
-            let mut set = sets.expect(der::SET)?.reader();
+            let mut set = sets.expect(SET).ok()?.reader();
             while !set.is_empty() {
-                let mut attribute = set.sequence()?;
-                attributes.push((attribute.oid()?, text(attribute.next()?)?));
+                let mut attribute = set.sequence().ok()?;
+                attributes.push((Oid::read(&mut attribute)?, text(attribute.any().ok()?)?));
             }
         }
         Some(Self { raw: element.whole.to_vec(), attributes })
@@ -146,9 +146,9 @@ pub(super) struct AltNames {
 impl AltNames {
     fn read(value: &[u8]) -> Option<Self> {
         let mut names = Self::default();
-        let mut list = Reader(value).sequence()?;
+        let mut list = Reader(value).sequence().ok()?;
         while !list.is_empty() {
-            let name = list.next()?;
+            let name = list.any().ok()?;
             let ascii = || std::str::from_utf8(name.content).ok().map(str::to_owned);
             match name.tag & 0x1f {
                 1 => names.emails.push(ascii()?),
@@ -184,7 +184,7 @@ impl Subtrees {
         let Some(element) = element else { return Some(trees) };
         let mut list = element.reader();
         while !list.is_empty() {
-            let base = list.sequence()?.next()?;
+            let base = list.sequence().ok()?.any().ok()?;
             let ascii = || std::str::from_utf8(base.content).ok().map(str::to_owned);
             match base.tag & 0x1f {
                 1 => trees.emails.push(ascii()?),
@@ -242,13 +242,13 @@ impl Extensions {
     fn read(mut list: Reader<'_>) -> Option<Self> {
         let mut extensions = Self::default();
         while !list.is_empty() {
-            let mut extension = list.sequence()?;
-            let oid = extension.oid()?;
+            let mut extension = list.sequence().ok()?;
+            let oid = Oid::read(&mut extension)?;
             let critical = match extension.0.first() {
-                Some(&der::BOOLEAN) => extension.boolean()?,
+                Some(&BOOLEAN) => extension.boolean().ok()?,
                 _ => false,
             };
-            let value = extension.octets()?;
+            let value = extension.octets().ok()?;
             let handled = extensions.understand(&oid, critical, value)?;
             if critical && !handled {
                 extensions.unhandled.push(oid.clone());
@@ -262,22 +262,22 @@ impl Extensions {
         let mut reader = Reader(value);
         match oid.0.as_slice() {
             [2, 5, 29, 15] => {
-                let bits = reader.expect(der::BIT_STRING)?.content.get(1..)?;
+                let bits = reader.expect(BIT_STRING).ok()?.content.get(1..)?;
                 for bit in 0..9usize {
                     let byte = bits.get(bit / 8).copied().unwrap_or(0);
                     self.key_usage |= i64::from(byte >> (7 - bit % 8) & 1) << bit;
                 }
             }
             [2, 5, 29, 19] => {
-                let mut fields = reader.sequence()?;
+                let mut fields = reader.sequence().ok()?;
                 self.basic_constraints = true;
                 self.is_ca = match fields.0.first() {
-                    Some(&der::BOOLEAN) => fields.boolean()?,
+                    Some(&BOOLEAN) => fields.boolean().ok()?,
                     _ => false,
                 };
                 self.max_path = match fields.is_empty() {
                     true => -1,
-                    false => i64::try_from(fields.integer()?).ok()?,
+                    false => i64::try_from(integer(&mut fields)?).ok()?,
                 };
             }
             [2, 5, 29, 17] => {
@@ -287,54 +287,54 @@ impl Extensions {
                 return Some(known || !alt.uris.is_empty() || !alt.ips.is_empty());
             }
             [2, 5, 29, 30] => {
-                let mut fields = reader.sequence()?;
-                self.permitted = Subtrees::read(fields.optional(tag(0, true))?)?;
-                self.excluded = Subtrees::read(fields.optional(tag(1, true))?)?;
+                let mut fields = reader.sequence().ok()?;
+                self.permitted = Subtrees::read(fields.optional(context(0)).ok()?)?;
+                self.excluded = Subtrees::read(fields.optional(context(1)).ok()?)?;
                 self.names_critical = critical;
             }
             [2, 5, 29, 31] => {
-                let mut points = reader.sequence()?;
+                let mut points = reader.sequence().ok()?;
                 while !points.is_empty() {
-                    let mut point = points.sequence()?;
-                    let Some(name) = point.optional(tag(0, true))? else { continue };
-                    let Some(names) = name.reader().optional(tag(0, true))? else { continue };
+                    let mut point = points.sequence().ok()?;
+                    let Some(name) = point.optional(context(0)).ok()? else { continue };
+                    let Some(names) = name.reader().optional(context(0)).ok()? else { continue };
                     let mut names = names.reader();
                     while !names.is_empty() {
-                        let name = names.next()?;
-                        if name.tag == tag(6, false) {
+                        let name = names.any().ok()?;
+                        if name.tag == primitive(6) {
                             self.crls.push(std::str::from_utf8(name.content).ok()?.to_owned());
                         }
                     }
                 }
             }
             [2, 5, 29, 32] => {
-                let mut policies = reader.sequence()?;
+                let mut policies = reader.sequence().ok()?;
                 while !policies.is_empty() {
-                    self.policies.push(policies.sequence()?.oid()?);
+                    self.policies.push(Oid::read(&mut policies.sequence().ok()?)?);
                 }
             }
             [2, 5, 29, 35] => {
-                let id = reader.sequence()?.optional(tag(0, false))?;
+                let id = reader.sequence().ok()?.optional(primitive(0)).ok()?;
                 self.authority_key_id = id.map(|id| id.content.to_vec()).unwrap_or_default();
             }
             [2, 5, 29, 37] => {
-                let mut usages = reader.sequence()?;
+                let mut usages = reader.sequence().ok()?;
                 while !usages.is_empty() {
-                    let usage = usages.oid()?;
+                    let usage = Oid::read(&mut usages)?;
                     match ext_key_usage(&usage) {
                         Some(number) => self.ext_key_usage.push(number),
                         None => self.unknown_ext_key_usage.push(usage),
                     }
                 }
             }
-            [2, 5, 29, 14] => self.subject_key_id = reader.octets()?.to_vec(),
+            [2, 5, 29, 14] => self.subject_key_id = reader.octets().ok()?.to_vec(),
             [1, 3, 6, 1, 5, 5, 7, 1, 1] => {
-                let mut descriptions = reader.sequence()?;
+                let mut descriptions = reader.sequence().ok()?;
                 while !descriptions.is_empty() {
-                    let mut description = descriptions.sequence()?;
-                    let method = description.oid()?;
-                    let place = description.next()?;
-                    if place.tag == tag(6, false) {
+                    let mut description = descriptions.sequence().ok()?;
+                    let method = Oid::read(&mut description)?;
+                    let place = description.any().ok()?;
+                    if place.tag == primitive(6) {
                         let place = std::str::from_utf8(place.content).ok()?.to_owned();
                         match method.0.as_slice() {
                             [1, 3, 6, 1, 5, 5, 7, 48, 1] => self.ocsp.push(place),
@@ -383,30 +383,30 @@ impl Certificate {
     }
 
     fn next(reader: &mut Reader<'_>) -> Option<Self> {
-        let whole = reader.expect(der::SEQUENCE)?;
+        let whole = reader.expect(SEQUENCE).ok()?;
         let mut parts = whole.reader();
-        let signed = parts.expect(der::SEQUENCE)?;
-        let scheme = Scheme::of(parts.sequence()?)?;
-        let signature = parts.bit_string()?.to_vec();
+        let signed = parts.expect(SEQUENCE).ok()?;
+        let scheme = Scheme::of(parts.sequence().ok()?)?;
+        let signature = parts.bit_string().ok()?.to_vec();
         let mut fields = signed.reader();
-        let version = match fields.optional(tag(0, true))? {
-            Some(version) => i64::try_from(version.reader().integer()?).ok()? + 1,
+        let version = match fields.optional(context(0)).ok()? {
+            Some(version) => i64::try_from(integer(&mut version.reader())?).ok()? + 1,
             None => 1,
         };
-        let serial = fields.integer()?;
-        fields.sequence()?;
-        let issuer = Name::read(fields.expect(der::SEQUENCE)?)?;
-        let mut validity = fields.sequence()?;
-        let (not_before, not_after) = (time(validity.next()?)?, time(validity.next()?)?);
-        let subject = Name::read(fields.expect(der::SEQUENCE)?)?;
-        let key_info = fields.expect(der::SEQUENCE)?;
+        let serial = integer(&mut fields)?;
+        fields.sequence().ok()?;
+        let issuer = Name::read(fields.expect(SEQUENCE).ok()?)?;
+        let mut validity = fields.sequence().ok()?;
+        let (not_before, not_after) = (time(validity.any().ok()?)?, time(validity.any().ok()?)?);
+        let subject = Name::read(fields.expect(SEQUENCE).ok()?)?;
+        let key_info = fields.expect(SEQUENCE).ok()?;
         let key = PublicKey::read(key_info)?;
         // Identifiers that nobody has used since version 2.
         for number in [1, 2] {
-            fields.optional(tag(number, false))?;
+            fields.optional(primitive(number)).ok()?;
         }
-        let extensions = match fields.optional(tag(3, true))? {
-            Some(extensions) => Extensions::read(extensions.reader().sequence()?)?,
+        let extensions = match fields.optional(context(3)).ok()? {
+            Some(extensions) => Extensions::read(extensions.reader().sequence().ok()?)?,
             None => Extensions::default(),
         };
         Some(Self {
@@ -507,24 +507,19 @@ impl Certificate {
     }
 }
 
-fn base64(text: &str) -> Result<Vec<u8>, BuiltinError> {
-    decode_base64(text, Alphabet::Standard)
-        .map_err(|at| BuiltinError::failed(format!("illegal base64 data at input byte {at}")))
-}
-
 /// The certificates of PEM, or of base64 of PEM or DER.
 pub(super) fn read_all(text: &str) -> Result<Vec<Certificate>, BuiltinError> {
     let decoded;
     let pem_text = if text.starts_with("-----BEGIN") {
         Some(text)
     } else {
-        decoded = base64(text)?;
+        decoded = Alphabet::Standard.decode(text)?;
         if decoded.starts_with(b"-----BEGIN") { std::str::from_utf8(&decoded).ok() } else { None }
     };
     let bytes = match pem_text {
-        Some(mut rest) => {
+        Some(text) => {
             let mut bytes = Vec::new();
-            while let Some(block) = pem::next(rest) {
+            for block in pem::blocks(text) {
                 if block.label != "CERTIFICATE" {
                     return Err(BuiltinError::failed(format!(
                         "PEM block type is '{}', expected CERTIFICATE",
@@ -532,11 +527,10 @@ pub(super) fn read_all(text: &str) -> Result<Vec<Certificate>, BuiltinError> {
                     )));
                 }
                 bytes.extend(&block.bytes);
-                rest = block.rest;
             }
             bytes
         }
-        None => base64(text)?,
+        None => Alphabet::Standard.decode(text)?,
     };
     let mut reader = Reader(&bytes);
     let mut certificates = Vec::new();
@@ -561,9 +555,9 @@ pub(super) fn parse_request<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -
     context.charge_parsing(text)?;
     let bytes = match text.starts_with("-----BEGIN CERTIFICATE REQUEST-----") {
         true => text.as_bytes().to_vec(),
-        false => base64(text)?,
+        false => Alphabet::Standard.decode(text)?,
     };
-    let block = std::str::from_utf8(&bytes).ok().and_then(pem::next);
+    let block = std::str::from_utf8(&bytes).ok().and_then(pem::decode);
     let bytes = match block {
         Some(block) if block.label != LABEL => {
             return Err(BuiltinError::failed("invalid PEM-encoded certificate signing request"));
@@ -579,26 +573,26 @@ pub(super) fn parse_request<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -
 
 fn request_json(bytes: &[u8]) -> Option<Json> {
     let mut reader = Reader(bytes);
-    let whole = reader.expect(der::SEQUENCE)?;
+    let whole = reader.expect(SEQUENCE).ok()?;
     let mut parts = whole.reader();
-    let signed = parts.expect(der::SEQUENCE)?;
-    let (_, algorithm) = Scheme::of(parts.sequence()?)?;
-    let signature = parts.bit_string()?;
+    let signed = parts.expect(SEQUENCE).ok()?;
+    let (_, algorithm) = Scheme::of(parts.sequence().ok()?)?;
+    let signature = parts.bit_string().ok()?;
     let mut fields = signed.reader();
-    let version = fields.integer()?;
-    let subject = Name::read(fields.expect(der::SEQUENCE)?)?;
-    let key_info = fields.expect(der::SEQUENCE)?;
+    let version = integer(&mut fields)?;
+    let subject = Name::read(fields.expect(SEQUENCE).ok()?)?;
+    let key_info = fields.expect(SEQUENCE).ok()?;
     let key = PublicKey::read(key_info)?;
     let mut extensions = Extensions::default();
     let mut attributes_json = Vec::new();
-    if let Some(attributes) = fields.optional(tag(0, true))? {
+    if let Some(attributes) = fields.optional(context(0)).ok()? {
         let mut attributes = attributes.reader();
         while !attributes.is_empty() {
-            let mut attribute = attributes.sequence()?;
-            let kind = attribute.oid()?;
-            let mut values = attribute.expect(der::SET)?.reader();
+            let mut attribute = attributes.sequence().ok()?;
+            let kind = Oid::read(&mut attribute)?;
+            let mut values = attribute.expect(SET).ok()?.reader();
             if kind.is(&[1, 2, 840, 113_549, 1, 9, 14]) {
-                extensions = Extensions::read(values.sequence()?)?;
+                extensions = Extensions::read(values.sequence().ok()?)?;
             }
             attributes_json.push(json::object([("Type", arcs(&kind)), ("Value", Json::Null)]));
         }
@@ -658,21 +652,18 @@ pub(super) fn parse_keypair<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -
 fn read_key(text: &str) -> Result<PrivateKey, BuiltinError> {
     let unusable = || BuiltinError::failed("tls: failed to parse private key");
     let decoded;
-    let mut rest = if text.starts_with("-----BEGIN") {
+    let text = if text.starts_with("-----BEGIN") {
         text
     } else {
-        let bytes = base64(text)?;
+        let bytes = Alphabet::Standard.decode(text)?;
         if !bytes.starts_with(b"-----BEGIN") {
             return PrivateKey::pkcs8(&bytes).ok_or_else(unusable);
         }
         decoded = String::from_utf8_lossy(&bytes).into_owned();
         &decoded
     };
-    while let Some(block) = pem::next(rest) {
-        if let Some(key) = PrivateKey::of_block(&block) {
-            return key;
-        }
-        rest = block.rest;
-    }
-    Err(BuiltinError::failed("tls: failed to find any PEM data in key input"))
+    let key = pem::blocks(text).find_map(|block| PrivateKey::of_block(&block));
+    key.unwrap_or_else(|| {
+        Err(BuiltinError::failed("tls: failed to find any PEM data in key input"))
+    })
 }

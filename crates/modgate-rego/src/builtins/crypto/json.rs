@@ -2,11 +2,10 @@
 
 use modgate_value::{
     Number, Value as Json,
+    go::base64::Alphabet,
     gotime::{Time, Zone},
 };
 use num_bigint::{BigInt, BigUint};
-
-use super::super::encoding::{Alphabet, base64_text};
 
 /// An object.
 pub(super) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
@@ -15,12 +14,12 @@ pub(super) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
 
 /// Bytes are base64 and `null` when there are none.
 pub(super) fn bytes(bytes: &[u8]) -> Json {
-    if bytes.is_empty() { Json::Null } else { base64_text(bytes, Alphabet::Standard, true).into() }
+    if bytes.is_empty() { Json::Null } else { Alphabet::Standard.encode(bytes).into() }
 }
 
 /// Bytes as JOSE has them.
 pub(super) fn url_bytes(bytes: &[u8]) -> Json {
-    base64_text(bytes, Alphabet::Url, false).into()
+    Alphabet::Url.encode_unpadded(bytes).into()
 }
 
 /// A list is `null` when it is empty.

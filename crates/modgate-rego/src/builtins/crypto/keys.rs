@@ -1,18 +1,21 @@
 //! Public and private keys.
 
-use modgate_value::{Number, Value as Json};
+use modgate_value::{
+    Number, Value as Json,
+    go::{
+        base64::Alphabet,
+        der::{Element, Reader, context},
+        pem,
+    },
+};
 use num_bigint::{BigInt, BigUint};
 
 use super::{
-    super::{
-        BuiltinError, Context, Outcome,
-        encoding::{Alphabet, decode_base64},
-        operand,
-    },
+    super::{BuiltinError, Context, Outcome, operand},
     Hash,
     certificates::Certificate,
-    der::{self, Element, Reader},
-    json, pem,
+    der::{Oid, integer},
+    json,
     rsa::RsaKey,
 };
 use crate::value::Value;
@@ -35,7 +38,7 @@ impl Curve {
         }
     }
 
-    fn of(oid: &der::Oid) -> Option<Self> {
+    fn of(oid: &Oid) -> Option<Self> {
         match oid.0.as_slice() {
             [1, 2, 840, 10045, 3, 1, 7] => Some(Self::P256),
             [1, 3, 132, 0, 34] => Some(Self::P384),
@@ -128,19 +131,19 @@ impl PublicKey {
     /// The key of a SubjectPublicKeyInfo (RFC 5280, section 4.1).
     pub(super) fn read(info: Element<'_>) -> Option<Self> {
         let mut fields = info.reader();
-        let mut algorithm = fields.sequence()?;
-        let key = fields.bit_string()?;
-        let oid = algorithm.oid()?;
+        let mut algorithm = fields.sequence().ok()?;
+        let key = fields.bit_string().ok()?;
+        let oid = Oid::read(&mut algorithm)?;
         if oid.is(&[1, 2, 840, 113_549, 1, 1, 1]) {
-            let mut numbers = Reader(key).sequence()?;
-            let (modulus, exponent) = (numbers.integer()?, numbers.integer()?);
+            let mut numbers = Reader(key).sequence().ok()?;
+            let (modulus, exponent) = (integer(&mut numbers)?, integer(&mut numbers)?);
             return Some(Self::Rsa(RsaKey {
                 modulus: modulus.to_biguint()?,
                 exponent: exponent.to_biguint()?,
             }));
         }
         if oid.is(&[1, 2, 840, 10045, 2, 1]) {
-            let curve = Curve::of(&algorithm.oid()?)?;
+            let curve = Curve::of(&Oid::read(&mut algorithm)?)?;
             let uncompressed = key.first() == Some(&4) && key.len() == 1 + 2 * curve.width();
             return uncompressed.then(|| Self::Ec(curve, key.to_vec()));
         }
@@ -225,8 +228,8 @@ impl PublicKey {
             }
             (Self::Ec(curve, point), Scheme::Ecdsa(hash)) => {
                 let numbers = || {
-                    let mut numbers = Reader(signature).sequence()?;
-                    let (r, s) = (numbers.integer()?, numbers.integer()?);
+                    let mut numbers = Reader(signature).sequence().ok()?;
+                    let (r, s) = (integer(&mut numbers)?, integer(&mut numbers)?);
                     Some((r.to_biguint()?.to_bytes_be(), s.to_biguint()?.to_bytes_be()))
                 };
                 numbers().is_some_and(|(r, s)| curve.verify(point, &hash.of(message), &r, &s))
@@ -264,7 +267,7 @@ pub(super) enum Scheme {
 impl Scheme {
     /// The scheme of an AlgorithmIdentifier, and Go's number for it.
     pub(super) fn of(mut algorithm: Reader<'_>) -> Option<(Self, i64)> {
-        let oid = algorithm.oid()?;
+        let oid = Oid::read(&mut algorithm)?;
         const RSA: [u64; 6] = [1, 2, 840, 113_549, 1, 1];
         const ECDSA: [u64; 5] = [1, 2, 840, 10045, 4];
         let last = oid.0.last().copied().unwrap_or(0);
@@ -304,8 +307,8 @@ impl Scheme {
 
 /// The hash in the parameters of RSASSA-PSS (RFC 4055, section 3.1).
 fn pss_hash(mut algorithm: Reader<'_>) -> Option<Hash> {
-    let mut parameters = algorithm.sequence()?;
-    let oid = parameters.expect(der::context(0, true))?.reader().sequence()?.oid()?;
+    let mut parameters = algorithm.sequence().ok()?;
+    let oid = Oid::read(&mut parameters.expect(context(0)).ok()?.reader().sequence().ok()?)?;
     match oid.0.as_slice() {
         [2, 16, 840, 1, 101, 3, 4, 2, 1] => Some(Hash::Sha256),
         [2, 16, 840, 1, 101, 3, 4, 2, 2] => Some(Hash::Sha384),
@@ -323,7 +326,7 @@ pub(in super::super) struct SetKey {
 
 /// The keys of a certificate or public key in PEM, or of a JSON Web Key or set of them.
 pub(in super::super) fn pem_or_jwk(text: &str) -> Result<Vec<SetKey>, BuiltinError> {
-    let Some(block) = pem::next(text) else { return key_set(text) };
+    let Some(block) = pem::decode(text) else { return key_set(text) };
     if !block.rest.is_empty() {
         return Err(BuiltinError::failed("extra data after a PEM certificate block"));
     }
@@ -337,7 +340,7 @@ pub(in super::super) fn pem_or_jwk(text: &str) -> Result<Vec<SetKey>, BuiltinErr
             certificate.key
         }
         "PUBLIC KEY" => {
-            let info = Reader(&block.bytes).next();
+            let info = Reader(&block.bytes).any().ok();
             info.and_then(PublicKey::read).ok_or_else(|| {
                 BuiltinError::failed("failed to parse a PEM public key: asn1: structure error")
             })?
@@ -381,7 +384,7 @@ fn web_key(key: &Json) -> Option<PublicKey> {
     let number = |name: &str| {
         let text = text(name)?;
         let padding = "=".repeat((4 - text.len() % 4) % 4);
-        decode_base64(&format!("{text}{padding}"), Alphabet::Url).ok()
+        Alphabet::Url.decode(format!("{text}{padding}")).ok()
     };
     let key = match text("kty")? {
         "RSA" => PublicKey::Rsa(RsaKey {
@@ -429,35 +432,35 @@ impl PrivateKey {
     }
 
     fn pkcs1(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Reader(bytes).sequence()?;
-        fields.integer()?;
-        let numbers: Vec<BigInt> = (0..8).map_while(|_| fields.integer()).collect();
+        let mut fields = Reader(bytes).sequence().ok()?;
+        integer(&mut fields)?;
+        let numbers: Vec<BigInt> = (0..8).map_while(|_| integer(&mut fields)).collect();
         (numbers.len() == 8).then_some(Self::Rsa(numbers))
     }
 
     pub(super) fn pkcs8(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Reader(bytes).sequence()?;
-        fields.integer()?;
-        let mut algorithm = fields.sequence()?;
-        let key = fields.octets()?;
-        let oid = algorithm.oid()?;
+        let mut fields = Reader(bytes).sequence().ok()?;
+        integer(&mut fields)?;
+        let mut algorithm = fields.sequence().ok()?;
+        let key = fields.octets().ok()?;
+        let oid = Oid::read(&mut algorithm)?;
         if oid.is(&[1, 2, 840, 113_549, 1, 1, 1]) {
             Self::pkcs1(key)
         } else if oid.is(&[1, 2, 840, 10045, 2, 1]) {
-            Self::sec1(key, Curve::of(&algorithm.oid()?))
+            Self::sec1(key, Curve::of(&Oid::read(&mut algorithm)?))
         } else if oid.is(&[1, 3, 101, 112]) {
-            Some(Self::Ed25519(Reader(key).octets()?.try_into().ok()?))
+            Some(Self::Ed25519(Reader(key).octets().ok()?.try_into().ok()?))
         } else {
             None
         }
     }
 
     fn sec1(bytes: &[u8], curve: Option<Curve>) -> Option<Self> {
-        let mut fields = Reader(bytes).sequence()?;
-        fields.integer()?;
-        let scalar = fields.octets()?;
-        let named = fields.optional(der::context(0, true))?;
-        let named = named.and_then(|parameters| Curve::of(&parameters.reader().oid()?));
+        let mut fields = Reader(bytes).sequence().ok()?;
+        integer(&mut fields)?;
+        let scalar = fields.octets().ok()?;
+        let named = fields.optional(context(0)).ok()?;
+        let named = named.and_then(|parameters| Curve::of(&Oid::read(&mut parameters.reader())?));
         Some(Self::Ec(curve.or(named)?, scalar.to_vec()))
     }
 
@@ -544,17 +547,10 @@ fn ed25519_public(seed: &[u8; 32]) -> [u8; 32] {
 
 /// All private keys in some PEM, which may itself be in base64.
 fn private_keys(text: &str) -> Result<Vec<PrivateKey>, BuiltinError> {
-    let decoded = decode_base64(text, Alphabet::Standard).ok();
+    let decoded = Alphabet::Standard.decode(text).ok();
     let decoded = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let mut rest = decoded.as_deref().unwrap_or(text);
-    let mut keys = Vec::new();
-    while let Some(block) = pem::next(rest) {
-        if let Some(key) = PrivateKey::of_block(&block) {
-            keys.push(key?);
-        }
-        rest = block.rest;
-    }
-    Ok(keys)
+    let blocks = pem::blocks(decoded.as_deref().unwrap_or(text));
+    blocks.filter_map(|block| PrivateKey::of_block(&block)).collect()
 }
 
 pub(super) fn parse_private_keys<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
@@ -581,9 +577,7 @@ pub(super) fn parse_rsa_private_key<'a>(
     context.charge_parsing(text)?;
     context.charge_signature()?;
     if !text.starts_with("-----BEGIN") {
-        decode_base64(text, Alphabet::Standard).map_err(|at| {
-            BuiltinError::failed(format!("illegal base64 data at input byte {at}"))
-        })?;
+        Alphabet::Standard.decode(text)?;
     }
     let keys = private_keys(text)?;
     match keys.first() {

@@ -6,11 +6,15 @@ use std::{
 };
 
 use modgate_value::{
+    go::url::Url,
+    gofmt::quote_bytes,
     gotime::{Zone, parse},
     regex::GoRegex,
 };
 
-use super::super::encoding::url_parts;
+fn url(text: &str) -> Option<Url> {
+    Url::parse(text.as_bytes(), quote_bytes).ok()
+}
 
 /// Patterns are constants, and compile.
 fn pattern(source: &str) -> Option<GoRegex> {
@@ -58,12 +62,13 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         }
         "ipv6" => text.contains(':') && is_address(text),
         "uri" | "iri" => {
-            url_parts(text).is_some_and(|(scheme, _)| !scheme.is_empty()) && !text.contains('\\')
+            url(text).is_some_and(|url| !url.scheme.is_empty()) && !text.contains('\\')
         }
-        "uri-reference" | "iri-reference" => url_parts(text).is_some() && !text.contains('\\'),
+        "uri-reference" | "iri-reference" => url(text).is_some() && !text.contains('\\'),
         "uri-template" => {
             !text.contains('\\')
-                && url_parts(text).is_some_and(|(_, path)| matches(&TEMPLATE, &path))
+                && url(text)
+                    .is_some_and(|url| matches(&TEMPLATE, &String::from_utf8_lossy(&url.path)))
         }
         "uuid" => matches(&UUID, text),
         "regex" => text.is_empty() || GoRegex::new(text).is_ok(),
