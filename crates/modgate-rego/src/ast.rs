@@ -334,3 +334,47 @@ fn visit_expr<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Term)) {
         with.value.visit(visit);
     }
 }
+
+impl TermKind {
+    /// The name of the kind that errors use.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "boolean",
+            Self::Number(_) => "number",
+            Self::String(_) => "string",
+            Self::Var(_) => "var",
+            Self::Ref(_) => "ref",
+            Self::Array(_) => "array",
+            Self::Set(_) => "set",
+            Self::Object(_) => "object",
+            Self::ArrayComprehension(..) => "arraycomprehension",
+            Self::SetComprehension(..) => "setcomprehension",
+            Self::ObjectComprehension(..) => "objectcomprehension",
+            Self::Call(..) => "call",
+            Self::Template(_) => "templatestring",
+        }
+    }
+}
+
+/// The name of an operator that is a single variable.
+pub(crate) fn operator_name(operator: &Term) -> Option<&str> {
+    match &operator.kind {
+        TermKind::Ref(parts) => match parts.as_slice() {
+            [Term { kind: TermKind::Var(name), .. }] => Some(name),
+            _ => None,
+        },
+        TermKind::Var(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// Whether a term has no variables, references, calls or comprehensions.
+pub(crate) fn is_ground(term: &Term) -> bool {
+    match &term.kind {
+        TermKind::Null | TermKind::Bool(_) | TermKind::Number(_) | TermKind::String(_) => true,
+        TermKind::Array(items) | TermKind::Set(items) => items.iter().all(is_ground),
+        TermKind::Object(pairs) => pairs.iter().all(|(k, v)| is_ground(k) && is_ground(v)),
+        _ => false,
+    }
+}

@@ -287,7 +287,7 @@ impl<'m> Compiler<'m> {
             else {
                 continue;
             };
-            if parser::operator_name(operator) == Some("assign")
+            if ast::operator_name(operator) == Some("assign")
                 && let Some(ast::Term { kind: ast::TermKind::Ref(parts), .. }) = args.first()
                 && let [ast::Term { kind: ast::TermKind::Var(name), .. }] = parts.as_slice()
             {

@@ -17,11 +17,10 @@ use super::{
     symbols::{Symbols, scalar},
 };
 use crate::{
-    ast::{self, Module, Span, TemplatePart},
+    ast::{self, Module, Span, TemplatePart, operator_name},
     builtins,
     error::Code,
     ir::{ConstId, GroupKind},
-    parser::operator_name,
 };
 
 /// What a name outside any rule stands for: `data` or `input`, and a path.
