@@ -271,7 +271,7 @@ impl Module {
 
 impl Term {
     /// Calls `visit` with this term, then with every term inside it.
-    pub fn visit<'t>(&'t self, visit: &mut dyn FnMut(&'t Self)) {
+    pub(crate) fn visit<'t>(&'t self, visit: &mut dyn FnMut(&'t Self)) {
         visit(self);
         match &self.kind {
             TermKind::Null

@@ -59,6 +59,11 @@ impl Program {
         Compiler::new(modules, capabilities).run()
     }
 
+    /// The module that a [`Span::module`] names.
+    pub fn module(&self, index: u32) -> Option<&SourceText> {
+        self.modules.get(index as usize)
+    }
+
     /// The rules that define the document or function at a path below `data`, such as
     /// `["k8srequiredlabels", "violation"]`.
     pub fn group(&self, path: &[&str]) -> Option<GroupId> {
@@ -559,6 +564,5 @@ fn compile_query(
         body,
         frame: u32::try_from(vars.len()).unwrap_or(u32::MAX),
         outputs,
-        text: Arc::from(text),
     })
 }

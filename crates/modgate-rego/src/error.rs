@@ -1,4 +1,4 @@
-//! What can be wrong with a policy before it runs.
+//! Errors of policies, before they run and while they do.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use modgate_value::Str;
 
 use crate::ast::Span;
 
-/// What kind of mistake an [`Error`] reports; the codes are OPA's.
+/// The kind of an [`Error`]; the codes are OPA's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Code {
@@ -20,6 +20,16 @@ pub enum Code {
     UnsafeVar,
     /// A rule depends on itself.
     Recursion,
+    /// Rules, functions or comprehensions disagree about a value.
+    Conflict,
+    /// A built-in failed, and errors of built-ins end the evaluation.
+    Builtin,
+    /// A built-in was called with a value of a type it does not take.
+    Operand,
+    /// A `with` cannot put its value there.
+    WithMerge,
+    /// A budget is spent, or the evaluation nests too deep.
+    Cancel,
 }
 
 impl Code {
@@ -31,6 +41,11 @@ impl Code {
             Self::Type => "rego_type_error",
             Self::UnsafeVar => "rego_unsafe_var_error",
             Self::Recursion => "rego_recursion_error",
+            Self::Conflict => "eval_conflict_error",
+            Self::Builtin => "eval_builtin_error",
+            Self::Operand => "eval_type_error",
+            Self::WithMerge => "eval_with_merge_error",
+            Self::Cancel => "eval_cancel_error",
         }
     }
 }
@@ -41,24 +56,24 @@ impl fmt::Display for Code {
     }
 }
 
-/// A mistake in a policy, and where it is.
+/// An error in a policy or of an evaluation, and its place.
 ///
 /// Displays as one line in OPA's form, `file:line: code: message`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct Error {
-    /// What kind of mistake.
+    /// The kind.
     pub code: Code,
-    /// What is wrong, in OPA's words.
+    /// OPA's message.
     pub message: String,
-    /// The module's name.
+    /// The module's name; empty where the place is not known.
     pub file: Str,
-    /// The line, from 1; 0 when the mistake has no place.
+    /// The line, from 1; 0 where the place is not known.
     pub line: u32,
     /// The column in characters, from 1.
     pub column: u32,
-    /// The bytes of the module's text that are at fault.
-    pub span: Span,
+    /// The bytes of the module's text that the error points at.
+    pub span: Option<Span>,
     /// Lines that say more: the offending line and a caret, or types that do not fit.
     pub details: Vec<String>,
     /// Advice, such as a known name that is close to an unknown one.
@@ -75,7 +90,7 @@ impl Error {
             file: file.clone(),
             line,
             column,
-            span,
+            span: Some(span),
             details: Vec::new(),
             help: None,
         }
@@ -83,7 +98,7 @@ impl Error {
 
     /// With the line it is in and a caret below the place.
     pub(crate) fn with_excerpt(mut self, text: &str) -> Self {
-        self.details = excerpt(text, self.span.start as usize);
+        self.details = excerpt(text, self.span.map_or(0, |span| span.start as usize));
         self
     }
 

@@ -17,13 +17,13 @@ mod with;
 
 use modgate_value::Exhausted;
 
-pub use error::{EvalCode, EvalError};
 pub use trace::{Event, EventKind, Tracer};
 
 use self::{document::Cache, with::World};
 use crate::{
     ast::Span,
     builtins::{self, Host},
+    error::Error,
     ir::{ConstId, GroupId, NodeId, Program, Query, Rule, SetId, Slot},
     value::{Heap, Limit, Value},
 };
@@ -58,7 +58,7 @@ pub struct Context<'a> {
 /// Room for the frames of a usual policy.
 const SLOTS: usize = 64;
 
-/// One solution of a query: the values of [`Query::outputs`], in their order.
+/// One solution of a query: a value for each of [`Query::outputs`].
 pub type Row<'a> = Vec<Value<'a>>;
 
 /// Every way in which a query holds.
@@ -66,7 +66,7 @@ pub type Row<'a> = Vec<Value<'a>>;
 /// # Errors
 ///
 /// Conflicts between rules, spent budgets and, when asked for, errors of built-ins.
-pub fn query<'a>(query: &'a Query, context: Context<'a>) -> Result<Vec<Row<'a>>, EvalError> {
+pub fn query<'a>(query: &'a Query, context: Context<'a>) -> Result<Vec<Row<'a>>, Error> {
     let mut machine = Machine::new(&query.program, context);
     let mut rows = Vec::new();
     machine.slots.resize(query.frame as usize, Value::NULL);
@@ -86,7 +86,7 @@ pub fn document<'a>(
     program: &'a Program,
     group: GroupId,
     context: Context<'a>,
-) -> Result<Option<Value<'a>>, EvalError> {
+) -> Result<Option<Value<'a>>, Error> {
     let mut machine = Machine::new(program, context);
     let value = machine.group_value(group);
     machine.locate(value)
@@ -97,7 +97,7 @@ enum Stop {
     /// Whoever asked has seen enough; caught by the one who raised it.
     Enough,
     /// The evaluation failed.
-    Error(Box<EvalError>),
+    Error(Box<Error>),
 }
 
 /// The outcome of running a body; its successes went to the continuation.
@@ -109,21 +109,21 @@ type Next<'n, 'a> = &'n mut dyn FnMut(&mut Machine<'a>) -> Flow;
 /// Called once per value.
 type Yield<'n, 'a> = &'n mut dyn FnMut(&mut Machine<'a>, Value<'a>) -> Flow;
 
-impl From<EvalError> for Stop {
-    fn from(error: EvalError) -> Self {
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
         Self::Error(Box::new(error))
     }
 }
 
 impl From<Exhausted> for Stop {
     fn from(error: Exhausted) -> Self {
-        EvalError::from(Limit::from(error)).into()
+        Error::from(Limit::from(error)).into()
     }
 }
 
 impl From<Limit> for Stop {
     fn from(error: Limit) -> Self {
-        EvalError::from(error).into()
+        Error::from(error).into()
     }
 }
 
@@ -174,7 +174,7 @@ impl<'a> Machine<'a> {
     /// Runs `inner` one level deeper.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         if self.nesting >= MAX_NESTING || crate::stack_position().abs_diff(self.stack) > MAX_STACK {
-            return Err(EvalError::nesting().into());
+            return Err(Error::nesting().into());
         }
         self.nesting += 1;
         let result = inner(self);
@@ -182,18 +182,18 @@ impl<'a> Machine<'a> {
         result
     }
 
-    fn finish(&self, flow: Flow) -> Result<(), EvalError> {
+    fn finish(&self, flow: Flow) -> Result<(), Error> {
         match flow {
-            Err(Stop::Error(error)) => Err(error.at(self.program, self.span)),
+            Err(Stop::Error(error)) => Err(error.located(self.program, self.span)),
             Ok(()) | Err(Stop::Enough) => Ok(()),
         }
     }
 
-    fn locate<T: Default>(&self, result: Result<T, Stop>) -> Result<T, EvalError> {
+    fn locate<T: Default>(&self, result: Result<T, Stop>) -> Result<T, Error> {
         match result {
             Ok(value) => Ok(value),
             Err(Stop::Enough) => Ok(T::default()),
-            Err(Stop::Error(error)) => Err(error.at(self.program, self.span)),
+            Err(Stop::Error(error)) => Err(error.located(self.program, self.span)),
         }
     }
 

@@ -29,57 +29,57 @@ use modgate_value::Str;
 use crate::{ast::Span, builtins, compile::Environment};
 
 /// The value of a constant.
-pub type Constant = modgate_value::Value;
+pub(crate) type Constant = modgate_value::Value;
 
 /// Index into [`Program::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConstId(pub u32);
+pub(crate) struct ConstId(pub(crate) u32);
 
 /// Index into [`Program::sets`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SetId(pub u32);
+pub(crate) struct SetId(pub(crate) u32);
 
 /// Index of a variable in the frame of its rule or query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u32);
+pub(crate) struct Slot(pub(crate) u32);
 
 /// Index into [`Program::rules`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RuleId(pub u32);
+pub(crate) struct RuleId(pub(crate) u32);
 
 /// Index into [`Program::groups`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupId(pub u32);
+pub struct GroupId(pub(crate) u32);
 
 /// Index into [`Program::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u32);
+pub(crate) struct NodeId(pub(crate) u32);
 
 /// Index into [`Program::builtins`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BuiltinId(pub u32);
+pub(crate) struct BuiltinId(pub(crate) u32);
 
 /// A compiled set of modules. Immutable, shared between threads; cloning shares everything.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The modules, for locations: [`Span::module`] is an index here.
-    pub modules: Arc<[SourceText]>,
+    pub(crate) modules: Arc<[SourceText]>,
     /// Every constant, each once.
-    pub constants: Arc<[Constant]>,
+    pub(crate) constants: Arc<[Constant]>,
     /// Every set that is a constant: its members in Rego's order, each once.
-    pub sets: Arc<[Arc<[Constant]>]>,
+    pub(crate) sets: Arc<[Arc<[Constant]>]>,
     /// Every rule.
-    pub rules: Arc<[Rule]>,
+    pub(crate) rules: Arc<[Rule]>,
     /// Rules that define the same document, together.
-    pub groups: Arc<[Group]>,
+    pub(crate) groups: Arc<[Group]>,
     /// The tree of documents that rules define; the first node is `data`.
-    pub nodes: Arc<[Node]>,
+    pub(crate) nodes: Arc<[Node]>,
     /// The built-ins that are called.
-    pub builtins: Arc<[Builtin]>,
+    pub(crate) builtins: Arc<[Builtin]>,
     /// Whether any `with` replaces a function or a built-in; when not, calls need not look.
-    pub replaces_functions: bool,
+    pub(crate) replaces_functions: bool,
     /// Whether any `with` replaces something under `data`; when not, references need not look.
-    pub replaces_data: bool,
+    pub(crate) replaces_data: bool,
     /// What was inferred about rules, for checking queries.
     pub(crate) types: Arc<Environment>,
 }
@@ -95,13 +95,13 @@ pub struct SourceText {
 
 /// A built-in or host function that the program calls.
 #[derive(Debug, Clone)]
-pub struct Builtin {
+pub(crate) struct Builtin {
     /// Its full name, such as `object.get`; infix operators have names too (`plus`).
-    pub name: Str,
+    pub(crate) name: Str,
     /// How many arguments it takes.
-    pub arity: usize,
+    pub(crate) arity: usize,
     /// What runs it; `None` for a function that only the host has.
-    pub run: Option<&'static builtins::Builtin>,
+    pub(crate) run: Option<&'static builtins::Builtin>,
 }
 
 /// A node of the tree of documents.
@@ -109,43 +109,43 @@ pub struct Builtin {
 /// What a reference into `data` yields at a node is the merge of what is below it here and what
 /// the base documents hold at the same path; rules win.
 #[derive(Debug, Clone, Default)]
-pub struct Node {
+pub(crate) struct Node {
     /// The keys from `data` down to here.
-    pub path: Vec<ConstId>,
+    pub(crate) path: Vec<ConstId>,
     /// The nodes below, by key (compared as constants: each constant has one id).
-    pub children: BTreeMap<ConstId, NodeId>,
+    pub(crate) children: BTreeMap<ConstId, NodeId>,
     /// The rules that define the document here. Descending stops at a node with a group: when the
     /// group is [`GroupKind::Object`], it holds the rules of the nodes below as well.
-    pub group: Option<GroupId>,
+    pub(crate) group: Option<GroupId>,
 }
 
 /// The rules that define one document or function.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub(crate) struct Group {
     /// The keys from `data` to the document.
-    pub path: Vec<ConstId>,
+    pub(crate) path: Vec<ConstId>,
     /// What kind of document.
-    pub kind: GroupKind,
+    pub(crate) kind: GroupKind,
     /// The rules, in the order of their modules; without the default.
-    pub rules: Vec<RuleId>,
+    pub(crate) rules: Vec<RuleId>,
     /// `default p := ...`.
-    pub default: Option<RuleId>,
+    pub(crate) default: Option<RuleId>,
     /// Which of the rules can succeed, where one argument tells.
-    pub index: Option<Index>,
+    pub(crate) index: Option<Index>,
 }
 
 /// The rules of a function by the text that each requires of one argument.
 #[derive(Debug, Clone)]
-pub struct Index {
+pub(crate) struct Index {
     /// Which argument.
-    pub arg: usize,
+    pub(crate) arg: usize,
     /// The rules, in their order; no rule takes any other value.
-    pub by_text: HashMap<Str, Vec<RuleId>>,
+    pub(crate) by_text: HashMap<Str, Vec<RuleId>>,
 }
 
 /// What the rules of a group define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupKind {
+pub(crate) enum GroupKind {
     /// One value. All rules that succeed must agree.
     Complete,
     /// A set: every rule has [`Leaf::Member`] and no keys.
@@ -162,55 +162,55 @@ pub enum GroupKind {
 
 /// One rule.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// The group it belongs to.
-    pub group: GroupId,
+    pub(crate) group: GroupId,
     /// How many slots a frame needs.
-    pub frame: u32,
+    pub(crate) frame: u32,
     /// A function's parameters, matched against the arguments first.
-    pub args: Vec<Pattern>,
+    pub(crate) args: Vec<Pattern>,
     /// The path from the group's document to what this rule produces: empty unless the group is
     /// [`GroupKind::Object`]. Read after the body.
-    pub keys: Vec<Term>,
+    pub(crate) keys: Vec<Term>,
     /// The rule's body, then those of its `else` branches: the first that succeeds counts.
     /// Never empty.
-    pub branches: Vec<Branch>,
+    pub(crate) branches: Vec<Branch>,
     /// The same rule when its first keys are already known: element `n - 1` is for `n` known keys.
     /// Keys are `keys` and then the member of a [`Leaf::Member`]. Empty for complete rules and
     /// functions, and there may be fewer elements than keys.
     ///
     /// OPA looks at a single key of a partial rule in this way, without evaluating the rest of
     /// the document.
-    pub keyed: Vec<Keyed>,
+    pub(crate) keyed: Vec<Keyed>,
     /// The names of the slots, for traces. Generated variables have an empty name.
-    pub names: Vec<Str>,
+    pub(crate) names: Vec<Str>,
     /// The whole rule.
-    pub span: Span,
+    pub(crate) span: Span,
 }
 
 /// A body and what it produces.
 #[derive(Debug, Clone)]
-pub struct Branch {
+pub(crate) struct Branch {
     /// What has to hold.
-    pub body: Body,
+    pub(crate) body: Body,
     /// What is produced then.
-    pub leaf: Leaf,
+    pub(crate) leaf: Leaf,
     /// The branch.
-    pub span: Span,
+    pub(crate) span: Span,
 }
 
 /// A body for when keys are known.
 #[derive(Debug, Clone)]
-pub struct Keyed {
+pub(crate) struct Keyed {
     /// Matched against the known keys, in order, before the body.
-    pub patterns: Vec<Pattern>,
+    pub(crate) patterns: Vec<Pattern>,
     /// The first branch's body, without the bindings that the patterns make.
-    pub body: Body,
+    pub(crate) body: Body,
 }
 
 /// What a rule produces at the end of its path.
 #[derive(Debug, Clone)]
-pub enum Leaf {
+pub(crate) enum Leaf {
     /// A value.
     Value(Term),
     /// A member of a set.
@@ -218,22 +218,22 @@ pub enum Leaf {
 }
 
 /// A conjunction.
-pub type Body = Vec<Stmt>;
+pub(crate) type Body = Vec<Stmt>;
 
 /// One statement of a body.
 #[derive(Debug, Clone)]
-pub struct Stmt {
+pub(crate) struct Stmt {
     /// What it does.
-    pub kind: StmtKind,
+    pub(crate) kind: StmtKind,
     /// The expression it came from.
-    pub span: Span,
+    pub(crate) span: Span,
     /// Whether the compiler made it (a hoisted operand); a trace leaves such statements out.
-    pub generated: bool,
+    pub(crate) generated: bool,
 }
 
 /// What a statement does.
 #[derive(Debug, Clone)]
-pub enum StmtKind {
+pub(crate) enum StmtKind {
     /// Succeeds for each value of the source that is not `false`.
     Test(Source),
     /// Succeeds for each value of the source that the pattern matches. The source runs first: its
@@ -250,20 +250,20 @@ pub enum StmtKind {
 
 /// `every k, v in domain { body }`.
 #[derive(Debug, Clone)]
-pub struct Every {
+pub(crate) struct Every {
     /// The collection.
-    pub domain: Term,
+    pub(crate) domain: Term,
     /// Bound to the key, index or (for a set) member.
-    pub key: Pattern,
+    pub(crate) key: Pattern,
     /// Bound to the value.
-    pub value: Pattern,
+    pub(crate) value: Pattern,
     /// What has to hold.
-    pub body: Body,
+    pub(crate) body: Body,
 }
 
 /// Something that may yield no value, one or several.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub(crate) enum Source {
     /// Exactly one value.
     Term(Term),
     /// A look into a document: one value per way through its operands.
@@ -276,16 +276,16 @@ pub enum Source {
 
 /// A reference.
 #[derive(Debug, Clone)]
-pub struct Ref {
+pub(crate) struct Ref {
     /// Where it starts.
-    pub base: Base,
+    pub(crate) base: Base,
     /// The steps from there.
-    pub path: Vec<Operand>,
+    pub(crate) path: Vec<Operand>,
 }
 
 /// Where a reference starts.
 #[derive(Debug, Clone)]
-pub enum Base {
+pub(crate) enum Base {
     /// A value at hand.
     Term(Term),
     /// The input document; undefined when there is none.
@@ -301,7 +301,7 @@ pub enum Base {
 
 /// What the compiler knows about a place under `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DataBase {
+pub(crate) enum DataBase {
     /// A node that has no rules itself, but has some below; base documents merge with them.
     Node(NodeId),
     /// The document that a group of rules defines.
@@ -312,7 +312,7 @@ pub enum DataBase {
 
 /// One step of a reference.
 #[derive(Debug, Clone)]
-pub enum Operand {
+pub(crate) enum Operand {
     /// Look this key up.
     Key(Term),
     /// Try every key that matches the pattern, which binds a variable or takes anything.
@@ -321,16 +321,16 @@ pub enum Operand {
 
 /// A call.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub(crate) struct Call {
     /// What is called.
-    pub callee: Callee,
+    pub(crate) callee: Callee,
     /// The arguments, as many as it takes.
-    pub args: Vec<Term>,
+    pub(crate) args: Vec<Term>,
 }
 
 /// What is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Callee {
+pub(crate) enum Callee {
     /// A built-in or host function.
     Builtin(BuiltinId),
     /// A function of the program.
@@ -339,19 +339,19 @@ pub enum Callee {
 
 /// A comprehension. Its variables live in the frame of the rule around it.
 #[derive(Debug, Clone)]
-pub struct Comprehension {
+pub(crate) struct Comprehension {
     /// What is collected for each success of the body.
-    pub head: Collect,
+    pub(crate) head: Collect,
     /// The body.
-    pub body: Body,
+    pub(crate) body: Body,
     /// The slots bound outside that it reads; with equal values there (and the same `with`
     /// modifiers) the result is equal.
-    pub captures: Vec<Slot>,
+    pub(crate) captures: Vec<Slot>,
 }
 
 /// What a comprehension collects.
 #[derive(Debug, Clone)]
-pub enum Collect {
+pub(crate) enum Collect {
     /// An array, in order of success.
     Array(Term),
     /// A set.
@@ -362,7 +362,7 @@ pub enum Collect {
 
 /// Something that always has exactly one value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Term {
+pub(crate) enum Term {
     /// A constant.
     Const(ConstId),
     /// A set that is a constant.
@@ -379,7 +379,7 @@ pub enum Term {
 
 /// What a value is matched against.
 #[derive(Debug, Clone)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// Anything.
     Any,
     /// Anything; the variable is bound to it.
@@ -394,18 +394,18 @@ pub enum Pattern {
 
 /// `with target as value`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct With {
+pub(crate) struct With {
     /// What is replaced.
-    pub target: WithTarget,
+    pub(crate) target: WithTarget,
     /// What it is replaced by.
-    pub value: WithValue,
+    pub(crate) value: WithValue,
     /// The modifier.
-    pub span: Span,
+    pub(crate) span: Span,
 }
 
 /// What a `with` replaces.
 #[derive(Debug, Clone, PartialEq)]
-pub enum WithTarget {
+pub(crate) enum WithTarget {
     /// The input document, or what is at a path of it.
     Input(Vec<ConstId>),
     /// What is at a path of `data`, rules included.
@@ -416,7 +416,7 @@ pub enum WithTarget {
 
 /// What a `with` puts there.
 #[derive(Debug, Clone, PartialEq)]
-pub enum WithValue {
+pub(crate) enum WithValue {
     /// A value. In place of a function: what every call yields.
     Term(Term),
     /// Another function, called in its place. Calls made by that function itself reach the
@@ -428,14 +428,18 @@ pub enum WithValue {
 #[derive(Debug, Clone)]
 pub struct Query {
     /// The program, with the query's own constants added.
-    pub program: Program,
+    pub(crate) program: Program,
     /// What has to hold.
-    pub body: Body,
+    pub(crate) body: Body,
     /// How many slots a frame needs.
-    pub frame: u32,
+    pub(crate) frame: u32,
     /// The variables of a result, by name.
-    pub outputs: Vec<(Str, Slot)>,
-    /// The text, as one more module for locations: its spans have the index after the last of
-    /// [`Program::modules`].
-    pub text: Arc<str>,
+    pub(crate) outputs: Vec<(Str, Slot)>,
+}
+
+impl Query {
+    /// The names of the variables of a [`Row`](crate::eval::Row), in its order.
+    pub fn outputs(&self) -> impl Iterator<Item = &Str> {
+        self.outputs.iter().map(|(name, _)| name)
+    }
 }

@@ -31,7 +31,7 @@ use num_bigint::{BigInt, BigUint, Sign};
 use float::Float;
 
 /// How many decimal digits a number may have, written without exponent, to be computed with.
-pub const MAX_DIGITS: usize = 10_000;
+pub(crate) const MAX_DIGITS: usize = 10_000;
 
 /// As many bits as [`MAX_DIGITS`] digits have, of which each is some 3.32 bits.
 const MAX_BITS: u64 = MAX_DIGITS as u64 * 10 / 3;
@@ -115,17 +115,12 @@ impl<'a> Num<'a> {
         }
     }
 
-    /// Whether the number has a sign and is not zero.
-    pub fn is_negative(self) -> bool {
-        self.cmp(&Num::Int(0)).is_lt()
-    }
-
     /// The exact integer, if the number is one however it is written; `None` if it has a fraction.
     ///
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn to_integer(self) -> Result<Option<BigInt>, ArithmeticError> {
+    pub(crate) fn to_integer(self) -> Result<Option<BigInt>, ArithmeticError> {
         let text = match self {
             Self::Int(int) => return Ok(Some(int.into())),
             Self::Float(_) | Self::Literal(_) => self.text(),
@@ -139,7 +134,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn to_rounded_integer(self) -> Result<Option<BigInt>, ArithmeticError> {
+    pub(crate) fn to_rounded_integer(self) -> Result<Option<BigInt>, ArithmeticError> {
         if let Self::Int(int) = self {
             return Ok(Some(int.into()));
         }
@@ -183,7 +178,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn minus(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
+    pub(crate) fn minus(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let Some(difference) = a.checked_sub(b)
         {
@@ -241,7 +236,7 @@ impl<'a> Num<'a> {
     ///
     /// [`ArithmeticError::ModuloByZero`], [`ArithmeticError::ModuloOfFraction`],
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn modulo(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
+    pub(crate) fn modulo(self, other: Num<'_>) -> Result<Computed, ArithmeticError> {
         if let (Self::Int(a), Num::Int(b)) = (self, other)
             && let Some(remainder) = a.checked_rem(b)
         {
@@ -332,7 +327,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn to_fraction(self) -> Result<(BigInt, BigInt), ArithmeticError> {
+    pub(crate) fn to_fraction(self) -> Result<(BigInt, BigInt), ArithmeticError> {
         let text = self.text();
         let decimal = Decimal::of(&text);
         let (digits, exponent) = decimal.scaled()?;
@@ -347,7 +342,7 @@ impl<'a> Num<'a> {
     /// # Errors
     ///
     /// [`ArithmeticError::TooManyDigits`]
-    pub fn truncated_product(self, factor: i64) -> Result<BigInt, ArithmeticError> {
+    pub(crate) fn truncated_product(self, factor: i64) -> Result<BigInt, ArithmeticError> {
         let factor = Float::from_integer(&factor.into(), float::PRECISION);
         Ok(self.to_float()?.mul(&factor).truncate())
     }
@@ -388,7 +383,7 @@ impl Computed {
 /// # Errors
 ///
 /// [`ArithmeticError::TooManyDigits`]
-pub fn sum(numbers: &[Num<'_>]) -> Result<Computed, ArithmeticError> {
+pub(crate) fn sum(numbers: &[Num<'_>]) -> Result<Computed, ArithmeticError> {
     let small = |total: i64, number: &Num<'_>| match number {
         Num::Int(int) => total.checked_add(*int),
         _ => None,
@@ -404,7 +399,7 @@ pub fn sum(numbers: &[Num<'_>]) -> Result<Computed, ArithmeticError> {
 /// # Errors
 ///
 /// [`ArithmeticError::TooManyDigits`]
-pub fn product(numbers: &[Num<'_>]) -> Result<Computed, ArithmeticError> {
+pub(crate) fn product(numbers: &[Num<'_>]) -> Result<Computed, ArithmeticError> {
     let small = |total: i64, number: &Num<'_>| match number {
         Num::Int(int) => total.checked_mul(*int),
         _ => None,

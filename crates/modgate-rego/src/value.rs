@@ -37,7 +37,7 @@ pub(crate) use ground::json_number;
 pub use heap::{Arena, Heap, Limit};
 pub use modgate_value::MAX_DEPTH;
 
-use crate::number::Num;
+pub use crate::number::{ArithmeticError, Computed, Num};
 
 /// How many nodes a walk over a built value may meet, shared parts counted each time.
 ///
@@ -137,17 +137,15 @@ pub enum View<'a> {
 
 impl<'a> Value<'a> {
     /// `null`
-    pub const NULL: Self = Self(Repr::Null);
+    pub(crate) const NULL: Self = Self(Repr::Null);
     /// `true`
     pub const TRUE: Self = Self(Repr::Bool(true));
     /// `false`
     pub const FALSE: Self = Self(Repr::Bool(false));
-    /// The empty string.
-    pub const EMPTY_STRING: Self = Self(Repr::String(""));
     /// `[]`
-    pub const EMPTY_ARRAY: Self = Self(Repr::Array { depth: 1, nodes: 1, items: &[] });
+    pub(crate) const EMPTY_ARRAY: Self = Self(Repr::Array { depth: 1, nodes: 1, items: &[] });
     /// `{}`
-    pub const EMPTY_OBJECT: Self = Self(Repr::Object { depth: 1, nodes: 1, entries: &[] });
+    pub(crate) const EMPTY_OBJECT: Self = Self(Repr::Object { depth: 1, nodes: 1, entries: &[] });
     /// `set()`
     pub const EMPTY_SET: Self = Self(Repr::Set { depth: 1, nodes: 1, items: &[] });
 
@@ -170,7 +168,7 @@ impl<'a> Value<'a> {
 
     /// The set of these documents, which must be as [`sorted_set`] makes them.
     #[inline]
-    pub fn json_set(items: &'a [Json]) -> Self {
+    pub(crate) fn json_set(items: &'a [Json]) -> Self {
         Self(Repr::JsonSet(items))
     }
 
@@ -248,13 +246,13 @@ impl<'a> Value<'a> {
 
     /// Whether this is `false`, the one defined value that fails an expression.
     #[inline]
-    pub fn is_false(self) -> bool {
+    pub(crate) fn is_false(self) -> bool {
         matches!(self.0, Repr::Bool(false))
     }
 
     /// Whether this is an array, object or set.
     #[inline]
-    pub fn is_composite(self) -> bool {
+    pub(crate) fn is_composite(self) -> bool {
         !matches!(
             self.0,
             Repr::Null
@@ -288,7 +286,7 @@ impl<'a> Value<'a> {
 
     /// The text, if it is a string and UTF-8, as all but decoded bytes are.
     #[inline]
-    pub fn as_utf8(self) -> Option<&'a str> {
+    pub(crate) fn as_utf8(self) -> Option<&'a str> {
         match self.0 {
             Repr::String(text) => Some(text),
             _ => None,
@@ -404,7 +402,7 @@ impl<'a> Value<'a> {
     /// Whether both are the same without looking inside containers: the same part of a document,
     /// the same built container, or equal scalars. Equal containers need not be.
     #[inline]
-    pub fn is_identical(self, other: Value<'a>) -> bool {
+    pub(crate) fn is_identical(self, other: Value<'a>) -> bool {
         match (self.0, other.0) {
             (Repr::JsonObject(a), Repr::JsonObject(b)) => std::ptr::eq(a, b),
             (Repr::JsonArray(a), Repr::JsonArray(b)) | (Repr::JsonSet(a), Repr::JsonSet(b)) => {

@@ -18,13 +18,9 @@ use std::{
 };
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, Code, Error, Program, RegoVersion,
     builtins::Isolated,
-    error::{Code, Error},
-    eval::{self, EvalCode, EvalError},
-    ir::Program,
-    parser,
+    eval, parse_module,
     value::{Arena, Heap, Value},
 };
 use modgate_value::{Budget, Limits, MAX_DEPTH, Value as Json, budget::Clock, budget::Frozen};
@@ -37,7 +33,7 @@ const LIMITS: Limits = Limits { steps: 2_000_000, bytes: 8 << 20, time: Duration
 /// What came of one evaluation of `data.t.p`.
 struct Run {
     /// The value as a term; `None` when undefined.
-    result: Result<Option<String>, EvalError>,
+    result: Result<Option<String>, Error>,
     /// What the arena holds in the end.
     held: usize,
     taken: Duration,
@@ -48,7 +44,7 @@ impl Run {
     fn spent(&self) -> bool {
         let error = self.result.as_ref().err();
         error.is_some_and(|error| {
-            error.code == EvalCode::Cancel && error.message.contains(" budget of ")
+            error.code == Code::Cancel && error.message.contains(" budget of ")
         })
     }
 
@@ -63,7 +59,7 @@ impl Run {
 }
 
 fn compile(source: &str) -> Result<Program, Vec<Error>> {
-    let module = parser::parse_module("test.rego", source, RegoVersion::V1)?;
+    let module = parse_module("test.rego", source, RegoVersion::V1)?;
     Program::compile(&[module], &Capabilities::default())
 }
 

@@ -8,11 +8,9 @@
 use std::{env, fs, path::PathBuf};
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, Program, RegoVersion,
     builtins::Host,
     eval,
-    ir::Program,
     value::{Arena, Heap, Value as Rego},
 };
 use modgate_value::{Budget, Value};

@@ -3,12 +3,9 @@
 #![allow(missing_docs, clippy::expect_used, clippy::panic, reason = "test code, helpers included")]
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, Program, RegoVersion,
     builtins::Isolated,
-    eval,
-    ir::Program,
-    parser::parse_module,
+    eval, parse_module,
     value::{Arena, Heap},
 };
 use modgate_value::Budget;

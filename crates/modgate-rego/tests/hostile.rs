@@ -17,13 +17,9 @@ use std::{
 };
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, Program, Query, RegoVersion,
     builtins::{self, Isolated},
-    eval,
-    ir::{Program, Query},
-    parser::parse_module,
-    specialize,
+    eval, parse_module, specialize,
     value::{Arena, Heap, Value},
 };
 use modgate_value::{

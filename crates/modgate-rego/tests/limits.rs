@@ -12,19 +12,15 @@
 use std::time::{Duration, Instant};
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, Error, Program, RegoVersion,
     builtins::Isolated,
-    error::Error,
-    eval,
-    ir::Program,
-    parser,
+    eval, parse_module,
     value::{Arena, Heap},
 };
 use modgate_value::{Budget, Limits, budget::Frozen};
 
 fn compile(source: &str) -> Result<Program, Vec<Error>> {
-    let module = parser::parse_module("test.rego", source, RegoVersion::V1)?;
+    let module = parse_module("test.rego", source, RegoVersion::V1)?;
     Program::compile(&[module], &Capabilities::default())
 }
 
@@ -163,7 +159,7 @@ fn many_rules() {
     let others: String = (0..5_000).map(|at| format!("r{at}.z := 1\n")).collect();
     let modules: Vec<_> = [format!("package t\n{rules}"), format!("package a\n{others}")]
         .iter()
-        .map(|text| parser::parse_module("m.rego", text, RegoVersion::V1).expect("parses"))
+        .map(|text| parse_module("m.rego", text, RegoVersion::V1).expect("parses"))
         .collect();
     let errors = quickly("rules", || Program::compile(&modules, &Capabilities::default()))
         .expect_err("too many dependencies");

@@ -10,12 +10,10 @@
 )]
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, GroupId, Program, RegoVersion,
     builtins::Isolated,
     eval::{self, Event, EventKind, Tracer},
-    ir::{GroupId, Program},
-    parser,
+    parse_module,
     value::{Arena, Heap, Value},
 };
 use modgate_value::{Budget, Value as Json};
@@ -28,14 +26,10 @@ struct Notes<'p> {
 
 impl Tracer for Notes<'_> {
     fn event(&mut self, event: Event<'_, '_>) {
-        let text = &self.program.modules[event.span.module as usize].text;
+        let text = &self.program.module(event.span.module).expect("a module").text;
         let (start, end) = (event.span.start as usize, event.span.end as usize);
         let line = text[..start].matches('\n').count() + 1;
-        let rule = event.rule.map_or_else(String::new, |rule| {
-            let path = &self.program.groups[rule.group.0 as usize].path;
-            let name = &self.program.constants[path.last().expect("a path").0 as usize];
-            name.as_str().expect("a name").to_owned()
-        });
+        let rule = event.rule_name().unwrap_or_default();
         let mut bindings: Vec<String> = event
             .bindings()
             .map(|(name, value)| {
@@ -53,7 +47,7 @@ impl Tracer for Notes<'_> {
 }
 
 fn compile(source: &str) -> (Program, GroupId) {
-    let module = parser::parse_module("test.rego", source, RegoVersion::V1)
+    let module = parse_module("test.rego", source, RegoVersion::V1)
         .unwrap_or_else(|errors| panic!("{}", errors[0]));
     let program = Program::compile(&[module], &Capabilities::default())
         .unwrap_or_else(|errors| panic!("{}", errors[0]));

@@ -24,10 +24,9 @@ use anyhow::Result;
 pub use cel::{cel, cel_check};
 use modgate_engine::EngineConfig;
 use modgate_rego::{
-    Capabilities,
-    ast::{Module, RegoVersion},
-    ir::{GroupId, Program},
-    parser,
+    Capabilities, GroupId, Program, RegoVersion,
+    ast::Module,
+    parse_module,
     value::{Arena, Heap},
 };
 use modgate_select::{Expr, PatchSelect, Shape, Val};
@@ -181,7 +180,7 @@ pub fn rego(data: &[u8]) {
     let Some((text, input)) = halves(data) else { return };
     let input = Value::from_json(input).ok();
     for version in [RegoVersion::V0, RegoVersion::V1] {
-        let Ok(module) = parser::parse_module("fuzz.rego", text, version) else {
+        let Ok(module) = parse_module("fuzz.rego", text, version) else {
             continue;
         };
         let Ok(program) = Program::compile(&[module], &Capabilities::default()) else { continue };
@@ -261,19 +260,19 @@ const VERSIONS: [RegoVersion; 2] = [RegoVersion::V0, RegoVersion::V1];
 pub fn rego_parse(data: &[u8]) {
     let Some((text, _)) = halves(data) else { return };
     for version in VERSIONS {
-        if let Err(errors) = parser::parse_module("fuzz", text, version) {
+        if let Err(errors) = parse_module("fuzz", text, version) {
             assert!(!errors.is_empty(), "{text:?}");
             for error in errors {
                 let span = error.span;
                 assert!(span.start as usize <= text.len(), "{text:?}: {}", error.detailed());
             }
         }
-        let _ = parser::parse_query(text, version);
+        let _ = modgate_rego::parse_query(text, version);
     }
 }
 
 fn rego_modules(text: &str) -> impl Iterator<Item = Module> + use<'_> {
-    VERSIONS.into_iter().filter_map(|version| parser::parse_module("fuzz", text, version).ok())
+    VERSIONS.into_iter().filter_map(|version| parse_module("fuzz", text, version).ok())
 }
 
 /// The compiler of Rego: the same text gives the same errors.

@@ -9,11 +9,10 @@ use std::{
 
 use modgate_api::templates::CEL_ENGINE;
 use modgate_rego::{
+    Error, GroupId, Program, Reads,
     builtins::Host,
-    eval::{self, EvalError, Tracer},
-    ir::{GroupId, Program},
-    reads::{self, Reads},
-    specialize,
+    eval::{self, Tracer},
+    reads, specialize,
     value::{self, Heap, Limit, Tree, Value as Rego},
 };
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
@@ -165,7 +164,7 @@ impl Violation {
 
 impl RegoDriver {
     pub(super) fn new(program: Program, violation: GroupId, reads: Vec<InventoryPart>) -> Self {
-        let fields = Arc::new(reads::reads(&program, "inventory"));
+        let fields = Arc::new(reads(&program, "inventory"));
         Self { program, violation, reads, fields, specialized: Mutex::default() }
     }
 
@@ -208,7 +207,7 @@ impl RegoDriver {
         world: World<'_>,
         arena: &Arena,
         budget: &Budget<'_>,
-    ) -> Result<Vec<Violation>, EvalError> {
+    ) -> Result<Vec<Violation>, Error> {
         let data = world.inventory.watched(&arena.looked);
         self.run(review, parameters, (&data, world.host), arena, budget, None)
     }
@@ -222,7 +221,7 @@ impl RegoDriver {
         arena: &Arena,
         budget: &Budget<'_>,
         tracer: &mut dyn Tracer,
-    ) -> Result<Vec<Violation>, EvalError> {
+    ) -> Result<Vec<Violation>, Error> {
         let data = world.inventory.watched(&arena.looked);
         self.run(review, parameters, (&data, world.host), arena, budget, Some(tracer))
     }
@@ -240,7 +239,7 @@ impl RegoDriver {
         arena: &'a Arena,
         budget: &'a Budget<'a>,
         tracer: Option<&'a mut dyn Tracer>,
-    ) -> Result<Vec<Violation>, EvalError> {
+    ) -> Result<Vec<Violation>, Error> {
         let heap = Heap::new(&arena.rego, budget);
         let input =
             heap.record([("parameters", Rego::json(parameters)), ("review", Rego::json(review))])?;

@@ -4,11 +4,9 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use modgate_api::templates::RegoSource;
 use modgate_rego::{
-    Capabilities,
-    ast::{Module, RegoVersion, Span, Term, TermKind},
-    error::Error,
-    ir::Program,
-    parser::parse_module,
+    Capabilities, Error, Program, RegoVersion,
+    ast::{Module, Span, Term, TermKind},
+    parse_module,
 };
 use modgate_value::Str;
 

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use modgate_rego::reads::Reads;
+use modgate_rego::Reads;
 use modgate_value::{Str, Value};
 
 use super::{

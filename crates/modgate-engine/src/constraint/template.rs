@@ -131,7 +131,7 @@ pub enum TemplateError {
         /// The whole text.
         message: String,
         /// Each error with its place.
-        errors: Vec<modgate_rego::error::Error>,
+        errors: Vec<modgate_rego::Error>,
     },
 }
 
@@ -195,14 +195,15 @@ impl TemplateError {
                 problems.into_iter().map(|(field, message)| plain(&field, message)).collect()
             }
             Self::Rego { errors, .. } => {
-                let located = |error: &modgate_rego::error::Error| {
+                let located = |error: &modgate_rego::Error| {
                     let field = rego_field(&rego_fields(resource), &error.file);
                     let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
                     TemplateProblem {
                         severity: Severity::Error,
                         text: text.map(Str::from),
                         span: text
-                            .map(|_| Span::new(error.span.start as usize, error.span.end as usize)),
+                            .and(error.span)
+                            .map(|span| Span::new(span.start as usize, span.end as usize)),
                         field,
                         message: format!("{}: {}", error.code, error.message),
                         help: error.help.clone(),

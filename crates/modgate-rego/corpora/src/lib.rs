@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 
 use modgate_corpus::Suite;
 use modgate_rego::{
-    Capabilities, ast::RegoVersion, builtins::Host, error::Error, ir::Program, parser,
-    value::Value as Rego,
+    Capabilities, Error, Program, RegoVersion, builtins::Host, parse_module, value::Value as Rego,
 };
 use modgate_value::{Budget, Value};
 
@@ -53,7 +52,7 @@ fn compile<'m>(
     version: RegoVersion,
 ) -> Result<Program, Refusal> {
     let modules = modules
-        .map(|(name, text)| parser::parse_module(&name, text, version))
+        .map(|(name, text)| parse_module(&name, text, version))
         .collect::<Result<Vec<_>, _>>()
         .map_err(Refusal::Parse)?;
     Program::compile(&modules, &capabilities()).map_err(Refusal::Compile)

@@ -8,12 +8,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use modgate_rego::{
-    ast::{Module, RegoVersion},
+    Error, GroupId, Program, RegoVersion,
+    ast::Module,
     builtins::Isolated,
-    eval::{self, Context, EvalError},
-    ir::{GroupId, Program},
-    parser::parse_module,
-    specialize,
+    eval::{self, Context},
+    parse_module, specialize,
     value::{Arena, Heap, Value as Rego},
 };
 use modgate_value::{Budget, Object, Value, yaml};
@@ -116,7 +115,7 @@ impl Case {
         &'a self,
         arena: &'a Arena,
         budget: &'a Budget<'a>,
-    ) -> Result<Rego<'a>, EvalError> {
+    ) -> Result<Rego<'a>, Error> {
         let context = Context {
             input: Some(Rego::json(&self.input)),
             data: Some(Rego::json(&self.data)),
@@ -209,13 +208,9 @@ pub fn compile(template: &Value) -> Result<(Program, GroupId)> {
     let program = Program::compile(&modules, &Default::default())
         .map_err(|errors| anyhow::anyhow!(super::joined(&errors)))?;
     let package = modules.first().map(|module| module.package.clone()).unwrap_or_default();
-    let path: Vec<Value> =
-        package.into_iter().map(Value::from).chain([Value::from("violation")]).collect();
-    let violation = program.groups.iter().position(|group| {
-        group.path.iter().map(|id| program.constants.get(id.0 as usize)).eq(path.iter().map(Some))
-    });
-    let violation = violation.context("a template without `violation`")?;
-    Ok((program, GroupId(u32::try_from(violation)?)))
+    let path: Vec<&str> = package.iter().map(Str::as_str).chain(["violation"]).collect();
+    let violation = program.group(&path).context("a template without `violation`")?;
+    Ok((program, violation))
 }
 
 fn module(name: &str, text: &str) -> Result<Module> {

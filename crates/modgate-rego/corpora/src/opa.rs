@@ -2,9 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use modgate_rego::{
-    ast::RegoVersion,
-    eval::{self, EvalError},
-    ir::Query,
+    Error, Query, RegoVersion, eval,
     value::{Arena, Heap, Value as Rego},
 };
 use modgate_value::{Budget, Object, Value};
@@ -101,7 +99,7 @@ fn judge(case: &Members<'_>) -> Result<Verdict> {
             let got = rows
                 .iter()
                 .map(|row| {
-                    let members = compiled.outputs.iter().zip(row).map(|((name, _), value)| {
+                    let members = compiled.outputs().zip(row).map(|(name, value)| {
                         let value = to_json(*value)?;
                         Ok((name.clone(), if sort { sorted(value) } else { value }))
                     });
@@ -135,7 +133,7 @@ fn refused(error: &str, wanted: &Wanted<'_>) -> Verdict {
 }
 
 /// The verdict on an evaluation that fails.
-fn failed(error: &EvalError, wanted: &Wanted<'_>) -> Verdict {
+fn failed(error: &Error, wanted: &Wanted<'_>) -> Verdict {
     let message = error.to_string();
     let holds = match wanted {
         Wanted::Error { code, text } => {

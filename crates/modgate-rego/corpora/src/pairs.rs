@@ -12,10 +12,7 @@ use modgate_corpus::{
     report::{Case, Verdict},
 };
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
-    eval,
-    ir::{Program, Query},
+    Capabilities, Program, Query, RegoVersion, eval,
     value::{Arena, Heap, Value as Rego},
 };
 use modgate_value::{Budget, Value};

@@ -3,15 +3,10 @@
 
 use anyhow::{Context as _, Result, bail};
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, Error, Program, RegoVersion,
     builtins::Isolated,
-    error::Error,
-    eval,
-    ir::Program,
-    number::Num,
-    parser,
-    value::{Arena, Heap, Value as Rego},
+    eval, parse_module,
+    value::{Arena, Heap, Num, Value as Rego},
 };
 use modgate_value::{Budget, Value};
 
@@ -120,7 +115,7 @@ fn evaluate(
     };
     let mut modules = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        match parser::parse_module(&format!("test-{index}.rego"), source, version) {
+        match parse_module(&format!("test-{index}.rego"), source, version) {
             Ok(module) => modules.push(module),
             Err(errors) => return Ok(failed("parse", &errors)),
         }
@@ -152,7 +147,7 @@ fn evaluate(
             let mut rows = Vec::new();
             for row in &solutions {
                 let mut text = String::new();
-                for ((name, _), value) in query.outputs.iter().zip(row) {
+                for (name, value) in query.outputs().zip(row) {
                     text.push_str(&format!("{name}={};", value.to_text(&budget)?));
                 }
                 rows.push(text);

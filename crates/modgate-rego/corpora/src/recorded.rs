@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use modgate_rego::{
-    ast::RegoVersion,
-    eval,
+    RegoVersion, eval,
     value::{Arena, Heap, Value as Rego, View},
 };
 use modgate_value::{Budget, Value};

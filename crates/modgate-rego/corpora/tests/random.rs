@@ -17,13 +17,9 @@
 use std::time::Duration;
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, Code, Program, Query, RegoVersion,
     builtins::Isolated,
-    error::Code,
-    eval,
-    ir::{Program, Query},
-    parser, specialize,
+    eval, parse_module, specialize,
     value::{Arena, Heap, Value},
 };
 use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
@@ -361,7 +357,7 @@ struct Seen {
 }
 
 fn compile(source: &str) -> Result<Program, String> {
-    let module = parser::parse_module("random.rego", source, RegoVersion::V1)
+    let module = parse_module("random.rego", source, RegoVersion::V1)
         .map_err(|errors| errors[0].detailed())?;
     Program::compile(&[module], &Capabilities::default()).map_err(|errors| errors[0].detailed())
 }

@@ -11,14 +11,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use modgate_rego::{
-    Capabilities,
-    ast::RegoVersion,
+    Capabilities, GroupId, Program, Reads, RegoVersion,
     builtins::Isolated,
     eval::{self, Context},
-    ir::{GroupId, Program},
-    parser::parse_module,
-    reads::{Reads, reads},
-    specialize,
+    parse_module, reads, specialize,
     value::{Arena, Heap, Value as Rego},
 };
 use modgate_rego_corpora::library;

@@ -35,11 +35,6 @@ pub enum Type {
     Any(Vec<Type>),
 }
 
-impl Type {
-    /// Anything.
-    pub const ANY: Self = Self::Any(Vec::new());
-}
-
 /// An argument or result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {

@@ -51,7 +51,7 @@ impl<'a> Context<'a> {
     /// # Errors
     ///
     /// When it is not granted or fails, and any limit.
-    pub fn call_host(&mut self, name: &str, args: &[Value<'a>]) -> Outcome<'a> {
+    pub(crate) fn call_host(&mut self, name: &str, args: &[Value<'a>]) -> Outcome<'a> {
         let budget = self.heap.budget();
         let args: Vec<Json> =
             args.iter().map(|arg| arg.to_json(budget)).collect::<Result<_, _>>()?;
@@ -67,7 +67,7 @@ impl<'a> Context<'a> {
     /// # Errors
     ///
     /// As [`Context::call_host`].
-    pub fn call_host_function(&mut self, name: &str, args: &[Value<'a>]) -> Outcome<'a> {
+    pub(crate) fn call_host_function(&mut self, name: &str, args: &[Value<'a>]) -> Outcome<'a> {
         let key = self.heap.array(args)?;
         self.settle(name, key, |context| context.call_host(name, args))
     }

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use modgate_value::Value as Json;
 
-use super::{
-    Flow, Machine, Stop, Yield,
-    error::{EvalCode, EvalError},
-};
+use super::{Flow, Machine, Stop, Yield};
 use crate::{
+    error::{Code, Error},
     ir::{Base, ConstId, DataBase, GroupId, GroupKind, NodeId, Operand, Pattern, Ref, Term},
     value::{Value, View},
 };
@@ -318,7 +316,7 @@ impl<'a> Machine<'a> {
         let mut members: BTreeMap<Value<'a>, Value<'a>> = BTreeMap::new();
         if !data.replaced.is_empty() && data.base.is_some_and(|base| base.as_object().is_none()) {
             let message = "real and replacement data could not be merged";
-            return Err(EvalError::new(EvalCode::WithMerge, message).into());
+            return Err(Error::new(Code::WithMerge, message).into());
         }
         if let Some(base) = data.base.and_then(Value::as_object) {
             self.spend(base.len() as u64)?;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Flow, Machine, Stop, document::Call, error::EvalError, run::KEYS_NOT_UNIQUE};
+use super::{Flow, Machine, Stop, document::Call, run::KEYS_NOT_UNIQUE};
 use crate::{
+    error::Error,
     ir::{Branch, Group, GroupId, GroupKind, Keyed, Leaf, Pattern, Rule, RuleId, Term},
     value::{Heap, Limit, Value, View},
 };
@@ -66,7 +67,7 @@ impl<'a> Machine<'a> {
                 let value = machine.term(term)?;
                 match agreed {
                     Some(known) if known != value => {
-                        return Err(EvalError::conflict(conflict, rule.span).into());
+                        return Err(Error::conflict(conflict, rule.span).into());
                     }
                     Some(_) => {}
                     None => agreed = Some(value),
@@ -262,7 +263,7 @@ impl<'a> Machine<'a> {
         for key in &rule.keys {
             let key = self.term(key)?;
             let Some(inner) = place.child(key) else {
-                return Err(EvalError::conflict(KEYS_NOT_UNIQUE, rule.span).into());
+                return Err(Error::conflict(KEYS_NOT_UNIQUE, rule.span).into());
             };
             place = inner;
         }
@@ -270,7 +271,7 @@ impl<'a> Machine<'a> {
             Leaf::Value(term) => place.set_value(self.term(term)?),
             Leaf::Member(term) => place.add_member(self.term(term)?),
         };
-        if added { Ok(()) } else { Err(EvalError::conflict(KEYS_NOT_UNIQUE, rule.span).into()) }
+        if added { Ok(()) } else { Err(Error::conflict(KEYS_NOT_UNIQUE, rule.span).into()) }
     }
 
     fn rule(&self, id: RuleId) -> Option<&'a Rule> {

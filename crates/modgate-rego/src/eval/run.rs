@@ -1,13 +1,9 @@
 //! Statements, terms and patterns.
 
-use super::{
-    Flow, Machine, Next, Stop, Yield,
-    error::{EvalCode, EvalError},
-    trace::EventKind,
-    with::Mock,
-};
+use super::{Flow, Machine, Next, Stop, Yield, trace::EventKind, with::Mock};
 use crate::{
     builtins::BuiltinError,
+    error::{Code, Error},
     ir::{
         Builtin, BuiltinId, Call, Callee, Collect, Comprehension, Every, Operand, Pattern, Source,
         Stmt, StmtKind, Term,
@@ -305,7 +301,7 @@ impl<'a> Machine<'a> {
                 })?;
                 match self.heap.object_unless_conflict(entries)? {
                     Some(object) => Ok(object),
-                    None => Err(EvalError::new(EvalCode::Conflict, KEYS_NOT_UNIQUE).into()),
+                    None => Err(Error::new(Code::Conflict, KEYS_NOT_UNIQUE).into()),
                 }
             }
         }
@@ -386,10 +382,8 @@ impl<'a> Machine<'a> {
     ) -> Result<Option<Value<'a>>, Stop> {
         match error {
             BuiltinError::Limit(limit) => Err(limit.into()),
-            BuiltinError::Conflict(_) => Err(EvalError::builtin(&builtin.name, &error).into()),
-            _ if self.strict_builtin_errors => {
-                Err(EvalError::builtin(&builtin.name, &error).into())
-            }
+            BuiltinError::Conflict(_) => Err(Error::builtin(&builtin.name, &error).into()),
+            _ if self.strict_builtin_errors => Err(Error::builtin(&builtin.name, &error).into()),
             _ => Ok(None),
         }
     }

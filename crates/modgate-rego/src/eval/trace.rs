@@ -1,10 +1,14 @@
-//! What an evaluation tells about itself when asked.
+//! Tracing: each expression as an evaluation tries it.
 
-use crate::{ast::Span, ir::Rule, value::Value};
+use crate::{
+    ast::Span,
+    ir::{Program, Rule},
+    value::Value,
+};
 
 use super::Machine;
 
-/// Is told about each expression that an author wrote, as it succeeds or fails.
+/// Receives each expression that an author wrote, as it succeeds or fails.
 pub trait Tracer {
     /// One expression was tried.
     fn event(&mut self, event: Event<'_, '_>);
@@ -14,10 +18,10 @@ pub trait Tracer {
 pub struct Event<'e, 'a> {
     /// Whether it held.
     pub kind: EventKind,
-    /// The expression; its text is in the program's module of that number.
+    /// The expression; [`Program::module`] has its text.
     pub span: Span,
-    /// The rule it stands in; `None` in a query.
-    pub rule: Option<&'a Rule>,
+    program: &'a Program,
+    rule: Option<&'a Rule>,
     /// The slots of the rule's frame. A variable that is not bound yet holds `null`, or its value
     /// of an earlier try; see [`bindings`](Self::bindings).
     slots: &'e [Value<'a>],
@@ -33,6 +37,12 @@ pub enum EventKind {
 }
 
 impl<'e, 'a> Event<'e, 'a> {
+    /// The name of the rule that the expression is part of; `None` in a query.
+    pub fn rule_name(&self) -> Option<&'a str> {
+        let group = self.program.groups.get(self.rule?.group.0 as usize)?;
+        self.program.constants.get(group.path.last()?.0 as usize)?.as_str()
+    }
+
     /// The variables of the rule by name, with their current values.
     pub fn bindings(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'e, 'a> {
         let names = self.rule.map_or(&[][..], |rule| &rule.names);
@@ -45,7 +55,7 @@ impl<'e, 'a> Event<'e, 'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Reports one expression; free when nobody listens.
+    /// Reports one expression; without a tracer this costs a comparison.
     #[inline]
     pub(super) fn report(&mut self, kind: EventKind, span: Span, generated: bool) {
         if self.tracer.is_some() && !generated {
@@ -57,7 +67,7 @@ impl<'a> Machine<'a> {
     fn report_to_tracer(&mut self, kind: EventKind, span: Span) {
         let slots = self.slots.get(self.base..).unwrap_or_default();
         if let Some(tracer) = self.tracer.as_deref_mut() {
-            tracer.event(Event { kind, span, rule: self.rule, slots });
+            tracer.event(Event { kind, span, program: self.program, rule: self.rule, slots });
         }
     }
 }

@@ -166,7 +166,7 @@ impl<'a> Heap<'a> {
     /// # Errors
     ///
     /// [`Limit::Exhausted`]
-    pub fn sort_set(self, items: &mut Vec<Value<'a>>) -> Result<(), Limit> {
+    pub(crate) fn sort_set(self, items: &mut Vec<Value<'a>>) -> Result<(), Limit> {
         if items.is_sorted_by(|a, b| a < b) {
             return self.charge_walk(items.iter().copied());
         }
@@ -191,7 +191,7 @@ impl<'a> Heap<'a> {
     /// # Errors
     ///
     /// Any [`Limit`].
-    pub fn set_from_sorted(self, items: &[Value<'a>]) -> Result<Value<'a>, Limit> {
+    pub(crate) fn set_from_sorted(self, items: &[Value<'a>]) -> Result<Value<'a>, Limit> {
         debug_assert!(items.is_sorted_by(|a, b| a < b), "set elements must be sorted");
         if items.is_empty() {
             return Ok(Value::EMPTY_SET);
@@ -222,7 +222,7 @@ impl<'a> Heap<'a> {
     /// # Errors
     ///
     /// Any [`Limit`].
-    pub fn object_unless_conflict(
+    pub(crate) fn object_unless_conflict(
         self,
         mut entries: Vec<Entry<'a>>,
     ) -> Result<Option<Value<'a>>, Limit> {
@@ -241,7 +241,7 @@ impl<'a> Heap<'a> {
     /// # Errors
     ///
     /// Any [`Limit`].
-    pub fn object_from_sorted(self, entries: &[Entry<'a>]) -> Result<Value<'a>, Limit> {
+    pub(crate) fn object_from_sorted(self, entries: &[Entry<'a>]) -> Result<Value<'a>, Limit> {
         debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys must be sorted");
         if entries.is_empty() {
             return Ok(Value::EMPTY_OBJECT);
@@ -267,7 +267,7 @@ impl<'a> Heap<'a> {
     /// # Errors
     ///
     /// Any [`Limit`].
-    pub fn copy_json(self, value: &Json) -> Result<Value<'a>, Limit> {
+    pub(crate) fn copy_json(self, value: &Json) -> Result<Value<'a>, Limit> {
         self.budget.spend(1)?;
         Ok(match value {
             Json::Null => Value::NULL,

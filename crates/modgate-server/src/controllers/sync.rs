@@ -503,11 +503,11 @@ mod tests {
 
     /// What is read by a template.
     fn reads(rego: &str) -> Reads {
-        use modgate_engine::rego::{Capabilities, ast, ir::Program, parser, reads};
+        use modgate_engine::rego::{Capabilities, Program, ast, parse_module, reads};
         let text = format!("package p\n{rego}");
-        let module = parser::parse_module("p", &text, ast::RegoVersion::V0).expect("parses");
+        let module = parse_module("p", &text, ast::RegoVersion::V0).expect("parses");
         let program = Program::compile(&[module], &Capabilities::default()).expect("compiles");
-        reads::reads(&program, "inventory")
+        reads(&program, "inventory")
     }
 
     #[test]

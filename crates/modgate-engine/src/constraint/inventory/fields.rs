@@ -1,7 +1,7 @@
 //! Which fields of synced objects anything reads.
 
 use modgate_api::meta::GroupVersionKind;
-use modgate_rego::reads::Reads;
+use modgate_rego::Reads;
 use modgate_value::Value;
 
 use super::{CLUSTER, NAMESPACE};
@@ -64,7 +64,7 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
-    use modgate_rego::{Capabilities, ast::RegoVersion, ir::Program, parser::parse_module, reads};
+    use modgate_rego::{Capabilities, Program, RegoVersion, parse_module, reads};
 
     use super::*;
 
@@ -74,7 +74,7 @@ mod tests {
         let program = Program::compile(&[module], &Capabilities::default()).expect("compiles");
         let kind =
             GroupVersionKind { group: group.into(), version: "v1".into(), kind: kind.into() };
-        Fields::of_kind(&reads::reads(&program, "inventory"), &kind)
+        Fields::of_kind(&reads(&program, "inventory"), &kind)
     }
 
     const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p",

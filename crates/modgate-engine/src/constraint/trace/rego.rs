@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use modgate_rego::{
+    Program,
     ast::Span,
     eval::{Event, EventKind, Tracer},
-    ir::Program,
 };
 use modgate_value::{Budget, Value};
 
@@ -34,7 +34,7 @@ pub(super) fn trace(
     let expressions = notes.tried.into_iter();
     let expressions = expressions
         .map(|((module, start, _), tried)| {
-            let source = driver.program().modules.get(module as usize);
+            let source = driver.program().module(module);
             let name = source.map_or("", |source| source.name.as_str());
             let before = source.and_then(|source| source.text.get(..start as usize));
             let line = before.map_or(0, |text| text.matches('\n').count());
@@ -97,24 +97,18 @@ const OWN_MODULES: &str = "hooks.";
 
 impl Notes<'_, '_> {
     fn text(&self, span: Span) -> Option<&str> {
-        let module = self.program.modules.get(usize::try_from(span.module).ok()?)?;
+        let module = self.program.module(span.module)?;
         if module.name.starts_with(OWN_MODULES) {
             return None;
         }
         module.text.get(span.start as usize..span.end as usize)
-    }
-
-    fn rule(&self, event: &Event<'_, '_>) -> Option<String> {
-        let group = self.program.groups.get(event.rule?.group.0 as usize)?;
-        let name = self.program.constants.get(group.path.last()?.0 as usize)?;
-        name.as_str().map(str::to_owned)
     }
 }
 
 impl Tracer for Notes<'_, '_> {
     fn event(&mut self, event: Event<'_, '_>) {
         let Some(text) = self.text(event.span).map(str::to_owned) else { return };
-        let rule = self.rule(&event).unwrap_or_default();
+        let rule = event.rule_name().unwrap_or_default().to_owned();
         let mentioned = |name: &str| {
             let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
             words.any(|word| word == name)
