@@ -5,7 +5,8 @@ mod refusal;
 
 use std::{ffi::OsString, path::Path};
 
-use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use crate::flags::GoBool as _;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{Failure, Io, bench, expand, policy, sync, test, verify};
 
@@ -82,9 +83,7 @@ pub(crate) struct ImageArgs {
     #[arg(short, long = "image", value_name = "IMAGE", allow_hyphen_values = true)]
     pub(crate) images: Vec<String>,
     /// Pull images over HTTP, without TLS.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) plain_http: bool,
     /// Where to put what is pulled, until it is read [default: the system's folder].
     #[arg(short = 'd', long, value_name = "PATH", allow_hyphen_values = true)]
@@ -95,9 +94,7 @@ pub(crate) struct ImageArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CelArgs {
     /// Whether templates written in CEL are evaluated.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL")]
+    #[arg(long, go_bool = Some(true), hide_possible_values = true)]
     pub(crate) enable_k8s_native_validation: bool,
     /// What a CEL source without `failurePolicy` does on errors: `Fail` or `Ignore`.
     #[arg(long, value_name = "POLICY", default_value = "Fail", allow_hyphen_values = true)]
@@ -116,24 +113,16 @@ pub struct TestArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
     pub(crate) output: String,
     /// Add what each evaluation tried.
-    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) trace: bool,
     /// Add how long evaluations took.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) stats: bool,
     /// Print only results that deny; the exit code is the same.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) deny_only: bool,
     /// Print what policies print.
-    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) cel: CelArgs,
@@ -161,14 +150,10 @@ pub struct VerifyArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
     pub(crate) output: String,
     /// Print every test and case, and what policies print.
-    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) verbose: bool,
     /// Add what each evaluation tried.
-    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) trace: bool,
     #[command(flatten)]
     pub(crate) cel: CelArgs,
@@ -201,9 +186,7 @@ pub struct SyncTestArgs {
     #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Take it that the cluster has every kind that is synced.
-    #[arg(short, long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) force_omit_gvk_manifest: bool,
     #[arg(hide = true)]
     rest: Vec<String>,
@@ -211,15 +194,6 @@ pub struct SyncTestArgs {
 
 /// Examples of `completion`, for `--help`.
 pub const COMPLETION_HELP: &str = help::COMPLETION;
-
-/// A boolean as Go's flags read it.
-pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("strconv.ParseBool: parsing {text:?}: invalid syntax")),
-    }
-}
 
 /// Whether an argument of the binary is one of our verbs.
 pub fn is_verb(argument: &str) -> bool {

@@ -12,6 +12,7 @@ mod bench;
 mod cli;
 mod expand;
 mod expander;
+pub mod flags;
 mod oci;
 mod outside;
 mod policies;
@@ -22,6 +23,7 @@ mod sync;
 mod test;
 pub mod verify;
 mod work;
+pub mod xml;
 
 use std::{
     ffi::OsString,

@@ -1,8 +1,8 @@
 //! Keys and certificates, as Sprig makes them with Go's `crypto` packages.
 //!
 //! Everything random comes from the host, and the search for primes spends the budget, so that a
-//! template cannot hold up a request. RSA is plain big-integer arithmetic without protection
-//! against timing; nobody but the template sees these keys while they are used.
+//! template cannot hold up a request. RSA is not protected from timing attacks; its module says why
+//! that is acceptable.
 
 mod certificate;
 mod der;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use clap::{ArgAction, ValueEnum};
+use clap::ValueEnum;
 use modgate_engine::{
     Problem, Severity,
     api::{
@@ -23,6 +23,7 @@ use modgate_engine::{
     },
     gatekeeper::ExemptNamespaces,
 };
+use modgate_gator::flags::GoBool as _;
 use modgate_server::manifest::{self, Manifest};
 use modgate_value::{Str, Value, diag::Source, yaml};
 
@@ -104,20 +105,17 @@ pub(crate) struct VapArgs {
     #[arg(long, value_name = "VERSION", default_value = "v1")]
     api_version: ApiVersion,
     /// Whether templates without `generateVAP` get a policy.
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1,
-          require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     default_create_vap_for_templates: bool,
     /// Whether constraints without scoped actions get a binding.
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1,
-          require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     default_create_vap_binding_for_constraints: bool,
     /// For templates without `failurePolicy`: Fail or Ignore.
     #[arg(long, value_name = "POLICY", default_value = "Fail")]
     default_k8s_native_validation_failure_policy: FailurePolicy,
     /// Whether a Config and a ValidatingWebhookConfiguration among the input count, and the
     /// exempt namespaces.
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1,
-          require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     sync_vap_enforcement_scope: bool,
     /// Name of the ValidatingWebhookConfiguration that counts.
     #[arg(

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use crate::flags::GoBool as _;
+use clap::Args;
 use modgate_value::gotime;
 
-use crate::{
-    Failure,
-    cli::{ImageArgs, go_bool},
-};
+use crate::{Failure, cli::ImageArgs};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -34,14 +32,10 @@ pub struct BenchArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     output: String,
     /// Add what each kind of constraint took in the first iteration.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) stats: bool,
     /// Add the bytes that evaluations used.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) memory: bool,
     /// Add the N constraints that took most time: how often they were evaluated, and their time,
     /// steps and bytes.

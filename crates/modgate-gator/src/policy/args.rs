@@ -1,8 +1,9 @@
 //! The flags of `policy`, verb by verb.
 
-use clap::{ArgAction, Args, Subcommand};
+use crate::flags::GoBool as _;
+use clap::{Args, Subcommand};
 
-use crate::cli::{go_bool, help};
+use crate::cli::help;
 
 /// The verbs of `gator policy`.
 #[derive(Debug, Subcommand)]
@@ -34,9 +35,7 @@ pub enum PolicyVerb {
 #[derive(Debug, Args)]
 pub struct UpdateArgs {
     /// Fetch the catalog over plain HTTP where its URL says so.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) insecure: bool,
     /// How to print: `table` or `json`.
     #[arg(
@@ -94,9 +93,7 @@ pub(super) struct Selection {
     )]
     pub(super) bundles: Vec<String>,
     /// Say what would be done, and do nothing.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) dry_run: bool,
     /// How to print: `table` or `json`.
     #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
@@ -133,9 +130,7 @@ pub struct UpgradeArgs {
     #[command(flatten)]
     pub(super) selection: Selection,
     /// All policies that are installed.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL", hide_default_value = true)]
+    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) all: bool,
     /// What constraints do with violations: `deny`, `warn` or `dryrun`.
     #[arg(
@@ -193,9 +188,7 @@ pub struct GenerateArgs {
     )]
     pub(super) base_url: String,
     /// Whether to check the catalog before it is written.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
-        default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set,
-        value_name = "BOOL")]
+    #[arg(long, go_bool = Some(true), hide_possible_values = true)]
     pub(super) validate: bool,
     #[arg(hide = true)]
     pub(super) rest: Vec<String>,

@@ -168,22 +168,3 @@ fn element(name: &str, text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     format!("      <{name} message=\"{}\">{}</{name}>\n", escape(first), escape(text))
 }
-
-/// Text for XML; characters XML cannot hold become U+FFFD.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
-            '\r' => out.push_str("&#13;"),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(character),
-        }
-    }
-    out
-}

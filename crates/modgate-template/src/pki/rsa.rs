@@ -1,4 +1,18 @@
 //! RSA: key pairs and PKCS #1 v1.5 signatures over SHA-256 (RFC 8017).
+//!
+//! # What this does not protect from
+//!
+//! The arithmetic is that of `num-bigint`. It is **not constant-time** and not blinded: how long
+//! generating and signing take depends on the private key, so a process on the same machine that
+//! measures it often and precisely enough could learn the key. Private numbers are also not erased
+//! from memory after use.
+//!
+//! That is acceptable here, because these keys are made by a template (`genCA`, `genSignedCert`) or
+//! given to it as text, sign one certificate each, and end up in the object that the template
+//! renders, where every reader of the object can read them. Do not use this module to serve TLS or to
+//! sign anything that another party chooses: the server's own keys are made and used by `ring`.
+//! Signatures are verified before they are returned, which protects from faults of the Chinese
+//! remainder computation.
 
 use modgate_value::go::der::{OCTET_STRING, Reader, SEQUENCE, element, object_id, sequence};
 use num_bigint::BigUint;
@@ -118,7 +132,7 @@ impl RsaKey {
         // mod_p - mod_q, kept from going below zero.
         let difference = (&self.p + mod_p - (&mod_q % &self.p)) % &self.p;
         let signature = mod_q + (difference * inverse % &self.p) * &self.q;
-        // A wrong signature could give the key away.
+        // A wrong signature reveals a factor of the modulus.
         if power(cx, &signature, &self.public, &self.modulus)? != message {
             return Err(failed());
         }

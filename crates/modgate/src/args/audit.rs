@@ -3,7 +3,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{ArgAction, ValueEnum};
+use clap::ValueEnum;
+use modgate_gator::flags::GoBool as _;
 use modgate_server::{
     AuditConfig, PolicyReportConfig, PolicyReportFormat, export::ViolationsFileConfig,
 };
@@ -22,28 +23,22 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "N", default_value_t = 500)]
     audit_chunk_size: u32,
     /// Audit the objects that are synced for policies, instead of those the API server has.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     audit_from_cache: bool,
     /// Audit only the kinds that constraints name, unless one of them is about all kinds.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     audit_match_kind_only: bool,
     /// Emit an Event for each violation.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     emit_audit_events: bool,
     /// Put those Events into the namespaces of the objects.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     audit_events_involved_namespace: bool,
     /// Also audit what Gatekeeper's mutators would still change.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     audit_mutators: bool,
     /// Log what the constraints took, once for each audit.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     log_stats_audit: bool,
     /// Write the violations of each audit to this file, as JSON lines; it is replaced when the audit
     /// is complete.

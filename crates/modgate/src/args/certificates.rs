@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::ArgAction;
+use modgate_gator::flags::GoBool as _;
 use modgate_server::{
     CertificateSource, ClientAuth, ClusterCertificates, MinVersion, ServeConfig, TlsConfig,
 };
@@ -36,8 +36,7 @@ pub(crate) struct CertificateArgs {
     tls_name: Vec<String>,
     /// Neither make nor renew the certificate, and write no webhook configuration: `tls.crt` and
     /// `tls.key` in `--cert-dir` are served, as cert-manager writes them.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     disable_cert_rotation: bool,
     /// Folder with `tls.crt` and `tls.key` where the certificate is not made here, and with the
     /// file of `--client-ca-name`.
@@ -73,8 +72,7 @@ pub(crate) struct CertificateArgs {
     #[arg(long, value_name = "NAME", default_value = "kube-apiserver")]
     client_cn_name: String,
     /// Let `/healthz` fail when another certificate is served than should be.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     enable_tls_healthcheck: bool,
 }
 
@@ -132,8 +130,7 @@ pub(crate) struct ReplicaArgs {
     #[arg(long, value_name = "SECONDS")]
     shutdown_delay: Option<u32>,
     /// Accepted for KubeMod's manifests: replicas always elect who writes, and all of them enforce.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     enable_leader_election: bool,
 }
 

@@ -2,7 +2,7 @@
 //! (spec `gatekeeper-validation`, 9.5; `kubemod`, 7.6).
 
 use anyhow::{Result, bail};
-use clap::ArgAction;
+use modgate_gator::flags::GoBool as _;
 
 use super::go::Program;
 
@@ -12,28 +12,22 @@ use super::go::Program;
 pub(crate) struct CompatArgs {
     /// Serve webhooks, `--operator-metrics-addr` and `--operator-health-probe-addr`, as KubeMod's
     /// operator does. Webhooks are served in any case, unless only `--webapp` is given.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     pub(super) operator: bool,
     /// Serve the dry-run API on `--webapp-addr`, as KubeMod's web app does.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     pub(super) webapp: bool,
     /// Log at debug level, as KubeMod does.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     enable_dev_mode_log: bool,
     /// Without effect: which Pod this is says `POD_NAME`, and nothing is reported without it.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false), hide = true)]
     debug_use_fake_pod: bool,
     /// Refused: a process governs the cluster that its statuses are in.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false), hide = true)]
     enable_remote_cluster: bool,
     /// Without effect: mutation is served with `--operation=mutation-webhook`.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = None, hide = true)]
     enable_mutation: Option<bool>,
     /// Refused: `--kubeconfig` says where the cluster is.
     #[arg(long, value_name = "URL", hide = true)]
@@ -42,12 +36,10 @@ pub(crate) struct CompatArgs {
     #[arg(long, value_name = "FOLDER", hide = true)]
     api_cache_dir: Option<String>,
     /// Without effect: logs go to standard error.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = None, hide = true)]
     logtostderr: Option<bool>,
     /// Without effect.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = None, hide = true)]
     alsologtostderr: Option<bool>,
     /// Without effect.
     #[arg(long, value_name = "LEVEL", hide = true)]

@@ -3,7 +3,7 @@
 
 use std::env;
 
-use clap::ArgAction;
+use modgate_gator::flags::GoBool as _;
 use modgate_server::export::ExportConfig;
 
 /// Where violations go besides statuses, logs and Events.
@@ -11,12 +11,10 @@ use modgate_server::export::ExportConfig;
 #[command(next_help_heading = "Export")]
 pub(crate) struct ExportArgs {
     /// Export what audits find to where the Connection leads.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     enable_violation_export: bool,
     /// Export what the validating webhook finds, too.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     enable_admission_violation_export: bool,
     /// The Connection that counts, in the namespace of the installation.
     #[arg(long, value_name = "NAME", default_value = "audit-connection")]

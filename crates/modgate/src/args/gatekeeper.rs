@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, ValueEnum};
+use clap::ValueEnum;
 use modgate_engine::{EngineConfig, api::templates::FailurePolicy, gatekeeper::ExemptNamespaces};
+use modgate_gator::flags::GoBool as _;
 use modgate_server::{GatekeeperConfig, LateRejections, OnFailure};
 use modgate_value::gotime;
 
@@ -29,39 +30,32 @@ pub(crate) struct GatekeeperArgs {
     #[arg(long, value_name = "ACTION", default_value = "deny", help_heading = "ModRules")]
     late_rejections: LateRejectionsArg,
     /// Log every violation, whatever it leads to.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     log_denies: bool,
     /// Refuse templates whose Rego or CEL does not compile, instead of warning about them.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     deny_invalid_templates: bool,
     /// Accept constraints with enforcement actions nobody knows.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     disable_enforcementaction_validation: bool,
     /// Built-in function that policies may not call, besides those that reach the network; repeat
     /// for more.
     #[arg(long, value_name = "NAME")]
     disable_opa_builtin: Vec<String>,
     /// Whether policies may read `data.inventory`.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     enable_referential_rules: bool,
     /// Whether templates may be written in CEL. One that is written in both is evaluated by CEL.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     enable_k8s_native_validation: bool,
     /// What errors of CEL policies lead to that do not say.
     #[arg(long, value_name = "POLICY", default_value = "Fail")]
     default_k8s_native_validation_failure_policy: FailurePolicyArg,
     /// Accept `matchConditions` for `matchCondition` in CEL policies.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     accept_plural_match_conditions: bool,
     /// Whether policies and mutators may ask Providers.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     enable_external_data: bool,
     /// How long answers of Providers are given to policies again; 0 asks every time. Mutators
     /// always ask.
@@ -69,21 +63,17 @@ pub(crate) struct GatekeeperArgs {
         allow_hyphen_values = true)]
     external_data_provider_response_cache_ttl: Duration,
     /// Whether workloads are judged by what they would make, too.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     enable_generator_resource_expansion: bool,
     /// Log every mutation.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     log_mutations: bool,
     /// Leave annotations that name the mutators applied.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     mutation_annotations: bool,
     /// Let `/mutate` apply Gatekeeper's mutators, then ModRules, each to the objects that its own
     /// webhook would be sent. `/v1/mutate` and `/dragnet-webhook` stay as they are.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     unified_mutate: bool,
     /// Requests evaluated at the same time; below 1, one per processor.
     #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]

@@ -1,4 +1,4 @@
-//! Command lines as Go programs take them: one dash or two, and booleans in every spelling of theirs.
+//! Command lines as Go programs take them, with one dash or two.
 //!
 //! Manifests of KubeMod and Gatekeeper are written for such programs.
 
@@ -122,20 +122,11 @@ impl Flag {
         let arg = serve.get_arguments().find(is_it)?;
         let is_boolean = arg.is_require_equals_set();
         let text = match value {
-            Some(value) if is_boolean => format!("--{name}={}", boolean(value).unwrap_or(value)),
             Some(value) => format!("--{name}={value}"),
             None => format!("--{name}"),
         };
         let takes_next = value.is_none() && !is_boolean && arg.get_action().takes_values();
         Some(Self { text, takes_next })
-    }
-}
-
-fn boolean(value: &str) -> Option<&'static str> {
-    match value {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some("true"),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some("false"),
-        _ => None,
     }
 }
 
@@ -156,8 +147,8 @@ mod tests {
             ("modgate serve -port 8443", "modgate serve --port 8443"),
             ("modgate serve -v=4 -logtostderr", "modgate serve --v=4 --logtostderr"),
             ("modgate serve -n x", "modgate serve -n x"),
-            ("modgate serve -log-denies=T", "modgate serve --log-denies=true"),
-            ("modgate serve --log-denies=0", "modgate serve --log-denies=false"),
+            ("modgate serve -log-denies=T", "modgate serve --log-denies=T"),
+            ("modgate serve --log-denies=0", "modgate serve --log-denies=0"),
             ("modgate serve --log-denies=maybe", "modgate serve --log-denies=maybe"),
             ("modgate serve --host -port", "modgate serve --host -port"),
             ("modgate serve -unknown", "modgate serve -unknown"),

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, ValueEnum};
+use clap::ValueEnum;
+use modgate_gator::flags::GoBool as _;
 use modgate_server::{
     GatekeeperConfig,
     telemetry::{LevelEncoder, LogConfig, LogFormat, TimeEncoding},
@@ -36,16 +37,13 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
     /// Log what each constraint of a request took.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     log_stats_admission: bool,
     /// Make a Kubernetes Event of every violation of a request.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     emit_admission_events: bool,
     /// Make those Events in the namespace of the object, not in that of the installation.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(false))]
     admission_events_involved_namespace: bool,
 }
 

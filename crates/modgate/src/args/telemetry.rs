@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use clap::ArgAction;
+use modgate_gator::flags::GoBool as _;
 use modgate_server::{ServeConfig, telemetry::otlp::OtlpConfig};
 use modgate_value::gotime;
 
@@ -26,13 +26,11 @@ pub(crate) struct TelemetryArgs {
     #[arg(long, value_name = "DURATION", hide = true)]
     stackdriver_metric_interval: Option<String>,
     /// Without effect: nothing is sent to Stackdriver.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = None, hide = true)]
     stackdriver_only_when_available: Option<bool>,
     /// Without effect: there are no profiles of Go here; `modgate bench --top` and `/metrics` say
     /// what policies cost.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, hide = true,
-        default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = None, hide = true)]
     enable_pprof: Option<bool>,
     /// Without effect, as `--enable-pprof`.
     #[arg(long, value_name = "PORT", hide = true)]

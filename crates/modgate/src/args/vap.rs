@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clap::ArgAction;
+use modgate_gator::flags::GoBool as _;
 use modgate_server::VapConfig;
 
 /// What becomes ValidatingAdmissionPolicies of the API server.
@@ -11,12 +11,10 @@ use modgate_server::VapConfig;
 #[command(next_help_heading = "ValidatingAdmissionPolicies")]
 pub(crate) struct VapArgs {
     /// Whether templates in CEL without `generateVAP` become ValidatingAdmissionPolicies.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     default_create_vap_for_templates: bool,
     /// Whether constraints without scoped actions become bindings.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     default_create_vap_binding_for_constraints: bool,
     /// How old the CRD of a constraint must be, in seconds, before its first binding is made: until
     /// every API server knows it.
@@ -24,8 +22,7 @@ pub(crate) struct VapArgs {
     default_wait_for_vapb_generation: u64,
     /// Whether ValidatingAdmissionPolicies are about what the validating webhook is about, without
     /// what its configuration, Config and exempt namespaces leave out.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, go_bool = Some(true))]
     sync_vap_enforcement_scope: bool,
 }
 

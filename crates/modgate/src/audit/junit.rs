@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use modgate_gator::xml::escape;
 
 use super::{
     Found,
@@ -17,7 +18,7 @@ pub(super) fn write(out: &mut impl Write, found: &Found, args: &AuditCommandArgs
     writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(out, "<testsuites>")?;
     for group in groups(found, args.by) {
-        let name = escaped(&group.title);
+        let name = escape(&group.title);
         let failures = group.violations.len().min(limit);
         let tests = failures.max(1);
         writeln!(out, r#"  <testsuite name="{name}" tests="{tests}" failures="{failures}">"#)?;
@@ -25,13 +26,13 @@ pub(super) fn write(out: &mut impl Write, found: &Found, args: &AuditCommandArgs
             writeln!(out, r#"    <testcase name="no violations" classname="{name}"></testcase>"#)?;
         }
         for violation in group.violations.iter().take(limit) {
-            let object = escaped(&title(&violation.subject));
-            let class = escaped(&judge_title(&violation.judge));
+            let object = escape(&title(&violation.subject));
+            let class = escape(&judge_title(&violation.judge));
             writeln!(out, r#"    <testcase name="{object}" classname="{class}">"#)?;
-            let message = escaped(&violation.message);
-            let action = escaped(&violation.action);
+            let message = escape(&violation.message);
+            let action = escape(&violation.action);
             let subject = &violation.subject;
-            let place = escaped(&modgate_audit::place(&subject.origin, subject.position));
+            let place = escape(&modgate_audit::place(&subject.origin, subject.position));
             writeln!(
                 out,
                 r#"      <failure message="{message}" type="{action}">{place}</failure>"#
@@ -41,33 +42,4 @@ pub(super) fn write(out: &mut impl Write, found: &Found, args: &AuditCommandArgs
         writeln!(out, "  </testsuite>")?;
     }
     Ok(writeln!(out, "</testsuites>")?)
-}
-
-/// Text for XML, without the characters it cannot hold.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
-            character if character.is_control() => out.push('\u{fffd}'),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            character => out.push(character),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_in_xml() {
-        assert_eq!(escaped("a<b>&\"c\"\nd\u{1b}"), "a&lt;b&gt;&amp;&quot;c&quot;&#10;d\u{fffd}");
-    }
 }
