@@ -5,7 +5,10 @@ use std::{fmt::Write as _, time::Duration};
 use modgate_value::Value;
 
 use super::report::{CaseResult, SuiteResult, TestResult};
-use crate::print::{self, Node};
+use crate::{
+    print::{self, Node},
+    xml::escape,
+};
 
 /// `{"passed": …, "suites": […]}`, indented, with a final line break.
 pub(super) fn json(suites: &[SuiteResult]) -> String {
