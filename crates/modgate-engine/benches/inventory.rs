@@ -19,7 +19,7 @@ use modgate_engine::{
     api::meta::GroupVersionKind,
     constraint::{Fields, Inventory},
 };
-use modgate_rego::{Capabilities, Program, RegoVersion, parse_module, reads};
+use modgate_rego::{Capabilities, Program, RegoVersion, parse_module};
 use modgate_value::{Object, Value};
 
 const OBJECTS: usize = 10_000;
@@ -142,7 +142,7 @@ fn fields(rego: &str, group: &str, kind: &str) -> Fields {
     let module = parse_module("p.rego", &text, RegoVersion::V0).expect("parses");
     let program = Program::compile(&[module], &Capabilities::default()).expect("compiles");
     let kind = GroupVersionKind { group: group.into(), version: "v1".into(), kind: kind.into() };
-    Fields::of_kind(&reads(&program, "inventory"), &kind)
+    Fields::of_kind(&program.reads("inventory"), &kind)
 }
 
 /// As controllers take objects in.

@@ -77,7 +77,7 @@ pub struct Error {
     /// Lines that say more: the offending line and a caret, or types that do not fit.
     pub details: Vec<String>,
     /// Advice, such as a known name that is close to an unknown one.
-    pub help: Option<String>,
+    pub help: Option<Box<str>>,
 }
 
 impl Error {

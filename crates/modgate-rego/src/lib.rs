@@ -17,7 +17,8 @@
 //! Beneath it, [`parse_module`] reads a [`Module`](ast::Module), [`Program::compile`] compiles
 //! modules, and [`eval::document`] evaluates a document, with data, a [`Host`](builtins::Host), a
 //! budget and a tracer of the caller's choice. [`specialize`] compiles a program further for known
-//! parameters; [`reads`] tells which parts of the data a program can look at.
+//! parameters; [`Program::reads`] tells
+//! which parts of the data a program can look at.
 //!
 //! Behaviour follows OPA 1.17.1, which Gatekeeper's current release ships, up to the words of errors;
 //! OPA's own compliance corpus and recordings of it are the measure (`tests/conformance.rs`).
@@ -53,7 +54,7 @@ pub use error::{Code, Error};
 pub use ir::{GroupId, Program, Query, SourceText};
 pub use parser::{MAX_NESTING, MAX_TEXT, parse_module, parse_query};
 pub use policy::Policy;
-pub use reads::{Reads, reads};
+pub use reads::Reads;
 pub use specialize::specialize;
 
 /// About where the native stack is now; how far apart two such positions are bounds recursion.

@@ -136,8 +136,14 @@ fn join<'r>(parts: impl Iterator<Item = &'r Reads>) -> Option<Reads> {
     })
 }
 
-/// What a program reads of the base document `data.<root>`, by whichever rule.
-pub fn reads(program: &Program, root: &str) -> Reads {
+impl Program {
+    /// The parts of the base document `data.<root>` that any of the rules can read.
+    pub fn reads(&self, root: &str) -> Reads {
+        reads(self, root)
+    }
+}
+
+fn reads(program: &Program, root: &str) -> Reads {
     let mut analysis = Analysis { program, root, reads: Reads::default(), params: BTreeMap::new() };
     // Arguments that were not known when a function was looked at are the next time. Programs do not
     // recurse, so this ends after as many rounds as functions nest.

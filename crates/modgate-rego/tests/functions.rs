@@ -31,12 +31,12 @@ h("c") := 3
 h(1) := 4
 "#;
 
-fn check(query: &str, expected: Option<&str>) {
+fn check(text: &str, expected: Option<&str>) {
     let module = parse_module("t.rego", TABLE, RegoVersion::V1).expect("a module");
     let program = Program::compile(&[module], &Capabilities::default()).expect("a program");
     let query = program
-        .query(&format!("x = {query}"), RegoVersion::V1, &Capabilities::default())
-        .unwrap_or_else(|errors| panic!("{query}: {errors:?}"));
+        .query(&format!("x = {text}"), RegoVersion::V1, &Capabilities::default())
+        .unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
     let (arena, budget) = (Arena::new(), Budget::unlimited());
     let context = eval::Context {
         input: None,
@@ -49,7 +49,7 @@ fn check(query: &str, expected: Option<&str>) {
     let rows = eval::query(&query, context).expect("an evaluation");
     let got = rows.first().and_then(|row| row.first());
     let got = got.map(|value| value.to_text(&budget).expect("a text"));
-    assert_eq!(got.as_deref(), expected, "{:?}", query.text);
+    assert_eq!(got.as_deref(), expected, "{text}");
 }
 
 #[test]

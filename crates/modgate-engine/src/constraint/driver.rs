@@ -12,7 +12,7 @@ use modgate_rego::{
     Error, GroupId, Program, Reads,
     builtins::Host,
     eval::{self, Tracer},
-    reads, specialize,
+    specialize,
     value::{self, Heap, Limit, Tree, Value as Rego},
 };
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
@@ -164,7 +164,7 @@ impl Violation {
 
 impl RegoDriver {
     pub(super) fn new(program: Program, violation: GroupId, reads: Vec<InventoryPart>) -> Self {
-        let fields = Arc::new(reads(&program, "inventory"));
+        let fields = Arc::new(program.reads("inventory"));
         Self { program, violation, reads, fields, specialized: Mutex::default() }
     }
 

@@ -206,7 +206,7 @@ impl TemplateError {
                             .map(|span| Span::new(span.start as usize, span.end as usize)),
                         field,
                         message: format!("{}: {}", error.code, error.message),
-                        help: error.help.clone(),
+                        help: error.help.as_deref().map(str::to_owned),
                     }
                 };
                 errors.iter().map(located).collect()

@@ -15,7 +15,7 @@ use modgate_rego::{
     parse_module, specialize,
     value::{Arena, Heap, Value as Rego},
 };
-use modgate_value::{Budget, Object, Value, yaml};
+use modgate_value::{Budget, Object, Str, Value, yaml};
 
 use modgate_corpus::{
     corpus::{CorpusFile, Roots},

@@ -14,7 +14,7 @@ use modgate_rego::{
     Capabilities, GroupId, Program, Reads, RegoVersion,
     builtins::Isolated,
     eval::{self, Context},
-    parse_module, reads, specialize,
+    parse_module, specialize,
     value::{Arena, Heap, Value as Rego},
 };
 use modgate_rego_corpora::library;
@@ -49,7 +49,7 @@ fn the_library_sees_no_difference() {
     let (mut referential, mut smaller) = (0, 0);
     for case in library::cases(&folder, "").expect("cases") {
         let Some(inventory) = case.data.get("inventory") else { continue };
-        let kept = reads(&case.program, "inventory");
+        let kept = case.program.reads("inventory");
         if kept == Reads::default() {
             continue;
         }
@@ -152,7 +152,7 @@ fn check(statements: &[Statement], head: u8, inventory: &Value, input: &Value) {
     let Ok(program) = Program::compile(&[module], &Capabilities::default()) else { return };
     COMPILED.fetch_add(1, Ordering::Relaxed);
     let rule = program.group(&["p", "v"]).expect("defined");
-    let kept = reads(&program, "inventory");
+    let kept = program.reads("inventory");
     let full = evaluate(&program, rule, input, inventory);
     let pruned = evaluate(&program, rule, input, &kept.keep(inventory));
     assert_eq!(pruned, full, "{text}\n{}", inventory.to_json());

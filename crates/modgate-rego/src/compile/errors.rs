@@ -76,7 +76,7 @@ impl<'m> Errors<'m> {
         if self.found.len() > before
             && let Some(error) = self.found.last_mut()
         {
-            error.help = late.help;
+            error.help = late.help.map(String::into_boxed_str);
         }
     }
 

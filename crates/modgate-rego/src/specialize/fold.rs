@@ -39,7 +39,6 @@ impl Specializer<'_> {
             body: vec![Stmt { kind, span: Span::default(), generated: true }],
             frame: frame.saturating_add(1),
             outputs: vec![("".into(), slot)],
-            text: "".into(),
         };
         let budget = self.budget.child(LIMITS);
         let arena = Arena::new();

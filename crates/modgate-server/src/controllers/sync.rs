@@ -20,7 +20,7 @@ use modgate_engine::{
     },
     constraint::{Fields, Inventory, Synced},
     gatekeeper::Exclusions,
-    rego::reads::Reads,
+    rego::Reads,
 };
 use modgate_value::{Str, Value};
 
@@ -503,11 +503,11 @@ mod tests {
 
     /// What is read by a template.
     fn reads(rego: &str) -> Reads {
-        use modgate_engine::rego::{Capabilities, Program, ast, parse_module, reads};
+        use modgate_engine::rego::{Capabilities, Program, ast, parse_module};
         let text = format!("package p\n{rego}");
         let module = parse_module("p", &text, ast::RegoVersion::V0).expect("parses");
         let program = Program::compile(&[module], &Capabilities::default()).expect("compiles");
-        reads(&program, "inventory")
+        program.reads("inventory")
     }
 
     #[test]

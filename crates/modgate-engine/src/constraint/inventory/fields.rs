@@ -64,7 +64,7 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
-    use modgate_rego::{Capabilities, Program, RegoVersion, parse_module, reads};
+    use modgate_rego::{Capabilities, Program, RegoVersion, parse_module};
 
     use super::*;
 
@@ -74,7 +74,7 @@ mod tests {
         let program = Program::compile(&[module], &Capabilities::default()).expect("compiles");
         let kind =
             GroupVersionKind { group: group.into(), version: "v1".into(), kind: kind.into() };
-        Fields::of_kind(&reads(&program, "inventory"), &kind)
+        Fields::of_kind(&program.reads("inventory"), &kind)
     }
 
     const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p",

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kube::{Client, Config};
-use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields, rego::reads::Reads};
+use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields, rego::Reads};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
