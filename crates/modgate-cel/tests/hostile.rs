@@ -210,6 +210,8 @@ fn taken(expression: &str, object: &Object, limits: Limits) -> Option<Taken> {
 fn every_function_stays_within_twice_its_memory() {
     let object = hostile();
     let limits = Limits { bytes: BYTES, steps: STEPS, ..Limits::UNLIMITED };
+    // Tables that are made once, by the first call that needs them, are not part of any.
+    let _ = taken(r"cidr('\u00e9\u0001')", &object, limits);
     let (mut tried, mut names, mut wrong) = (0, Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     for signature in signatures() {
