@@ -27,7 +27,10 @@ use modgate_value::{Budget, Value as Json};
 use self::known::{Env, Known};
 use crate::{
     compile::{self, Constants},
-    ir::{Branch, Group, GroupId, GroupKind, Leaf, Program, Rule, RuleId, Source, Stmt, StmtKind},
+    ir::{
+        Branch, Group, GroupId, GroupKind, Leaf, Program, Query, Rule, RuleId, Source, Stmt,
+        StmtKind,
+    },
 };
 
 /// How many bytes of values a specialised program may hold beyond the original's.
@@ -35,6 +38,14 @@ const MAX_KEPT: usize = 1 << 20;
 
 /// How deep rules may lead to one another before the rest is left as it is.
 const MAX_DEPTH: u32 = 64;
+
+impl Query {
+    /// The query with its program specialized.
+    #[must_use]
+    pub fn specialize(&self, key: &str, value: &Json, budget: &Budget<'_>) -> Self {
+        Self { program: specialize(&self.program, key, value, budget), ..self.clone() }
+    }
+}
 
 /// The program for inputs whose member `key` is `value`.
 ///

@@ -19,7 +19,7 @@ use std::time::Duration;
 use modgate_rego::{
     Capabilities, Code, Program, Query, RegoVersion,
     builtins::Isolated,
-    eval, parse_module, specialize,
+    eval, parse_module,
     value::{Arena, Heap, Value},
 };
 use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
@@ -68,8 +68,7 @@ fn evaluate(query: &Query, input: &Json) -> Outcome {
 fn evaluate_knowing(key: &str, query: &Query, input: &Json) -> Outcome {
     let Some(value) = input.get(key) else { return evaluate(query, input) };
     let budget = Budget::new(LIMITS, &Frozen);
-    let program = specialize(&query.program, key, value, &budget);
-    evaluate(&Query { program, ..query.clone() }, input)
+    evaluate(&query.specialize(key, value, &budget), input)
 }
 
 /// Choices to make a program of; when they run out, every choice is the first.
