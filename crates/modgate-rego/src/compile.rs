@@ -78,6 +78,11 @@ impl Program {
         node.group
     }
 
+    /// All documents and functions that rules define.
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
+        (0..u32::try_from(self.groups.len()).unwrap_or(u32::MAX)).map(GroupId)
+    }
+
     /// Compiles a query to run against this program, such as `data.example.allow = x`.
     ///
     /// # Errors
