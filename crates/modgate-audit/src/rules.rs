@@ -79,10 +79,8 @@ fn of_rule(rule: &RuleTrace) -> Option<Found> {
     let PolicyId { namespace, name, .. } = &rule.policy;
     let judge = || Arc::new(modrule_judge(namespace, name));
     match &rule.outcome {
-        Outcome::Rejected(entry) => {
-            // `namespace/name: "message"`
-            let text = entry.split_once(": ").map(|(_, text)| text.trim_matches('"'));
-            let message = text.unwrap_or("rejected by the ModRule");
+        Outcome::Rejected(rejection) => {
+            let message = rejection.message.as_deref().unwrap_or("rejected by the ModRule");
             Some(Found {
                 message: message::cut(message),
                 details: Object::default().into(),

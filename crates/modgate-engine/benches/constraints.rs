@@ -81,7 +81,7 @@ fn run(bencher: divan::Bencher<'_, '_>, others: usize, config: &EngineConfig) {
     let (review, inventory, mut arena) = (review(), Inventory::default(), Arena::new());
     // A Pod that meets most of the library's demands, as most do, and fails some.
     let found = decide(&snapshot, &review, &inventory, &mut arena).violations;
-    assert!((10..60).contains(&found.len()), "{} findings", found.len());
+    assert!((10..60).contains(&found.len()), "{} violations", found.len());
     bencher.bench_local(|| decide(&snapshot, &review, &inventory, &mut arena));
 }
 

@@ -31,15 +31,14 @@ pub use self::{
     action::Enforcement,
     admission::{Admission, AdmissionError},
     cel::CelDriver,
-    compile::{CompiledConstraint, ConstraintError, ConstraintOptions},
+    compile::{CompiledConstraint, ConstraintError, ConstraintMatchError, ConstraintOptions},
     crd::{ConstraintSchema, SchemaError},
-    driver::{Arena, Driver, RegoDriver, Violation, World},
-    evaluate::{Evaluation, Finding, review},
+    driver::{Arena, Driver, RegoDriver, World},
+    evaluate::{Cause, Evaluation, Violation, review},
     inventory::{Fields, Inventory, InventoryError, InventoryPart, Synced},
     store::{ConstraintKey, Inserted, Store},
     template::{CompiledTemplate, SourcePlace, TemplateError, TemplateOptions, TemplateProblem},
     trace::{
         ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace, explain,
-        explain_one,
     },
 };

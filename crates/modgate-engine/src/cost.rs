@@ -19,7 +19,7 @@ use std::{
 use modgate_value::{Budget, Limits};
 
 use self::conduct::Conduct;
-pub use self::statistics::Statistics;
+pub use self::statistics::{Evaluated, Figures, Statistics};
 use crate::{Host, PolicyId};
 
 /// What evaluations took.

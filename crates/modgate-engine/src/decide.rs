@@ -10,6 +10,7 @@
 //! watches: explaining is the same run with one that remembers ([`Trace`]).
 
 mod decision;
+mod dry_run;
 mod observer;
 mod plan;
 mod scope;
@@ -17,15 +18,17 @@ mod stages;
 
 use std::borrow::Cow;
 
-use modgate_api::{config::Process, constraints::EnforcementPoint};
+use modgate_api::{config::Process, meta::GroupVersionKind};
 use modgate_value::Value;
 
 pub(crate) use self::decision::reason;
+use self::stages::Caller;
 pub use self::{
     decision::{
-        AdmissionStatus, Decision, FailureKind, MutationStatus, RuleFailure, StageReport,
-        StageReports,
+        AdmissionStatus, Decision, Failure, FailureKind, MutationStatus, Rejection, RuleFailure,
+        StageReport, StageReports,
     },
+    dry_run::{DryRunError, dry_run},
     observer::{Observer, Silent, Trace},
     plan::{Plan, PlannedConstraint, PlannedResultant, Stage},
     scope::{Scope, Skipped},
@@ -37,7 +40,8 @@ use crate::{
     cost::Meter,
     gatekeeper::{self, check_resource, subject_namespace},
     modrule,
-    snapshot::Expansion,
+    review::Origin,
+    snapshot::{Expansion, charge},
 };
 
 /// What a run needs besides the policies.
@@ -72,22 +76,23 @@ impl Snapshot {
         evaluation: &mut Evaluation<'_>,
         observer: &mut O,
     ) -> Decision {
-        let scope = match stages.as_configured {
-            true => Scope::of(review, self.config(), evaluation.host),
-            false => Scope::ALL,
+        let scope = match stages.caller {
+            Caller::Command => Scope::of(review, self.config(), evaluation.host),
+            Caller::ApiServer | Caller::Gator => Scope::ALL,
         };
         let mut decision = Decision::unchanged(review.object().cloned().unwrap_or_default());
         decision.reason.clear();
+        let given = review;
         let review = Cow::Borrowed(review);
-        let mut run = Run { snapshot: self, stages, review, evaluation, observer, decision };
+        let mut run = Run { snapshot: self, stages, given, review, evaluation, observer, decision };
         if stages.mutators {
             run.mutators(scope.gatekeeper.clone());
         }
         if run.decision.allowed && stages.runs_modrules() {
             run.modrules(scope.modrules);
         }
-        if run.decision.allowed && stages.constraints {
-            run.constraints(scope.gatekeeper);
+        if run.decision.allowed && stages.validates() {
+            run.validate(scope.gatekeeper);
         }
         run.decision
     }
@@ -97,6 +102,8 @@ impl Snapshot {
 struct Run<'r, 'e, O> {
     snapshot: &'r Snapshot,
     stages: Stages,
+    /// The request as it came.
+    given: &'r Review,
     /// The request as the stages so far leave it.
     review: Cow<'r, Review>,
     evaluation: &'r mut Evaluation<'e>,
@@ -107,8 +114,12 @@ struct Run<'r, 'e, O> {
 impl<O: Observer> Run<'_, '_, O> {
     /// Gatekeeper's mutators, until nothing changes (4.4).
     fn mutators(&mut self, reached: Result<(), Skipped>) {
-        let (snapshot, host, meter) = (self.snapshot, self.evaluation.host, self.evaluation.meter);
+        let Evaluation { host, meter, .. } = *self.evaluation;
+        let snapshot = self.snapshot;
         let prepared = match reached {
+            Ok(()) if self.stages.caller == Caller::Gator => {
+                gatekeeper::Prepared::unchecked(&self.review)
+            }
             Ok(()) => gatekeeper::Prepared::of(&self.review, snapshot, host),
             Err(why) => Err(gatekeeper::Unprepared::Skipped(why)),
         };
@@ -119,16 +130,16 @@ impl<O: Observer> Run<'_, '_, O> {
                 self.decision.stages.mutators = StageReport::Skipped(why);
                 return;
             }
-            Err(gatekeeper::Unprepared::Failed { message, undecided }) => {
-                self.decision.fail(message, undecided);
+            Err(gatekeeper::Unprepared::Failed(failure)) => {
+                self.decision.fail(failure);
                 self.decision.stages.mutators = StageReport::Denied;
                 return;
             }
         };
         let budget = meter.budget(snapshot.config().mutation_limits, host);
         let run_id = || gatekeeper::run_id(host);
-        let request =
-            prepared.request(&self.review, snapshot, (host, meter.shard), &budget, &run_id);
+        let outside = (host, meter.shard);
+        let request = prepared.request(&self.review, snapshot, outside, &budget, &run_id);
         let result = if O::EXPLAINS {
             let explanation = snapshot.mutators().explain(&request);
             let result = explanation.result.clone();
@@ -149,9 +160,9 @@ impl<O: Observer> Run<'_, '_, O> {
                 self.decision.mutated = Some(mutated);
             }
             Err(error) => {
-                self.decision.fail(error.to_string(), false);
+                self.decision.mutated = gatekeeper::unfinished(&error);
+                self.decision.fail(Failure::Mutation(error));
                 self.decision.stages.mutators = StageReport::Denied;
-                self.decision.mutated = gatekeeper::unfinished(error);
             }
         }
     }
@@ -183,7 +194,7 @@ impl<O: Observer> Run<'_, '_, O> {
 
     /// The object as the next stage sees it.
     fn hand_on(&mut self, object: Value) {
-        if self.stages.runs_modrules() || self.stages.constraints {
+        if self.stages.runs_modrules() || self.stages.validates() {
             let review = self.review.as_ref().clone();
             self.review = Cow::Owned(review.with_object(object.clone()));
         }
@@ -191,14 +202,26 @@ impl<O: Observer> Run<'_, '_, O> {
     }
 
     /// Gatekeeper's validating webhook (6.1): the checks of its own resources, then the constraints.
-    fn constraints(&mut self, reached: Result<(), Skipped>) {
+    fn validate(&mut self, reached: Result<(), Skipped>) {
+        let has_installation = self.stages.caller != Caller::Gator;
+        if has_installation && !self.passes_checks(reached) {
+            return;
+        }
+        if let Err(failure) = self.constraints() {
+            self.decision.fail(failure);
+            self.decision.stages.constraints = StageReport::Denied;
+        }
+    }
+
+    /// Whether the constraints are to be evaluated once Gatekeeper's own resources are checked.
+    fn passes_checks(&mut self, reached: Result<(), Skipped>) -> bool {
         let request = self.review.request();
         let is_own = self.snapshot.config().installation.is_own(&request.user_info);
         if let Err(why) = reached.and(if is_own { Err(Skipped::OwnAccount) } else { Ok(()) }) {
             self.decision.skip(&why);
             self.decision.stages.checks = StageReport::Skipped(why.clone());
             self.decision.stages.constraints = StageReport::Skipped(why);
-            return;
+            return false;
         }
         let may_follow = self.evaluation.templates_may_follow;
         match check_resource(&self.review, self.snapshot, may_follow) {
@@ -209,75 +232,113 @@ impl<O: Observer> Run<'_, '_, O> {
             Err(refusal) => {
                 self.decision.deny(refusal.code, refusal.message);
                 self.decision.stages.checks = StageReport::Denied;
-                return;
+                return false;
             }
         }
         let exclusions = self.snapshot.exclusions();
-        if exclusions.excludes(Process::Webhook, subject_namespace(request)) {
+        let is_excluded = exclusions.excludes(Process::Webhook, subject_namespace(request));
+        if is_excluded {
             self.decision.skip(&Skipped::Excluded);
             self.decision.stages.constraints = StageReport::Skipped(Skipped::Excluded);
-            return;
         }
-        if let Err(Failed { message, undecided }) = self.ask() {
-            self.decision.fail(message, undecided);
-            self.decision.stages.constraints = StageReport::Denied;
-        }
+        !is_excluded
     }
 
-    /// The constraints about the object and about what it expands to (GR-5 to GR-9).
-    fn ask(&mut self) -> Result<(), Failed> {
-        let (snapshot, host) = (self.snapshot, self.evaluation.host);
+    /// The constraints, on the object and on what it expands to (GR-5 to GR-9).
+    fn constraints(&mut self) -> Result<(), Failure> {
+        let (snapshot, stages) = (self.snapshot, self.stages);
+        let Evaluation { host, meter, .. } = *self.evaluation;
         let review = self.review.as_ref();
-        let namespace = match review.store_namespace() {
-            "" => None,
-            name => Some(host.namespace(name).map_err(|error| Failed {
-                message: format!("failed to create augmentedReview: {error}"),
-                undecided: true,
-            })?),
+        let namespace = namespace(review, host)?;
+        let subject = if stages.as_given { self.given } else { review };
+        let admission = match stages.constraints {
+            true => Some(admission(subject, namespace.as_ref(), stages.caller)?),
+            false => None,
         };
-        let admission =
-            Admission::of_review(review, namespace.as_ref()).map_err(|error| Failed {
-                message: format!("error reviewing resource {}: {error}", review.request().name),
-                undecided: false,
-            })?;
-        let generator = snapshot.generator(review).unwrap_or_default();
-        let user = &review.request().user_info;
+        let is_mutated = self.decision.mutated.as_ref().is_some_and(|it| it.object.is_some());
+        let generator = generator(snapshot, review, stages, is_mutated).unwrap_or_default();
+        let is_request = stages.caller != Caller::Gator;
         let expansion = Expansion {
             object: &generator,
             namespace: namespace.as_ref(),
-            operation: Some(review.request().operation),
-            username: user.get("username").and_then(Value::as_str).unwrap_or_default(),
+            operation: is_request.then_some(review.request().operation),
+            username: review.username(),
         };
         let resultants = match generator {
             Value::Null => Ok(Vec::new()),
-            _ => snapshot.resultants(&expansion, host, self.evaluation.meter, O::EXPLAINS),
+            _ => snapshot.resultants(&expansion, host, meter, O::EXPLAINS),
         };
         let resultants = resultants.map_err(|error| {
             self.decision.stages.expansion = StageReport::Denied;
-            Failed { message: format!("unable to expand object: {error}"), undecided: false }
+            Failure::Expansion(error)
         })?;
         self.decision.stages.expansion = StageReport::Done;
-        let point = EnforcementPoint::Webhook;
-        let mut violations = snapshot.ask(&admission, point, self.evaluation);
-        let implied = snapshot.ask_resultants(&resultants, &expansion, point, self.evaluation);
-        violations.extend(implied);
-        if O::EXPLAINS {
-            let traces = snapshot.explain_admission(&admission, point, self.evaluation);
-            self.observer.constraints(traces);
-            for resultant in &resultants {
+        if let Some(admission) = admission {
+            let point = stages.point();
+            let mut violations = snapshot.ask(&admission, point, self.evaluation);
+            self.observer.reviewed(None);
+            for (index, resultant) in resultants.iter().enumerate() {
                 let admission = expansion.admission(resultant);
-                let traces = snapshot.explain_admission(&admission, point, self.evaluation);
-                self.observer.resultant(resultant, traces);
+                let mut implied = snapshot.ask(&admission, point, self.evaluation);
+                implied.iter_mut().for_each(|violation| charge(violation, resultant, index));
+                violations.append(&mut implied);
+                self.observer.reviewed(Some(resultant));
             }
+            if O::EXPLAINS {
+                let traces = snapshot.explain_admission(&admission, point, self.evaluation);
+                self.observer.constraints(traces);
+                for resultant in &resultants {
+                    let admission = expansion.admission(resultant);
+                    let traces = snapshot.explain_admission(&admission, point, self.evaluation);
+                    self.observer.resultant(resultant, traces);
+                }
+            }
+            self.decision.conclude(violations);
         }
-        self.decision.conclude(violations);
+        self.observer.expanded(resultants);
         Ok(())
     }
 }
 
-/// Why constraints could not be asked.
-struct Failed {
-    message: String,
-    /// Whether the failure is ours, not one of the request or of a policy.
-    undecided: bool,
+/// The Namespace of the object: the one that came with the review, or the one that the host knows.
+fn namespace(review: &Review, host: &dyn Host) -> Result<Option<Value>, Failure> {
+    match (review.given_namespace(), review.store_namespace()) {
+        (Some(given), _) => Ok(given.clone()),
+        (None, "") => Ok(None),
+        (None, name) => host.namespace(name).map(Some).map_err(Failure::ConstraintsNamespace),
+    }
+}
+
+/// What constraints see. gator shows them a request where it was given one, else an object.
+fn admission(
+    review: &Review,
+    namespace: Option<&Value>,
+    caller: Caller,
+) -> Result<Admission, Failure> {
+    if caller == Caller::Gator && review.origin() != Origin::Sent {
+        let object = review.object().cloned().unwrap_or_default();
+        return Ok(Admission::of_object(object, namespace));
+    }
+    Admission::of_review(review, namespace)
+        .map_err(|error| Failure::Admission { name: review.request().name.clone(), error })
+}
+
+/// What is expanded. gator expands objects, not requests, and mutated ones also where no template
+/// applies, which is an error where they have no kind.
+fn generator(
+    snapshot: &Snapshot,
+    review: &Review,
+    stages: Stages,
+    is_mutated: bool,
+) -> Option<Value> {
+    if !stages.expansion {
+        return None;
+    }
+    if stages.caller != Caller::Gator {
+        return snapshot.generator(review);
+    }
+    let object = review.object().filter(|_| review.origin() != Origin::Sent)?;
+    let kind = GroupVersionKind::of_object(object);
+    let expands = is_mutated || !stages.mutators || snapshot.expansions().expands(&kind);
+    expands.then(|| object.clone())
 }

@@ -3,7 +3,7 @@
 use modgate_value::Value;
 use serde::Serialize;
 
-use crate::{Decision, PolicyId, Position};
+use crate::{Decision, PolicyId, Position, Rejection};
 
 /// A decision, and what every rule had to do with it.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct RuleTrace {
     pub position: Option<Position>,
     /// Its tier.
     pub tier: i16,
-    /// What became of it.
+    /// Its result.
     pub outcome: Outcome,
     /// Its criteria items, as far as they were evaluated.
     pub criteria: Vec<CriterionTrace>,
@@ -37,7 +37,7 @@ pub struct RuleTrace {
     pub operations: Vec<OperationTrace>,
 }
 
-/// What became of a rule.
+/// The result of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "result", content = "cause")]
 #[non_exhaustive]
@@ -50,8 +50,8 @@ pub enum Outcome {
     Matched,
     /// A Patch rule that matched and was applied.
     Patched,
-    /// A Reject rule that matched: the entry of the denial.
-    Rejected(String),
+    /// A Reject rule that matched.
+    Rejected(Rejection),
     /// The rule matched but could not do its work: why.
     Failed(String),
 }

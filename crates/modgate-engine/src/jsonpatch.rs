@@ -11,6 +11,7 @@ mod exact;
 mod find;
 mod pointer;
 mod tree;
+mod writer;
 
 use modgate_value::{Object, Str, Value};
 

@@ -39,9 +39,9 @@ mod snapshot;
 
 pub use config::{EngineConfig, Lookup, MissingReference, NodeReferences, NodeView};
 pub use decide::{
-    AdmissionStatus, Decision, Evaluation, FailureKind, MutationStatus, Observer, Plan,
-    PlannedConstraint, PlannedResultant, RuleFailure, Scope, Silent, Skipped, Stage, StageReport,
-    StageReports, Stages, Trace,
+    AdmissionStatus, Decision, DryRunError, Evaluation, Failure, FailureKind, MutationStatus,
+    Observer, Plan, PlannedConstraint, PlannedResultant, Rejection, RuleFailure, Scope, Silent,
+    Skipped, Stage, StageReport, StageReports, Stages, Trace, dry_run,
 };
 pub use explain::Explanation;
 pub use host::{Host, HostError};

@@ -20,14 +20,13 @@ mod trace;
 
 mod admission;
 mod binding;
-mod dry_run;
 
 pub use admission::{Denied, default_modrule, validate_modrule};
 pub use binding::PodBinding;
 pub use compile::{FieldError, FieldErrorKind};
-pub use dry_run::{DryRunError, dry_run};
 pub use path::{PathError, PathTemplate};
 
+pub(crate) use admission::compile_or_deny;
 pub(crate) use compile::{CompiledModRule, compile};
 pub(crate) use lint::unknown_fields;
 pub(crate) use run::{mutate, validate};

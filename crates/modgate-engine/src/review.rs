@@ -12,6 +12,22 @@ pub struct Review {
     request: AdmissionRequest,
     /// The same as it was sent, with what [`AdmissionRequest`] does not keep.
     sent: Value,
+    origin: Origin,
+    /// The Namespace of the object, where the caller knows it and the host is not asked.
+    namespace: Option<Option<Value>>,
+}
+
+/// Where a review comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// An AdmissionReview.
+    Sent,
+    /// An object, as if it were created, changed or deleted.
+    Assumed,
+    /// An object that exists: there is no operation, and there is no user.
+    Existing,
+    /// KubeMod's dry run: the object has no synthetic references.
+    DryRun,
 }
 
 impl Review {
@@ -24,7 +40,7 @@ impl Review {
     pub fn parse(document: &Value) -> Result<Self, ReviewError> {
         let request = AdmissionReview::from_value(document)?.request;
         let sent = document.get("request").cloned().unwrap_or_default();
-        Ok(Self { request, sent })
+        Ok(Self { request, sent, origin: Origin::Sent, namespace: None })
     }
 
     /// Reads the `request` member of an AdmissionReview, as [`parse`](Self::parse) does.
@@ -34,11 +50,12 @@ impl Review {
     /// When a member has the wrong type.
     pub fn from_request(request: &Value) -> Result<Self, ReviewError> {
         let sent = request.clone();
-        AdmissionRequest::from_value(request).map(|request| Self { request, sent })
+        let request = AdmissionRequest::from_value(request)?;
+        Ok(Self { request, sent, origin: Origin::Sent, namespace: None })
     }
 
     /// A review that was never sent.
-    pub(crate) fn unsent(request: AdmissionRequest) -> Self {
+    pub(crate) fn unsent(request: AdmissionRequest, origin: Origin) -> Self {
         let texts = |members: [(&str, &Str); 3]| -> Value {
             members.into_iter().map(|(key, text)| (key, Value::from(text.clone()))).collect()
         };
@@ -67,7 +84,7 @@ impl Review {
             ("dryRun", request.dry_run.into()),
             ("options", request.options.clone()),
         ];
-        Self { sent: members.into_iter().collect(), request }
+        Self { sent: members.into_iter().collect(), request, origin, namespace: None }
     }
 
     /// The review of an object as if someone did `operation` to it.
@@ -91,7 +108,7 @@ impl Review {
             Operation::Delete => (None, Some(object)),
             Operation::Create | Operation::Update | Operation::Connect => (Some(object), None),
         };
-        Self::unsent(AdmissionRequest {
+        let request = AdmissionRequest {
             uid: "".into(),
             resource: GroupVersionResource {
                 group: kind.group.clone(),
@@ -108,7 +125,56 @@ impl Review {
             dry_run: false,
             options: Value::Null,
             kind,
-        })
+        };
+        Self::unsent(request, Origin::Assumed)
+    }
+
+    /// The review of an object that exists, by which gator and audits evaluate constraints. There is
+    /// no operation and no user.
+    pub fn of_existing(object: Value) -> Self {
+        Self::unchecked(Value::Null, Some(object), None, Origin::Existing)
+    }
+
+    /// A request of which constraints see what is there, however little: gator does not check what an
+    /// API server would never send.
+    pub fn of_any_request(request: &Value) -> Self {
+        let member = |key| request.get(key).filter(|value| !value.is_null()).cloned();
+        Self::unchecked(request.clone(), member("object"), member("oldObject"), Origin::Sent)
+    }
+
+    fn unchecked(
+        sent: Value,
+        object: Option<Value>,
+        old_object: Option<Value>,
+        origin: Origin,
+    ) -> Self {
+        let subject = object.as_ref().or(old_object.as_ref());
+        let metadata = |key| -> Str {
+            let found = subject.and_then(|object| object.path(&["metadata", key])?.as_str());
+            found.unwrap_or_default().into()
+        };
+        let request = AdmissionRequest {
+            uid: Str::default(),
+            kind: subject.map(GroupVersionKind::of_object).unwrap_or_default(),
+            resource: GroupVersionResource::default(),
+            sub_resource: Str::default(),
+            name: metadata("name"),
+            namespace: metadata("namespace"),
+            operation: Operation::Create,
+            user_info: Value::Null,
+            object,
+            old_object,
+            dry_run: false,
+            options: Value::Null,
+        };
+        Self { request, sent, origin, namespace: None }
+    }
+
+    /// The same with this Namespace of the object, or without one: the host is not asked for it by
+    /// constraints, nor by the mutators of gator.
+    #[must_use]
+    pub fn with_namespace(self, namespace: Option<Value>) -> Self {
+        Self { namespace: Some(namespace), ..self }
     }
 
     /// The same request with another object: what one webhook hands on to the next. The object of a
@@ -142,6 +208,27 @@ impl Review {
                 self.request.object.as_ref()
             }
         }
+    }
+
+    /// Where it comes from.
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The operation, where there is one.
+    pub(crate) fn operation(&self) -> Option<Operation> {
+        (self.origin != Origin::Existing).then_some(self.request.operation)
+    }
+
+    /// The Namespace that came with it: `None` where the host knows it.
+    pub(crate) fn given_namespace(&self) -> Option<&Option<Value>> {
+        self.namespace.as_ref()
+    }
+
+    /// Who makes the request; empty where that is not known.
+    pub(crate) fn username(&self) -> &str {
+        let name = self.request.user_info.get("username");
+        name.and_then(Value::as_str).unwrap_or_default()
     }
 
     /// The namespace whose rules apply: empty for cluster-scoped objects and for Namespaces, which

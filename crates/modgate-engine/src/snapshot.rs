@@ -9,10 +9,11 @@ use modgate_api::{config, constraints::EnforcementPoint, meta::Operation};
 use modgate_value::{Clock, Str, Value, budget::Frozen};
 
 pub use self::expanded::Expansion;
+pub(crate) use self::expanded::charge;
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,
-    constraint::{self, Admission, ConstraintTrace, Evaluation, Finding, World},
+    constraint::{self, Admission, ConstraintTrace, Evaluation, Violation, World},
     cost::{Meter, PolicyCost},
     decide,
     expansion::ExpansionSystem,
@@ -68,6 +69,28 @@ impl Snapshot {
     /// A snapshot without policies.
     pub fn new(config: EngineConfig) -> Self {
         Self { config: config.into(), ..Self::default() }
+    }
+
+    /// The same with these policies of Gatekeeper, which the caller compiled: gator has texts of its own
+    /// for what does not compile.
+    #[must_use]
+    pub fn with_compiled(
+        self,
+        constraints: constraint::Store,
+        mutators: MutationSystem,
+        expansions: ExpansionSystem,
+    ) -> Self {
+        Self {
+            constraints: constraints.into(),
+            mutators: mutators.into(),
+            expansions: expansions.into(),
+            ..self
+        }
+    }
+
+    /// A snapshot of these ModRules alone.
+    pub(crate) fn of_modrules(config: EngineConfig, modrules: modrule::Store) -> Self {
+        Self { config: config.into(), modrules: modrules.into(), ..Self::default() }
     }
 
     /// The settings it was made with.
@@ -252,7 +275,7 @@ impl Snapshot {
         admission: &Admission,
         point: EnforcementPoint,
         evaluation: &mut decide::Evaluation<'_>,
-    ) -> Vec<Finding> {
+    ) -> Vec<Violation> {
         let decide::Evaluation { host, inventory, arena, meter, .. } = evaluation;
         let budget = meter.budget(self.config.review_limits, *host);
         let evaluation = Evaluation {

@@ -11,8 +11,8 @@ use std::{
 
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::constraint::{
-    Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation, Finding,
-    Inventory, TemplateOptions, World, review,
+    Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation,
+    Inventory, TemplateOptions, Violation, World, review,
 };
 use modgate_engine::matching::Source;
 use modgate_engine::{Decision, cost::Meter};
@@ -130,9 +130,9 @@ fn run_suite(
 }
 
 /// As `gator verify` does.
-fn check(assertion: &Value, found: &[Finding]) -> Result<(), String> {
+fn check(assertion: &Value, found: &[Violation]) -> Result<(), String> {
     let pattern = GoRegex::new(text(assertion, "message")).expect("a pattern");
-    let count = found.iter().filter(|finding| pattern.is_match(&finding.message)).count();
+    let count = found.iter().filter(|violation| pattern.is_match(&violation.message)).count();
     let holds = match assertion.get("violations") {
         None => count > 0,
         Some(Value::String(word)) if word.as_str() == "yes" => count > 0,
@@ -141,7 +141,7 @@ fn check(assertion: &Value, found: &[Finding]) -> Result<(), String> {
         Some(Value::Bool(expected)) => (count > 0) == *expected,
         Some(number) => number.as_i64() == i64::try_from(count).ok(),
     };
-    let messages: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+    let messages: Vec<&str> = found.iter().map(|violation| violation.message.as_str()).collect();
     if holds { Ok(()) } else { Err(format!("{} but got {messages:?}", assertion.to_json())) }
 }
 
@@ -186,7 +186,7 @@ fn ask(
     admission: &Admission,
     inventory: &Inventory,
     point: EnforcementPoint,
-) -> Vec<Finding> {
+) -> Vec<Violation> {
     let budget = Budget::unlimited();
     let evaluation = Evaluation {
         meter: Meter::default(),
@@ -245,7 +245,7 @@ fn answer(constraints: &[&CompiledConstraint], admission: &Admission) -> Decisio
 fn messages(rego: &str, spec: &str, admission: &Admission) -> Vec<String> {
     let constraint = constraint(&template(&probe(rego)), &probe_constraint(spec));
     let found = ask(&[&constraint], admission, &Inventory::default(), EnforcementPoint::Webhook);
-    found.into_iter().map(|finding| finding.message).collect()
+    found.into_iter().map(|violation| violation.message).collect()
 }
 
 fn namespace(labels: &str) -> Admission {
@@ -566,7 +566,7 @@ fn details_are_json() {
     let constraint = constraint(&template(&probe(rego)), &probe_constraint(""));
     let found =
         ask(&[&constraint], &namespace("{}"), &Inventory::default(), EnforcementPoint::Webhook);
-    let details: Vec<String> = found.iter().map(|finding| finding.details.to_json()).collect();
+    let details: Vec<String> = found.iter().map(|violation| violation.details.to_json()).collect();
     assert_eq!(details, ["{}", r#"{"s":[1,2]}"#], "EV-30");
 }
 
@@ -754,7 +754,7 @@ fn upstreams_tables_of_matching() {
         };
         let admission = Admission::of_object(object, namespace).with_source(source);
         let found = ask(&[&constraint], &admission, &Inventory::default(), EnforcementPoint::Audit);
-        found.into_iter().map(|finding| finding.message).collect()
+        found.into_iter().map(|violation| violation.message).collect()
     };
     let expected = |case: &Value, want: &str, name: &str| match text(case, "error") {
         "" if case.get(want) == Some(&Value::Bool(true)) => "matched".to_owned(),

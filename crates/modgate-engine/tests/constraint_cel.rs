@@ -59,7 +59,7 @@ fn messages_with(
         limits: Limits::UNLIMITED,
     };
     let found = review([&constraint], &admission, evaluation, &mut Arena::new());
-    found.into_iter().map(|finding| finding.message).collect()
+    found.into_iter().map(|violation| violation.message).collect()
 }
 
 fn messages(source: &str, spec: &str, request: &str) -> Vec<String> {

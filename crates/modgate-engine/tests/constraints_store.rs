@@ -140,7 +140,7 @@ fn only_constraints_for_the_kind_are_candidates() {
     let (indexed, scanned) = (load(Lookup::Index), load(Lookup::Scan));
     let found = admit(&indexed, &pod("CREATE"));
     let names: Vec<&str> =
-        found.violations.iter().map(|finding| finding.constraint.as_str()).collect();
+        found.violations.iter().map(|violation| violation.constraint.as_str()).collect();
     assert_eq!(names, ["all", "both", "groups", "pods", "stars"]);
     assert_eq!(found, admit(&scanned, &pod("CREATE")));
 

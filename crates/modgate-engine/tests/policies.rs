@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 
 use modgate_engine::{
-    Change, EngineConfig, OnError, PolicySource, Problem, Review, Severity, Snapshot,
+    Change, EngineConfig, OnError, PolicySource, Problem, Rejection, Review, Severity, Snapshot,
     api::meta::Operation,
     explain::Outcome,
     jsonpatch,
@@ -199,7 +199,8 @@ fn explanations() {
     );
 
     let reject = trace("reject");
-    assert_eq!(reject.outcome, Outcome::Rejected("ns/reject".to_owned()));
+    let rejection = Rejection { rule: "ns/reject".into(), message: None };
+    assert_eq!(reject.outcome, Outcome::Rejected(rejection));
     assert_eq!(reject.criteria[0].explanation, "the expression fails: index 5 out of bounds");
 }
 

@@ -2,14 +2,17 @@
 
 use std::fs;
 
+use modgate_engine::{Review, Stages, constraint::Inventory};
 use modgate_value::Value;
 
 use crate::{
     Failure, Io,
     cli::ExpandArgs,
     expander::Expander,
+    policies::Policies,
     print::{self, Layout, Node, Style},
     read::{self, metadata},
+    review::Session,
 };
 
 /// Runs the verb.
@@ -55,10 +58,15 @@ pub(crate) fn run(args: &ExpandArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
 }
 
 fn resultants<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Result<Vec<Value>, String> {
-    let expander = Expander::of(objects.clone())?;
+    let expander = Expander::of(objects.clone(), &Policies::default())?;
+    let (inventory, mut session) = (Inventory::default(), Session::default());
     let mut resultants = Vec::new();
     for object in objects {
-        let found = expander.expand(object)?;
+        let review = Review::of_existing(object.clone());
+        let namespace = expander.namespace_of(object);
+        let reviewed =
+            session.decide(&expander.snapshot, &inventory, review, namespace, Stages::EXPAND);
+        let found = reviewed.of_object(object)?.resultants;
         resultants.extend(found.into_iter().map(|resultant| resultant.object));
     }
     Ok(resultants)

@@ -1,37 +1,35 @@
-//! Mutators, ExpansionTemplates and Namespaces of an input, and what they make of an object (7.4,
-//! 7.5).
+//! Mutators, ExpansionTemplates and Namespaces of an input (7.4, 7.5).
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::{expansion as wire, meta::GroupVersionKind, mutations};
 use modgate_engine::{
-    expansion::{CompiledTemplate, ExpansionRequest, ExpansionSystem, Resultant},
-    matching::Source,
-    mutation::{CompiledMutator, MutationRequest, MutationSystem, NoProviders, Options},
+    Snapshot,
+    expansion::{CompiledTemplate, ExpansionSystem},
+    mutation::{CompiledMutator, MutationSystem, Options},
 };
-use modgate_value::{Budget, Str, Value};
+use modgate_value::{Str, Value};
 
-use crate::{
-    outside::{OBJECT, WallClock, uuid},
-    read::metadata,
-};
+use crate::{policies::Policies, read::metadata};
 
-/// What expands objects.
-#[derive(Debug, Default)]
+/// All policies of an input, and the Namespaces in it.
+#[derive(Debug)]
 pub(crate) struct Expander {
-    mutators: MutationSystem,
-    templates: ExpansionSystem,
+    pub(crate) snapshot: Snapshot,
     namespaces: BTreeMap<Str, Value>,
-    /// What objects without a namespace get, and those of an unknown `default`.
+    /// The Namespace of objects without a namespace, and an unknown `default`.
     nameless: Value,
     default: Value,
 }
 
 impl Expander {
-    /// Takes what it knows out of an input.
+    /// Adds the mutators, ExpansionTemplates and Namespaces of an input to its constraints.
     ///
     /// The error is gator's, without the prefix of the verb.
-    pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Result<Self, String> {
+    pub(crate) fn of<'o>(
+        objects: impl Iterator<Item = &'o Value> + Clone,
+        policies: &Policies,
+    ) -> Result<Self, String> {
         let mut mutators = Vec::new();
         let mut templates = Vec::new();
         let mut namespaces = BTreeMap::new();
@@ -56,15 +54,14 @@ impl Expander {
         let mutators = mutation_system(&mutators)
             .map_err(|error| format!("error upserting mutator: {error}"))?;
         Ok(Self {
-            mutators,
-            templates,
+            snapshot: policies.snapshot(mutators, templates),
             namespaces,
             nameless: namespace(""),
             default: namespace("default"),
         })
     }
 
-    /// The Namespace that match blocks are asked about.
+    /// The Namespace of an object, as match blocks see it.
     ///
     /// An object without a namespace counts as one whose namespace was left out, unless its kind
     /// cannot have one (`fix-gator-scope`).
@@ -76,49 +73,6 @@ impl Expander {
                 self.namespaces.get(name).or_else(|| (name == "default").then_some(&self.default))
             }
         }
-    }
-
-    /// Mutates an object and builds what the cluster would make of it.
-    pub(crate) fn expand(&self, object: &Value) -> Result<Vec<Resultant>, String> {
-        let kind = GroupVersionKind::of_object(object);
-        if self.templates.is_empty() && self.mutators.is_empty() {
-            return Ok(Vec::new());
-        }
-        let name = metadata(object, "name");
-        let failed = |what: &str, error: &dyn std::fmt::Display| {
-            format!("error {what} resource {name}: {error}")
-        };
-        let budget = Budget::new(OBJECT, &WallClock);
-        let namespace = self.namespace_of(object);
-        let request = MutationRequest {
-            shard: 0,
-            object,
-            namespace,
-            operation: None,
-            source: Some(Source::Original),
-            username: "",
-            annotate: false,
-            run_id: &uuid,
-            providers: &NoProviders,
-            budget: &budget,
-        };
-        let mutated =
-            self.mutators.mutate(&request).map_err(|error| failed("mutating base", &error))?.object;
-        if !self.templates.expands(&kind) && mutated.is_none() {
-            return Ok(Vec::new());
-        }
-        let base = mutated.as_ref().unwrap_or(object);
-        let request = ExpansionRequest {
-            object: base,
-            namespace,
-            username: "",
-            mutators: &self.mutators,
-            annotate: false,
-            run_id: &uuid,
-            providers: &NoProviders,
-            budget: &budget,
-        };
-        self.templates.expand(&request).map_err(|error| failed("expanding", &error))
     }
 }
 

@@ -19,6 +19,7 @@ mod policies;
 mod policy;
 mod print;
 mod read;
+mod review;
 mod sync;
 mod test;
 pub mod verify;

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use modgate_rego::builtins::Host;
+use modgate_engine::template::{self, Refused};
+use modgate_rego::builtins;
 use modgate_value::{Clock, Limits};
 
 /// What one policy may spend on one object.
@@ -29,11 +30,10 @@ impl Clock for WallClock {
     }
 }
 
-/// A host that keeps what policies print, until somebody takes it.
+/// A host that keeps what policies print until it is taken.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     printed: RefCell<String>,
-    notes: RefCell<String>,
 }
 
 /// How much print output of one object is kept.
@@ -44,23 +44,9 @@ impl Outside {
     pub(crate) fn take_printed(&self) -> String {
         self.printed.take()
     }
-
-    /// What has been noted with `trace()` since the last time; `None` if nothing was.
-    pub(crate) fn take_notes(&self) -> Option<String> {
-        Some(self.notes.take()).filter(|notes| !notes.is_empty())
-    }
 }
 
-/// Keeps a line as long as there is room. One byte beyond the cap tells that there was more.
-fn keep(text: &str, kept: &RefCell<String>) {
-    let mut kept = kept.borrow_mut();
-    if kept.len() <= MAX_PRINTED {
-        kept.push_str(text);
-        kept.push('\n');
-    }
-}
-
-impl Host for Outside {
+impl builtins::Host for Outside {
     fn now_ns(&self) -> Option<i64> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         i64::try_from(since.as_nanos()).ok()
@@ -70,39 +56,37 @@ impl Host for Outside {
         Some(random())
     }
 
+    /// Keeps a line as long as there is room. One byte beyond the cap shows that there was more.
     fn print(&self, text: &str) {
-        keep(text, &self.printed);
+        let mut printed = self.printed.borrow_mut();
+        if printed.len() <= MAX_PRINTED {
+            printed.push_str(text);
+            printed.push('\n');
+        }
+    }
+}
+
+impl template::Host for Outside {
+    fn now(&self) -> Result<Duration, Refused> {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_err(|_| Refused::new("the clock stands before 1970"))
     }
 
-    fn trace(&self, note: &str) {
-        keep(note, &self.notes);
+    fn random_bytes(&self, out: &mut [u8]) -> Result<(), Refused> {
+        for chunk in out.chunks_mut(8) {
+            let bytes = random().to_le_bytes();
+            chunk.iter_mut().zip(bytes).for_each(|(byte, random)| *byte = random);
+        }
+        Ok(())
+    }
+
+    fn resolve_host(&self, _: &str) -> Result<Option<String>, Refused> {
+        Err(Refused::new("there is no network"))
     }
 }
 
 /// Random bits, not for secrets.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// A random UUID, version 4.
-pub(crate) fn uuid() -> String {
-    let (high, low) = (random(), random());
-    let high = (high & !0xf000) | 0x4000;
-    let low = (low & !(0b11 << 62)) | (0b10 << 62);
-    let [a, b, c] = [high >> 32, (high >> 16) & 0xffff, high & 0xffff];
-    let [d, e] = [low >> 48, low & 0xffff_ffff_ffff];
-    format!("{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uuids() {
-        let id = uuid();
-        let lengths: Vec<usize> = id.split('-').map(str::len).collect();
-        assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
-        assert_eq!(id.get(14..15), Some("4"), "{id}");
-    }
 }

@@ -1,32 +1,31 @@
 //! Templates, constraints and referential data, and reviews by them (7.4, 7.6).
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::{
-    constraints::{self, EnforcementAction, EnforcementPoint},
+    constraints::{self, EnforcementAction},
     meta::GroupVersionKind,
     templates::{self, FailurePolicy},
 };
 use modgate_engine::{
-    PolicySource,
+    EngineConfig, PolicySource, Snapshot,
     constraint::{
-        Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintKey, ConstraintOptions,
-        ConstraintTrace, Driver, Evaluation, ExpressionResult, ExpressionTrace, Finding, Inserted,
-        Inventory, InventoryError, Store, TemplateError, TemplateOptions, World, explain_one,
-        review,
+        CompiledConstraint, CompiledTemplate, ConstraintKey, ConstraintOptions, Inserted,
+        Inventory, InventoryError, Store, TemplateError, TemplateOptions, Violation,
     },
-    cost::Meter,
+    expansion::ExpansionSystem,
+    mutation::MutationSystem,
 };
-use modgate_value::{Budget, Limits, Object, Str, Value};
+use modgate_value::{Limits, Object, Value};
 
 use crate::{
     Failure,
     cli::CelArgs,
-    outside::{Outside, POLICY, WallClock},
+    outside::{OBJECT, POLICY},
     read::{kind_text, metadata},
 };
 
-/// Constraints' actions are not checked here: one nobody knows leads to nothing (7.4).
+/// Constraints' actions are not checked here: an unknown one leads to nothing (7.4).
 const CONSTRAINTS: ConstraintOptions = ConstraintOptions { any_enforcement_action: true };
 
 /// Whether an object says it is a ConstraintTemplate.
@@ -47,7 +46,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// From the flags about CEL, and whether somebody wants to see what policies print.
+    /// From the flags about CEL, and whether the output of `print` is shown.
     pub(crate) fn of(args: &CelArgs, print: bool) -> Result<Self, String> {
         let policy = args.default_k8s_native_validation_failure_policy.as_str();
         let failure_policy = match policy {
@@ -67,7 +66,7 @@ impl Settings {
 
     /// The usual ones.
     pub(crate) fn offline() -> Self {
-        // Nothing outside can be asked.
+        // There are no providers.
         Self { templates: TemplateOptions { external_data: false, ..TemplateOptions::default() } }
     }
 
@@ -80,7 +79,7 @@ impl Settings {
     }
 }
 
-/// Everything an object is judged by.
+/// Constraints, their templates, and referential data.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Policies {
     pub(crate) store: Store,
@@ -89,50 +88,15 @@ pub(crate) struct Policies {
     shown: BTreeMap<ConstraintKey, Value>,
 }
 
-/// One violation, with all that is printed about it.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    pub(crate) finding: Finding,
-    /// Whether it has a place for details: those of Rego do, unless the match block could not be
-    /// decided.
-    pub(crate) has_details: bool,
-    /// What the policy tried, if that was asked for.
-    pub(crate) trace: Option<String>,
-}
-
-/// What one thread keeps from review to review.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    pub(crate) arena: Arena,
-    pub(crate) outside: Outside,
-    /// Whether to say how each result came about, and what has been said so far.
-    tracing: bool,
-    traced: String,
-}
-
-impl Session {
-    /// A session that tells how results come about, or not.
-    pub(crate) fn new(tracing: bool) -> Self {
-        Self { tracing, ..Self::default() }
+/// Settings of gator's snapshots.
+pub(crate) fn config() -> EngineConfig {
+    EngineConfig {
+        mutation_limits: OBJECT,
+        expansion_limits: OBJECT,
+        review_limits: Limits::UNLIMITED,
+        constraint_limits: POLICY,
+        ..EngineConfig::default()
     }
-
-    /// Every trace since the last time; `None` if there is none.
-    pub(crate) fn take_traced(&mut self) -> Option<String> {
-        Some(std::mem::take(&mut self.traced)).filter(|traced| !traced.is_empty())
-    }
-}
-
-/// How long a policy took: Rego for all constraints of a kind, CEL for each of them.
-#[derive(Debug, Clone)]
-pub(crate) struct Timing {
-    pub(crate) engine: &'static str,
-    pub(crate) kind: Str,
-    /// The constraint's name, with CEL.
-    pub(crate) constraint: Option<Str>,
-    pub(crate) nanoseconds: u128,
-    pub(crate) constraints: usize,
-    /// `Implied by`, for resultants.
-    pub(crate) template: Option<Str>,
 }
 
 impl Policies {
@@ -210,110 +174,19 @@ impl Policies {
     }
 
     /// A constraint as results show it: complete, its defaults and its action filled in.
-    pub(crate) fn shown(&self, finding: &Finding) -> Value {
-        let key = ConstraintKey { kind: finding.kind.clone(), name: finding.constraint.clone() };
+    pub(crate) fn shown(&self, violation: &Violation) -> Value {
+        let key =
+            ConstraintKey { kind: violation.kind.clone(), name: violation.constraint.clone() };
         self.shown.get(&key).cloned().unwrap_or_default()
     }
 
-    /// Everything the constraints find about an object at gator's enforcement point.
-    pub(crate) fn review(&self, admission: &Admission, session: &mut Session) -> Vec<Outcome> {
-        let candidates = self.store.candidates(admission);
-        self.ask(candidates, admission, session)
-    }
-
-    /// As [`review`](Self::review), timing each policy on its own.
-    pub(crate) fn timed_review(
+    /// The snapshot of these constraints with mutators and expansion templates.
+    pub(crate) fn snapshot(
         &self,
-        admission: &Admission,
-        session: &mut Session,
-    ) -> (Vec<Outcome>, Vec<Timing>) {
-        let mut groups: BTreeMap<(&Str, Option<&Str>), Vec<&CompiledConstraint>> = BTreeMap::new();
-        for constraint in self.store.candidates(admission) {
-            let applies = constraint.enforcement().at(EnforcementPoint::Gator).is_some()
-                && constraint.matches(admission, &self.inventory) != Ok(false);
-            if applies {
-                let is_rego = matches!(constraint.template().driver(), Driver::Rego(_));
-                let name = (!is_rego).then(|| constraint.name());
-                groups.entry((constraint.kind(), name)).or_default().push(constraint);
-            }
-        }
-        let mut outcomes = Vec::new();
-        let mut timings = Vec::new();
-        for ((kind, name), constraints) in groups {
-            let count = constraints.len();
-            let engine = constraints.first().map(|first| first.template().driver().engine());
-            let start = Instant::now();
-            outcomes.extend(self.ask(constraints, admission, session));
-            timings.push(Timing {
-                engine: engine.unwrap_or_default(),
-                kind: kind.clone(),
-                constraint: name.cloned(),
-                nanoseconds: start.elapsed().as_nanos(),
-                constraints: count,
-                template: None,
-            });
-        }
-        (outcomes, timings)
-    }
-
-    /// How a constraint comes to its result; `None` where it is not about the object.
-    fn trace(&self, constraint: &CompiledConstraint, admission: &Admission) -> Option<String> {
-        if constraint.matches(admission, &self.inventory) != Ok(true) {
-            return None;
-        }
-        let budget = Budget::new(Limits::UNLIMITED, &WallClock);
-        // What is printed meanwhile is printed by the review, too.
-        let outside = Outside::default();
-        let evaluation = Evaluation {
-            meter: Meter::default(),
-            point: EnforcementPoint::Gator,
-            world: World { inventory: &self.inventory, host: &outside },
-            budget: &budget,
-            limits: POLICY,
-        };
-        let trace = explain_one(&self.store, constraint, admission, evaluation, &mut Arena::new());
-        let notes = outside.take_notes().unwrap_or_default();
-        let notes: String = notes.lines().map(|note| format!("  note: {note}\n")).collect();
-        Some(format!("{}{notes}", trace_text(&trace)))
-    }
-
-    fn ask(
-        &self,
-        constraints: Vec<&CompiledConstraint>,
-        admission: &Admission,
-        session: &mut Session,
-    ) -> Vec<Outcome> {
-        let budget = Budget::new(Limits::UNLIMITED, &WallClock);
-        let evaluation = Evaluation {
-            meter: Meter::default(),
-            point: EnforcementPoint::Gator,
-            world: World { inventory: &self.inventory, host: &session.outside },
-            budget: &budget,
-            limits: POLICY,
-        };
-        let mut traces = BTreeMap::new();
-        if session.tracing {
-            for constraint in &constraints {
-                if let Some(text) = self.trace(constraint, admission) {
-                    session.traced.push_str(&text);
-                    traces.insert((constraint.kind().clone(), constraint.name().clone()), text);
-                }
-            }
-        }
-        let findings = review(constraints, admission, evaluation, &mut session.arena);
-        let outcome = |finding: Finding| {
-            let key =
-                ConstraintKey { kind: finding.kind.clone(), name: finding.constraint.clone() };
-            let has_details = self.store.constraint(&key).is_some_and(|constraint| {
-                // Only then is it worth asking again whether it was the match block.
-                let is_match_error = finding.message.starts_with(MATCH_ERROR)
-                    && constraint.matches(admission, &self.inventory).is_err();
-                matches!(constraint.template().driver(), Driver::Rego(_)) && !is_match_error
-            });
-            let trace = traces.get(&(finding.kind.clone(), finding.constraint.clone())).cloned();
-            Outcome { finding, has_details, trace }
-        };
-        findings.into_iter().map(outcome).collect()
+        mutators: MutationSystem,
+        expansions: ExpansionSystem,
+    ) -> Snapshot {
+        Snapshot::new(config()).with_compiled(self.store.clone(), mutators, expansions)
     }
 }
 
@@ -332,38 +205,6 @@ fn has_version(api_version: &str) -> bool {
     let (_, version) = api_version.split_once('/').unwrap_or(("", api_version));
     !version.is_empty() && !version.contains('/')
 }
-
-/// How a constraint came to its result, a line for each expression of its policy that was tried.
-fn trace_text(trace: &ConstraintTrace) -> String {
-    let mut out = format!("{} {} ({})\n", trace.policy.kind, trace.policy.name, trace.engine);
-    for expression in &trace.expressions {
-        let ExpressionTrace { rule, module, text, result, values, .. } = expression;
-        let result = match result {
-            ExpressionResult::Held => "held".to_owned(),
-            ExpressionResult::Failed => "failed".to_owned(),
-            ExpressionResult::Mixed(held, failed) => format!("held {held}, failed {failed} times"),
-            ExpressionResult::Value(value) => value.clone(),
-            ExpressionResult::Error(error) => format!("error: {error}"),
-            _ => String::new(),
-        };
-        let place = if module.is_empty() { String::new() } else { format!("{module} ") };
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = write!(out, "  {place}{rule}: {text}: {result}");
-        let values: Vec<String> =
-            values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        if !values.is_empty() {
-            let _ = write!(out, " ({})", values.join(", "));
-        }
-        out.push('\n');
-    }
-    if trace.omitted > 0 {
-        let _ = writeln!(out, "  and {} more", trace.omitted);
-    }
-    out
-}
-
-/// How the engine's message of an undecided match block begins.
-const MATCH_ERROR: &str = "unable to match constraints: ";
 
 /// Why a constraint is refused.
 pub(crate) type ConstraintRefused = modgate_engine::constraint::ConstraintError;

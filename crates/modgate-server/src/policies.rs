@@ -542,7 +542,12 @@ mod tests {
             let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
             let review = Review::of_object(pod, Operation::Create, "default");
             let world = self.store.world();
-            world.snapshot.mutate(&review, &world.objects).rejections.first().cloned()
+            world
+                .snapshot
+                .mutate(&review, &world.objects)
+                .rejections
+                .first()
+                .map(ToString::to_string)
         }
     }
 

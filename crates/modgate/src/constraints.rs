@@ -7,7 +7,7 @@ use modgate_engine::{
     Position, Snapshot,
     constraint::{
         ConstraintKey, ConstraintOutcome, ConstraintTrace, ExpressionResult, ExpressionTrace,
-        Finding,
+        Violation,
     },
 };
 use modgate_value::Value;
@@ -18,30 +18,31 @@ use crate::{
 };
 
 /// One line per violation: what it leads to, whose it is, what it says and where that stands.
-pub(crate) fn findings(
+pub(crate) fn violations(
     out: &mut impl Write,
-    findings: &[Finding],
+    violations: &[Violation],
     snapshot: &Snapshot,
     terminal: &Terminal,
 ) -> Result<()> {
-    for finding in findings {
-        let denies = finding.actions.iter().any(|action| action.as_str() == "deny");
-        let warns = finding.actions.iter().any(|action| action.as_str() == "warn");
+    for violation in violations {
+        let denies = violation.actions.iter().any(|action| action.as_str() == "deny");
+        let warns = violation.actions.iter().any(|action| action.as_str() == "warn");
         let (tone, what) = match (denies, warns) {
             (true, _) => (Tone::Bad, "denied by".to_owned()),
             (false, true) => (Tone::Notice, "warning of".to_owned()),
-            (false, false) => (Tone::Faint, format!("{}, without effect, by", finding.action)),
+            (false, false) => (Tone::Faint, format!("{}, without effect, by", violation.action)),
         };
-        let key = ConstraintKey { kind: finding.kind.clone(), name: finding.constraint.clone() };
+        let key =
+            ConstraintKey { kind: violation.kind.clone(), name: violation.constraint.clone() };
         let source = snapshot.constraints().source(&key);
         let place = source.map(|source| place(&source.origin, source.position("")));
         writeln!(
             out,
             "  {} {} {}: {} {}",
             terminal.paint(tone, what),
-            finding.kind,
-            finding.constraint,
-            printable(&finding.message),
+            violation.kind,
+            violation.constraint,
+            printable(&violation.message),
             terminal.paint(Tone::Faint, format_args!("({})", place.unwrap_or_default())),
         )?;
     }
@@ -49,16 +50,16 @@ pub(crate) fn findings(
 }
 
 /// Violations for machines.
-pub(crate) fn to_value(findings: &[Finding]) -> Value {
-    let each = findings.iter().map(|finding| {
-        let actions = finding.actions.iter().map(|action| Value::from(action.as_str()));
+pub(crate) fn to_value(violations: &[Violation]) -> Value {
+    let each = violations.iter().map(|violation| {
+        let actions = violation.actions.iter().map(|action| Value::from(action.as_str()));
         let members = [
-            ("kind", Value::from(finding.kind.clone())),
-            ("constraint", finding.constraint.clone().into()),
-            ("enforcementAction", finding.action.clone().into()),
+            ("kind", Value::from(violation.kind.clone())),
+            ("constraint", violation.constraint.clone().into()),
+            ("enforcementAction", violation.action.clone().into()),
             ("actions", actions.collect()),
-            ("message", finding.message.as_str().into()),
-            ("details", finding.details.clone()),
+            ("message", violation.message.as_str().into()),
+            ("details", violation.details.clone()),
         ];
         members.into_iter().collect::<Value>()
     });

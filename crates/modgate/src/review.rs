@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use modgate_engine::{
     Decision, Evaluation, Observer, Review, Silent, Snapshot, Stages,
-    constraint::{Arena, Finding},
+    constraint::{Arena, Violation},
     jsonpatch,
 };
 use modgate_server::World;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
             ReviewOutput::Text => {
                 headline(&mut out, subject, &decision, terminal)?;
                 let snapshot = &inputs.world.snapshot;
-                constraints::findings(&mut out, &decision.violations, snapshot, terminal)?;
+                constraints::violations(&mut out, &decision.violations, snapshot, terminal)?;
                 not_evaluated(&mut out, &decision, snapshot, terminal)?;
                 text(&mut out, subject, &decision, terminal)?;
             }
@@ -183,14 +183,14 @@ fn text(
     decision: &Decision,
     terminal: &Terminal,
 ) -> Result<()> {
-    let findings = &decision.violations;
+    let violations = &decision.violations;
     for rejection in &decision.rejections {
-        writeln!(out, "  rejected by {}", printable(rejection))?;
+        writeln!(out, "  rejected by {}", printable(&rejection.to_string()))?;
     }
     reason(out, decision)?;
     // Constraints have said theirs.
     let told = |warning: &String| {
-        let mut lines = findings.iter().map(Finding::line);
+        let mut lines = violations.iter().map(Violation::line);
         lines.any(|line| printable(&line) == *warning)
     };
     for warning in warnings(decision).filter(|warning| !told(warning)) {
@@ -284,7 +284,10 @@ pub(crate) fn result(subject: &Subject, decision: &Decision, snapshot: &Snapshot
         ("allowed", decision.allowed.into()),
         ("code", i64::from(decision.code).into()),
         ("reason", decision.reason.as_str().into()),
-        ("rejections", texts(&decision.rejections)),
+        (
+            "rejections",
+            decision.rejections.iter().map(|each| Value::from(each.to_string())).collect(),
+        ),
         ("warnings", texts(&decision.warnings)),
         ("failures", failures),
         ("patch", jsonpatch::to_value(&decision.patch)),

@@ -19,7 +19,7 @@ pub(crate) use self::input::Input;
 use self::input::Scope;
 pub(crate) use self::types::environment;
 use super::{
-    driver::Violation,
+    driver::RawViolation,
     template::{TemplateError, TemplateOptions, TemplateProblem},
 };
 use crate::Severity;
@@ -158,10 +158,10 @@ impl CelDriver {
         params: &Value,
         arena: &modgate_cel::Arena,
         budget: &Budget<'_>,
-    ) -> Vec<Violation> {
+    ) -> Vec<RawViolation> {
         let scope = Scope { input, params };
         let fails = |message: String| match self.failure_policy {
-            FailurePolicy::Fail => vec![Violation::failure(message)],
+            FailurePolicy::Fail => vec![RawViolation::failure(message)],
             FailurePolicy::Ignore => Vec::new(),
         };
         match self.is_asked(&scope, arena, budget) {
@@ -188,7 +188,7 @@ impl CelDriver {
         judged
             .flat_map(|(validation, outcome)| match outcome {
                 Ok(true) => Vec::new(),
-                Ok(false) => vec![Violation::bare(self.message(validation, &evaluation))],
+                Ok(false) => vec![RawViolation::bare(self.message(validation, &evaluation))],
                 Err(message) => fails(message),
             })
             .collect()

@@ -25,11 +25,11 @@ use crate::{
 /// What an installation allows constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConstraintOptions {
-    /// Whether actions nobody knows are accepted (`--disable-enforcementaction-validation`).
+    /// Whether unknown actions are accepted (`--disable-enforcementaction-validation`).
     pub any_enforcement_action: bool,
 }
 
-/// A constraint that is ready to judge. Holding one is the proof that it is valid.
+/// A constraint that is ready to evaluate. Holding one is the proof that it is valid.
 #[derive(Debug, Clone)]
 pub struct CompiledConstraint {
     template: Arc<CompiledTemplate>,
@@ -59,15 +59,25 @@ pub enum ConstraintError {
     #[error("invalid Constraint: {0}")]
     Decode(#[from] DecodeError),
     /// It does not hang together (AD-30, MA-20).
-    #[error("invalid Constraint: {0}")]
-    Invalid(String),
+    #[error("invalid Constraint: {message}")]
+    Invalid {
+        /// The field, such as `spec.match`; empty for the whole.
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// What the generated CRD's schema refuses (AD-31).
-    #[error("schema validation failed: {0}")]
-    Schema(String),
+    #[error("schema validation failed: {message}")]
+    Schema {
+        /// The field of the first error.
+        field: String,
+        /// All errors.
+        message: String,
+    },
     /// Its enforcement action (AD-33).
     #[error("{0}")]
     Action(String),
-    /// Nobody knows its kind (AD-30).
+    /// No template defines its kind (AD-30).
     #[error("missing ConstraintTemplate: template {} not found", gofmt::quote(template))]
     NoTemplate {
         /// The name of the template that would make it known.
@@ -79,31 +89,32 @@ pub enum ConstraintError {
 }
 
 impl ConstraintError {
-    /// The field it is about, as Kubernetes writes paths, and the message without it.
-    pub(crate) fn located(&self) -> (String, String) {
+    /// An error about the whole constraint.
+    pub(super) fn invalid(message: String) -> Self {
+        Self::at("", message)
+    }
+
+    /// An error about a field.
+    pub(super) fn at(field: &str, message: String) -> Self {
+        Self::Invalid { field: field.to_owned(), message }
+    }
+
+    /// The field with the error, as Kubernetes writes paths.
+    pub(crate) fn field(&self) -> &str {
         match self {
-            Self::Decode(DecodeError { path, message }) => (path.clone(), message.clone()),
-            Self::Schema(text) => {
-                // `[].spec.parameters.x: Invalid value: …`
-                let place = text.strip_prefix("[].").and_then(|rest| rest.split_once(": "));
-                let field = place.map_or("spec", |(field, _)| field);
-                (field.to_owned(), self.to_string())
-            }
-            Self::Action(_) => ("spec.enforcementAction".to_owned(), self.to_string()),
-            Self::Defaults(_) => ("spec.parameters".to_owned(), self.to_string()),
-            Self::NoTemplate { .. } => ("kind".to_owned(), self.to_string()),
-            Self::Invalid(text) => {
-                let unknown = text.strip_prefix("unknown fields: [");
-                let field = match unknown.and_then(|list| list.split([' ', ',', ']']).next()) {
-                    Some(first) => first,
-                    // Both selectors are called by one name (MA-20).
-                    None if text.trim_start_matches('[').starts_with("spec.labelSelector") => {
-                        "spec.match"
-                    }
-                    None => "",
-                };
-                (field.to_owned(), self.to_string())
-            }
+            Self::Decode(DecodeError { path, .. }) => path,
+            Self::Invalid { field, .. } | Self::Schema { field, .. } => field,
+            Self::Action(_) => "spec.enforcementAction",
+            Self::Defaults(_) => "spec.parameters",
+            Self::NoTemplate { .. } => "kind",
+        }
+    }
+
+    /// The message beside the field.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Decode(DecodeError { message, .. }) => message.clone(),
+            error => error.to_string(),
         }
     }
 
@@ -273,47 +284,75 @@ impl CompiledConstraint {
         &self.warnings
     }
 
-    /// Whether it is about this object.
+    /// Whether it applies to this object.
     ///
     /// # Errors
     ///
-    /// The message of the result that stands in for an answer (EV-21, EV-22).
-    pub fn matches(&self, admission: &Admission, inventory: &Inventory) -> Result<bool, String> {
+    /// Why the match block cannot be decided, which counts as a violation (EV-21, EV-22).
+    pub fn matches(
+        &self,
+        admission: &Admission,
+        inventory: &Inventory,
+    ) -> Result<bool, ConstraintMatchError> {
         let Some(criteria) = self.criteria_for(admission)? else { return Ok(true) };
-        admission.matches(criteria, inventory).map_err(undecided)
+        admission.matches(criteria, inventory).map_err(ConstraintMatchError::of)
     }
 
-    /// Why it is not about this object; `None` if it is.
+    /// Why it does not apply to this object; `None` if it does.
     pub(super) fn mismatch(
         &self,
         admission: &Admission,
         inventory: &Inventory,
-    ) -> Result<Option<Mismatch>, String> {
+    ) -> Result<Option<Mismatch>, ConstraintMatchError> {
         let Some(criteria) = self.criteria_for(admission)? else { return Ok(None) };
-        admission.mismatch(criteria, inventory).map_err(undecided)
+        admission.mismatch(criteria, inventory).map_err(ConstraintMatchError::of)
     }
 
-    fn criteria_for(&self, admission: &Admission) -> Result<Option<&Criteria>, String> {
+    fn criteria_for(
+        &self,
+        admission: &Admission,
+    ) -> Result<Option<&Criteria>, ConstraintMatchError> {
         if self.criteria.is_some() && admission.is_empty() {
-            return Err("unable to match constraints: invalid request object: neither object nor \
-                        old object are defined"
-                .to_owned());
+            return Err(ConstraintMatchError::NoObject);
         }
         if self.criteria.is_some() && admission.lacks_kind() {
-            return Err("unable to match constraints: invalid request object: the object has no \
-                        kind"
-                .to_owned());
+            return Err(ConstraintMatchError::NoKind);
         }
         Ok(self.criteria.as_ref())
     }
 }
 
-fn undecided((error, name): (MatchError, Str)) -> String {
-    format!("unable to match constraints: error matching the requested object: {name} :{error}")
+/// Why it cannot be decided whether a constraint applies to an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConstraintMatchError {
+    /// There is nothing to match.
+    #[error(
+        "unable to match constraints: invalid request object: neither object nor old object are \
+         defined"
+    )]
+    NoObject,
+    /// The object has no kind.
+    #[error("unable to match constraints: invalid request object: the object has no kind")]
+    NoKind,
+    /// A criterion cannot be decided for the object.
+    #[error("unable to match constraints: error matching the requested object: {object} :{error}")]
+    Criteria {
+        /// The name of the object.
+        object: Str,
+        /// The cause.
+        error: MatchError,
+    },
+}
+
+impl ConstraintMatchError {
+    fn of((error, object): (MatchError, Str)) -> Self {
+        Self::Criteria { object, error }
+    }
 }
 
 fn compile_match(block: &Match) -> Result<Criteria, ConstraintError> {
-    Criteria::compile(block).map_err(|error| ConstraintError::Invalid(error.to_string()))
+    Criteria::compile(block).map_err(|error| ConstraintError::invalid(error.to_string()))
 }
 
 /// `spec.parameters` of a constraint with its defaults; without a `spec` there are none (EV-10).

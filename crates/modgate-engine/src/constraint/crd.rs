@@ -279,7 +279,7 @@ impl ConstraintSchema {
         let kind = text(&["kind"]).unwrap_or_default();
         let (group, version) = split_api_version(text(&["apiVersion"]).unwrap_or_default());
         let (quoted_name, quoted_kind) = (gofmt::quote(name), gofmt::quote(kind));
-        let invalid = |message: String| Err(ConstraintError::Invalid(message));
+        let invalid = |message: String| Err(ConstraintError::invalid(message));
         if name.is_empty() {
             return invalid("missing metadata.name".to_owned());
         }
@@ -315,12 +315,17 @@ impl ConstraintSchema {
         }
         let budget = Budget::new(CHECK, &Frozen);
         let errors = self.schema.validate(constraint, "[]", &budget)?;
-        if !errors.is_empty() {
-            return Err(ConstraintError::Schema(schema::aggregate(&errors)));
+        if let Some(first) = errors.first() {
+            // The root is `[]`.
+            let field = first.path.trim_start_matches("[]").trim_start_matches('.');
+            let field = if field.is_empty() { "spec" } else { field };
+            let message = schema::aggregate(&errors);
+            return Err(ConstraintError::Schema { field: field.to_owned(), message });
         }
         let unknown = self.schema.unknown_fields(constraint, &budget)?;
-        if !unknown.is_empty() {
-            return invalid(format!("unknown fields: [{}]", unknown.join(" ")));
+        if let Some(first) = unknown.first() {
+            let message = format!("unknown fields: [{}]", unknown.join(" "));
+            return Err(ConstraintError::at(first, message));
         }
         Ok(())
     }
@@ -354,11 +359,11 @@ fn check_selectors(constraint: &Value) -> Result<(), ConstraintError> {
     for member in ["labelSelector", "namespaceSelector"] {
         let Some(value) = nested_map(constraint, &["spec", "match", member])? else { continue };
         let selector = LabelSelector::deserialize(value).map_err(|error| {
-            ConstraintError::Invalid(format!("Could not convert JSON to LabelSelector: {error}"))
+            ConstraintError::invalid(format!("Could not convert JSON to LabelSelector: {error}"))
         })?;
         let labels = selector.match_labels.iter().flatten();
         if let Some((key, value)) = labels.into_iter().find(|(_, value)| value.as_str().is_none()) {
-            return Err(ConstraintError::Invalid(format!(
+            return Err(ConstraintError::invalid(format!(
                 "Could not convert JSON to LabelSelector: matchLabels.{key}: expected a string, \
                  got a {}",
                 value.type_name()
@@ -366,7 +371,8 @@ fn check_selectors(constraint: &Value) -> Result<(), ConstraintError> {
         }
         let errors = names::selector(&selector, "spec.labelSelector");
         if !errors.is_empty() {
-            return Err(ConstraintError::Invalid(schema::aggregate(&errors)));
+            // Both selectors are called by one name (MA-20).
+            return Err(ConstraintError::at("spec.match", schema::aggregate(&errors)));
         }
     }
     Ok(())
@@ -385,7 +391,7 @@ fn nested_map<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, 
             Value::Array(_) => "[]interface {}",
             Value::Object(_) => "map[string]interface {}",
         };
-        Err(ConstraintError::Invalid(format!(
+        Err(ConstraintError::invalid(format!(
             "{path} accessor error: {} is of the type {kind}, expected map[string]interface{{}}",
             gofmt::text(value)
         )))

@@ -20,7 +20,8 @@ use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
 use super::{
     admission::Admission,
     cel::CelDriver,
-    compile::CompiledConstraint,
+    compile::{CompiledConstraint, ConstraintMatchError},
+    evaluate::Cause,
     inventory::{Inventory, InventoryPart},
 };
 
@@ -67,12 +68,12 @@ impl Driver {
         world: World<'_>,
         arena: &Arena,
         budget: &Budget<'_>,
-    ) -> Vec<Violation> {
+    ) -> Vec<RawViolation> {
         match self {
             Self::Rego(driver) => constraint
                 .specialized(driver)
                 .violations(admission.review(), constraint.parameters(), world, arena, budget)
-                .unwrap_or_else(|error| vec![Violation::failure(error.to_string())]),
+                .unwrap_or_else(|error| vec![RawViolation::failure(error.to_string())]),
             Self::Cel(driver) => {
                 driver.violations(admission.cel(), constraint.effective(), &arena.cel, budget)
             }
@@ -143,22 +144,30 @@ pub struct World<'a> {
 
 /// One member of a policy's `violation`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub(super) struct RawViolation {
     /// `msg`.
-    pub message: String,
+    pub(super) message: String,
     /// `details`; an empty object when there are none, null where the policy failed (EV-145).
-    pub details: Value,
+    pub(super) details: Value,
+    /// Whether the policy found it.
+    pub(super) cause: Cause,
 }
 
-impl Violation {
+impl RawViolation {
     /// A violation without details.
     pub(super) fn bare(message: String) -> Self {
-        Self { message, details: Object::default().into() }
+        Self { message, details: Object::default().into(), cause: Cause::Policy }
     }
 
-    /// A violation that says why there is no result.
+    /// A violation that says why the policy has no result.
     pub(super) fn failure(message: String) -> Self {
-        Self { message, details: Value::Null }
+        Self { message, details: Value::Null, cause: Cause::PolicyError }
+    }
+
+    /// A violation that says why the match block has no result.
+    pub(super) fn undecided(error: &ConstraintMatchError) -> Self {
+        let message = error.to_string();
+        Self { message, details: Value::Null, cause: Cause::MatchError }
     }
 }
 
@@ -207,7 +216,7 @@ impl RegoDriver {
         world: World<'_>,
         arena: &Arena,
         budget: &Budget<'_>,
-    ) -> Result<Vec<Violation>, Error> {
+    ) -> Result<Vec<RawViolation>, Error> {
         let data = world.inventory.watched(&arena.looked);
         self.run(review, parameters, (&data, world.host), arena, budget, None)
     }
@@ -221,7 +230,7 @@ impl RegoDriver {
         arena: &Arena,
         budget: &Budget<'_>,
         tracer: &mut dyn Tracer,
-    ) -> Result<Vec<Violation>, Error> {
+    ) -> Result<Vec<RawViolation>, Error> {
         let data = world.inventory.watched(&arena.looked);
         self.run(review, parameters, (&data, world.host), arena, budget, Some(tracer))
     }
@@ -239,7 +248,7 @@ impl RegoDriver {
         arena: &'a Arena,
         budget: &'a Budget<'a>,
         tracer: Option<&'a mut dyn Tracer>,
-    ) -> Result<Vec<Violation>, Error> {
+    ) -> Result<Vec<RawViolation>, Error> {
         let heap = Heap::new(&arena.rego, budget);
         let input =
             heap.record([("parameters", Rego::json(parameters)), ("review", Rego::json(review))])?;
@@ -268,7 +277,7 @@ impl fmt::Debug for RegoDriver {
 }
 
 /// Members that differ in other keys than `msg` and `details` are one violation (EV-30).
-fn distinct(mut violations: Vec<Violation>) -> Vec<Violation> {
+fn distinct(mut violations: Vec<RawViolation>) -> Vec<RawViolation> {
     if repeat(&violations) {
         let mut seen = HashSet::new();
         violations.retain(|it| seen.insert((it.message.clone(), it.details.to_json())));
@@ -277,12 +286,12 @@ fn distinct(mut violations: Vec<Violation>) -> Vec<Violation> {
 }
 
 /// Whether two have the same message.
-fn repeat(violations: &[Violation]) -> bool {
+fn repeat(violations: &[RawViolation]) -> bool {
     let mut messages = HashSet::new();
     violations.len() > 1 && !violations.iter().all(|it| messages.insert(it.message.as_str()))
 }
 
-fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<Violation>, Limit> {
+fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<RawViolation>, Limit> {
     let Some(member) = member.as_object() else { return Ok(None) };
     let Some(message) = member.get_str("msg") else { return Ok(None) };
     let message = match message.as_str() {
@@ -304,7 +313,7 @@ fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<Violation>,
         Some(details) => details.to_json(budget)?,
         None => Object::default().into(),
     };
-    Ok(Some(Violation { message, details }))
+    Ok(Some(RawViolation { message, details, cause: Cause::Policy }))
 }
 
 /// What Go calls the type of a decoded value.

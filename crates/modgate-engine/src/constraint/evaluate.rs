@@ -1,4 +1,4 @@
-//! Asks constraints about one object (spec 3.4 to 3.6).
+//! Evaluates constraints for one object (spec 3.4 to 3.6).
 
 use modgate_api::constraints::{EnforcementAction, EnforcementPoint};
 use modgate_value::{Budget, Limits, Str, Value};
@@ -6,14 +6,14 @@ use modgate_value::{Budget, Limits, Str, Value};
 use super::{
     admission::Admission,
     compile::CompiledConstraint,
-    driver::{Arena, Violation, World},
+    driver::{Arena, RawViolation, World},
 };
 use crate::cost::{Cost, Meter};
 
-/// How a review is done.
+/// What constraints are evaluated with.
 #[derive(Clone, Copy)]
 pub struct Evaluation<'a> {
-    /// Where it is asked.
+    /// Where the result is enforced.
     pub point: EnforcementPoint,
     /// What policies may see.
     pub world: World<'a>,
@@ -21,31 +21,46 @@ pub struct Evaluation<'a> {
     pub budget: &'a Budget<'a>,
     /// What one constraint may spend of it.
     pub limits: Limits,
-    /// Where it is counted what each constraint cost.
+    /// Where costs are counted.
     pub meter: Meter<'a>,
 }
 
 /// One violation of one constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct Violation {
     /// The constraint's kind.
     pub kind: Str,
     /// The constraint's name.
     pub constraint: Str,
     /// Its `enforcementAction`.
     pub action: Str,
-    /// What the violation leads to at the enforcement point, sorted; empty when the action is one
-    /// nobody knows.
+    /// What the violation leads to at the enforcement point, sorted; empty for an unknown action.
     pub actions: Vec<EnforcementAction>,
     /// The policy's message, or why there is none.
     pub message: String,
+    /// Whether the policy found it, or could not be evaluated.
+    pub cause: Cause,
+    /// Which object violates the constraint: the index of a resultant, or `None` for the object itself.
+    pub resultant: Option<usize>,
     /// Goes to logs and exports only (EV-35).
     pub details: Value,
     /// The constraint's annotations, an object; null where it has none. For exports (XP-2).
     pub annotations: Value,
 }
 
-impl Finding {
+/// How a violation came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cause {
+    /// The policy found it.
+    #[default]
+    Policy,
+    /// The policy failed (EV-34).
+    PolicyError,
+    /// The match block cannot be decided (EV-21).
+    MatchError,
+}
+
+impl Violation {
     /// The line users see (RS-1).
     pub fn line(&self) -> String {
         format!("[{}] {}", self.constraint, self.message)
@@ -54,7 +69,7 @@ impl Finding {
 
 /// Every violation, in the order in which they are shown (EV-40).
 ///
-/// A constraint that cannot be matched or evaluated has one finding that says why, with its own
+/// A constraint that cannot be matched or evaluated has one violation that says why, with its own
 /// action, so that a deny constraint denies (EV-21, EV-34). `arena` is emptied before each
 /// constraint and may be used again afterwards.
 pub fn review<'c>(
@@ -62,8 +77,8 @@ pub fn review<'c>(
     admission: &Admission,
     evaluation: Evaluation<'_>,
     arena: &mut Arena,
-) -> Vec<Finding> {
-    let mut findings = Vec::new();
+) -> Vec<Violation> {
+    let mut all = Vec::new();
     // One look at the clock ends one constraint and begins the next.
     let mut mark = evaluation.budget.now();
     for constraint in constraints {
@@ -89,22 +104,24 @@ pub fn review<'c>(
                 mark = now;
                 violations
             }
-            Err(message) => vec![Violation::failure(message)],
+            Err(error) => vec![RawViolation::undecided(&error)],
         };
-        findings.extend(violations.into_iter().map(|violation| Finding {
+        all.extend(violations.into_iter().map(|violation| Violation {
             kind: constraint.kind().clone(),
             constraint: constraint.name().clone(),
             action: constraint.enforcement().name().clone(),
             actions: actions.to_vec(),
             message: violation.message,
+            cause: violation.cause,
+            resultant: None,
             details: violation.details,
             annotations: constraint.annotations(),
         }));
     }
-    findings.sort_by(|a, b| order(a).cmp(&order(b)));
-    findings
+    all.sort_by(|a, b| order(a).cmp(&order(b)));
+    all
 }
 
-fn order(finding: &Finding) -> [&str; 4] {
-    [&finding.action, &finding.message, &finding.kind, &finding.constraint]
+fn order(violation: &Violation) -> [&str; 4] {
+    [&violation.action, &violation.message, &violation.kind, &violation.constraint]
 }

@@ -3,14 +3,17 @@
 
 mod rego;
 
+use std::cell::RefCell;
+
 use modgate_api::constraints::EnforcementPoint;
+use modgate_rego::builtins;
 use modgate_value::Value;
 use serde::Serialize;
 
 use super::{
     admission::{Admission, Mismatch},
     compile::CompiledConstraint,
-    driver::{Arena, Driver},
+    driver::{Arena, Driver, World},
     evaluate::Evaluation,
     store::{ConstraintKey, Store},
 };
@@ -34,7 +37,7 @@ pub struct ConstraintTrace {
     pub action: String,
     /// Its parameters, with defaults.
     pub parameters: Value,
-    /// What became of it.
+    /// Its result.
     pub outcome: ConstraintOutcome,
     /// Its violations.
     pub violations: Vec<String>,
@@ -42,9 +45,12 @@ pub struct ConstraintTrace {
     pub expressions: Vec<ExpressionTrace>,
     /// How many more there were.
     pub omitted: usize,
+    /// What its policy noted with `trace`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
-/// What became of a constraint.
+/// The result of a constraint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "result", content = "cause")]
 #[non_exhaustive]
@@ -130,7 +136,7 @@ pub fn explain(
 }
 
 /// How one constraint is decided for an admission.
-pub fn explain_one(
+fn explain_one(
     store: &Store,
     constraint: &CompiledConstraint,
     admission: &Admission,
@@ -156,6 +162,7 @@ pub fn explain_one(
         violations: Vec::new(),
         expressions: Vec::new(),
         omitted: 0,
+        notes: Vec::new(),
         policy: id,
     };
     let outcome = if evaluation.point == EnforcementPoint::Webhook
@@ -170,7 +177,8 @@ pub fn explain_one(
         ConstraintOutcome::NotAsked(format!("no action of it is for enforcement point {point}"))
     } else {
         match constraint.mismatch(admission, evaluation.world.inventory) {
-            Err(why) => {
+            Err(error) => {
+                let why = error.to_string();
                 trace.violations.push(why.clone());
                 ConstraintOutcome::Undecided(why)
             }
@@ -180,14 +188,17 @@ pub fn explain_one(
             Ok(None) => {
                 arena.reset();
                 let budget = evaluation.budget.child(evaluation.limits);
+                let host = NotingHost::new(evaluation.world.host);
+                let world = World { host: &host, ..evaluation.world };
                 let Traced { violations, mut expressions } = match template.driver() {
                     Driver::Rego(driver) => {
-                        rego::trace(driver, constraint, admission, evaluation.world, arena, &budget)
+                        rego::trace(driver, constraint, admission, world, arena, &budget)
                     }
                     Driver::Cel(driver) => {
                         driver.trace(admission.cel(), constraint.effective(), &arena.cel, &budget)
                     }
                 };
+                trace.notes = host.notes.into_inner();
                 trace.omitted = expressions.len().saturating_sub(MAX_EXPRESSIONS);
                 expressions.truncate(MAX_EXPRESSIONS);
                 for expression in &mut expressions {
@@ -205,6 +216,42 @@ pub fn explain_one(
         }
     };
     ConstraintTrace { outcome, ..trace }
+}
+
+/// Keeps what a policy notes while it is explained. What it prints is printed by its evaluation.
+struct NotingHost<'h> {
+    inner: &'h dyn builtins::Host,
+    notes: RefCell<Vec<String>>,
+}
+
+/// How many notes of one policy are kept.
+const MAX_NOTES: usize = 500;
+
+impl<'h> NotingHost<'h> {
+    fn new(inner: &'h dyn builtins::Host) -> Self {
+        Self { inner, notes: RefCell::default() }
+    }
+}
+
+impl builtins::Host for NotingHost<'_> {
+    fn now_ns(&self) -> Option<i64> {
+        self.inner.now_ns()
+    }
+
+    fn random(&self) -> Option<u64> {
+        self.inner.random()
+    }
+
+    fn trace(&self, note: &str) {
+        let mut notes = self.notes.borrow_mut();
+        if notes.len() < MAX_NOTES {
+            notes.push(shorten(note.to_owned()));
+        }
+    }
+
+    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
+        self.inner.call(name, args)
+    }
 }
 
 /// What tracing one policy gave.

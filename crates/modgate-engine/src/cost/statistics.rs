@@ -10,43 +10,62 @@ use crate::constraint::CompiledConstraint;
 
 /// Costs by template for Rego, and by constraint for CEL.
 #[derive(Debug, Clone, Default)]
-pub struct Statistics(RefCell<BTreeMap<Subject, Figures>>);
+pub struct Statistics(RefCell<BTreeMap<Evaluated, Figures>>);
 
+/// What is evaluated at once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
-    Template { kind: Str },
-    Constraint { kind: Str, name: Str },
+pub struct Evaluated {
+    /// The kind of the constraints.
+    pub kind: Str,
+    /// The name of the constraint with CEL; `None` for all constraints of the kind with Rego.
+    pub name: Option<Str>,
 }
 
+/// What it took.
 #[derive(Debug, Clone, Copy, Default)]
-struct Figures {
-    time: Duration,
-    constraints: u64,
+pub struct Figures {
+    /// The time of all constraints together.
+    pub time: Duration,
+    /// How many constraints there were.
+    pub constraints: u64,
 }
+
+impl Evaluated {
+    /// The engine's name.
+    pub fn engine(&self) -> &'static str {
+        if self.name.is_some() { CEL_ENGINE } else { REGO_ENGINE }
+    }
+}
+
+const REGO_ENGINE: &str = "Rego";
 
 impl Statistics {
     /// A constraint was evaluated.
     pub fn add(&self, constraint: &CompiledConstraint, cost: Cost) {
         let kind = constraint.kind().clone();
         let is_cel = constraint.template().driver().engine() == CEL_ENGINE;
-        let subject = if is_cel {
-            Subject::Constraint { kind, name: constraint.name().clone() }
-        } else {
-            Subject::Template { kind }
-        };
-        self.put(subject, Figures { time: cost.time, constraints: cost.evaluations });
+        let name = is_cel.then(|| constraint.name().clone());
+        self.put(
+            Evaluated { kind, name },
+            Figures { time: cost.time, constraints: cost.evaluations },
+        );
     }
 
     /// Adds what another thread counted.
     pub fn merge(&self, other: Self) {
-        for (subject, figures) in other.0.into_inner() {
-            self.put(subject, figures);
+        for (evaluated, figures) in other.0.into_inner() {
+            self.put(evaluated, figures);
         }
     }
 
-    fn put(&self, subject: Subject, more: Figures) {
+    /// Everything since the last time, by kind and name.
+    pub fn take(&self) -> impl Iterator<Item = (Evaluated, Figures)> {
+        self.0.take().into_iter()
+    }
+
+    fn put(&self, evaluated: Evaluated, more: Figures) {
         let mut all = self.0.borrow_mut();
-        let figures = all.entry(subject).or_default();
+        let figures = all.entry(evaluated).or_default();
         figures.time += more.time;
         figures.constraints += more.constraints;
     }
@@ -58,18 +77,19 @@ impl Statistics {
 
     /// The list that is logged as `execution_stats`.
     pub fn to_value(&self) -> Value {
-        self.0.borrow().iter().map(|(subject, figures)| entry(subject, *figures)).collect()
+        self.0.borrow().iter().map(|(evaluated, figures)| entry(evaluated, *figures)).collect()
     }
 }
 
-fn entry(subject: &Subject, figures: Figures) -> Value {
+fn entry(evaluated: &Evaluated, figures: Figures) -> Value {
     let nanoseconds = i64::try_from(figures.time.as_nanos()).unwrap_or(i64::MAX);
     let constraints = i64::try_from(figures.constraints).unwrap_or(i64::MAX);
     let label = |name: &str, value: Value| object([("name", name.into()), ("value", value)]);
     let target = label("target", TARGET.into());
-    let (scope, of, stats, labels) = match subject {
-        Subject::Template { kind } => {
-            let stat = |name, value, description| stat("Rego", name, value, description);
+    let kind = &evaluated.kind;
+    let (scope, of, stats, labels) = match &evaluated.name {
+        None => {
+            let stat = |name, value, description| stat(REGO_ENGINE, name, value, description);
             let stats = vec![
                 stat(
                     "templateRunTimeNS",
@@ -82,7 +102,7 @@ fn entry(subject: &Subject, figures: Figures) -> Value {
             let labels = vec![off("TracingEnabled"), off("PrintEnabled"), target];
             ("template", kind.to_string(), stats, labels)
         }
-        Subject::Constraint { kind, name } => {
+        Some(name) => {
             let description = "nanoseconds for the constraint";
             let stats = vec![stat(CEL_ENGINE, "runTimeNS", nanoseconds, description)];
             ("constraint", format!("{kind}/{name}"), stats, vec![target])
@@ -118,12 +138,12 @@ mod tests {
     fn as_gatekeeper_reports_them() {
         let statistics = Statistics::default();
         assert!(statistics.is_empty());
-        let template = Subject::Template { kind: "K8sA".into() };
+        let template = Evaluated { kind: "K8sA".into(), name: None };
         let figures = Figures { time: Duration::from_nanos(30), constraints: 1 };
         statistics.put(template.clone(), figures);
         let other = Statistics::default();
         other.put(template, figures);
-        other.put(Subject::Constraint { kind: "K8sB".into(), name: "b".into() }, figures);
+        other.put(Evaluated { kind: "K8sB".into(), name: Some("b".into()) }, figures);
         statistics.merge(other);
         let list = statistics.to_value();
         let text = |path: &[&str], index: usize| {

@@ -1,10 +1,19 @@
 //! What a run of stages comes to.
 
+use std::fmt;
+
 use modgate_api::constraints::EnforcementAction;
-use modgate_value::Value;
+use modgate_value::{Str, Value};
+use serde::{Serialize, Serializer};
 
 use super::scope::Skipped;
-use crate::{constraint::Finding, jsonpatch::PatchOperation, mutation::Mutated};
+use crate::{
+    HostError,
+    constraint::{AdmissionError, Violation},
+    expansion::ExpansionError,
+    jsonpatch::PatchOperation,
+    mutation::{Mutated, MutationError},
+};
 
 /// The answer to a review.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,11 +25,11 @@ pub struct Decision {
     /// The text of the answer, in the words of the last stage that has any: KubeMod's (spec
     /// `kubemod.md`, 5.6 and 7.2), or Gatekeeper's message.
     pub reason: String,
-    /// One entry per rule that rejects, in order: `ns/name` or `ns/name: "message"`.
-    pub rejections: Vec<String>,
+    /// One per Reject rule that rejects, in order.
+    pub rejections: Vec<Rejection>,
     /// Every violation of a constraint, in the order in which they are shown; also those that lead to
     /// nothing.
-    pub violations: Vec<Finding>,
+    pub violations: Vec<Violation>,
     /// For the user who made the request, one line each.
     pub warnings: Vec<String>,
     /// What changes the object as sent into the patched one; empty when denied.
@@ -33,9 +42,45 @@ pub struct Decision {
     pub mutated: Option<Mutated>,
     /// The result of each stage.
     pub stages: StageReports,
-    /// Whether nothing was decided for a failure of ours, as opposed to one of the request or of a
-    /// policy: the `failurePolicy` of the webhook is for that. The request is not allowed.
-    pub undecided: bool,
+    /// Why a stage of Gatekeeper came to no end; the request is not allowed then, and `reason` is the
+    /// text.
+    pub failure: Option<Box<Failure>>,
+}
+
+/// Why a stage of Gatekeeper came to no end. The texts are those of its webhooks.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The request has no object to mutate.
+    #[error("failed to decode the object of the request")]
+    NoObject,
+    /// The mutators need the object's Namespace.
+    #[error("{0}")]
+    MutatorsNamespace(HostError),
+    /// A mutator failed.
+    #[error("{0}")]
+    Mutation(MutationError),
+    /// The constraints need the object's Namespace.
+    #[error("failed to create augmentedReview: {0}")]
+    ConstraintsNamespace(HostError),
+    /// There is nothing to review.
+    #[error("error reviewing resource {name}: {error}")]
+    Admission {
+        /// The name in the request.
+        name: Str,
+        /// The cause.
+        error: AdmissionError,
+    },
+    /// The object cannot be expanded.
+    #[error("unable to expand object: {0}")]
+    Expansion(ExpansionError),
+}
+
+impl Failure {
+    /// Whether the failure is ours, not one of the request or of a policy.
+    fn is_ours(&self) -> bool {
+        matches!(self, Self::MutatorsNamespace(_) | Self::ConstraintsNamespace(_))
+    }
 }
 
 /// The result of each stage.
@@ -132,6 +177,30 @@ impl MutationStatus {
     }
 }
 
+/// A Reject rule's rejection of a request. It is shown as `ns/name` or `ns/name: "message"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// `namespace/name` of the rule.
+    pub rule: Str,
+    /// Its message, if it has one.
+    pub message: Option<String>,
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.message {
+            None => f.write_str(&self.rule),
+            Some(message) => write!(f, "{}: \"{message}\"", self.rule),
+        }
+    }
+}
+
+impl Serialize for Rejection {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A rule that could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFailure {
@@ -206,13 +275,18 @@ impl Decision {
             failures: Vec::new(),
             mutated: None,
             stages: StageReports::default(),
-            undecided: false,
+            failure: None,
         }
     }
 
+    /// Allowed without a word: the answer of a webhook that has nothing to decide.
+    pub fn allowed() -> Self {
+        Self { reason: String::new(), ..Self::unchanged(Value::Null) }
+    }
+
     /// The decision to which constraints alone come.
-    pub fn of_violations(violations: Vec<Finding>) -> Self {
-        let mut decision = Self { reason: String::new(), ..Self::unchanged(Value::Null) };
+    pub fn of_violations(violations: Vec<Violation>) -> Self {
+        let mut decision = Self::allowed();
         decision.conclude(violations);
         decision
     }
@@ -246,7 +320,7 @@ impl Decision {
         }
     }
 
-    /// A denial that no policy is the cause of.
+    /// A denial that no policy causes.
     pub(super) fn deny(&mut self, code: u16, message: String) {
         self.allowed = false;
         self.code = code;
@@ -254,10 +328,16 @@ impl Decision {
         self.patch.clear();
     }
 
+    /// Whether nothing was decided for a failure of ours, as opposed to one of the request or of a
+    /// policy: the `failurePolicy` of the webhook is for that.
+    pub fn is_undecided(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.is_ours())
+    }
+
     /// A stage that came to no end: a denial with code 500 (GR-8).
-    pub(super) fn fail(&mut self, message: String, undecided: bool) {
-        self.deny(500, message);
-        self.undecided = undecided;
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.deny(500, failure.to_string());
+        self.failure = Some(Box::new(failure));
     }
 
     /// Warnings of a stage that allows the request.
@@ -294,10 +374,10 @@ impl Decision {
 
     /// What constraints found, in the order in which it is shown. A violation may both deny and
     /// warn (EA-2).
-    pub(super) fn conclude(&mut self, violations: Vec<Finding>) {
+    pub(super) fn conclude(&mut self, violations: Vec<Violation>) {
         let lines = |action: EnforcementAction| -> Vec<String> {
             let meant = violations.iter().filter(|violation| violation.actions.contains(&action));
-            meant.map(Finding::line).collect()
+            meant.map(Violation::line).collect()
         };
         let denials = lines(EnforcementAction::Deny);
         self.warn(lines(EnforcementAction::Warn));

@@ -1,4 +1,4 @@
-//! Who watches a run.
+//! Watching a run.
 
 use crate::{
     constraint::ConstraintTrace,
@@ -9,8 +9,8 @@ use crate::{
 
 use super::plan::PlannedResultant;
 
-/// Watches a run of [`Snapshot::decide`](crate::Snapshot::decide). A run does not depend on who
-/// watches it, and explains nothing for those who do not look.
+/// Watches a run of [`Snapshot::decide`](crate::Snapshot::decide). The decision does not depend on the
+/// observer. Stages explain themselves only where [`EXPLAINS`](Self::EXPLAINS) is set.
 pub trait Observer {
     /// Whether the stages explain what they do.
     const EXPLAINS: bool;
@@ -26,9 +26,16 @@ pub trait Observer {
 
     /// What the object expands to, and how every constraint decides about that.
     fn resultant(&mut self, _resultant: &Resultant, _traces: Vec<ConstraintTrace>) {}
+
+    /// The constraints have reviewed the object or one of its resultants; also where nothing is
+    /// explained.
+    fn reviewed(&mut self, _resultant: Option<&Resultant>) {}
+
+    /// What the object expands to, once the run is over; also where nothing is explained.
+    fn expanded(&mut self, _resultants: Vec<Resultant>) {}
 }
 
-/// Does not look.
+/// Ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -36,7 +43,7 @@ impl Observer for Silent {
     const EXPLAINS: bool = false;
 }
 
-/// Remembers everything.
+/// Keeps everything.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// Gatekeeper's mutators, pass by pass.

@@ -1,5 +1,7 @@
 //! Which stages of a request are run.
 
+use modgate_api::constraints::EnforcementPoint;
+
 /// The stages that a webhook or a command runs; each is one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stages {
@@ -9,11 +11,27 @@ pub struct Stages {
     pub(super) patches: bool,
     /// Reject rules.
     pub(super) rejects: bool,
-    /// The checks of Gatekeeper's own resources, and the constraints.
+    /// What the object expands to.
+    pub(super) expansion: bool,
+    /// The constraints.
     pub(super) constraints: bool,
-    /// Whether a stage is left out where the configuration of its webhook would not let the API
-    /// server send the request. Without it, the API server has seen to that.
-    pub(super) as_configured: bool,
+    /// Whether constraints see the object as it was given, and mutators show in what it expands to
+    /// only: `gator test`.
+    pub(super) as_given: bool,
+    pub(super) caller: Caller,
+}
+
+/// Who runs the stages, hence which of them a request reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// The API server, which sends what the configuration of the webhook lets through.
+    ApiServer,
+    /// A command that stands for the API server: a stage is left out where the configuration of its
+    /// webhook would not let the API server send the request.
+    Command,
+    /// gator, which has no installation: the checks of Gatekeeper's own resources and the exclusions
+    /// of its Config are left out. What expands is an object, not a request.
+    Gator,
 }
 
 impl Stages {
@@ -21,8 +39,10 @@ impl Stages {
         mutators: false,
         patches: false,
         rejects: false,
+        expansion: false,
         constraints: false,
-        as_configured: false,
+        as_given: false,
+        caller: Caller::ApiServer,
     };
 
     /// KubeMod's webhook: Patch rules, then Reject rules.
@@ -35,21 +55,48 @@ impl Stages {
     pub const MUTATORS: Self = Self { mutators: true, ..Self::NONE };
 
     /// Both mutating webhooks in one, each for what its own configuration lets through.
-    pub const UNIFIED: Self = Self { mutators: true, as_configured: true, ..Self::MODRULES };
+    pub const UNIFIED: Self = Self { mutators: true, caller: Caller::Command, ..Self::MODRULES };
 
-    /// Gatekeeper's validating webhook.
-    pub const CONSTRAINTS: Self = Self { constraints: true, ..Self::NONE };
+    /// Gatekeeper's validating webhook: the checks of its own resources, the expansion and the
+    /// constraints.
+    pub const CONSTRAINTS: Self = Self { expansion: true, constraints: true, ..Self::NONE };
 
     /// All webhooks, as the API server calls them.
-    pub const ALL: Self = Self { constraints: true, ..Self::UNIFIED };
+    pub const ALL: Self = Self { expansion: true, constraints: true, ..Self::UNIFIED };
+
+    /// `gator expand`: what the mutated object expands to.
+    pub const EXPAND: Self =
+        Self { mutators: true, expansion: true, caller: Caller::Gator, ..Self::NONE };
+
+    /// `gator test`: constraints on the object as it is, and on what the mutated object expands to.
+    pub const TEST: Self = Self { constraints: true, as_given: true, ..Self::EXPAND };
+
+    /// The changes of a case of `gator verify`: mutators, then ModRules.
+    pub const SUITE_CHANGES: Self =
+        Self { mutators: true, caller: Caller::Gator, ..Self::MODRULES };
+
+    /// The assertions of a case of `gator verify`: constraints, also on what the object expands to.
+    pub const SUITE_CONSTRAINTS: Self = Self { caller: Caller::Gator, ..Self::CONSTRAINTS };
 
     /// The same, each left out where the configuration of its webhook leaves the request out.
     #[must_use]
     pub const fn as_configured(self) -> Self {
-        Self { as_configured: true, ..self }
+        Self { caller: Caller::Command, ..self }
+    }
+
+    /// Where the actions of constraints are enforced.
+    pub(super) const fn point(self) -> EnforcementPoint {
+        match self.caller {
+            Caller::ApiServer | Caller::Command => EnforcementPoint::Webhook,
+            Caller::Gator => EnforcementPoint::Gator,
+        }
     }
 
     pub(super) const fn runs_modrules(self) -> bool {
         self.patches || self.rejects
+    }
+
+    pub(super) const fn validates(self) -> bool {
+        self.expansion || self.constraints
     }
 }

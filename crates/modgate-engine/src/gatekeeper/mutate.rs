@@ -5,32 +5,33 @@ use modgate_value::{Budget, Object, Value};
 
 use super::{kind_of, resources::GROUPS, subject_namespace};
 use crate::{
-    Host, Review, Skipped, Snapshot,
+    Failure, Host, Review, Skipped, Snapshot,
     jsonpatch::{self, PatchOperation},
     matching::Source,
     mutation::{Mutated, MutationError, MutationRequest},
 };
 
 /// What the mutators did that came to no end, for the log.
-pub(crate) fn unfinished(error: MutationError) -> Option<Mutated> {
+pub(crate) fn unfinished(error: &MutationError) -> Option<Mutated> {
     match error {
         MutationError::NotConverging { run, passes, .. } => {
-            Some(Mutated { object: None, iterations: passes.len(), passes, run: Some(run) })
+            let (passes, run) = (passes.clone(), Some(run.clone()));
+            Some(Mutated { object: None, iterations: passes.len(), passes, run })
         }
         _ => None,
     }
 }
 
-/// Why no mutator is asked.
+/// Why no mutator runs.
 pub(crate) enum Unprepared {
     /// The request does not reach them.
     Skipped(Skipped),
     /// Something is in the way: a denial, whatever the webhook's `failurePolicy` says, unless the
     /// failure is ours.
-    Failed { message: String, undecided: bool },
+    Failed(Failure),
 }
 
-/// A request that is up to the mutators.
+/// A request that mutators run on.
 pub(crate) struct Prepared {
     /// As it was sent.
     sent: Value,
@@ -40,7 +41,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The steps before the mutators are asked.
+    /// The steps before the mutators run.
     pub(crate) fn of(
         review: &Review,
         snapshot: &Snapshot,
@@ -64,8 +65,7 @@ impl Prepared {
         }
         let Some(sent) = request.object.clone().filter(|object| object.as_object().is_some())
         else {
-            let message = "failed to decode the object of the request".to_owned();
-            return Err(Unprepared::Failed { message, undecided: false });
+            return Err(Unprepared::Failed(Failure::NoObject));
         };
         let (name, namespace) = if kind.is_namespace() {
             ("", Some(sent.clone()))
@@ -74,10 +74,7 @@ impl Prepared {
         } else {
             match host.namespace(&request.namespace) {
                 Ok(namespace) => (request.namespace.as_str(), Some(namespace)),
-                Err(error) => {
-                    let message = error.to_string();
-                    return Err(Unprepared::Failed { message, undecided: true });
-                }
+                Err(error) => return Err(Unprepared::Failed(Failure::MutatorsNamespace(error))),
             }
         };
         let name = Some(Value::from(name)).filter(|_| !name.is_empty());
@@ -85,7 +82,17 @@ impl Prepared {
         Ok(Self { sent, object, namespace })
     }
 
-    /// What the mutators are asked.
+    /// The steps of gator, which checks nothing and takes the object as it is.
+    pub(crate) fn unchecked(review: &Review) -> Result<Self, Unprepared> {
+        if matches!(review.operation(), Some(Operation::Delete | Operation::Connect)) {
+            return Err(Unprepared::Skipped(Skipped::NotWritten));
+        }
+        let object = review.object().cloned().unwrap_or_default();
+        let namespace = review.given_namespace().cloned().flatten();
+        Ok(Self { sent: object.clone(), object, namespace })
+    }
+
+    /// The request to the mutators.
     pub(crate) fn request<'a>(
         &'a self,
         review: &'a Review,
@@ -94,14 +101,13 @@ impl Prepared {
         budget: &'a Budget<'a>,
         run_id: &'a dyn Fn() -> String,
     ) -> MutationRequest<'a> {
-        let user = &review.request().user_info;
         MutationRequest {
             shard,
             object: &self.object,
             namespace: self.namespace.as_ref(),
-            operation: Some(review.request().operation),
+            operation: review.operation(),
             source: Some(Source::Original),
-            username: user.get("username").and_then(Value::as_str).unwrap_or_default(),
+            username: review.username(),
             annotate: snapshot.config().mutators.annotations,
             run_id,
             providers: host.providers(),

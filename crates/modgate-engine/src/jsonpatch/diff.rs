@@ -4,33 +4,21 @@
 //! visited in key order instead of at random, null list elements replaced instead of inserted
 //! and paths always valid JSON. As there, numbers are 64-bit floats.
 
-use modgate_value::{MAX_DEPTH, Number, Value};
+use modgate_value::{Number, Value};
 
-use super::{
-    Op, PatchOperation,
-    pointer::{push_index, push_key},
-};
+use super::{Op, PatchOperation, writer::Writer};
 
 /// Beyond this many cells of the edit-distance table lists are compared position by position.
 const MAX_CELLS: usize = 1 << 18;
 
 /// The operations that turn `from` into `to`.
 ///
-/// Numbers count as equal, and are written, as 64-bit floats. What differs deeper than [`MAX_DEPTH`]
-/// levels is replaced at that level.
+/// Numbers count as equal, and are written, as 64-bit floats. What differs deeper than
+/// [`MAX_DEPTH`](modgate_value::MAX_DEPTH) levels is replaced at that level.
 pub fn diff(from: &Value, to: &Value) -> Vec<PatchOperation> {
-    let mut differ = Differ { path: String::new(), level: 0, patch: Vec::new() };
-    differ.values(from, to, Parent::Object);
-    differ.patch
-}
-
-/// A comparison on its way through two documents.
-struct Differ {
-    /// The pointer to where it is.
-    path: String,
-    /// How many containers that is inside of.
-    level: usize,
-    patch: Vec<PatchOperation>,
+    let mut out = Writer::default();
+    values(&mut out, from, to, Parent::Object);
+    out.patch
 }
 
 /// What holds the value being compared: in a list `add` would insert.
@@ -40,106 +28,80 @@ enum Parent {
     Array,
 }
 
-impl Differ {
-    fn values(&mut self, from: &Value, to: &Value, parent: Parent) {
-        match (from, to) {
-            (Value::Null, Value::Null) => {}
-            (Value::Null, _) if parent == Parent::Object => self.emit(Op::Add, Some(to)),
-            (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
-            (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
-            (Value::Object(a), Value::Object(b)) if self.level < MAX_DEPTH => {
-                for (key, member) in b {
-                    self.at_key(key, |this| match a.get(key) {
-                        None => this.emit(Op::Add, Some(member)),
-                        Some(before) => this.values(before, member, Parent::Object),
-                    });
-                }
-                for key in a.keys().filter(|key| !b.contains_key(key)) {
-                    self.at_key(key, |this| this.emit(Op::Remove, None));
-                }
+fn values(out: &mut Writer, from: &Value, to: &Value, parent: Parent) {
+    match (from, to) {
+        (Value::Null, Value::Null) => {}
+        (Value::Null, _) if parent == Parent::Object => out.emit(Op::Add, Some(as_floats(to))),
+        (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
+        (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
+        (Value::Object(a), Value::Object(b)) if out.descends() => {
+            for (key, member) in b {
+                out.at_key(key, |out| match a.get(key) {
+                    None => out.emit(Op::Add, Some(as_floats(member))),
+                    Some(before) => values(out, before, member, Parent::Object),
+                });
             }
-            (Value::Array(a), Value::Array(b)) if self.level < MAX_DEPTH => self.arrays(a, b),
-            _ => {
-                if !equal(from, to) {
-                    self.emit(Op::Replace, Some(to));
-                }
+            for key in a.keys().filter(|key| !b.contains_key(key)) {
+                out.at_key(key, |out| out.emit(Op::Remove, None));
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if out.descends() => arrays(out, a, b),
+        _ => {
+            if !equal(from, to) {
+                out.emit(Op::Replace, Some(as_floats(to)));
             }
         }
     }
+}
 
-    fn arrays(&mut self, a: &[Value], b: &[Value]) {
-        let cells = (a.len() + 1).saturating_mul(b.len() + 1);
-        if is_simple(a) && is_simple(b) && cells <= MAX_CELLS {
-            return self.edit_distance(a, b);
-        }
-        let common = a.len().min(b.len());
-        for index in (common..a.len()).rev() {
-            self.at_index(index, |this| this.emit(Op::Remove, None));
-        }
-        for (index, element) in b.iter().enumerate().skip(common) {
-            self.at_index(index, |this| this.emit(Op::Add, Some(element)));
-        }
-        for (index, (before, after)) in a.iter().zip(b).enumerate() {
-            self.at_index(index, |this| this.values(before, after, Parent::Array));
-        }
+fn arrays(out: &mut Writer, a: &[Value], b: &[Value]) {
+    let cells = (a.len() + 1).saturating_mul(b.len() + 1);
+    if is_simple(a) && is_simple(b) && cells <= MAX_CELLS {
+        return edit_distance(out, a, b);
     }
+    let common = a.len().min(b.len());
+    for index in (common..a.len()).rev() {
+        out.at_index(index, |out| out.emit(Op::Remove, None));
+    }
+    for (index, element) in b.iter().enumerate().skip(common) {
+        out.at_index(index, |out| out.emit(Op::Add, Some(as_floats(element))));
+    }
+    for (index, (before, after)) in a.iter().zip(b).enumerate() {
+        out.at_index(index, |out| values(out, before, after, Parent::Array));
+    }
+}
 
-    /// Unit-cost edit distance, emitted from the tail to the head: remove before add before replace.
-    fn edit_distance(&mut self, a: &[Value], b: &[Value]) {
-        let table = distances(a, b);
-        let width = b.len() + 1;
-        let cell = |i: usize, j: usize| table.get(i * width + j).copied().unwrap_or(0);
-        let whole = !matches!(a.first(), Some(Value::Object(_)));
-        let (mut i, mut j) = (a.len(), b.len());
-        loop {
-            let here = cell(i, j);
-            if i > 0 && cell(i - 1, j) + 1 == here {
-                self.at_index(i - 1, |this| this.emit(Op::Remove, None));
-                i -= 1;
-            } else if j > 0 && cell(i, j - 1) + 1 == here {
-                self.at_index(i, |this| this.emit(Op::Add, b.get(j - 1)));
-                j -= 1;
-            } else if let (Some(above), Some(left)) = (i.checked_sub(1), j.checked_sub(1)) {
-                if cell(above, left) != here
-                    && let (Some(before), Some(after)) = (a.get(above), b.get(left))
-                {
-                    self.at_index(above, |this| {
-                        if whole {
-                            this.emit(Op::Replace, Some(after));
-                        } else {
-                            this.values(before, after, Parent::Array);
-                        }
-                    });
-                }
-                (i, j) = (above, left);
-            } else {
-                return;
+/// Unit-cost edit distance, emitted from the tail to the head: remove before add before replace.
+fn edit_distance(out: &mut Writer, a: &[Value], b: &[Value]) {
+    let table = distances(a, b);
+    let width = b.len() + 1;
+    let cell = |i: usize, j: usize| table.get(i * width + j).copied().unwrap_or(0);
+    let whole = !matches!(a.first(), Some(Value::Object(_)));
+    let (mut i, mut j) = (a.len(), b.len());
+    loop {
+        let here = cell(i, j);
+        if i > 0 && cell(i - 1, j) + 1 == here {
+            out.at_index(i - 1, |out| out.emit(Op::Remove, None));
+            i -= 1;
+        } else if j > 0 && cell(i, j - 1) + 1 == here {
+            out.at_index(i, |out| out.emit(Op::Add, b.get(j - 1).map(as_floats)));
+            j -= 1;
+        } else if let (Some(above), Some(left)) = (i.checked_sub(1), j.checked_sub(1)) {
+            if cell(above, left) != here
+                && let (Some(before), Some(after)) = (a.get(above), b.get(left))
+            {
+                out.at_index(above, |out| {
+                    if whole {
+                        out.emit(Op::Replace, Some(as_floats(after)));
+                    } else {
+                        values(out, before, after, Parent::Array);
+                    }
+                });
             }
+            (i, j) = (above, left);
+        } else {
+            return;
         }
-    }
-
-    fn at_key(&mut self, key: &str, then: impl FnOnce(&mut Self)) {
-        let length = self.path.len();
-        push_key(&mut self.path, key);
-        self.inside(length, then);
-    }
-
-    fn at_index(&mut self, index: usize, then: impl FnOnce(&mut Self)) {
-        let length = self.path.len();
-        push_index(&mut self.path, index);
-        self.inside(length, then);
-    }
-
-    fn inside(&mut self, length: usize, then: impl FnOnce(&mut Self)) {
-        self.level += 1;
-        then(self);
-        self.level -= 1;
-        self.path.truncate(length);
-    }
-
-    fn emit(&mut self, op: Op, value: Option<&Value>) {
-        let value = value.map(as_floats);
-        self.patch.push(PatchOperation { op, path: self.path.clone(), value });
     }
 }
 
@@ -224,7 +186,7 @@ fn rounded(number: &Number) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
-    use modgate_value::{Budget, MAX_JSON_DEPTH};
+    use modgate_value::{Budget, MAX_DEPTH, MAX_JSON_DEPTH};
 
     use super::*;
     use crate::jsonpatch::{Tree, apply, diff_exact};

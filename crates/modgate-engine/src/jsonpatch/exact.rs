@@ -1,97 +1,59 @@
 //! The difference between two documents, to the last digit of their numbers.
 
-use modgate_value::{MAX_DEPTH, Value};
+use modgate_value::Value;
 
-use super::{
-    Op, PatchOperation,
-    pointer::{push_index, push_key},
-};
+use super::{Op, PatchOperation, writer::Writer};
 
 /// The operations that turn `from` into exactly `to`, in the plain sense of RFC 6902.
 ///
 /// Where [`diff`](super::diff) writes what KubeMod would, with its numbers as 64-bit floats, this
 /// one keeps every number: Gatekeeper's mutators may set integers that are no floats
 /// (`fix-numbers`). Numbers of the same value are the same, however they are written. What differs
-/// deeper than [`MAX_DEPTH`] levels is replaced at that level.
+/// deeper than [`MAX_DEPTH`](modgate_value::MAX_DEPTH) levels is replaced at that level.
 pub fn diff_exact(from: &Value, to: &Value) -> Vec<PatchOperation> {
-    let mut differ = Differ::default();
-    differ.values(from, to);
-    differ.patch
+    let mut out = Writer::default();
+    values(&mut out, from, to);
+    out.patch
 }
 
-/// A comparison on its way through two documents.
-#[derive(Default)]
-struct Differ {
-    /// The pointer to where it is.
-    path: String,
-    /// How many containers that is inside of.
-    level: usize,
-    patch: Vec<PatchOperation>,
-}
-
-impl Differ {
-    fn values(&mut self, from: &Value, to: &Value) {
-        match (from, to) {
-            (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
-            (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
-            (Value::Object(a), Value::Object(b)) if self.level < MAX_DEPTH => {
-                for key in a.keys().filter(|key| !b.contains_key(key)) {
-                    self.at_key(key, |this| this.emit(Op::Remove, None));
-                }
-                for (key, member) in b {
-                    self.at_key(key, |this| match a.get(key) {
-                        None => this.emit(Op::Add, Some(member)),
-                        Some(before) => this.values(before, member),
-                    });
-                }
+fn values(out: &mut Writer, from: &Value, to: &Value) {
+    match (from, to) {
+        (Value::Object(a), Value::Object(b)) if a.ptr_eq(b) => {}
+        (Value::Array(a), Value::Array(b)) if a.ptr_eq(b) => {}
+        (Value::Object(a), Value::Object(b)) if out.descends() => {
+            for key in a.keys().filter(|key| !b.contains_key(key)) {
+                out.at_key(key, |out| out.emit(Op::Remove, None));
             }
-            (Value::Array(a), Value::Array(b)) if self.level < MAX_DEPTH => self.lists(a, b),
-            _ if from != to => self.emit(Op::Replace, Some(to)),
-            _ => {}
+            for (key, member) in b {
+                out.at_key(key, |out| match a.get(key) {
+                    None => out.emit(Op::Add, Some(member.clone())),
+                    Some(before) => values(out, before, member),
+                });
+            }
         }
+        (Value::Array(a), Value::Array(b)) if out.descends() => lists(out, a, b),
+        _ if from != to => out.emit(Op::Replace, Some(to.clone())),
+        _ => {}
     }
+}
 
-    /// What both lists begin and end with stays; between that, elements are compared by position.
-    fn lists(&mut self, a: &[Value], b: &[Value]) {
-        let start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-        let rest_a = a.get(start..).unwrap_or_default();
-        let rest_b = b.get(start..).unwrap_or_default();
-        let end = rest_a.iter().rev().zip(rest_b.iter().rev()).take_while(|(x, y)| x == y).count();
-        let middle_a = rest_a.get(..rest_a.len() - end).unwrap_or_default();
-        let middle_b = rest_b.get(..rest_b.len() - end).unwrap_or_default();
-        let common = middle_a.len().min(middle_b.len());
-        for (index, (before, after)) in middle_a.iter().zip(middle_b).enumerate() {
-            self.at_index(start + index, |this| this.values(before, after));
-        }
-        for index in (common..middle_a.len()).rev() {
-            self.at_index(start + index, |this| this.emit(Op::Remove, None));
-        }
-        for (index, element) in middle_b.iter().enumerate().skip(common) {
-            self.at_index(start + index, |this| this.emit(Op::Add, Some(element)));
-        }
+/// What both lists begin and end with stays; between that, elements are compared by position.
+fn lists(out: &mut Writer, a: &[Value], b: &[Value]) {
+    let start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let rest_a = a.get(start..).unwrap_or_default();
+    let rest_b = b.get(start..).unwrap_or_default();
+    let end = rest_a.iter().rev().zip(rest_b.iter().rev()).take_while(|(x, y)| x == y).count();
+    let middle_a = rest_a.get(..rest_a.len() - end).unwrap_or_default();
+    let middle_b = rest_b.get(..rest_b.len() - end).unwrap_or_default();
+    let common = middle_a.len().min(middle_b.len());
+    for (index, (before, after)) in middle_a.iter().zip(middle_b).enumerate() {
+        out.at_index(start + index, |out| values(out, before, after));
     }
-
-    fn at_key(&mut self, key: &str, then: impl FnOnce(&mut Self)) {
-        let length = self.path.len();
-        push_key(&mut self.path, key);
-        self.inside(length, then);
+    for index in (common..middle_a.len()).rev() {
+        out.at_index(start + index, |out| out.emit(Op::Remove, None));
     }
-
-    fn at_index(&mut self, index: usize, then: impl FnOnce(&mut Self)) {
-        let length = self.path.len();
-        push_index(&mut self.path, index);
-        self.inside(length, then);
-    }
-
-    fn inside(&mut self, length: usize, then: impl FnOnce(&mut Self)) {
-        self.level += 1;
-        then(self);
-        self.level -= 1;
-        self.path.truncate(length);
-    }
-
-    fn emit(&mut self, op: Op, value: Option<&Value>) {
-        self.patch.push(PatchOperation { op, path: self.path.clone(), value: value.cloned() });
+    for (index, element) in middle_b.iter().enumerate().skip(common) {
+        out.at_index(start + index, |out| out.emit(Op::Add, Some(element.clone())));
     }
 }
 

@@ -90,7 +90,7 @@ fn decode(object: &Value) -> Result<ModRule, Denied> {
 }
 
 /// Compiles a rule, or words what is wrong with it as KubeMod's webhook does.
-pub(super) fn compile_or_deny(
+pub(crate) fn compile_or_deny(
     rule: &ModRule,
     object: &Value,
     config: &EngineConfig,

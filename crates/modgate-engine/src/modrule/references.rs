@@ -3,7 +3,7 @@
 use modgate_select::{Expr, PatchSelect};
 use modgate_value::{Object, Value};
 
-use crate::{EngineConfig, Host, HostError, MissingReference, NodeView, Review};
+use crate::{EngineConfig, Host, HostError, MissingReference, NodeView, Review, review::Origin};
 
 /// Root key of the references.
 pub(super) const SYNTHETIC_REFS: &str = "syntheticRefs";
@@ -159,6 +159,9 @@ pub(super) fn working_document(
 ) -> Result<Working, ReferenceError> {
     let object = review.object().filter(|object| !object.is_null());
     let object = object.ok_or(ReferenceError::NoObject)?;
+    if review.origin() == Origin::DryRun {
+        return Ok(Working::of(object.clone()));
+    }
     let Value::Object(members) = object else { return Err(ReferenceError::NotAnObject) };
     let mode = config.missing_reference;
     let kind = members.get("kind").and_then(Value::as_str).unwrap_or_default();

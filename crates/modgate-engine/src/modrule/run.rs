@@ -15,8 +15,8 @@ use super::{
     store::{Entry, Known, Query, RuleType, Store},
 };
 use crate::{
-    Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, NodeView, Review,
-    RuleFailure,
+    Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, NodeView, Rejection,
+    Review, RuleFailure,
     cost::{Cost, Meter},
     decide::reason,
     jsonpatch::{self, ApplyError, PatchOperation, Tree},
@@ -25,7 +25,7 @@ use crate::{
 /// How many warnings one answer carries; the API server cuts them off at 4 KiB.
 const MAX_WARNINGS: usize = 20;
 
-/// Watches a run; [`Silent`] for those nobody wants explained.
+/// Watches a run; [`Silent`] for runs that are not explained.
 pub(super) trait Observer {
     /// A candidate of a tier was asked whether it matches `document`.
     fn considered(
@@ -44,8 +44,8 @@ pub(super) trait Observer {
         failure: Option<&RuleFailure>,
     );
 
-    /// A matching Reject rule put `entry` into the denial.
-    fn rejected(&mut self, rule: &CompiledModRule, entry: &str);
+    /// A matching Reject rule rejected the request.
+    fn rejected(&mut self, rule: &CompiledModRule, rejection: &Rejection);
 }
 
 pub(super) struct Silent;
@@ -60,7 +60,7 @@ impl Observer for Silent {
         _: Option<&RuleFailure>,
     ) {
     }
-    fn rejected(&mut self, _: &CompiledModRule, _: &str) {}
+    fn rejected(&mut self, _: &CompiledModRule, _: &Rejection) {}
 }
 
 /// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.
@@ -151,7 +151,7 @@ struct Run<'a> {
     /// When the last rule was done: there the time of the next one begins.
     mark: Duration,
     shard: usize,
-    rejections: Vec<String>,
+    rejections: Vec<Rejection>,
     warnings: Vec<String>,
     failures: Vec<RuleFailure>,
 }
@@ -379,13 +379,12 @@ impl<'a> Run<'a> {
                     Ok(true) => self.rejection(rule, &seen),
                     Err(undecided) => {
                         let message = format!("the rule could not be decided: {undecided}");
-                        let rejection = format!("{}: \"{message}\"", rule.label);
                         self.failures.push(RuleFailure {
                             kind: kind_of(&undecided),
                             rule: rule.label.to_string(),
-                            message,
+                            message: message.clone(),
                         });
-                        rejection
+                        Rejection { rule: rule.label.clone(), message: Some(message) }
                     }
                 };
                 observer.rejected(rule, &rejection);
@@ -394,29 +393,29 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The entry of a matching Reject rule; it stands even if its message cannot be rendered
+    /// The rejection of a matching Reject rule; it stands even if its message cannot be rendered
     /// (5.6).
-    fn rejection(&mut self, rule: &CompiledModRule, seen: &Value) -> String {
-        let Action::Reject(Some(message)) = &rule.action else { return rule.label.to_string() };
+    fn rejection(&mut self, rule: &CompiledModRule, seen: &Value) -> Rejection {
+        let bare = Rejection { rule: rule.label.clone(), message: None };
+        let Action::Reject(Some(message)) = &rule.action else { return bare };
         let budget = self.budget_of(rule);
         let env = Env { budget: &budget, host: self.host.templates() };
         let context = RejectContext { target: seen, namespace: self.review.store_namespace() };
         let rendered = message.render(context, &env);
         self.spent(rule, &budget, 0);
         match rendered {
-            Ok(text) => format!("{}: \"{text}\"", rule.label),
+            Ok(text) => Rejection { message: Some(text), ..bare },
             Err(error) => {
                 let kind = match error {
                     RenderError::Exhausted { .. } => FailureKind::Budget,
                     _ => FailureKind::RejectMessage,
                 };
-                let rule = rule.label.to_string();
                 self.failures.push(RuleFailure {
                     kind,
-                    rule: rule.clone(),
+                    rule: rule.label.to_string(),
                     message: error.to_string(),
                 });
-                rule
+                bare
             }
         }
     }
@@ -486,7 +485,8 @@ impl<'a> Run<'a> {
             allowed,
             code: if allowed { 200 } else { 403 },
             reason: if !allowed {
-                format!("{}{}", reason::REJECTED, self.rejections.join(","))
+                let rejections: Vec<_> = self.rejections.iter().map(ToString::to_string).collect();
+                format!("{}{}", reason::REJECTED, rejections.join(","))
             } else if patch.is_empty() {
                 reason::UNCHANGED.to_owned()
             } else {

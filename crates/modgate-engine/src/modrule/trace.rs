@@ -14,7 +14,7 @@ use super::{
     store::Store,
 };
 use crate::{
-    EngineConfig, Explanation, Host, Lookup, Review, RuleFailure,
+    EngineConfig, Explanation, Host, Lookup, Rejection, Review, RuleFailure,
     cost::Meter,
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
     jsonpatch::{self, Op, Tree},
@@ -126,9 +126,9 @@ impl Observer for Tracer<'_> {
         }
     }
 
-    fn rejected(&mut self, rule: &CompiledModRule, entry: &str) {
+    fn rejected(&mut self, rule: &CompiledModRule, rejection: &Rejection) {
         if let Some(trace) = self.trace_mut(rule) {
-            trace.outcome = Outcome::Rejected(entry.to_owned());
+            trace.outcome = Outcome::Rejected(rejection.clone());
         }
     }
 }

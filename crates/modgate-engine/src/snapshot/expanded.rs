@@ -1,13 +1,13 @@
 //! Workloads: what they expand to, and what constraints say of that (spec `gatekeeper-mutation…`,
 //! 5.6 and 5.7).
 
-use modgate_api::{constraints::EnforcementPoint, meta::Operation};
+use modgate_api::meta::Operation;
 use modgate_value::Value;
 
 use super::Snapshot;
 use crate::{
-    Evaluation, Host, Review,
-    constraint::{Admission, Finding},
+    Host, Review,
+    constraint::{Admission, Violation},
     cost::Meter,
     expansion::{Afterwards, ExpansionError, ExpansionRequest, Manner, Resultant},
     gatekeeper::{run_id, with_namespace},
@@ -15,7 +15,7 @@ use crate::{
     modrule,
 };
 
-/// What is asked about the resultants of a generator.
+/// How a generator is expanded.
 #[derive(Clone, Copy)]
 pub struct Expansion<'a> {
     /// The generator, with its kind and namespace.
@@ -24,7 +24,7 @@ pub struct Expansion<'a> {
     pub namespace: Option<&'a Value>,
     /// What is done to the generator; `None` in an audit and on the command line.
     pub operation: Option<Operation>,
-    /// Who asks; empty where nobody does.
+    /// The user; empty where there is none.
     pub username: &'a str,
 }
 
@@ -34,6 +34,17 @@ impl Expansion<'_> {
         Admission::of_object(resultant.object.clone(), self.namespace)
             .with_source(Some(Source::Generated))
             .with_operation(self.operation)
+    }
+}
+
+/// Charges a violation of a generator's resultant number `index` to the generator (5.6).
+pub(crate) fn charge(violation: &mut Violation, resultant: &Resultant, index: usize) {
+    violation.message = resultant.implied(&violation.message);
+    violation.resultant = Some(index);
+    // Scoped actions too (`fix-override-scoped`).
+    if let Some(action) = resultant.action() {
+        violation.action = action.as_str().into();
+        violation.actions = vec![action];
     }
 }
 
@@ -83,32 +94,6 @@ impl Snapshot {
         };
         let afterwards = config.expand_modrules.then_some(&by_modrules as Afterwards<'_>);
         self.expansions.resultants(&request, Manner { explain, afterwards })
-    }
-
-    /// Every violation of the resultants of a generator, charged to the generator: in the order of
-    /// the resultants, those of each in the order in which they are shown.
-    pub fn ask_resultants(
-        &self,
-        resultants: &[Resultant],
-        expansion: &Expansion<'_>,
-        point: EnforcementPoint,
-        evaluation: &mut Evaluation<'_>,
-    ) -> Vec<Finding> {
-        let mut all = Vec::new();
-        for resultant in resultants {
-            let admission = expansion.admission(resultant);
-            let mut findings = self.ask(&admission, point, evaluation);
-            for finding in &mut findings {
-                finding.message = resultant.implied(&finding.message);
-                // Scoped actions too (`fix-override-scoped`).
-                if let Some(action) = resultant.action() {
-                    finding.action = action.as_str().into();
-                    finding.actions = vec![action];
-                }
-            }
-            all.append(&mut findings);
-        }
-        all
     }
 
     /// The generator of a request: its object with the kind and namespace of the request; `None`

@@ -380,8 +380,7 @@ fn constraint_problem(
     source: &PolicySource,
     error: &constraint::ConstraintError,
 ) -> Problem {
-    let (field, message) = error.located();
-    problem(id, source, &field, message)
+    problem(id, source, error.field(), error.message())
 }
 
 /// The constraints that wait for a template and did not wait for it before, or are new.

@@ -10,17 +10,21 @@ use std::{
 
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::{
+    Review, Stages,
     constraint::{Admission, Evaluation, World, review},
     cost::{Meter, PolicyCost},
+    expansion::ExpansionSystem,
     matching::Source,
+    mutation::MutationSystem,
 };
 use modgate_value::{Budget, Limits, Object, Value, gofmt};
 
 use super::args::Engine;
 use crate::{
     outside::{POLICY, WallClock},
-    policies::{Policies, Session, Settings, Timing},
+    policies::{Policies, Settings},
     read::metadata,
+    review::{Session, Timing},
 };
 
 /// Durations that are kept; beyond that, a run is refused rather than its memory.
@@ -268,6 +272,7 @@ fn for_engine(template: &Value, engine: Engine) -> Option<Value> {
 /// Objects being reviewed over and over.
 struct Run<'p> {
     policies: &'p Policies,
+    objects: &'p [&'p Value],
     admissions: Vec<Admission>,
     iterations: u32,
     warmup: u32,
@@ -275,12 +280,13 @@ struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    fn of(plan: &Plan<'_>, policies: &'p Policies) -> Self {
+    fn of(plan: &'p Plan<'_>, policies: &'p Policies) -> Self {
         let admissions = plan.objects.iter().map(|object| {
             Admission::of_object(Value::clone(object), None).with_source(Some(Source::Original))
         });
         Self {
             policies,
+            objects: &plan.objects,
             admissions: admissions.collect(),
             iterations: plan.iterations,
             warmup: plan.warmup,
@@ -308,8 +314,8 @@ impl<'p> Run<'p> {
             limits: POLICY,
         };
         let candidates = self.policies.store.candidates(admission);
-        let findings = review(candidates, admission, evaluation, &mut session.arena).len();
-        (findings, budget.bytes_spent())
+        let violations = review(candidates, admission, evaluation, &mut session.arena).len();
+        (violations, budget.bytes_spent())
     }
 
     /// Nanoseconds of every review, and violations and bytes of all together.
@@ -336,7 +342,7 @@ impl<'p> Run<'p> {
                 durations.push(u64::try_from(took).unwrap_or(u64::MAX));
                 violations += found as u64;
                 bytes += spent;
-                // What policies print is nobody's here.
+                // Nothing shows what policies print.
                 session.outside.take_printed();
             }
         };
@@ -371,17 +377,20 @@ impl<'p> Run<'p> {
     }
 
     fn stats(&self) -> Vec<Stat> {
-        let mut session = Session::default();
-        let timings = self
-            .admissions
-            .iter()
-            .flat_map(|admission| self.policies.timed_review(admission, &mut session).1);
+        let mut session = Session::new(false, true);
+        let snapshot =
+            self.policies.snapshot(MutationSystem::default(), ExpansionSystem::default());
+        let timings = self.objects.iter().flat_map(|object| {
+            let review = Review::of_existing(Value::clone(object));
+            let (inventory, stages) = (&self.policies.inventory, Stages::SUITE_CONSTRAINTS);
+            session.decide(&snapshot, inventory, review, None, stages).timings
+        });
         let int = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
         timings
             .map(|Timing { kind, nanoseconds, constraints, .. }| Stat {
                 kind: kind.to_string(),
                 nanoseconds: int(nanoseconds),
-                constraints: int(constraints as u128),
+                constraints: int(constraints.into()),
             })
             .collect()
     }

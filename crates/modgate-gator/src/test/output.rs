@@ -7,9 +7,10 @@ use modgate_value::{Object, Value, gofmt};
 
 use super::TestResult;
 use crate::{
-    policies::{Outcome, Policies, Timing},
+    policies::Policies,
     print::{self, Layout, Node, Style},
     read::metadata,
+    review::{Outcome, Timing},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +97,8 @@ fn text(results: &[TestResult<'_>], timings: Option<&[Timing]>) -> String {
             out,
             "{}: [{}] Message: {}",
             metadata(object, "name"),
-            gofmt::quote(&outcome.finding.constraint),
-            gofmt::quote(&outcome.finding.message)
+            gofmt::quote(&outcome.violation.constraint),
+            gofmt::quote(&outcome.violation.message)
         );
         if let Some(trace) = &outcome.trace {
             let _ = write!(out, "Trace: {trace}");
@@ -128,15 +129,15 @@ fn list_or_null(items: Vec<Node>) -> Node {
 
 /// `{"details": …}`, if it has any.
 fn details(result: &TestResult<'_>) -> Option<Node> {
-    let Outcome { finding, has_details, .. } = &result.outcome;
-    has_details.then(|| Node::map([("details", Node::Value(finding.details.clone()))]))
+    let Outcome { violation, has_details, .. } = &result.outcome;
+    has_details.then(|| Node::map([("details", Node::Value(violation.details.clone()))]))
 }
 
 /// The actions of a scoped result.
 fn scoped(result: &TestResult<'_>) -> Vec<Node> {
-    let finding = &result.outcome.finding;
-    let is_scoped = finding.action == "scoped";
-    let actions = finding.actions.iter().filter(|_| is_scoped);
+    let violation = &result.outcome.violation;
+    let is_scoped = violation.action == "scoped";
+    let actions = violation.actions.iter().filter(|_| is_scoped);
     actions.map(|action| Node::text(action.as_str())).collect()
 }
 
@@ -149,15 +150,15 @@ fn trace(result: &TestResult<'_>) -> Node {
 }
 
 fn json(result: &TestResult<'_>, policies: &Policies) -> Node {
-    let finding = &result.outcome.finding;
+    let violation = &result.outcome.violation;
     let mut members = vec![
         ("target".into(), Node::text(templates::TARGET)),
-        ("msg".into(), Node::text(finding.message.as_str())),
+        ("msg".into(), Node::text(violation.message.as_str())),
     ];
     members.extend(details(result).map(|details| ("metadata".into(), details)));
     members.extend([
-        ("constraint".into(), Node::Value(policies.shown(finding))),
-        ("enforcementAction".into(), Node::text(finding.action.clone())),
+        ("constraint".into(), Node::Value(policies.shown(violation))),
+        ("enforcementAction".into(), Node::text(violation.action.clone())),
     ]);
     let scoped = scoped(result);
     if !scoped.is_empty() {
@@ -169,17 +170,17 @@ fn json(result: &TestResult<'_>, policies: &Policies) -> Node {
 }
 
 fn yaml(result: &TestResult<'_>, policies: &Policies) -> Node {
-    let finding = &result.outcome.finding;
-    let constraint = Node::map([("object", Node::Value(policies.shown(finding)))]);
+    let violation = &result.outcome.violation;
+    let constraint = Node::map([("object", Node::Value(policies.shown(violation)))]);
     Node::map([
         (
             "result",
             Node::map([
                 ("target", Node::text(templates::TARGET)),
-                ("msg", Node::text(finding.message.as_str())),
+                ("msg", Node::text(violation.message.as_str())),
                 ("metadata", details(result).unwrap_or(Node::Value(Object::default().into()))),
                 ("constraint", constraint),
-                ("enforcementaction", Node::text(finding.action.clone())),
+                ("enforcementaction", Node::text(violation.action.clone())),
                 ("scopedenforcementactions", Node::List(scoped(result))),
             ]),
         ),
@@ -206,7 +207,7 @@ fn stats(timing: &Timing, stats_for: &str) -> Node {
             vec![target],
         ),
         None => {
-            let constraints = u128::try_from(timing.constraints).unwrap_or(u128::MAX);
+            let constraints = u128::from(timing.constraints);
             (
                 "template",
                 timing.kind.to_string(),

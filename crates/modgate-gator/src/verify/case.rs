@@ -1,24 +1,19 @@
-//! One case: an object is reviewed, and what is found compared with what must be.
+//! One case: reviews an object and compares the violations with the assertions.
 
 use modgate_api::meta::GroupVersionKind;
-use modgate_engine::{
-    constraint::Admission,
-    expansion::ExpansionRequest,
-    matching::Source,
-    mutation::{MutationSystem, NoProviders},
-};
-use modgate_value::{Budget, Object, Value, regex::GoRegex};
+use modgate_engine::{Review, Stages, constraint::Inventory};
+use modgate_value::{Object, Value, regex::GoRegex};
 
 use super::{
     files::{beside, objects, one_object},
+    pipeline,
     runner::Subject,
     suite::{Assertion, Case, Violations},
 };
 use crate::{
-    outside::{OBJECT, WallClock, uuid},
-    policies::{Outcome, Policies, Session},
+    policies::Policies,
     read::{kind_text, metadata},
-    test::imply,
+    review::{Outcome, Session},
 };
 
 /// Runs a case; the error is why it failed.
@@ -31,7 +26,7 @@ pub(super) fn run(
     if case.object.is_empty() {
         return Err("invalid Case: must define object".to_owned());
     }
-    if case.assertions.is_empty() && subject.pipeline.is_none() {
+    if case.assertions.is_empty() && !subject.changes_objects {
         return Err("invalid Case: assertions must be non-empty".to_owned());
     }
     let object = one_object(&beside(folder, &case.object))?;
@@ -42,18 +37,19 @@ pub(super) fn run(
         with_inventory = add_inventory(&subject.policies, case, folder)?;
         &with_inventory
     };
-    let (object, namespace) = match &subject.pipeline {
-        None => (object, None),
-        Some(pipeline) => match pipeline.run(object, case, folder)? {
+    let (object, namespace) = if subject.changes_objects {
+        match pipeline::run(&subject.snapshot, object, case, folder, session)? {
             Some(changed) => (changed.object, changed.namespace),
-            // It was refused, as it had to be.
+            // It was rejected, as it had to be.
             None => return Ok(()),
-        },
+        }
+    } else {
+        (object, None)
     };
     if case.assertions.is_empty() {
         return Ok(());
     }
-    let messages = review(object, namespace.as_ref(), subject, policies, session)?;
+    let messages = review(object, namespace.as_ref(), subject, &policies.inventory, session)?;
     case.assertions.iter().try_for_each(|assertion| check(assertion, &messages))
 }
 
@@ -79,49 +75,21 @@ fn review(
     object: Value,
     namespace: Option<&Value>,
     subject: &Subject,
-    policies: &Policies,
+    inventory: &Inventory,
     session: &mut Session,
 ) -> Result<Vec<String>, String> {
     let kind = GroupVersionKind::of_object(&object);
-    if kind.group == "admission.k8s.io" && kind.kind == "AdmissionReview" {
-        let request = checked_request(&object)?;
-        let admission =
-            Admission::of_request(request, namespace).map_err(|error| error.to_string())?;
-        let outcomes = policies.review(&admission, session);
-        return Ok(outcomes.into_iter().map(|outcome| outcome.finding.message).collect());
-    }
-    let admission = Admission::of_object(object.clone(), namespace);
-    let mut outcomes = policies.review(&admission, session);
-    if let Some(expansion) = &subject.expansion {
-        let budget = Budget::new(OBJECT, &WallClock);
-        let no_mutators = MutationSystem::default();
-        let mutators =
-            subject.pipeline.as_ref().map_or(&no_mutators, |pipeline| pipeline.mutators());
-        let request = ExpansionRequest {
-            object: &object,
-            namespace,
-            username: "",
-            mutators,
-            annotate: false,
-            run_id: &uuid,
-            providers: &NoProviders,
-            budget: &budget,
-        };
-        let name = metadata(&object, "name");
-        let resultants = expansion
-            .expand(&request)
-            .map_err(|error| format!("error expanding resource {name}: {error}"))?;
-        for resultant in resultants {
-            let admission = Admission::of_object(resultant.object.clone(), namespace)
-                .with_source(Some(Source::Generated));
-            let mut found = policies.review(&admission, session);
-            found.iter_mut().for_each(|outcome| imply(outcome, &resultant));
-            outcomes.append(&mut found);
-        }
-        let order = |it: &Outcome| (it.finding.action.clone(), it.finding.message.clone());
-        outcomes.sort_by_cached_key(order);
-    }
-    Ok(outcomes.into_iter().map(|outcome| outcome.finding.message).collect())
+    let is_review = kind.group == "admission.k8s.io" && kind.kind == "AdmissionReview";
+    let review = match is_review {
+        true => Review::of_any_request(checked_request(&object)?),
+        false => Review::of_existing(object.clone()),
+    };
+    let stages = Stages::SUITE_CONSTRAINTS;
+    let reviewed = session.decide(&subject.snapshot, inventory, review, namespace, stages);
+    let mut violations = reviewed.of_object(&object)?.outcomes;
+    let order = |it: &Outcome| (it.violation.action.clone(), it.violation.message.clone());
+    violations.sort_by_cached_key(order);
+    Ok(violations.into_iter().map(|outcome| outcome.violation.message).collect())
 }
 
 /// Whether an assertion holds for the messages of all violations.

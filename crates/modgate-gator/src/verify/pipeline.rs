@@ -8,12 +8,12 @@ use modgate_api::{
     mutations,
 };
 use modgate_engine::{
-    Change, EngineConfig, Host, HostError, OnError, PolicySource, Review, Severity, Snapshot,
+    Change, OnError, PolicySource, Review, Severity, Snapshot, Stages,
+    constraint::Inventory,
     jsonpatch::{self, Op, PatchOperation, Tree, diff_exact},
-    matching::Source,
-    mutation::{CompiledMutator, MutationRequest, MutationSystem, NoProviders, Options},
+    mutation::{CompiledMutator, MutationSystem, Options},
 };
-use modgate_value::{Budget, Clock, Object, Str, Value, gofmt, regex::GoRegex};
+use modgate_value::{Budget, Object, Str, Value, gofmt, regex::GoRegex};
 
 use super::{
     case::checked_request,
@@ -22,17 +22,13 @@ use super::{
 };
 use crate::{
     expander::mutation_system,
-    outside::{OBJECT, WallClock, uuid},
+    outside::{OBJECT, WallClock},
+    policies::config,
     read::metadata,
+    review::{Session, bare_namespace},
 };
 
-/// The mutators and ModRules of a test, in the order in which the API server would call them.
-pub(super) struct Pipeline {
-    mutators: MutationSystem,
-    modrules: Snapshot,
-}
-
-/// What became of an object.
+/// An object after mutators and ModRules.
 pub(super) struct Changed {
     /// The object, or the AdmissionReview with it.
     pub(super) object: Value,
@@ -42,150 +38,123 @@ pub(super) struct Changed {
 /// Objects and ModRules without a namespace live here.
 const NAMESPACE: &str = "default";
 
-impl Pipeline {
-    /// Loads the files of a test.
-    pub(super) fn load(test: &Test, folder: &str) -> Result<Self, String> {
-        let mut mutators = Vec::new();
-        for file in test.mutators.iter().flatten() {
-            let path = beside(folder, file);
-            for resource in objects(&path)? {
-                if GroupVersionKind::of_object(&resource).group != mutations::GROUP {
-                    return Err(format!("not a mutator: {}", gofmt::quote(&path)));
-                }
-                let mutator = CompiledMutator::compile(&resource, Options::default())
-                    .map_err(|error| format!("adding mutator: {error}"))?;
-                mutators.push(Arc::new(mutator));
+/// Loads the mutators and ModRules of a test; the snapshot has the ModRules.
+pub(super) fn load(test: &Test, folder: &str) -> Result<(MutationSystem, Snapshot), String> {
+    let mut mutators = Vec::new();
+    for file in test.mutators.iter().flatten() {
+        let path = beside(folder, file);
+        for resource in objects(&path)? {
+            if GroupVersionKind::of_object(&resource).group != mutations::GROUP {
+                return Err(format!("not a mutator: {}", gofmt::quote(&path)));
             }
+            let mutator = CompiledMutator::compile(&resource, Options::default())
+                .map_err(|error| format!("adding mutator: {error}"))?;
+            mutators.push(Arc::new(mutator));
         }
-        let mutators =
-            mutation_system(&mutators).map_err(|error| format!("adding mutator: {error}"))?;
-        let mut changes = Vec::new();
-        for file in test.modrules.iter().flatten() {
-            let path = beside(folder, file);
-            for object in objects(&path)? {
-                if !ModRule::is_modrule(&object) {
-                    return Err(format!("not a ModRule: {}", gofmt::quote(&path)));
-                }
-                let origin = Str::from(path.as_str());
-                changes.push(Change::Upsert(PolicySource { origin, object, positions: None }));
+    }
+    let mutators =
+        mutation_system(&mutators).map_err(|error| format!("adding mutator: {error}"))?;
+    let mut changes = Vec::new();
+    for file in test.modrules.iter().flatten() {
+        let path = beside(folder, file);
+        for object in objects(&path)? {
+            if !ModRule::is_modrule(&object) {
+                return Err(format!("not a ModRule: {}", gofmt::quote(&path)));
             }
+            let origin = Str::from(path.as_str());
+            changes.push(Change::Upsert(PolicySource { origin, object, positions: None }));
         }
-        let config =
-            EngineConfig { default_namespace: NAMESPACE.into(), ..EngineConfig::default() };
-        let update = Snapshot::new(config).apply(changes, OnError::Unload);
-        let mut errors =
-            update.problems.iter().filter(|problem| problem.severity == Severity::Error);
-        if let Some(problem) = errors.next() {
-            let colon = if problem.field.is_empty() { "" } else { ": " };
+    }
+    let update = Snapshot::new(config()).apply(changes, OnError::Unload);
+    let mut errors = update.problems.iter().filter(|problem| problem.severity == Severity::Error);
+    if let Some(problem) = errors.next() {
+        let colon = if problem.field.is_empty() { "" } else { ": " };
+        return Err(format!(
+            "adding ModRule: {}: {}{colon}{}",
+            problem.policy, problem.field, problem.message
+        ));
+    }
+    Ok((mutators, update.snapshot))
+}
+
+/// Changes the object of a case and compares the result with what the case expects; `None` when it
+/// was rejected and had to be.
+pub(super) fn run(
+    snapshot: &Snapshot,
+    document: Value,
+    case: &Case,
+    folder: &str,
+    session: &mut Session,
+) -> Result<Option<Changed>, String> {
+    let says_something = case.expected.is_some()
+        || case.patch.is_some()
+        || case.rejected.is_some()
+        || !case.assertions.is_empty();
+    if !says_something {
+        return Err("invalid Case: must define expected, patch, rejected or assertions".into());
+    }
+    let given = Given::of(document, case, folder)?;
+    let rejected = case.rejected.as_deref().map(|text| {
+        let pattern = GoRegex::new(text)
+            .map_err(|error| format!("rejected is an invalid regular expression: {error}"))?;
+        Ok::<_, String>((text, pattern))
+    });
+    let rejected = rejected.transpose()?;
+    let result = match (apply(snapshot, &given.object, &given, session), rejected) {
+        (Err(refused), Some((_, pattern))) if pattern.is_match(&refused) => return Ok(None),
+        (Err(refused), Some((text, _))) => {
             return Err(format!(
-                "adding ModRule: {}: {}{colon}{}",
-                problem.policy, problem.field, problem.message
+                "unexpected rejection: got {} but want one containing {}",
+                gofmt::quote(&refused),
+                gofmt::quote(text)
             ));
         }
-        Ok(Self { mutators, modrules: update.snapshot })
+        (Err(refused), None) => {
+            return Err(format!("unexpected rejection: got {}", gofmt::quote(&refused)));
+        }
+        (Ok(_), Some((text, _))) => {
+            return Err(format!("missing rejection: want one containing {}", gofmt::quote(text)));
+        }
+        (Ok(result), None) => result,
+    };
+    if let Some(expected) = &case.expected {
+        check_object(expected, &result, folder)?;
     }
+    if let Some(patch) = &case.patch {
+        check_patch(patch, &given.object, &result)?;
+    }
+    if case.idempotent.unwrap_or(true) {
+        let again = apply(snapshot, &result, &given, session)
+            .map_err(|refused| format!("not idempotent: a second pass is refused: {refused}"))?;
+        if again != result {
+            return Err(format!(
+                "not idempotent: a second pass changes the object by {}",
+                shown(&diff_exact(&result, &again))
+            ));
+        }
+    }
+    Ok(Some(Changed { object: given.with_object(result), namespace: given.namespace }))
+}
 
-    pub(super) fn mutators(&self) -> &MutationSystem {
-        &self.mutators
-    }
-
-    /// Runs the policies over the object of a case and compares what comes of it; `None` when it
-    /// was refused and had to be.
-    pub(super) fn run(
-        &self,
-        document: Value,
-        case: &Case,
-        folder: &str,
-    ) -> Result<Option<Changed>, String> {
-        let says_something = case.expected.is_some()
-            || case.patch.is_some()
-            || case.rejected.is_some()
-            || !case.assertions.is_empty();
-        if !says_something {
-            return Err("invalid Case: must define expected, patch, rejected or assertions".into());
+/// Mutators, then ModRules; the error is the message of a refusal.
+fn apply(
+    snapshot: &Snapshot,
+    object: &Value,
+    given: &Given,
+    session: &mut Session,
+) -> Result<Value, String> {
+    let document = given.with_object(object.clone());
+    let review = match given.review {
+        true => {
+            let request = document.get("request").cloned().unwrap_or_default();
+            Review::from_request(&request).map_err(|error| error.to_string())?
         }
-        let given = Given::of(document, case, folder)?;
-        let rejected = case.rejected.as_deref().map(|text| {
-            let pattern = GoRegex::new(text)
-                .map_err(|error| format!("rejected is an invalid regular expression: {error}"))?;
-            Ok::<_, String>((text, pattern))
-        });
-        let rejected = rejected.transpose()?;
-        let result = match (self.apply(&given.object, &given), rejected) {
-            (Err(refused), Some((_, pattern))) if pattern.is_match(&refused) => return Ok(None),
-            (Err(refused), Some((text, _))) => {
-                return Err(format!(
-                    "unexpected rejection: got {} but want one containing {}",
-                    gofmt::quote(&refused),
-                    gofmt::quote(text)
-                ));
-            }
-            (Err(refused), None) => {
-                return Err(format!("unexpected rejection: got {}", gofmt::quote(&refused)));
-            }
-            (Ok(_), Some((text, _))) => {
-                return Err(format!(
-                    "missing rejection: want one containing {}",
-                    gofmt::quote(text)
-                ));
-            }
-            (Ok(result), None) => result,
-        };
-        if let Some(expected) = &case.expected {
-            check_object(expected, &result, folder)?;
-        }
-        if let Some(patch) = &case.patch {
-            check_patch(patch, &given.object, &result)?;
-        }
-        if case.idempotent.unwrap_or(true) {
-            let again = self.apply(&result, &given).map_err(|refused| {
-                format!("not idempotent: a second pass is refused: {refused}")
-            })?;
-            if again != result {
-                return Err(format!(
-                    "not idempotent: a second pass changes the object by {}",
-                    shown(&diff_exact(&result, &again))
-                ));
-            }
-        }
-        Ok(Some(Changed { object: given.with_object(result), namespace: given.namespace }))
-    }
-
-    /// Mutators to convergence, then ModRules; the error is the message of a refusal.
-    fn apply(&self, object: &Value, given: &Given) -> Result<Value, String> {
-        let budget = Budget::new(OBJECT, &WallClock);
-        let request = MutationRequest {
-            shard: 0,
-            object,
-            namespace: given.namespace.as_ref(),
-            operation: Some(given.operation),
-            source: Some(Source::Original),
-            username: given.username(),
-            annotate: false,
-            run_id: &uuid,
-            providers: &NoProviders,
-            budget: &budget,
-        };
-        let changes = matches!(given.operation, Operation::Create | Operation::Update);
-        let mutated = match changes {
-            true => self.mutators.mutate(&request).map_err(|error| error.to_string())?.object,
-            false => None,
-        };
-        let object = mutated.unwrap_or_else(|| object.clone());
-        if self.modrules.policies().next().is_none() {
-            return Ok(object);
-        }
-        let document = given.with_object(object);
-        let review = match given.review {
-            true => {
-                let request = document.get("request").cloned().unwrap_or_default();
-                Review::from_request(&request).map_err(|error| error.to_string())?
-            }
-            false => Review::of_object(document, given.operation, NAMESPACE),
-        };
-        let decision = self.modrules.mutate(&review, given);
-        if decision.allowed { Ok(decision.object) } else { Err(decision.reason) }
-    }
+        false => Review::of_object(document, given.operation, NAMESPACE),
+    };
+    let (inventory, namespace) = (Inventory::default(), given.namespace.as_ref());
+    let reviewed = session.decide(snapshot, &inventory, review, namespace, Stages::SUITE_CHANGES);
+    let decision = reviewed.decision;
+    if decision.allowed { Ok(decision.object) } else { Err(decision.reason) }
 }
 
 /// What a case gives.
@@ -239,44 +208,6 @@ impl Given {
         review.insert("request", Object::into(request));
         review.into()
     }
-
-    fn username(&self) -> &str {
-        let path = ["request", "userInfo", "username"];
-        self.document
-            .path(&path)
-            .filter(|_| self.review)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    }
-}
-
-impl Host for Given {
-    fn clock(&self) -> &dyn Clock {
-        &WallClock
-    }
-
-    fn namespace(&self, name: &str) -> Result<Value, HostError> {
-        let known = self.namespace.as_ref().filter(|known| metadata(known, "name") == name);
-        known.cloned().or_else(|| bare_namespace(name)).ok_or_else(|| {
-            HostError::NotFound(format!("namespaces {} not found", gofmt::quote(name)))
-        })
-    }
-
-    fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError::NotFound(format!("nodes {} not found", gofmt::quote(name))))
-    }
-}
-
-/// A Namespace as the API server makes it of a name alone; none of an empty one.
-fn bare_namespace(name: &str) -> Option<Value> {
-    if name.is_empty() {
-        return None;
-    }
-    let labels: Value = [("kubernetes.io/metadata.name", Value::from(name))].into_iter().collect();
-    let metadata: Value = [("name", Value::from(name)), ("labels", labels)].into_iter().collect();
-    let members =
-        [("apiVersion", "v1".into()), ("kind", "Namespace".into()), ("metadata", metadata)];
-    Some(members.into_iter().collect())
 }
 
 fn check_object(expected: &Value, result: &Value, folder: &str) -> Result<(), String> {

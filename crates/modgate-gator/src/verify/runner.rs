@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use modgate_engine::constraint::ConstraintError;
+use modgate_engine::{Snapshot, constraint::ConstraintError};
 use modgate_value::{Value, gofmt};
 
 use super::{
@@ -10,13 +10,14 @@ use super::{
     files::{Files, beside, first, objects, read},
     filter::Filter,
     find::FoundSuite,
-    pipeline::Pipeline,
+    pipeline,
     report::{CaseResult, SuiteResult, TestResult},
     suite::Test,
 };
 use crate::{
     expander::expansion_templates,
-    policies::{Policies, Session, Settings, is_constraint},
+    policies::{Policies, Settings, is_constraint},
+    review::Session,
     work::parallel,
 };
 use modgate_api::expansion::ExpansionTemplate;
@@ -26,9 +27,10 @@ use modgate_engine::expansion::ExpansionSystem;
 pub(super) struct Subject {
     /// Template and constraint; a case adds its inventory to a copy.
     pub(super) policies: Policies,
-    pub(super) expansion: Option<ExpansionSystem>,
-    /// Mutators and ModRules, in our suites.
-    pub(super) pipeline: Option<Pipeline>,
+    /// The same with expansion templates, mutators and ModRules.
+    pub(super) snapshot: Snapshot,
+    /// Whether there are mutators or ModRules, as in our suites.
+    pub(super) changes_objects: bool,
 }
 
 /// Runs everything the filter leaves.
@@ -46,7 +48,7 @@ pub(super) fn run(
         .collect();
     let mut results = parallel(
         tests.len(),
-        || Session::new(trace),
+        || Session::new(trace, false),
         |index, session| {
             let (suite, test) = tests.get(index)?;
             let runner = Runner { files: &files, filter, folder: folder(&suite.absolute_path) };
@@ -147,14 +149,12 @@ impl Runner<'_> {
             })?;
         }
         let expansion = match test.expansion.as_str() {
-            "" => None,
-            file => Some(self.expansion(file)?),
+            "" => ExpansionSystem::default(),
+            file => self.expansion(file)?,
         };
-        let pipeline = match test.changes_objects() {
-            true => Some(Pipeline::load(test, self.folder)?),
-            false => None,
-        };
-        Ok(Some(Subject { policies, expansion, pipeline }))
+        let (mutators, modrules) = pipeline::load(test, self.folder)?;
+        let snapshot = modrules.with_compiled(policies.store.clone(), mutators, expansion);
+        Ok(Some(Subject { policies, snapshot, changes_objects: test.changes_objects() }))
     }
 
     fn add_constraint(&self, policies: &mut Policies, file: &str) -> Result<(), Refused> {
@@ -198,7 +198,7 @@ enum Refused {
 fn invalid(added: Result<(), Refused>) -> Result<(), String> {
     const WANTED: &str = "constraint should have failed schema validation";
     let error = match added {
-        Err(Refused::Constraint(ConstraintError::Schema(_))) => return Ok(()),
+        Err(Refused::Constraint(ConstraintError::Schema { .. })) => return Ok(()),
         Ok(()) => return Err(WANTED.to_owned()),
         Err(Refused::Unread(error)) => error,
         Err(Refused::Constraint(error)) => error.to_string(),

@@ -4,7 +4,7 @@ use modgate_audit::Violation;
 use modgate_engine::{
     Review,
     api::constraints::{EnforcementAction, GROUP},
-    constraint::Finding,
+    constraint,
 };
 use modgate_value::{Object, Str, Value};
 use sha2::{Digest as _, Sha256};
@@ -70,12 +70,12 @@ pub(super) fn of_audit(audit: &str, violation: &Violation) -> Line {
 /// A violation by a request, at this time (RFC 3339); `ordinal` counts those of the request.
 pub(super) fn of_request(
     review: &Review,
-    finding: &Finding,
+    violation: &constraint::Violation,
     ordinal: usize,
     timestamp: &str,
 ) -> Line {
     let request = review.request();
-    let id = request_id(&request.uid, finding, ordinal);
+    let id = request_id(&request.uid, violation, ordinal);
     let object_or = |path: &[&str]| review.object().and_then(|object| object.path(path).cloned());
     let is_secret = crate::webhook::is_secret(review);
     let user = |key: &str| request.user_info.get(key).cloned().unwrap_or_default();
@@ -83,20 +83,20 @@ pub(super) fn of_request(
         "" => object_or(&["metadata", "generateName"]).unwrap_or_default(),
         name => name.into(),
     };
-    let scoped = finding.action == EnforcementAction::Scoped.as_str();
+    let scoped = violation.action == EnforcementAction::Scoped.as_str();
     let members = [
         ("id", request.uid.clone().into()),
         (ID, format!("{id:032x}").into()),
         ("eventType", "violation_admission".into()),
-        ("details", if is_secret { Value::Null } else { finding.details.clone() }),
-        ("message", if is_secret { HIDDEN.into() } else { finding.message.as_str().into() }),
+        ("details", if is_secret { Value::Null } else { violation.details.clone() }),
+        ("message", if is_secret { HIDDEN.into() } else { violation.message.as_str().into() }),
         ("group", GROUP.into()),
         ("version", VERSION.into()),
-        ("kind", finding.kind.clone().into()),
-        ("name", finding.constraint.clone().into()),
-        ("enforcementAction", finding.action.clone().into()),
-        ("enforcementActions", actions(if scoped { &finding.actions } else { &[] })),
-        ("constraintAnnotations", annotations(&finding.annotations)),
+        ("kind", violation.kind.clone().into()),
+        ("name", violation.constraint.clone().into()),
+        ("enforcementAction", violation.action.clone().into()),
+        ("enforcementActions", actions(if scoped { &violation.actions } else { &[] })),
+        ("constraintAnnotations", annotations(&violation.annotations)),
         ("resourceGroup", request.kind.group.clone().into()),
         ("resourceAPIVersion", request.kind.version.clone().into()),
         ("resourceKind", request.kind.kind.clone().into()),
@@ -124,9 +124,9 @@ fn annotations(all: &Value) -> Value {
     kept.into()
 }
 
-fn request_id(uid: &str, finding: &Finding, ordinal: usize) -> u128 {
+fn request_id(uid: &str, violation: &constraint::Violation, ordinal: usize) -> u128 {
     let mut hash = Sha256::new();
-    for part in [uid, &finding.kind, &finding.constraint, &ordinal.to_string()] {
+    for part in [uid, &violation.kind, &violation.constraint, &ordinal.to_string()] {
         hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
         hash.update(part);
     }
@@ -156,7 +156,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use modgate_audit::{Judge, Subject};
-    use modgate_engine::api::meta::Operation;
+    use modgate_engine::{api::meta::Operation, constraint::Cause};
 
     use super::*;
 
@@ -198,17 +198,19 @@ pub(super) mod tests {
         let line = of_audit("run", &violation(secret));
         assert!(!line.json.contains("s3cret"), "{}", line.json);
         let review = Review::of_object(value(secret), Operation::Create, "default");
-        let line = of_request(&review, &finding(), 0, "now");
+        let line = of_request(&review, &denied(), 0, "now");
         assert!(!line.json.contains("s3cret"), "{}", line.json);
     }
 
-    fn finding() -> Finding {
-        Finding {
+    fn denied() -> constraint::Violation {
+        constraint::Violation {
             kind: "K".into(),
             constraint: "c".into(),
             action: "scoped".into(),
             actions: vec![EnforcementAction::Warn],
             message: "s3cret".to_owned(),
+            cause: Cause::Policy,
+            resultant: None,
             details: Value::Null,
             annotations: value(
                 r#"{"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"}"#,
@@ -221,7 +223,7 @@ pub(super) mod tests {
         let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p",
             "labels": {"l": "m"}}}"#;
         let review = Review::of_object(value(pod), Operation::Create, "default");
-        let line = of_request(&review, &finding(), 0, "2026-01-01T00:00:00.5Z");
+        let line = of_request(&review, &denied(), 0, "2026-01-01T00:00:00.5Z");
         let told = value(&line.json);
         for (key, expected) in [
             ("eventType", r#""violation_admission""#),
@@ -235,6 +237,6 @@ pub(super) mod tests {
         ] {
             assert_eq!(told.get(key).map(Value::to_json).as_deref(), Some(expected), "{key}");
         }
-        assert_ne!(line.id, of_request(&review, &finding(), 1, "now").id);
+        assert_ne!(line.id, of_request(&review, &denied(), 1, "now").id);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use k8s_openapi::jiff::Timestamp;
-use modgate_engine::{Review, constraint::Finding};
+use modgate_engine::{Review, constraint::Violation};
 
 use super::{Exporter, Line, message};
 use crate::telemetry::metrics::{DropReason, ExportMetrics};
@@ -62,11 +62,11 @@ impl AdmissionQueue {
     }
 
     /// Queues the violations that lead to something; never waits for the exporter.
-    pub(crate) fn push(&self, review: &Review, findings: &[Finding]) {
-        let led = findings.iter().filter(|finding| !finding.actions.is_empty());
+    pub(crate) fn push(&self, review: &Review, violations: &[Violation]) {
+        let led = violations.iter().filter(|violation| !violation.actions.is_empty());
         let now = Timestamp::now().to_string();
-        for (ordinal, finding) in led.enumerate() {
-            self.push_line(message::of_request(review, finding, ordinal, &now));
+        for (ordinal, violation) in led.enumerate() {
+            self.push_line(message::of_request(review, violation, ordinal, &now));
         }
     }
 

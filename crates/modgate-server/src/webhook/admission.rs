@@ -10,7 +10,6 @@ use modgate_engine::{
     cost::{Meter, Statistics},
     gatekeeper::{admit_label, lacks_template},
     jsonpatch,
-    modrule::PodBinding,
 };
 use modgate_value::{Str, Value};
 
@@ -334,7 +333,7 @@ fn judge(
     let late = app.gatekeeper.late_rejections;
     let mut decision = match webhook.route().task {
         Task::Decide(_) if webhook == Webhook::Validate && late == LateRejections::Off => {
-            PodBinding::ok()
+            Decision::allowed()
         }
         Task::Decide(stages) => decide(stages),
         Task::DecideUnified if app.gatekeeper.unified_mutate => decide(Stages::UNIFIED),
@@ -343,12 +342,12 @@ fn judge(
         Task::DefaultModRule => modrule::default(review),
         Task::ValidateModRule => modrule::validate(review, world),
         // `serve` does it before there is a turn.
-        Task::BindPod => PodBinding::ok(),
+        Task::BindPod => Decision::allowed(),
     };
     if webhook == Webhook::Validate && late == LateRejections::Warn {
         modrule::admit_with_warnings(&mut decision);
     }
-    if decision.undecided && app.gatekeeper.on_failure != OnFailure::Deny {
+    if decision.is_undecided() && app.gatekeeper.on_failure != OnFailure::Deny {
         return Answer::failed(app.gatekeeper.on_failure, head.clone(), decision.reason);
     }
     Answer::review(head, respond_with(app, webhook, review, decision))

@@ -7,7 +7,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use modgate_engine::modrule::dry_run;
+use modgate_engine::dry_run;
 use modgate_value::{
     Object, Str, Value,
     json::{self, Escape},

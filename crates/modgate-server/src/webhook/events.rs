@@ -6,7 +6,7 @@ use modgate_engine::{
         constraints::{EnforcementAction, GROUP},
         meta::GroupVersionKind,
     },
-    constraint::Finding,
+    constraint::Violation,
 };
 use modgate_value::Value;
 
@@ -28,18 +28,18 @@ pub struct AdmissionEvents {
 
 impl AdmissionEvents {
     /// One Event for every violation and action.
-    pub(super) fn emit(&self, review: &Review, findings: &[Finding], installation: &str) {
+    pub(super) fn emit(&self, review: &Review, violations: &[Violation], installation: &str) {
         let Some(events) = self.to.as_ref().filter(|events| self.emit && events.are_written())
         else {
             return;
         };
-        if findings.is_empty() {
+        if violations.is_empty() {
             return;
         }
         let subject = Subject::of(review, super::is_secret(review));
-        for finding in findings {
-            for action in &finding.actions {
-                events.emit(self.event(&subject, finding, *action, installation));
+        for violation in violations {
+            for action in &violation.actions {
+                events.emit(self.event(&subject, violation, *action, installation));
             }
         }
     }
@@ -47,7 +47,7 @@ impl AdmissionEvents {
     fn event(
         &self,
         subject: &Subject<'_>,
-        finding: &Finding,
+        violation: &Violation,
         action: EnforcementAction,
         installation: &str,
     ) -> Event {
@@ -62,8 +62,8 @@ impl AdmissionEvents {
             }
         };
         let Subject { kind, name, namespace, .. } = subject;
-        let Finding { constraint, kind: constraint_kind, .. } = finding;
-        let shown = if subject.secret { "not shown for a Secret" } else { &finding.message };
+        let Violation { constraint, kind: constraint_kind, .. } = violation;
+        let shown = if subject.secret { "not shown for a Secret" } else { &violation.message };
         let told = format!("Constraint: {constraint}, Message: {shown}");
         let message = if self.in_object_namespace {
             format!("{begin}, {told}")
@@ -82,7 +82,7 @@ impl AdmissionEvents {
             format!("{}/{namespace}/{name}/{constraint_kind}//{constraint}", kind.kind)
         };
         let actions: Value =
-            finding.actions.iter().map(|action| Value::from(action.as_str())).collect();
+            violation.actions.iter().map(|action| Value::from(action.as_str())).collect();
         Event {
             involved: Involved {
                 api_version: String::new(),
@@ -108,7 +108,7 @@ impl AdmissionEvents {
                 ("constraint_kind", constraint_kind.to_string()),
                 ("constraint_name", constraint.to_string()),
                 ("constraint_namespace", String::new()),
-                ("constraint_action", finding.action.to_string()),
+                ("constraint_action", violation.action.to_string()),
                 ("constraint_enforcement_actions", actions.to_json()),
                 ("resource_group", kind.group.to_string()),
                 ("resource_api_version", kind.version.to_string()),
@@ -160,7 +160,7 @@ impl<'a> Subject<'a> {
 
 #[cfg(test)]
 mod tests {
-    use modgate_engine::api::meta::Operation;
+    use modgate_engine::{api::meta::Operation, constraint::Cause};
 
     use super::*;
 
@@ -172,18 +172,20 @@ mod tests {
         let namespace = object.path(&["metadata", "namespace"]).and_then(Value::as_str);
         let namespace = namespace.unwrap_or_default().to_owned();
         let review = Review::of_object(object, Operation::Create, &namespace);
-        let finding = Finding {
+        let violation = Violation {
             kind: "K8sFoo".into(),
             constraint: "c".into(),
             action: action.as_str().into(),
             actions: vec![action],
             message: "it says s3cret".to_owned(),
+            cause: Cause::Policy,
+            resultant: None,
             details: Value::Null,
             annotations: Value::Null,
         };
         let events = AdmissionEvents { emit: true, in_object_namespace, to: None };
         let subject = Subject::of(&review, super::super::is_secret(&review));
-        events.event(&subject, &finding, action, "gatekeeper-system")
+        events.event(&subject, &violation, action, "gatekeeper-system")
     }
 
     #[test]

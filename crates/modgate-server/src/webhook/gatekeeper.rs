@@ -121,10 +121,10 @@ pub(super) fn record(
         app.metrics.validated(status, review.request().dry_run, took);
     }
     violation::record(review, decision, config.log_denies);
-    let findings = &decision.violations;
-    config.events.emit(review, findings, &world.snapshot.config().installation.namespace);
+    let violations = &decision.violations;
+    config.events.emit(review, violations, &world.snapshot.config().installation.namespace);
     if let Some(queue) = &config.export {
-        queue.push(review, findings);
+        queue.push(review, violations);
     }
     if let Some(statistics) = meter.statistics.filter(|statistics| !statistics.is_empty()) {
         violation::statistics(review, statistics);

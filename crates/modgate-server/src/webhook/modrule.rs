@@ -5,16 +5,15 @@ use modgate_engine::{
     api::meta::Operation,
     modrule::{Denied, PodBinding, default_modrule, validate_modrule},
 };
-use modgate_value::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::policies::{Unbound, World};
 
 /// Fills in defaults (spec `kubemod.md`, 1.4).
 pub(super) fn default(review: &Review) -> Decision {
-    let Some(object) = review.request().object.as_ref() else { return allowed(Vec::new()) };
+    let Some(object) = review.request().object.as_ref() else { return Decision::allowed() };
     match default_modrule(object) {
-        Ok(patch) => Decision { patch, ..allowed(Vec::new()) },
+        Ok(patch) => Decision { patch, ..Decision::allowed() },
         Err(error) => denied(error),
     }
 }
@@ -26,16 +25,16 @@ pub(super) fn validate(review: &Review, world: &World) -> Decision {
         Operation::Create | Operation::Update => request.object.as_ref(),
         Operation::Delete | Operation::Connect => None,
     };
-    let Some(object) = object else { return allowed(Vec::new()) };
+    let Some(object) = object else { return Decision::allowed() };
     match validate_modrule(object, world.snapshot.config()) {
-        Ok(warnings) => allowed(warnings),
+        Ok(warnings) => Decision { warnings, ..Decision::allowed() },
         Err(error) => denied(error),
     }
 }
 
 /// Turns what Reject rules refuse in the validating phase into warnings (KM-5.4).
 pub(super) fn admit_with_warnings(decision: &mut Decision) {
-    if decision.allowed || decision.undecided {
+    if decision.allowed || decision.is_undecided() {
         return;
     }
     decision.allowed = true;
@@ -50,12 +49,8 @@ pub(super) fn admit_with_warnings(decision: &mut Decision) {
     decision.warnings.extend(told);
 }
 
-fn allowed(warnings: Vec<String>) -> Decision {
-    Decision { warnings, reason: String::new(), ..Decision::unchanged(Value::Null) }
-}
-
 fn denied(error: Denied) -> Decision {
-    Decision { allowed: false, code: error.code, reason: error.reason, ..allowed(Vec::new()) }
+    Decision { allowed: false, code: error.code, reason: error.reason, ..Decision::allowed() }
 }
 
 /// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). The binding goes on whatever

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use modgate_engine::{Decision, FailureKind, Review, jsonpatch::PatchOperation};
+use modgate_engine::{Decision, FailureKind, Rejection, Review, jsonpatch::PatchOperation};
 use tracing::Level;
 
 use super::Webhook;
@@ -84,9 +84,9 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
-/// The entries of a denial, or just the names of the rules in them.
+/// The rejections of a request, or just the names of the rules.
 struct Rejections<'a> {
-    entries: &'a [String],
+    entries: &'a [Rejection],
     names_only: bool,
 }
 
@@ -96,9 +96,10 @@ impl fmt::Display for Rejections<'_> {
             if index > 0 {
                 f.write_str(",")?;
             }
-            // Neither namespaces nor names can hold a colon.
-            let name = entry.split_once(": ").map_or(entry.as_str(), |(name, _)| name);
-            f.write_str(if self.names_only { name } else { entry })?;
+            match self.names_only {
+                true => f.write_str(&entry.rule)?,
+                false => entry.fmt(f)?,
+            }
         }
         Ok(())
     }
@@ -146,7 +147,11 @@ mod tests {
 
     #[test]
     fn rejections_of_secrets_name_rules_only() {
-        let entries = ["ns/a: \"pass: s3cret\"".to_owned(), "ns/b".to_owned()];
+        let message = Some("pass: s3cret".to_owned());
+        let entries = [
+            Rejection { rule: "ns/a".into(), message },
+            Rejection { rule: "ns/b".into(), message: None },
+        ];
         let show = |names_only| Rejections { entries: &entries, names_only }.to_string();
         assert_eq!(show(false), "ns/a: \"pass: s3cret\",ns/b");
         assert_eq!(show(true), "ns/a,ns/b");
@@ -175,11 +180,11 @@ mod tests {
             failures: vec![failure],
             ..Decision::unchanged(Value::Null)
         };
-        let entry = "ns/r: \"s3cret\"";
+        let entry = Rejection { rule: "ns/r".into(), message: Some("s3cret".to_owned()) };
         let rejected = Decision {
             allowed: false,
             reason: format!("rejected by {entry}"),
-            rejections: vec![entry.to_owned()],
+            rejections: vec![entry],
             patch: Vec::new(),
             ..base.clone()
         };

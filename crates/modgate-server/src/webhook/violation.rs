@@ -20,7 +20,7 @@ pub(super) const VERSION: &str = "v1beta1";
 /// Logs what went wrong, and with `all` every violation that leads to something.
 pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
     let request = review.request();
-    let findings = &decision.violations;
+    let violations = &decision.violations;
     if decision.code == 500 {
         tracing::error!(
             target: LOGGER,
@@ -41,7 +41,7 @@ pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
         resource_namespace = %request.namespace,
         resource_name = %request.name,
         code = decision.code,
-        violations = findings.len(),
+        violations = violations.len(),
         "{}",
         if decision.allowed { "Allowed" } else { "Denied" }
     );
@@ -50,13 +50,13 @@ pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
     }
     let Subject { kind, name, username, secret, .. } =
         Subject::of(review, super::is_secret(review));
-    for finding in findings.iter().filter(|finding| !finding.actions.is_empty()) {
+    for violation in violations.iter().filter(|violation| !violation.actions.is_empty()) {
         let actions: Value =
-            finding.actions.iter().map(|action| Value::from(action.as_str())).collect();
+            violation.actions.iter().map(|action| Value::from(action.as_str())).collect();
         let (message, details) = if secret {
             ("not shown for a Secret", "{}".to_owned())
         } else {
-            (finding.message.as_str(), finding.details.to_json())
+            (violation.message.as_str(), violation.details.to_json())
         };
         tracing::info!(
             target: LOGGER,
@@ -64,11 +64,11 @@ pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
             process = "admission",
             event_type = "violation",
             details,
-            constraint_name = %finding.constraint,
+            constraint_name = %violation.constraint,
             constraint_group = constraints::GROUP,
             constraint_api_version = VERSION,
-            constraint_kind = %finding.kind,
-            constraint_action = %finding.action,
+            constraint_kind = %violation.kind,
+            constraint_action = %violation.action,
             constraint_enforcement_actions = actions.to_json(),
             resource_group = %kind.group,
             resource_api_version = %kind.version,
@@ -162,7 +162,7 @@ fn passes(passes: &[Vec<MutatorId>]) -> Value {
 mod tests {
     use modgate_engine::{
         api::{constraints::EnforcementAction, meta::Operation},
-        constraint::Finding,
+        constraint::{Cause, Violation},
     };
     use modgate_value::json;
 
@@ -175,16 +175,18 @@ mod tests {
         );
         let object = Value::from_json(object.as_bytes()).expect("object");
         let review = Review::of_object(object, Operation::Create, "default");
-        let finding = Finding {
+        let violation = Violation {
             kind: "K8sFoo".into(),
             constraint: "c".into(),
             action: "scoped".into(),
             actions: actions.to_vec(),
             message: "it says s3cret".to_owned(),
+            cause: Cause::Policy,
+            resultant: None,
             details: Value::from_json(br#"{"is": "s3cret"}"#).expect("details"),
             annotations: Value::Null,
         };
-        let decision = Decision { violations: vec![finding], ..Decision::unchanged(Value::Null) };
+        let decision = Decision { violations: vec![violation], ..Decision::unchanged(Value::Null) };
         capture(|| record(&review, &decision, true))
     }
 

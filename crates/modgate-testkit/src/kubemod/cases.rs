@@ -190,7 +190,7 @@ fn reject(files: &Files<'_>, case: &Members<'_>) -> Result<Verdict> {
     }
     let expected = case.list("expected_rejections")?;
     let got = loaded.decide(&request)?.rejections;
-    let got: Value = got.iter().map(|entry| Value::from(entry.as_str())).collect();
+    let got: Value = got.iter().map(|entry| Value::from(entry.to_string())).collect();
     if got != Value::from(expected.to_vec()) {
         let expected = Value::from(expected.to_vec()).to_json();
         return Ok(Verdict::Failed { expected, got: got.to_json() });

@@ -88,8 +88,8 @@ impl Subject for EngineSubject {
         let mut arena = Arena::new();
         let mut evaluation = Evaluation::new(&self.cluster, &self.inventory, &mut arena);
         let found = self.snapshot.ask(&admission, point, &mut evaluation);
-        let shown = found.into_iter().map(|finding| {
-            [finding.constraint.to_string(), finding.message, finding.action.to_string()]
+        let shown = found.into_iter().map(|violation| {
+            [violation.constraint.to_string(), violation.message, violation.action.to_string()]
         });
         Some(shown.collect())
     }

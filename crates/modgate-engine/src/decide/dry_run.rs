@@ -8,13 +8,14 @@ use modgate_api::{
 use modgate_value::{Object, Str, Value, yaml};
 use similar::TextDiff;
 
-use super::{
-    admission::compile_or_deny,
-    references::Working,
-    run::{self, Silent},
-    store::Store,
+use super::{Evaluation, Silent, Stages};
+use crate::{
+    EngineConfig, Host, Review, Snapshot,
+    constraint::{Arena, Inventory},
+    jsonpatch,
+    modrule::{Store, compile_or_deny},
+    review::Origin,
 };
-use crate::{EngineConfig, Host, Review, cost::Meter, jsonpatch};
 
 /// The namespace of the rules and the object.
 const NAMESPACE: &str = "dryrun-namespace";
@@ -56,20 +57,15 @@ pub fn dry_run(
     let Some(rules) = rules.as_array() else {
         return Err(DryRunError("modRules: expected a list".to_owned()));
     };
-    let store = load(rules, operation, config)?;
+    let snapshot = Snapshot::of_modrules(config.clone(), load(rules, operation, config)?);
     let review = review(manifest, operation);
-    let working = Ok(Working::of(manifest.clone()));
-    let decision = run::mutate_observed(
-        &store,
-        config,
-        &review,
-        (host, Meter::starting(host)),
-        working,
-        &mut Silent,
-    );
+    let (inventory, mut arena) = (Inventory::default(), Arena::new());
+    let mut evaluation = Evaluation::new(host, &inventory, &mut arena);
+    let decision = snapshot.decide(&review, Stages::MODRULES, &mut evaluation, &mut Silent);
     let patch = jsonpatch::diff(manifest, &decision.object);
     let diff = if patch.is_empty() { String::new() } else { diff(manifest, &decision.object) };
-    let rejections: Value = decision.rejections.into_iter().map(Value::from).collect();
+    let rejections: Value =
+        decision.rejections.iter().map(|each| Value::from(each.to_string())).collect();
     Ok([("patch", jsonpatch::to_value(&patch)), ("diff", diff.into()), ("rejections", rejections)]
         .into_iter()
         .collect())
@@ -116,7 +112,7 @@ fn review(manifest: &Value, operation: Operation) -> Review {
             (Some(manifest.clone()), None)
         }
     };
-    Review::unsent(AdmissionRequest {
+    let request = AdmissionRequest {
         uid: Str::default(),
         kind: GroupVersionKind::default(),
         resource: GroupVersionResource::default(),
@@ -129,7 +125,8 @@ fn review(manifest: &Value, operation: Operation) -> Review {
         old_object,
         dry_run: true,
         options: Object::default().into(),
-    })
+    };
+    Review::unsent(request, Origin::DryRun)
 }
 
 /// A unified diff of both documents as YAML, three lines of context, no file names.
