@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Result<Cow<'a, str>, ParseErrorKind> {
         self.at += 1;
         let start = self.at;
-        self.at += plain_length(self.text.as_bytes().get(start..).unwrap_or_default());
+        self.at += plain_length::<false>(self.text.as_bytes().get(start..).unwrap_or_default());
         match self.peek() {
             Some(b'"') => {
                 let text = self.text.get(start..self.at).unwrap_or_default();
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
         let mut out = String::from(self.text.get(start..self.at).unwrap_or_default());
         loop {
             let plain = self.at;
-            self.at += plain_length(self.text.as_bytes().get(plain..).unwrap_or_default());
+            self.at += plain_length::<false>(self.text.as_bytes().get(plain..).unwrap_or_default());
             out.push_str(self.text.get(plain..self.at).unwrap_or_default());
             match self.peek() {
                 Some(b'"') => {
@@ -372,27 +372,34 @@ fn short(text: Cow<'_, str>) -> Str {
     }
 }
 
-/// How many bytes precede the first quote, backslash or control character.
+/// How many bytes precede the first quote, backslash or control character; with `HTML` also the
+/// first that Go escapes for HTML, or that begins a character which it may.
 ///
 /// Looks at eight bytes at a time: in a word with a byte below `n`, subtracting `n` from every byte
 /// borrows into that byte's top bit, and the lowest such bit is the first such byte.
-fn plain_length(text: &[u8]) -> usize {
+pub(super) fn plain_length<const HTML: bool>(text: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 0xFF;
     const TOPS: u64 = ONES << 7;
     let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & TOPS;
+    let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     let (words, rest) = text.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        let found = below(word ^ (ONES * u64::from(b'"')), 1)
-            | below(word ^ (ONES * u64::from(b'\\')), 1)
-            | below(word, 0x20);
+        let mut found = equal(word, b'"') | equal(word, b'\\') | below(word, 0x20);
+        if HTML {
+            found |= HTML_BYTES.into_iter().fold(0, |found, byte| found | equal(word, byte));
+        }
         if found != 0 {
             return index * 8 + usize::try_from(found.trailing_zeros() / 8).unwrap_or(0);
         }
     }
-    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    let special =
+        |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20) || (HTML && HTML_BYTES.contains(byte));
     words.len() * 8 + rest.iter().position(special).unwrap_or(rest.len())
 }
+
+/// `<`, `>`, `&`, and what U+2028 and U+2029 begin with.
+const HTML_BYTES: [u8; 4] = [b'<', b'>', b'&', 0xE2];
 
 #[cfg(test)]
 mod tests {
@@ -430,9 +437,9 @@ mod tests {
             {
                 for after in ["", "b", "\u{1}\"\\", "cdefghijklmno"] {
                     let text = format!("{before}{special}{after}");
-                    assert_eq!(plain_length(text.as_bytes()), before.len(), "{text:?}");
+                    assert_eq!(plain_length::<false>(text.as_bytes()), before.len(), "{text:?}");
                 }
-                assert_eq!(plain_length(before.as_bytes()), before.len(), "{before:?}");
+                assert_eq!(plain_length::<false>(before.as_bytes()), before.len(), "{before:?}");
             }
         }
     }

@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 
+use super::read::plain_length;
 use crate::{MAX_DEPTH, Value, value::walk::Rest};
 
 /// Which characters a JSON string escapes beyond those it must.
@@ -92,8 +93,19 @@ fn emit(value: &Value, out: &mut String, indent: Option<&str>, escape: Escape) {
 /// Appends one JSON string, quotes included.
 pub fn write_string(text: &str, out: &mut String, escape: Escape) {
     out.push('"');
+    out.reserve(text.len() + 1);
+    let mut rest = text;
+    // What is copied as it is, also where it began with a byte that some other character begins with.
     let mut plain = 0;
-    for (at, character) in text.char_indices() {
+    loop {
+        let ahead = rest.as_bytes().get(plain..).unwrap_or_default();
+        plain += match escape {
+            Escape::Minimal => plain_length::<false>(ahead),
+            Escape::Html => plain_length::<true>(ahead),
+        };
+        let Some((before, after)) = rest.split_at_checked(plain) else { break };
+        let mut characters = after.chars();
+        let Some(character) = characters.next() else { break };
         let named = match character {
             '"' => "\\\"",
             '\\' => "\\\\",
@@ -102,19 +114,22 @@ pub fn write_string(text: &str, out: &mut String, escape: Escape) {
             '\t' => "\\t",
             '\u{8}' => "\\b",
             '\u{c}' => "\\f",
-            '\0'..' ' => "",
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if escape == Escape::Html => "",
-            _ => continue,
+            '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => "",
+            other => {
+                plain += other.len_utf8();
+                continue;
+            }
         };
-        out.push_str(text.get(plain..at).unwrap_or_default());
+        out.push_str(before);
         if named.is_empty() {
             let _ = write!(out, "\\u{:04x}", u32::from(character));
         } else {
             out.push_str(named);
         }
-        plain = at + character.len_utf8();
+        rest = characters.as_str();
+        plain = 0;
     }
-    out.push_str(text.get(plain..).unwrap_or_default());
+    out.push_str(rest);
     out.push('"');
 }
 
@@ -129,6 +144,34 @@ mod tests {
         let mut html = String::new();
         write(&text, &mut html, Escape::Html);
         assert_eq!(html, "\"a\\\"\\\\\\n\\u0001\\u003c\\u0026\\u003e\\u2028é\"");
+    }
+
+    /// What is escaped stands anywhere in the words of eight bytes that are looked at, beside
+    /// characters that begin with the same bytes.
+    #[test]
+    fn escapes_anywhere() {
+        let escaped = [("\"", "\\\""), ("\u{1f}", "\\u001f"), ("\\", "\\\\"), ("\n", "\\n")];
+        let for_html = [("<", "\\u003c"), ("&", "\\u0026"), ("\u{2029}", "\\u2029")];
+        let written = |text: &str, escape| {
+            let mut out = String::new();
+            write_string(text, &mut out, escape);
+            out
+        };
+        for length in 0..20 {
+            for at in 0..=length {
+                for filler in ["a", "\u{7f}", "é", "€", "\u{2027}", "\u{202a}", "😀"] {
+                    let (before, after) = (filler.repeat(at), filler.repeat(length - at));
+                    for (raw, expected) in escaped.iter().chain(&for_html) {
+                        let text = format!("{before}{raw}{after}");
+                        let html = format!("\"{before}{expected}{after}\"");
+                        assert_eq!(written(&text, Escape::Html), html, "{text:?}");
+                        let plain = for_html.iter().any(|(other, _)| other == raw);
+                        let minimal = if plain { format!("\"{text}\"") } else { html };
+                        assert_eq!(written(&text, Escape::Minimal), minimal, "{text:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
