@@ -21,4 +21,4 @@ for file in crates/*/tests/cluster*.rs; do
 	name=${file##*/}
 	set -- --test "${name%.rs}" "$@"
 done
-CI=true exec cargo test -p modgate-testkit -p modgate-server -p modgate-gator -p modgate "$@"
+CI=true exec cargo test -p modgate-testkit -p modgate-e2e "$@"

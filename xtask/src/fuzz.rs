@@ -16,9 +16,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use modgate_e2e::fuzz::{named, targets};
 use modgate_testkit::{
     Roots, corpus,
-    fuzz::{Mutations, TARGETS, Target},
+    fuzz::{Mutations, Target},
 };
 
 /// Options of `cargo xtask fuzz`.
@@ -47,8 +48,8 @@ pub(crate) struct Args {
 }
 
 fn target(name: &str) -> Result<&'static str, String> {
-    Target::named(name).map(|target| target.name).ok_or_else(|| {
-        let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    named(name).map(|target| target.name).ok_or_else(|| {
+        let names: Vec<&str> = targets().map(|target| target.name).collect();
         format!("the targets are {}", names.join(", "))
     })
 }
@@ -70,8 +71,7 @@ const MEMORY_MB: u32 = 2048;
 /// Runs the targets; false when one of them found something.
 #[expect(clippy::print_stdout, reason = "results go there")]
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let targets: Vec<&Target> = TARGETS
-        .iter()
+    let targets: Vec<&Target> = targets()
         .filter(|target| args.targets.is_empty() || args.targets.contains(&target.name))
         .collect();
     let folder = corpus::repository().join("fuzz");

@@ -31,6 +31,16 @@ pub(crate) enum Origin {
 }
 
 impl Review {
+    /// Whether texts about the object may quote a Secret. The request may say so, or the object: the
+    /// sender chooses what the object claims to be.
+    pub fn is_secret(&self) -> bool {
+        let request = self.request();
+        let says = |object: &Value| object.get("kind").and_then(Value::as_str) == Some("Secret");
+        request.resource.resource == "secrets"
+            || request.kind.kind == "Secret"
+            || request.object.iter().chain(&request.old_object).any(says)
+    }
+
     /// Reads an AdmissionReview. Policies see its request as it was sent, with the members that
     /// [`AdmissionRequest`] does not keep.
     ///

@@ -39,6 +39,7 @@ fn gator(folder: &Path, args: &[&str]) -> (u8, usize) {
         stderr: &mut stderr,
         directory: folder,
         env: &|_| None,
+        connect: modgate_gator::no_cluster,
     };
     let code = modgate_gator::run(&args, &mut io);
     assert!(stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));

@@ -32,7 +32,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::cli::{COMPLETION_HELP, Verb, is_verb};
+pub use self::{
+    cli::{COMPLETION_HELP, Verb, is_verb},
+    policy::{Cluster, Connect, no_cluster},
+};
 
 /// What a run may use of the world.
 pub struct Io<'a> {
@@ -46,6 +49,8 @@ pub struct Io<'a> {
     pub directory: &'a Path,
     /// Environment variables by name.
     pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Connects to the cluster that `policy` installs into.
+    pub connect: Connect,
 }
 
 impl Io<'_> {

@@ -1,8 +1,8 @@
 //! `gator policy`: published templates and constraints, found in a catalog and installed into a
 //! cluster (7.9).
 //!
-//! What is done to a cluster goes through [`Cluster`](cluster::Cluster); everything else works
-//! without one.
+//! Everything that reads or changes a cluster goes through [`Cluster`], which the binary implements;
+//! everything else works without one.
 
 mod args;
 mod catalog;
@@ -14,12 +14,12 @@ mod report;
 mod upgrade;
 
 pub(crate) use self::args::{Misuse, PolicyVerb};
+pub use self::cluster::{Cluster, Connect, no_cluster};
 use self::{
     args::{
         GenerateArgs, InstallArgs, ListArgs, SearchArgs, UninstallArgs, UpdateArgs, UpgradeArgs,
     },
     catalog::{Catalog, Home},
-    cluster::Cluster,
     fetch::Fetcher,
     install::Installation,
     report::Format,
@@ -35,7 +35,7 @@ const PARTIAL: u8 = 4;
 
 /// Runs a verb.
 pub(crate) fn run(verb: &PolicyVerb, io: &mut Io<'_>) -> Result<u8, Failure> {
-    let connect = cluster::connect;
+    let connect = io.connect;
     match verb {
         PolicyVerb::Update(args) => update(args, connect, io),
         PolicyVerb::Search(args) => search(args, io),
@@ -47,9 +47,6 @@ pub(crate) fn run(verb: &PolicyVerb, io: &mut Io<'_>) -> Result<u8, Failure> {
     }
     .map(|()| 0)
 }
-
-/// Reaches the cluster that the environment names.
-type Connect = fn(&dyn Fn(&str) -> Option<String>) -> Result<Box<dyn Cluster>, String>;
 
 fn update(args: &UpdateArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), Failure> {
     let format = Format::of(&args.output)?;

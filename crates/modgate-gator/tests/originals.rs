@@ -21,6 +21,7 @@ fn gator(files: &[(&str, &str)], args: &[&str]) -> (u8, String, String) {
         stderr: &mut stderr,
         directory: folder.path(),
         env: &|_| None,
+        connect: modgate_gator::no_cluster,
     };
     let code = modgate_gator::run(&args, &mut io);
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

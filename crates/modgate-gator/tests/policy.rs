@@ -21,6 +21,7 @@ fn gator(folder: &Path, source: &str, args: &[&str]) -> (u8, String, String) {
             "GATOR_CATALOG_URL" => Some(source.to_owned()),
             _ => None,
         },
+        connect: modgate_gator::no_cluster,
     };
     let code = modgate_gator::run(&args, &mut io);
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

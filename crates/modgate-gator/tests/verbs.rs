@@ -25,6 +25,7 @@ fn gator(folder: &Path, args: &[&str]) -> Ran {
         stderr: &mut stderr,
         directory: folder,
         env: &|_| None,
+        connect: modgate_gator::no_cluster,
     };
     let code = modgate_gator::run(&args, &mut io);
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

@@ -4,7 +4,7 @@
 //! Gatekeeper's place behind Gatekeeper's Service, where each request reaches one of the two; and
 //! ModRules' webhook configurations have the names of KubeMod's, so that each moves in one write.
 //! `docs/migration.md` tells the same at length, and a test carries it out under load
-//! (`crates/modgate-server/tests/cluster_switch.rs`).
+//! (`tests/e2e/tests/switch.rs`).
 
 use std::collections::BTreeSet;
 

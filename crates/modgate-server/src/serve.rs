@@ -1,9 +1,21 @@
 //! Serving: bind, load, answer, stop.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+mod follow;
+
+use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
+use modgate_cluster::{
+    AuditConfig, ClusterConfig, ClusterError, Controllers, Events, Identity, LeaseTimes,
+    Operations, Rotation, ServingCertificate, Settings, Shared, VapConfig, VapSettings, connect,
+};
 use modgate_engine::EngineConfig;
+use modgate_export::{AdmissionQueue, ExportConfig, Exporter};
+use modgate_policies::{
+    DEFAULT_CACHE_TTL, FileWatch, POLL_INTERVAL, PolicyFiles, PolicyHandle, PolicyStore, Providers,
+    ProvidersConfig,
+};
+use modgate_telemetry::metrics::Metrics;
 use modgate_value::{Str, diag::Diagnostic};
 use rustls::client::ResolvesClientCert;
 use tokio::{
@@ -17,17 +29,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    controllers::{
-        self, AuditConfig, ClusterConfig, ClusterError, Controllers, Identity, LeaseTimes,
-        Rotation, Settings, Shared, VapConfig, VapSettings, events::Events,
-    },
-    export::{AdmissionQueue, ExportConfig, Exporter},
-    files::{FileWatch, POLL_INTERVAL},
     listen::{Listener, Transport},
-    operations::Operations,
-    policies::{self, Current, PolicyFiles, PolicyStore},
-    providers::{DEFAULT_CACHE_TTL, Providers, ProvidersConfig},
-    telemetry::metrics::Metrics,
     tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
     webhook::{
         AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, Readiness, RequestLimits,
@@ -56,7 +58,7 @@ pub struct ServeConfig {
     /// How the cluster is audited.
     pub audit: AuditConfig,
     /// Where metrics and traces are sent.
-    pub otlp: Option<crate::telemetry::otlp::OtlpConfig>,
+    pub otlp: Option<modgate_telemetry::otlp::OtlpConfig>,
     /// Settings of the engine.
     pub engine: EngineConfig,
     /// The serving certificate.
@@ -138,7 +140,7 @@ impl ServeConfig {
                 exempt: installation.exempt.clone(),
             },
             audit: self.audit.clone(),
-            patience: self.limits.object,
+            lookup_timeout: self.limits.object,
         }
     }
 }
@@ -176,7 +178,7 @@ pub enum ServeError {
     Cluster(#[from] ClusterError),
     /// Nothing can be sent to the collector.
     #[error(transparent)]
-    Otlp(#[from] crate::telemetry::otlp::OtlpError),
+    Otlp(#[from] modgate_telemetry::otlp::OtlpError),
     /// The runtime or its signal handlers could not be set up.
     #[error("cannot start")]
     Start(#[from] io::Error),
@@ -268,7 +270,7 @@ impl Server {
         let certificates = Certificates::load(&config.certificate)?;
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config(&config.tls)?));
         let recorded = Arc::new(Metrics::new());
-        let (told, to_tell) = Events::channel(recorded.events().clone());
+        let (events, event_queue) = Events::channel(recorded.events().clone());
         let exporter = config.export.is_on().then(|| {
             let metrics = recorded.export().clone();
             Arc::new(Exporter::new(config.export.clone(), metrics))
@@ -282,9 +284,9 @@ impl Server {
                 Some(cache_ttl) => {
                     let identity: Arc<dyn ResolvesClientCert> = certificates.clone();
                     let config = ProvidersConfig { cache_ttl, identity: Some(identity) };
-                    Current::with_providers(Providers::new(config, Handle::current()))
+                    PolicyHandle::with_providers(Providers::new(config, Handle::current()))
                 }
-                None => Current::default(),
+                None => PolicyHandle::default(),
             }),
             metrics: Arc::clone(&recorded),
             evaluators: Evaluators::new(config.evaluators),
@@ -292,7 +294,7 @@ impl Server {
             limits: config.limits.clone(),
             gatekeeper: GatekeeperConfig {
                 events: AdmissionEvents {
-                    to: Some(told.clone()),
+                    to: Some(events.clone()),
                     ..config.gatekeeper.events.clone()
                 },
                 export: queue,
@@ -302,7 +304,7 @@ impl Server {
             readiness: Readiness::default(),
         });
         if let Some(otlp) = &config.otlp {
-            crate::telemetry::otlp::start(otlp, &app.metrics)?;
+            modgate_telemetry::otlp::start(otlp, &app.metrics)?;
         }
         let workers = Workers::start(&app.evaluators)?;
         let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
@@ -339,13 +341,13 @@ impl Server {
         let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
         let cluster = match &config.cluster {
             Some(cluster) => {
-                let client = controllers::connect(cluster, &app.metrics).await?;
+                let client = connect(cluster, &app.metrics).await?;
                 let shared = Shared {
                     current: Arc::clone(&app.current),
                     metrics: Arc::clone(&app.metrics),
                     report: Arc::clone(&report),
-                    events: told,
-                    to_tell,
+                    events,
+                    event_queue,
                     exporter,
                 };
                 Some(Controllers::new(client, config.of_cluster(), shared))
@@ -353,14 +355,16 @@ impl Server {
             None => {
                 let refresh = store.refresh();
                 refresh.findings.iter().for_each(|finding| report(finding));
-                app.current.store(Arc::clone(store.world()));
-                policies::announce(&store, &app.metrics, &refresh);
+                app.current.store(Arc::clone(store.policies()));
+                follow::announce(&store, &app.metrics, &refresh);
                 None
             }
         };
         let rotation = match (&cluster, &config.certificate) {
             (Some(cluster), CertificateSource::Cluster(secret)) => {
-                Some(cluster.rotation(secret, Arc::clone(&certificates), Arc::clone(&app)))
+                let serving =
+                    Serving { certificates: Arc::clone(&certificates), app: Arc::clone(&app) };
+                Some(cluster.rotation(secret, Arc::new(serving)))
             }
             _ => None,
         };
@@ -476,7 +480,7 @@ impl Server {
             }
             None => {
                 let (current, metrics) = (Arc::clone(&app.current), Arc::clone(&app.metrics));
-                following.spawn(policies::follow(store, current, metrics, config.poll, report));
+                following.spawn(follow::follow(store, current, metrics, config.poll, report));
             }
         }
         for listener in listeners {
@@ -489,6 +493,22 @@ impl Server {
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// What the rotation of certificates sees of this process.
+struct Serving {
+    certificates: Arc<Certificates>,
+    app: Arc<App>,
+}
+
+impl ServingCertificate for Serving {
+    fn serve(&self, chain: &[u8], key: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(self.certificates.serve(chain, key)?)
+    }
+
+    fn set_reachable(&self, reachable: Result<(), String>) {
+        self.app.readiness.set_reachable(reachable);
     }
 }
 

@@ -1,7 +1,6 @@
 //! The serving certificate: made at start, read from files or from a Secret, replaced without a
 //! restart.
 
-pub(crate) mod authority;
 mod client_auth;
 mod loopback;
 
@@ -14,6 +13,12 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use modgate_cluster::{
+    ClusterCertificates,
+    authority::{self, Term},
+};
+use modgate_http::Chain;
+use modgate_policies::{FileWatch, Fingerprint};
 use rustls::{
     RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
     client::ResolvesClientCert,
@@ -24,12 +29,8 @@ use rustls::{
     version,
 };
 
+use self::client_auth::Named;
 pub(crate) use self::loopback::LoopbackCheck;
-use self::{authority::Term, client_auth::Named};
-use crate::{
-    controllers::ClusterCertificates,
-    files::{FileWatch, Fingerprint},
-};
 
 /// Where the serving certificate comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -283,7 +284,7 @@ impl Certificates {
                     tracing::info!(target: "tls", cert = %files.cert.display(), "certificate reloaded");
                 }
                 Err(error) => {
-                    tracing::error!(target: "tls", error = %crate::telemetry::Chain(&error),
+                    tracing::error!(target: "tls", error = %Chain(&error),
                         "certificate not reloaded, the last good one stays"
                     )
                 }

@@ -11,6 +11,7 @@ mod front;
 mod gatekeeper;
 mod health;
 mod modrule;
+mod permit;
 mod record;
 mod routes;
 mod schedule;
@@ -20,14 +21,11 @@ mod violation;
 
 pub use body::Bodies;
 pub use evaluators::Evaluators;
-#[cfg(test)]
-pub(crate) use evaluators::Flow;
-pub(crate) use evaluators::Turn;
+use evaluators::Turn;
 pub(crate) use evaluators::processors;
 pub use events::AdmissionEvents;
 pub use gatekeeper::{GatekeeperConfig, LateRejections, OnFailure};
 pub use health::Readiness;
-pub(crate) use routes::Webhook;
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,14 +37,12 @@ use axum::{
     response::Response,
     routing::{any, get, post, put},
 };
-use modgate_engine::Review;
-use modgate_value::{MAX_JSON_DEPTH, Value};
+use modgate_cluster::Operations;
+use modgate_policies::PolicyHandle;
+use modgate_telemetry::metrics::{Format, Metrics, Webhook};
+use modgate_value::MAX_JSON_DEPTH;
 
-use crate::{
-    operations::Operations,
-    policies::Current,
-    telemetry::metrics::{Format, Metrics},
-};
+use self::routes::is_served;
 
 /// Bounds on what one request may take.
 #[derive(Debug, Clone)]
@@ -91,7 +87,7 @@ impl Default for RequestLimits {
 #[derive(Debug)]
 pub struct App {
     /// The policies in force.
-    pub current: Arc<Current>,
+    pub current: Arc<PolicyHandle>,
     /// Where everything is counted.
     pub metrics: Arc<Metrics>,
     /// Turns for evaluation.
@@ -128,7 +124,7 @@ pub fn router(app: Arc<App>, routes: Routes) -> Router {
     let mut router = Router::new();
     let is_main = matches!(routes, Routes::All | Routes::AllButDryRun);
     if is_main {
-        for webhook in Webhook::ALL.into_iter().filter(|it| it.is_served(&app.operations)) {
+        for webhook in Webhook::ALL.into_iter().filter(|it| is_served(*it, &app.operations)) {
             let handler = move |State(app): State<Arc<App>>, request: Request| async move {
                 admission::answer(&app, webhook, request).await
             };
@@ -178,16 +174,6 @@ fn is_json(request: &Request) -> bool {
         .split(';')
         .next()
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
-}
-
-/// Whether texts about the object may quote a Secret: if the request says so or the object does, for
-/// what an object claims to be is up to whoever sent it.
-pub(crate) fn is_secret(review: &Review) -> bool {
-    let request = review.request();
-    let says = |object: &Value| object.get("kind").and_then(Value::as_str) == Some("Secret");
-    request.resource.resource == "secrets"
-        || request.kind.kind == "Secret"
-        || request.object.iter().chain(&request.old_object).any(says)
 }
 
 fn content_type(request: &Request) -> &str {

@@ -28,10 +28,11 @@ use modgate_engine::{
     constraint::{Arena, Inventory},
     jsonpatch::{self, Op, PatchOperation, Tree},
 };
+use modgate_policies::{Objects, PolicyHandle, PolicySet};
 use modgate_server::{
-    App, Bodies, Current, Evaluators, GatekeeperConfig, Objects, OnFailure, RequestLimits, Routes,
-    World, router, telemetry::metrics::Metrics,
+    App, Bodies, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router,
 };
+use modgate_telemetry::metrics::Metrics;
 use modgate_testkit::{
     corpus::{self, Roots},
     gatekeeper::validation::{Answer, Settings, Subject, run_with},
@@ -46,13 +47,13 @@ const NAMESPACE: &str = "my-namespace";
 struct Server {
     app: Arc<App>,
     router: Router,
-    world: World,
+    world: PolicySet,
 }
 
 impl Server {
     fn new(engine: EngineConfig) -> Self {
         let app = Arc::new(App {
-            current: Arc::new(Current::default()),
+            current: Arc::new(PolicyHandle::default()),
             metrics: Arc::new(Metrics::new()),
             evaluators: Evaluators::new(1),
             bodies: Bodies::default(),
@@ -62,11 +63,11 @@ impl Server {
                 on_failure: OnFailure::Deny,
                 ..GatekeeperConfig::default()
             },
-            operations: modgate_server::Operations::default(),
+            operations: modgate_cluster::Operations::default(),
             readiness: modgate_server::Readiness::default(),
         });
         let (objects, inventory) = (Objects::default(), Inventory::default());
-        let world = World { snapshot: Snapshot::new(engine), objects, inventory };
+        let world = PolicySet { snapshot: Snapshot::new(engine), objects, inventory };
         let router = router(Arc::clone(&app), Routes::All);
         let mut server = Self { app, router, world };
         server.load(&[]);
@@ -114,7 +115,7 @@ impl Server {
     }
 
     fn decide(&self, review: &Review, stages: Stages) -> Decision {
-        let World { snapshot, objects, inventory } = &self.world;
+        let PolicySet { snapshot, objects, inventory } = &self.world;
         let mut arena = Arena::new();
         let mut evaluation = Evaluation::new(objects, inventory, &mut arena);
         let decision = snapshot.decide(review, stages, &mut evaluation, &mut Silent);

@@ -24,10 +24,8 @@ use std::{
 
 use modgate_audit::{Judge, Sink as _, Subject, Violation};
 use modgate_engine::api::constraints::EnforcementAction;
-use modgate_server::{
-    export::{ExportConfig, Exporter},
-    telemetry::metrics::Metrics,
-};
+use modgate_export::{ExportConfig, Exporter};
+use modgate_telemetry::metrics::Metrics;
 use modgate_value::Value;
 use tempfile::TempDir;
 

@@ -24,10 +24,11 @@ use http_body_util::BodyExt as _;
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
 };
+use modgate_policies::{Objects, PolicyHandle, PolicySet};
 use modgate_server::{
-    App, Bodies, Current, Evaluators, GatekeeperConfig, Objects, OnFailure, RequestLimits, Routes,
-    World, router, telemetry::metrics::Metrics,
+    App, Bodies, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router,
 };
+use modgate_telemetry::metrics::Metrics;
 use modgate_testkit::{
     Verdict,
     corpus::{self, Roots},
@@ -65,13 +66,13 @@ impl Server {
         limits: RequestLimits,
     ) -> Self {
         let app = Arc::new(App {
-            current: Arc::new(Current::default()),
+            current: Arc::new(PolicyHandle::default()),
             metrics: Arc::new(Metrics::new()),
             evaluators,
             bodies: Bodies::default(),
             limits,
             gatekeeper,
-            operations: modgate_server::Operations::default(),
+            operations: modgate_cluster::Operations::default(),
             readiness: modgate_server::Readiness::default(),
         });
         let mut server = Self {
@@ -89,7 +90,7 @@ impl Server {
         let sources = resources.iter().cloned().map(PolicySource::of_object);
         let update = self.snapshot.apply(sources.map(Change::Upsert).collect(), OnError::Unload);
         self.snapshot = update.snapshot;
-        self.app.current.store(Arc::new(World {
+        self.app.current.store(Arc::new(PolicySet {
             snapshot: self.snapshot.clone(),
             objects: self.objects.clone(),
             inventory: self.inventory.clone(),

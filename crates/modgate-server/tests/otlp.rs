@@ -11,14 +11,15 @@ use std::{
 };
 
 use axum::{body::Body, http::Request};
+use modgate_cluster::Operations;
 use modgate_engine::EngineConfig;
+use modgate_policies::{PolicyFiles, PolicyHandle, PolicyStore};
 use modgate_server::{
-    App, Bodies, Current, Evaluators, GatekeeperConfig, Operations, PolicyFiles, PolicyStore,
-    Readiness, RequestLimits, Routes, router,
-    telemetry::{
-        metrics::Metrics,
-        otlp::{self, OtlpConfig},
-    },
+    App, Bodies, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, router,
+};
+use modgate_telemetry::{
+    metrics::Metrics,
+    otlp::{self, OtlpConfig},
 };
 use modgate_value::Value;
 use tower::ServiceExt as _;
@@ -68,9 +69,9 @@ fn collector() -> (String, mpsc::Receiver<(String, Value)>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_is_sent_metrics_and_spans() {
     let (endpoint, received) = collector();
-    let current = Arc::new(Current::default());
+    let current = Arc::new(PolicyHandle::default());
     let no_files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
-    current.store(Arc::clone(PolicyStore::new(no_files, EngineConfig::default()).world()));
+    current.store(Arc::clone(PolicyStore::new(no_files, EngineConfig::default()).policies()));
     let app = Arc::new(App {
         current,
         metrics: Arc::new(Metrics::new()),

@@ -15,12 +15,14 @@ use axum::{
     http::{Request, StatusCode, header},
 };
 use http_body_util::BodyExt as _;
+use modgate_cluster::ClusterConfig;
 use modgate_engine::EngineConfig;
+use modgate_policies::{PolicyFiles, PolicyHandle, PolicyStore};
 use modgate_server::{
-    App, Bodies, CertificateSource, ClusterConfig, Current, Evaluators, GatekeeperConfig,
-    OnFailure, PolicyFiles, PolicyStore, RequestLimits, Routes, ServeConfig, router,
-    telemetry::metrics::Metrics,
+    App, Bodies, CertificateSource, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes,
+    ServeConfig, router,
 };
+use modgate_telemetry::metrics::Metrics;
 use modgate_value::Value;
 use tower::ServiceExt as _;
 
@@ -58,13 +60,13 @@ impl Server {
         gatekeeper: GatekeeperConfig,
     ) -> Self {
         let app = Arc::new(App {
-            current: Arc::new(Current::default()),
+            current: Arc::new(PolicyHandle::default()),
             metrics: Arc::new(Metrics::new()),
             evaluators,
             bodies: Bodies::default(),
             limits,
             gatekeeper,
-            operations: modgate_server::Operations::default(),
+            operations: modgate_cluster::Operations::default(),
             readiness: modgate_server::Readiness::default(),
         });
         Self { router: router(Arc::clone(&app), Routes::All), app }
@@ -83,7 +85,7 @@ impl Server {
         let mut store = PolicyStore::new(files, config);
         let findings = store.refresh().findings;
         assert!(findings.is_empty(), "{findings:?}");
-        self.app.current.store(Arc::clone(store.world()));
+        self.app.current.store(Arc::clone(store.policies()));
         self
     }
 

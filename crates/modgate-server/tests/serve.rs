@@ -18,7 +18,8 @@ use std::{
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use modgate_server::{Addresses, CertificateSource, PolicyFiles, ServeConfig, Server, Stopped};
+use modgate_policies::PolicyFiles;
+use modgate_server::{Addresses, CertificateSource, ServeConfig, Server, Stopped};
 use modgate_value::Value;
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,

@@ -15,8 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use modgate_policies::PolicyFiles;
 use modgate_server::{
-    Addresses, CertificateSource, ClientAuth, PolicyFiles, ServeConfig, Server, TlsConfig, runtime,
+    Addresses, CertificateSource, ClientAuth, ServeConfig, Server, TlsConfig, runtime,
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{

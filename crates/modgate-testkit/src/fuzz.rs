@@ -9,7 +9,6 @@
 //! between them.
 
 mod cel;
-mod edge;
 mod mutate;
 mod mutators;
 mod policies;
@@ -34,7 +33,6 @@ use modgate_template::{Data, Env, Isolated, Template};
 use modgate_value::{Budget, Limits, Value, budget::Frozen, regex::GoRegex, yaml};
 
 pub use self::{
-    edge::{http, review},
     mutate::Mutations,
     mutators::{location, mutator, mutators},
     policies::policies,
@@ -51,10 +49,10 @@ pub struct Target {
     /// Runs one input.
     pub run: fn(&[u8]),
     /// Inputs to start from, taken from a document of a corpus.
-    seeds: fn(&str, &Value, &mut Vec<Vec<u8>>),
+    pub seeds: fn(&str, &Value, &mut Vec<Vec<u8>>),
 }
 
-/// All of them.
+/// All targets but those of the server, which `modgate_e2e::fuzz` adds.
 pub const TARGETS: &[Target] = &[
     Target { name: "json", run: json, seeds: seeds_json },
     Target { name: "yaml", run: yaml_text, seeds: seeds_yaml },
@@ -71,19 +69,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mutator", run: mutator, seeds: mutators::seeds_mutator },
     Target { name: "mutators", run: mutators, seeds: mutators::seeds_mutators },
     Target { name: "policies", run: policies, seeds: policies::seeds },
-    Target { name: "review", run: review, seeds: edge::seeds_review },
-    Target { name: "http", run: http, seeds: edge::seeds_http },
 ];
 
 /// The first panic of an input, of whatever thread.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 impl Target {
-    /// The target of this name.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        TARGETS.iter().find(|target| target.name == name)
-    }
-
     /// Runs one input. A panic that the server turned into an answer fails it, too.
     ///
     /// # Errors
@@ -129,7 +120,8 @@ impl Target {
 }
 
 /// What one input may spend; small, so that a slow input is a finding.
-const LIMITS: Limits = Limits { steps: 100_000, bytes: 4 << 20, time: std::time::Duration::MAX };
+pub const LIMITS: Limits =
+    Limits { steps: 100_000, bytes: 4 << 20, time: std::time::Duration::MAX };
 
 fn halves(data: &[u8]) -> Option<(&str, &[u8])> {
     let at = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
@@ -295,7 +287,8 @@ fn pair(first: &str, second: &str) -> Vec<u8> {
     [first.as_bytes(), second.as_bytes()].join(&0)
 }
 
-fn elements<'a>(document: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+/// The members of a list in a document.
+pub fn elements<'a>(document: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     document.get(key).and_then(Value::as_array).into_iter().flat_map(|list| list.iter())
 }
 

@@ -36,6 +36,7 @@ fn bench(input: &str, more: &[&str]) -> Option<Ran> {
         stderr: &mut stderr,
         directory: &here,
         env: &|_| None,
+        connect: modgate_gator::no_cluster,
     };
     let code = modgate_gator::run(&args, &mut io);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");

@@ -20,7 +20,7 @@ use modgate_audit::{
     Violation, audit,
 };
 use modgate_engine::api::{admission::AdmissionReview, constraints::EnforcementAction};
-use modgate_server::{PolicyFiles, PolicyStore, World, manifest};
+use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
 use modgate_value::{
     Value,
     diag::{Diagnostic, Severity},
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Ok(Exit::BadInput);
     }
-    let world = World::clone(store.world());
+    let world = PolicySet::clone(store.policies());
     if !inputs::are_policies(&world, &args.policies.policies, terminal) {
         return Ok(Exit::BadInput);
     }
@@ -111,7 +111,7 @@ pub(crate) fn severity(violation: &Violation) -> FailOn {
     }
 }
 
-fn of_files(args: &AuditCommandArgs, mut world: World, terminal: &Terminal) -> Result<Found> {
+fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) -> Result<Found> {
     let mut incomplete = false;
     let mut items = Vec::new();
     for (manifest, source) in inputs::manifests(&args.subjects, terminal, &mut incomplete) {
@@ -160,7 +160,7 @@ fn of_files(args: &AuditCommandArgs, mut world: World, terminal: &Terminal) -> R
 }
 
 /// Judges every object of a source.
-fn judge(args: &AuditCommandArgs, world: &World, source: &mut Source<'_>) -> Found {
+fn judge(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source<'_>) -> Found {
     static NEVER: AtomicBool = AtomicBool::new(false);
     let options = Options { mutators: args.mutators, ..Options::default() };
     let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);

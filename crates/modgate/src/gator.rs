@@ -1,5 +1,7 @@
 //! The verbs of `gator`.
 
+mod cluster;
+
 use std::{
     env,
     ffi::OsString,
@@ -34,6 +36,7 @@ pub(crate) fn run() -> ExitCode {
         stderr: &mut io::stderr(),
         directory: &directory,
         env: &|name| env::var(name).ok(),
+        connect: cluster::connect,
     };
     ExitCode::from(modgate_gator::run(&args, &mut io))
 }

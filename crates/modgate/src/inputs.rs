@@ -11,8 +11,8 @@ use modgate_engine::{
     Host as _, Review,
     api::admission::{AdmissionReview, ReviewVersion},
 };
-use modgate_server::{
-    PolicyFiles, PolicyStore, World,
+use modgate_policies::{
+    PolicyFiles, PolicySet, PolicyStore,
     manifest::{self, Manifest},
 };
 use modgate_value::{
@@ -56,7 +56,7 @@ impl Subject {
 
 /// Everything a verb works on.
 pub(crate) struct Inputs {
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<PolicySet>,
     pub(crate) subjects: VecDeque<Subject>,
     /// Whether an object could not be read, hence is missing from `subjects`.
     pub(crate) incomplete: bool,
@@ -84,7 +84,7 @@ pub(crate) fn read(
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Ok(None);
     }
-    let mut world = World::clone(store.world());
+    let mut world = PolicySet::clone(store.policies());
     if !are_policies(&world, &policies.policies, terminal) {
         return Ok(None);
     }
@@ -104,7 +104,7 @@ pub(crate) fn read(
 }
 
 /// Says which Namespaces no file describes, where ModRules look at them.
-fn tell_assumed_namespaces(world: &World, subjects: &VecDeque<Subject>, terminal: &Terminal) {
+fn tell_assumed_namespaces(world: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
     let names = subjects.iter().map(|subject| subject.review.store_namespace());
     let assumed: BTreeSet<&str> = names
         .filter(|name| {
@@ -124,7 +124,7 @@ fn tell_assumed_namespaces(world: &World, subjects: &VecDeque<Subject>, terminal
 
 /// Whether there is any policy; if not, says so. What no policy objects to would be allowed, so that a
 /// wrong folder would pass for a good one.
-pub(crate) fn are_policies(world: &World, paths: &[PathBuf], terminal: &Terminal) -> bool {
+pub(crate) fn are_policies(world: &PolicySet, paths: &[PathBuf], terminal: &Terminal) -> bool {
     let found = world.snapshot.policies().next().is_some();
     if !found {
         terminal.error(&format!("there is no policy in {}", listed(paths)));

@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Parser as _, ValueEnum};
+use modgate_cluster::remote::{Place, Remote, RemoteError, Resource};
 use modgate_migrate::{
     Carried, Chart, Difference, Fate, Found, Left, Lost, Remark, Report, Subject, Unset,
 };
-use modgate_server::remote::{Place, Remote, RemoteError, Resource};
 use modgate_value::{Object, Str, Value, yaml};
 
 use crate::{

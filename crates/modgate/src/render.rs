@@ -24,7 +24,7 @@ use modgate_engine::{
     gatekeeper::ExemptNamespaces,
 };
 use modgate_gator::flags::GoBool as _;
-use modgate_server::manifest::{self, Manifest};
+use modgate_policies::manifest::{self, Manifest};
 use modgate_value::{Str, Value, diag::Source, yaml};
 
 use crate::{exit::Exit, inputs::manifests, review::print_json, terminal::Terminal};

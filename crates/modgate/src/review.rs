@@ -9,7 +9,7 @@ use modgate_engine::{
     constraint::{Arena, Violation},
     jsonpatch,
 };
-use modgate_server::World;
+use modgate_policies::PolicySet;
 use modgate_value::{
     Value,
     json::{self, Escape},
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
 /// Decides as the webhooks would one after the other, each for what its configuration as it is
 /// installed lets through.
 pub(crate) fn decide<O: Observer>(
-    world: &World,
+    world: &PolicySet,
     review: &Review,
     arena: &mut Arena,
     observer: &mut O,

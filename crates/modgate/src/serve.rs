@@ -8,11 +8,10 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use modgate_server::{
-    CertificateSource, ClusterConfig, PolicyFiles, ServeConfig, Server, Stopped, manifest, runtime,
-    stop_signals,
-    telemetry::{LogFormat, init_logs, log_finding},
-};
+use modgate_cluster::ClusterConfig;
+use modgate_policies::{PolicyFiles, manifest};
+use modgate_server::{CertificateSource, ServeConfig, Server, Stopped, runtime, stop_signals};
+use modgate_telemetry::{LogFormat, init_logs, log_finding};
 use modgate_value::diag::Diagnostic;
 use tokio::sync::mpsc;
 
@@ -149,7 +148,7 @@ fn announce(server: &Server) -> Result<()> {
         out.flush()?;
         return Ok(());
     }
-    let policies = server.store().world().snapshot.policies().count();
+    let policies = server.store().policies().snapshot.policies().count();
     writeln!(out, "{policies} {} on {url}", if policies == 1 { "policy" } else { "policies" })?;
     if let Some(example) = server.store().example() {
         writeln!(out, "to see a patch, paste:\n  {}", curl(&url, example))?;

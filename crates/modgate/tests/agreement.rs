@@ -201,6 +201,7 @@ fn gator(folder: &TempDir, args: &[&str]) -> String {
         stderr: &mut stderr,
         directory: folder.path(),
         env: &|_| None,
+        connect: modgate_gator::no_cluster,
     };
     modgate_gator::run(&args, &mut io);
     let stdout = String::from_utf8(stdout).expect("text");

@@ -6,7 +6,7 @@ use hyper::{
     HeaderMap, StatusCode, Uri,
     header::{ACCEPT, AUTHORIZATION, HeaderValue, LOCATION, WWW_AUTHENTICATE},
 };
-use modgate_server::client::{Bounds, Client, Incoming, Outgoing, Trust};
+use modgate_http::{Bounds, Client, Incoming, Outgoing, Trust};
 use modgate_value::Value;
 use sha2::{Digest as _, Sha256, Sha512};
 use tokio::{

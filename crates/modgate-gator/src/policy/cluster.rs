@@ -1,16 +1,10 @@
-//! What is asked of a cluster, and the client that asks.
+//! The cluster that policies are installed into.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
-
-use modgate_api::{constraints, templates};
-use modgate_server::remote::{Place, Remote, RemoteError, Resource};
 use modgate_value::Value;
 
-/// A cluster, as far as installing policies needs it. Errors are texts for people.
-pub(super) trait Cluster {
+/// A cluster, as far as installing policies needs it. Errors are texts for people; implementations
+/// return them as they are shown.
+pub trait Cluster {
     /// Whether it serves ConstraintTemplates.
     fn has_templates(&self) -> Result<bool, String>;
 
@@ -37,109 +31,14 @@ pub(super) trait Cluster {
     fn put_constraint(&self, constraint: &Value) -> Result<(), String>;
 }
 
-/// How long a template may take to become a kind, and how often we look (7.9).
-const PATIENCE: Duration = Duration::from_secs(120);
-const INTERVAL: Duration = Duration::from_millis(500);
+/// Connects to the cluster that the environment names.
+pub type Connect = fn(env: &dyn Fn(&str) -> Option<String>) -> Result<Box<dyn Cluster>, String>;
 
-/// Reaches the cluster that the environment names: `KUBECONFIG`, the kubeconfig at home, or the one
-/// this process runs in.
-pub(super) fn connect(env: &dyn Fn(&str) -> Option<String>) -> Result<Box<dyn Cluster>, String> {
-    let remote = Remote::connect(&Place::find(None, None, env)).map_err(|it| it.to_string())?;
-    Ok(Box::new(Live { remote, patience: PATIENCE }))
-}
-
-struct Live {
-    remote: Remote,
-    patience: Duration,
-}
-
-impl Live {
-    /// Templates, in a version that is served.
-    fn kind_of_templates(&self) -> Result<Resource, RemoteError> {
-        let version = self.remote.group_version(templates::GROUP)?;
-        let version = version.as_deref().unwrap_or("v1");
-        Ok(Resource::of_cluster(templates::GROUP, version, "constrainttemplates"))
-    }
-
-    /// Looks until it is so.
-    fn wait(
-        &self,
-        what: &str,
-        is_so: impl Fn() -> Result<bool, RemoteError>,
-    ) -> Result<(), String> {
-        let deadline = Instant::now() + self.patience;
-        loop {
-            let looked = is_so();
-            if let Ok(true) = looked {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                let why = looked.err().map(|error| format!(": {error}")).unwrap_or_default();
-                let seconds = self.patience.as_secs();
-                return Err(format!("{what}: not so after {seconds} s{why}"));
-            }
-            thread::sleep(INTERVAL);
-        }
-    }
-}
-
-/// Constraints of a kind.
-fn kind_of_constraints(kind: &str) -> Resource {
-    Resource::of_cluster(constraints::GROUP, "v1beta1", &kind.to_lowercase())
-}
-
-fn text(error: RemoteError) -> String {
-    error.to_string()
-}
-
-impl Cluster for Live {
-    fn has_templates(&self) -> Result<bool, String> {
-        let served = self.remote.resources(templates::GROUP).map_err(text)?;
-        Ok(served.iter().any(|resource| resource.kind == templates::KIND))
-    }
-
-    fn templates(&self) -> Result<Vec<Value>, String> {
-        self.kind_of_templates().and_then(|kind| self.remote.list(&kind)).map_err(text)
-    }
-
-    fn template(&self, name: &str) -> Result<Option<Value>, String> {
-        self.kind_of_templates().and_then(|kind| self.remote.get(&kind, "", name)).map_err(text)
-    }
-
-    fn put_template(&self, template: &Value) -> Result<(), String> {
-        // Sent in the version it is written in.
-        let version = template.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        let written = version.strip_prefix(templates::GROUP).and_then(|it| it.strip_prefix('/'));
-        let kind = match written {
-            Some(version) => Resource::of_cluster(templates::GROUP, version, "constrainttemplates"),
-            None => self.kind_of_templates().map_err(text)?,
-        };
-        self.remote.put(&kind, template).map_err(text)
-    }
-
-    fn delete_template(&self, name: &str) -> Result<(), String> {
-        let kind = self.kind_of_templates().map_err(text)?;
-        self.remote.delete(&kind, "", name).map(|_| ()).map_err(text)
-    }
-
-    fn wait_for(&self, template: &str, kind: &str) -> Result<(), String> {
-        self.wait("waiting for template ready", || {
-            let template = self.remote.get(&self.kind_of_templates()?, "", template)?;
-            let created = template.as_ref().and_then(|it| it.path(&["status", "created"]));
-            Ok(created.and_then(Value::as_bool) == Some(true))
-        })?;
-        self.wait("waiting for constraint CRD", || {
-            let served = self.remote.resources_of(constraints::GROUP, "v1beta1")?;
-            Ok(served.iter().any(|resource| resource.kind == kind))
-        })
-    }
-
-    fn constraint(&self, kind: &str, name: &str) -> Result<Option<Value>, String> {
-        self.remote.get(&kind_of_constraints(kind), "", name).map_err(text)
-    }
-
-    fn put_constraint(&self, constraint: &Value) -> Result<(), String> {
-        let kind = constraint.get("kind").and_then(Value::as_str).unwrap_or_default();
-        self.remote.put(&kind_of_constraints(kind), constraint).map_err(text)
-    }
+/// A [`Connect`] for where there is no cluster.
+///
+/// # Errors
+///
+/// Always.
+pub fn no_cluster(_: &dyn Fn(&str) -> Option<String>) -> Result<Box<dyn Cluster>, String> {
+    Err("there is no cluster".to_owned())
 }

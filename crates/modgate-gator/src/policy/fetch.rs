@@ -7,7 +7,7 @@ use std::{
 };
 
 use hyper::{StatusCode, Uri, header::LOCATION};
-use modgate_server::client::{Bounds, Client, Outgoing, Trust};
+use modgate_http::{Bounds, Client, Outgoing, Trust};
 use tokio::{runtime::Builder, time::Instant};
 
 use crate::read::{clean, os_text};

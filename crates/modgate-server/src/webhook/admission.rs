@@ -11,6 +11,8 @@ use modgate_engine::{
     gatekeeper::{admit_label, lacks_template},
     jsonpatch,
 };
+use modgate_policies::{PolicySet, ProviderHost};
+use modgate_telemetry::metrics::shard;
 use modgate_value::{Str, Value};
 
 use super::{
@@ -22,16 +24,15 @@ use super::{
     front,
     gatekeeper::{self, Conditions},
     is_json, modrule, record, respond,
-    routes::{Task, Words},
+    routes::{Task, Words, route},
     templates::{self, Template},
 };
-use crate::{policies::World, providers::WithProviders, telemetry::metrics::shard};
 
 /// Answers one request to `webhook`.
 pub(super) async fn answer(app: &App, webhook: Webhook, request: Request) -> Response {
     let started = Instant::now();
     let in_flight = app.metrics.start(webhook);
-    let parent = crate::telemetry::otlp::Parent::of(request.headers());
+    let parent = modgate_telemetry::otlp::Parent::of(request.headers());
     let answer = serve(app, webhook, request).await;
     drop(in_flight);
     let (code, took) = (answer.status.as_u16(), started.elapsed());
@@ -135,7 +136,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         let message = format!("contentType={found}, expected application/json");
         return Answer::malformed(Head::ahead(body), StatusCode::BAD_REQUEST, message);
     }
-    if webhook.route().task == Task::BindPod {
+    if route(webhook).task == Task::BindPod {
         return bind_pod(app, &world, body, deadline).await;
     }
     let flow = Flow { route: webhook.path(), namespace: front::namespace(body) };
@@ -149,9 +150,9 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let started = Instant::now();
                 app.metrics.queued(webhook, turn.waited());
                 let providers = app.current.providers();
-                let asking = providers.map(|all| all.asking(deadline).pausing(turn));
-                let objects = world.objects.pausing(turn, deadline);
-                let host = WithProviders::new(&objects, asking);
+                let asking = providers.map(|all| all.asking(deadline).yielding(turn));
+                let objects = world.objects.yielding(turn, deadline);
+                let host = ProviderHost::new(&objects, asking);
                 let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
                 let statistics = counts.then(Statistics::default);
                 let meter = meter(&host, deadline.into_std(), statistics.as_ref());
@@ -183,7 +184,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
             %error,
             "review failed"
         );
-        let message = if webhook.route().words == Words::Gatekeeper {
+        let message = if route(webhook).words == Words::Gatekeeper {
             let took = started.elapsed();
             match webhook {
                 Webhook::Admit if error == EvaluationError::Panicked => {
@@ -238,7 +239,12 @@ fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Du
 
 /// Outside of the turns in which requests are evaluated: the Pod that is written here is a request of
 /// its own to this webhook.
-async fn bind_pod(app: &App, world: &World, body: &[u8], deadline: tokio::time::Instant) -> Answer {
+async fn bind_pod(
+    app: &App,
+    world: &PolicySet,
+    body: &[u8],
+    deadline: tokio::time::Instant,
+) -> Answer {
     let (head, review) = match decode(app, body) {
         Ok(decoded) => decoded,
         Err((head, message)) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
@@ -331,7 +337,7 @@ fn judge(
         decision
     };
     let late = app.gatekeeper.late_rejections;
-    let mut decision = match webhook.route().task {
+    let mut decision = match route(webhook).task {
         Task::Decide(_) if webhook == Webhook::Validate && late == LateRejections::Off => {
             Decision::allowed()
         }
@@ -360,7 +366,7 @@ fn respond_with(
     review: &Review,
     decision: Decision,
 ) -> AdmissionResponse {
-    let route = webhook.route();
+    let route = route(webhook);
     if decision.stages.modrules != StageReport::NotRun || route.task == Task::BindPod {
         app.metrics.decided(webhook, &decision);
         record::decision(webhook, review, &decision);

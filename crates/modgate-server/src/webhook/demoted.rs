@@ -2,20 +2,17 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use modgate_cluster::reports::{DEMOTED, Reports};
 use modgate_engine::PolicyId;
-
-use crate::{
-    controllers::reports::{DEMOTED, Reports},
-    policies::Current,
-    telemetry::metrics::name_of,
-};
+use modgate_policies::PolicyHandle;
+use modgate_telemetry::metrics::name_of;
 
 /// How often it is looked for them.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Logs which policies are demoted and which are no more, for as long as it runs, and says it in
 /// their statuses if they have any.
-pub(crate) async fn announce(current: &Current, statuses: Option<&Reports>) {
+pub(crate) async fn announce(current: &PolicyHandle, statuses: Option<&Reports>) {
     let mut known = BTreeSet::new();
     loop {
         tokio::time::sleep(INTERVAL).await;
@@ -51,7 +48,7 @@ fn changes(before: &BTreeSet<PolicyId>, after: &BTreeSet<PolicyId>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::capture;
+    use modgate_telemetry::capture;
 
     #[test]
     fn a_demoted_policy_is_named_once_and_when_it_is_over() {

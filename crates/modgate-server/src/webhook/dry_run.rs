@@ -66,7 +66,7 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
             } else {
                 Value::from(Object::default())
             };
-            let objects = world.objects.pausing(turn, deadline);
+            let objects = world.objects.yielding(turn, deadline);
             dry_run(&request, world.snapshot.config(), &objects).map_err(|error| error.to_string())
         })
         .await;

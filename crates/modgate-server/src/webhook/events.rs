@@ -1,5 +1,6 @@
 //! Events about violations of requests (spec `gatekeeper-validation`, 6.5).
 
+use modgate_cluster::events::{Event, EventSeverity, Events, Involved};
 use modgate_engine::{
     Review,
     api::{
@@ -9,8 +10,6 @@ use modgate_engine::{
     constraint::Violation,
 };
 use modgate_value::Value;
-
-use crate::controllers::events::{Event, EventSeverity, Events, Involved};
 
 const COMPONENT: &str = "gatekeeper-webhook";
 
@@ -36,7 +35,7 @@ impl AdmissionEvents {
         if violations.is_empty() {
             return;
         }
-        let subject = Subject::of(review, super::is_secret(review));
+        let subject = Subject::of(review, review.is_secret());
         for violation in violations {
             for action in &violation.actions {
                 events.emit(self.event(&subject, violation, *action, installation));
@@ -184,7 +183,7 @@ mod tests {
             annotations: Value::Null,
         };
         let events = AdmissionEvents { emit: true, in_object_namespace, to: None };
-        let subject = Subject::of(&review, super::super::is_secret(&review));
+        let subject = Subject::of(&review, review.is_secret());
         events.event(&subject, &violation, action, "gatekeeper-system")
     }
 

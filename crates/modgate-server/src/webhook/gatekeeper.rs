@@ -6,11 +6,12 @@ use modgate_engine::{
     Decision, Evaluation, Host, Review, Silent, StageReport, Stages, Trace, constraint::Arena,
     cost::Meter,
 };
+use modgate_export::AdmissionQueue;
+use modgate_policies::PolicySet;
 
 use super::{
     AdmissionEvents, App, evaluators::EvaluationError, templates::Template, trace, violation,
 };
-use crate::{export::AdmissionQueue, policies::World};
 
 /// What the webhooks are told by the operator.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +71,7 @@ const KEPT_ARENA_BYTES: usize = 4 << 20;
 /// What a request is evaluated with.
 #[derive(Clone, Copy)]
 pub(super) struct Conditions<'a> {
-    pub(super) world: &'a World,
+    pub(super) world: &'a PolicySet,
     pub(super) host: &'a dyn Host,
     pub(super) meter: Meter<'a>,
     /// Whether the template of a constraint may come later.

@@ -5,9 +5,8 @@ use modgate_engine::{
     api::meta::Operation,
     modrule::{Denied, PodBinding, default_modrule, validate_modrule},
 };
+use modgate_policies::{NotBound, PolicySet};
 use tokio::time::{Instant, timeout_at};
-
-use crate::policies::{Unbound, World};
 
 /// Fills in defaults (spec `kubemod.md`, 1.4).
 pub(super) fn default(review: &Review) -> Decision {
@@ -19,7 +18,7 @@ pub(super) fn default(review: &Review) -> Decision {
 }
 
 /// Accepts exactly what loads (spec `kubemod.md`, 1.5).
-pub(super) fn validate(review: &Review, world: &World) -> Decision {
+pub(super) fn validate(review: &Review, world: &PolicySet) -> Decision {
     let request = review.request();
     let object = match request.operation {
         Operation::Create | Operation::Update => request.object.as_ref(),
@@ -55,7 +54,7 @@ fn denied(error: Denied) -> Decision {
 
 /// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). The binding goes on whatever
 /// comes of it.
-pub(super) async fn bind_pod(review: &Review, world: &World, deadline: Instant) -> Decision {
+pub(super) async fn bind_pod(review: &Review, world: &PolicySet, deadline: Instant) -> Decision {
     let binding = match PodBinding::read(review) {
         Ok(binding) => binding,
         Err(decision) => return *decision,
@@ -65,7 +64,7 @@ pub(super) async fn bind_pod(review: &Review, world: &World, deadline: Instant) 
     };
     match timeout_at(deadline, cluster.bind(&binding)).await {
         Ok(Ok(())) => PodBinding::ok(),
-        Ok(Err(Unbound { reason, cause })) => PodBinding::failed(reason, &cause),
+        Ok(Err(NotBound { reason, cause })) => PodBinding::failed(reason, &cause),
         Err(_) => PodBinding::failed("failed to obtain pod", "no answer of the API server in time"),
     }
 }

@@ -73,7 +73,7 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     fn is_secret(&self) -> bool {
-        super::is_secret(self.review)
+        self.review.is_secret()
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
     use modgate_value::Value;
 
     use super::*;
-    use crate::telemetry::capture;
+    use modgate_telemetry::capture;
 
     #[test]
     fn patches_without_values() {

@@ -1,36 +1,11 @@
-//! The admission webhooks: what each is, in one table.
+//! The table of admission webhooks: the stages each runs, and the form of its answers.
 
+use modgate_cluster::{Operation, Operations};
 use modgate_engine::Stages;
+use modgate_telemetry::metrics::Webhook;
 
-use crate::operations::{Operation, Operations};
-
-/// The admission webhooks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Webhook {
-    /// KubeMod's webhook for all objects.
-    Dragnet,
-    /// KubeMod's webhook for pods being bound to nodes.
-    PodBinding,
-    /// The defaulting webhook for ModRules.
-    DefaultModRule,
-    /// The validating webhook for ModRules.
-    ValidateModRule,
-    /// modgate's own mutating webhook.
-    Mutate,
-    /// modgate's own validating webhook.
-    Validate,
-    /// Gatekeeper's validating webhook.
-    Admit,
-    /// Gatekeeper's webhook for the label that exempts namespaces.
-    AdmitLabel,
-    /// Gatekeeper's mutating webhook.
-    ApplyMutators,
-}
-
-/// What a webhook is.
+/// What a webhook does.
 pub(super) struct Route {
-    /// Where it is served; also its name in metrics.
-    pub(super) path: &'static str,
     /// Served where this operation is assigned; `None` where any webhook is (SV-1). KubeMod's
     /// webhooks patch and reject in one, so either operation will do.
     operation: Option<Operation>,
@@ -69,61 +44,31 @@ pub(super) enum Words {
     Own,
 }
 
-impl Webhook {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Dragnet,
-        Self::PodBinding,
-        Self::DefaultModRule,
-        Self::ValidateModRule,
-        Self::Mutate,
-        Self::Validate,
-        Self::Admit,
-        Self::AdmitLabel,
-        Self::ApplyMutators,
-    ];
-
-    /// The table of webhooks.
-    pub(super) const fn route(self) -> Route {
-        use Operation::MutationWebhook;
-        use Task::Decide;
-        let (path, operation, task, words) = match self {
-            Self::Dragnet => ("/dragnet-webhook", None, Decide(Stages::MODRULES), Words::KubeMod),
-            Self::PodBinding => ("/podbinding-webhook", None, Task::BindPod, Words::KubeMod),
-            Self::DefaultModRule => {
-                let path = "/mutate-api-kubemod-io-v1beta1-modrule";
-                (path, None, Task::DefaultModRule, Words::Own)
-            }
-            Self::ValidateModRule => {
-                let path = "/validate-api-kubemod-io-v1beta1-modrule";
-                (path, None, Task::ValidateModRule, Words::Own)
-            }
-            Self::Mutate => ("/mutate", Some(MutationWebhook), Task::DecideUnified, Words::Own),
-            Self::Validate => {
-                let task = Decide(Stages::REJECTIONS);
-                ("/validate", Some(Operation::Webhook), task, Words::Own)
-            }
-            Self::Admit => {
-                let task = Decide(Stages::CONSTRAINTS);
-                ("/v1/admit", Some(Operation::Webhook), task, Words::Gatekeeper)
-            }
-            Self::AdmitLabel => ("/v1/admitlabel", None, Task::CheckLabel, Words::Gatekeeper),
-            Self::ApplyMutators => {
-                let task = Decide(Stages::MUTATORS);
-                ("/v1/mutate", Some(MutationWebhook), task, Words::Gatekeeper)
-            }
-        };
-        Route { path, operation, task, words }
-    }
-
-    /// Where it is served; also its name in metrics.
-    pub(crate) const fn path(self) -> &'static str {
-        self.route().path
-    }
-
-    pub(super) fn is_served(self, operations: &Operations) -> bool {
-        match self.route().operation {
-            Some(operation) => operations.has(operation),
-            None => operations.serve(),
+/// The table of webhooks.
+pub(super) const fn route(webhook: Webhook) -> Route {
+    use Operation::MutationWebhook;
+    use Task::Decide;
+    let (operation, task, words) = match webhook {
+        Webhook::Dragnet => (None, Decide(Stages::MODRULES), Words::KubeMod),
+        Webhook::PodBinding => (None, Task::BindPod, Words::KubeMod),
+        Webhook::DefaultModRule => (None, Task::DefaultModRule, Words::Own),
+        Webhook::ValidateModRule => (None, Task::ValidateModRule, Words::Own),
+        Webhook::Mutate => (Some(MutationWebhook), Task::DecideUnified, Words::Own),
+        Webhook::Validate => (Some(Operation::Webhook), Decide(Stages::REJECTIONS), Words::Own),
+        Webhook::Admit => {
+            (Some(Operation::Webhook), Decide(Stages::CONSTRAINTS), Words::Gatekeeper)
         }
+        Webhook::AdmitLabel => (None, Task::CheckLabel, Words::Gatekeeper),
+        Webhook::ApplyMutators => {
+            (Some(MutationWebhook), Decide(Stages::MUTATORS), Words::Gatekeeper)
+        }
+    };
+    Route { operation, task, words }
+}
+
+pub(super) fn is_served(webhook: Webhook, operations: &Operations) -> bool {
+    match route(webhook).operation {
+        Some(operation) => operations.has(operation),
+        None => operations.serve(),
     }
 }

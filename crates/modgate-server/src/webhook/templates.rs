@@ -8,11 +8,11 @@
 use std::{sync::Arc, time::Duration};
 
 use modgate_engine::api::{constraints, templates};
+use modgate_policies::{ClusterLookup, PolicySet};
 use modgate_value::Value;
 use tokio::time::Instant;
 
 use super::App;
-use crate::policies::{Lookup, World};
 
 /// What is left of the time of a request to decide it.
 const REST: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ pub(super) enum Template {
 }
 
 /// Asks the cluster for the template of constraints of a kind, and waits for it if there is one.
-pub(super) async fn wait(app: &App, world: &World, kind: &str, deadline: Instant) -> Template {
+pub(super) async fn wait(app: &App, world: &PolicySet, kind: &str, deadline: Instant) -> Template {
     let Some(cluster) = world.objects.cluster().map(Arc::clone) else { return Template::Asked };
     let name = kind.to_lowercase();
     let asked = tokio::task::spawn_blocking(move || ask(&*cluster, &name)).await;
@@ -39,7 +39,8 @@ pub(super) async fn wait(app: &App, world: &World, kind: &str, deadline: Instant
         Found::Template => {
             let latest = deadline.checked_sub(REST).unwrap_or(deadline);
             let until = latest.min(Instant::now() + app.limits.template);
-            let is_loaded = |world: &World| world.snapshot.constraints().template(kind).is_some();
+            let is_loaded =
+                |world: &PolicySet| world.snapshot.constraints().template(kind).is_some();
             let _ = app.current.wait_for(until, is_loaded).await;
             Template::Asked
         }
@@ -58,7 +59,7 @@ enum Found {
 }
 
 /// `name` is the template's, which is that of the constraints' kind in lower case.
-fn ask(cluster: &dyn Lookup, name: &str) -> Found {
+fn ask(cluster: &dyn ClusterLookup, name: &str) -> Found {
     match cluster.get(templates::KIND, name) {
         Ok(Some(template)) if is_leaving(&template) => return Found::Nothing,
         Ok(Some(_)) => return Found::Template,
@@ -96,12 +97,12 @@ mod tests {
     use modgate_engine::{HostError, modrule::PodBinding};
 
     use super::*;
-    use crate::policies::Unbound;
+    use modgate_policies::NotBound;
 
     #[derive(Debug, Default)]
     struct Fake(BTreeMap<&'static str, &'static str>);
 
-    impl Lookup for Fake {
+    impl ClusterLookup for Fake {
         fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError> {
             match self.0.get(format!("{kind} {name}").as_str()) {
                 Some(&"error") => Err(HostError::Unread("no".to_owned())),
@@ -110,7 +111,7 @@ mod tests {
             }
         }
 
-        fn bind<'a>(&'a self, _: &'a PodBinding) -> BoxFuture<'a, Result<(), Unbound>> {
+        fn bind<'a>(&'a self, _: &'a PodBinding) -> BoxFuture<'a, Result<(), NotBound>> {
             Box::pin(std::future::ready(Ok(())))
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn record(review: &Review, snapshot: &Snapshot, decision: &Decision, 
     for wanted in wanted(review, snapshot) {
         let text = match decision.code {
             500 => format!("Target: {TARGET}\nTrace: {}\n", decision.reason),
-            _ => text(&seen.constraints, super::is_secret(review)),
+            _ => text(&seen.constraints, review.is_secret()),
         };
         let request = review.request();
         tracing::info!(
@@ -126,9 +126,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        policies::Objects, providers::WithProviders, telemetry::capture, webhook::violation,
-    };
+    use crate::webhook::violation;
+    use modgate_policies::{Objects, ProviderHost};
+    use modgate_telemetry::capture;
 
     const POLICIES: [&str; 3] = [
         r#"{"apiVersion": "templates.gatekeeper.sh/v1", "kind": "ConstraintTemplate",
@@ -172,7 +172,7 @@ mod tests {
     fn logged(kind: &str, user: &str) -> String {
         let (snapshot, review) = (snapshot(), review(kind, user));
         let (inventory, objects) = (Inventory::default(), Objects::default());
-        let host = WithProviders::new(&objects, None);
+        let host = ProviderHost::new(&objects, None);
         let statistics = Statistics::default();
         capture(|| {
             let (mut arena, mut trace) = (Arena::new(), Trace::default());

@@ -48,8 +48,7 @@ pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
     if !all {
         return;
     }
-    let Subject { kind, name, username, secret, .. } =
-        Subject::of(review, super::is_secret(review));
+    let Subject { kind, name, username, secret, .. } = Subject::of(review, review.is_secret());
     for violation in violations.iter().filter(|violation| !violation.actions.is_empty()) {
         let actions: Value =
             violation.actions.iter().map(|action| Value::from(action.as_str())).collect();
@@ -106,8 +105,7 @@ pub(super) fn mutation(review: &Review, decision: &Decision, all: bool) {
     let request = review.request();
     let failed = decision.stages.mutators == StageReport::Denied;
     if failed {
-        let error =
-            if super::is_secret(review) { "not shown for a Secret" } else { &decision.reason };
+        let error = if review.is_secret() { "not shown for a Secret" } else { &decision.reason };
         tracing::error!(
             target: MUTATION_LOGGER,
             process = "mutation",
@@ -167,7 +165,7 @@ mod tests {
     use modgate_value::json;
 
     use super::*;
-    use crate::telemetry::capture;
+    use modgate_telemetry::capture;
 
     fn logged(kind: &str, actions: &[EnforcementAction]) -> String {
         let object = format!(

@@ -9,9 +9,8 @@ use std::{
     time::Duration,
 };
 
-use modgate_server::{
-    Addresses, CertificateSource, PolicyFiles, ServeConfig, Server, Stopped, runtime,
-};
+use modgate_policies::PolicyFiles;
+use modgate_server::{Addresses, CertificateSource, ServeConfig, Server, Stopped, runtime};
 use modgate_value::Value;
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,

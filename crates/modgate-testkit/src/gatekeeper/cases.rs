@@ -34,7 +34,7 @@ pub(crate) fn run(file: &CorpusFile, roots: &Roots, cases: &mut Vec<Case>) -> Re
         let case = match members.text("kind")? {
             "scenario" => {
                 members.notes(&["steps", "flags", "provider"]);
-                Case { id: format!("{id} (cluster_scenarios.rs)"), verdict: elsewhere(id)? }
+                Case { id: format!("{id} (scenarios.rs)"), verdict: elsewhere(id)? }
             }
             "cli" => {
                 members.notes(&["requires"]);
@@ -64,7 +64,7 @@ pub(crate) fn run(file: &CorpusFile, roots: &Roots, cases: &mut Vec<Case>) -> Re
 }
 
 /// Runs the scenarios on a real API server, and names each of them.
-const SCENARIOS: &str = "crates/modgate-server/tests/cluster_scenarios.rs";
+const SCENARIOS: &str = "tests/e2e/tests/scenarios.rs";
 
 /// A scenario needs a cluster, so it is exempt here, if that test has it.
 fn elsewhere(id: &str) -> Result<Verdict> {

@@ -34,6 +34,7 @@ pub(crate) fn gator(
         stderr: &mut stderr,
         directory,
         env: &|name| env.get(name).cloned(),
+        connect: modgate_gator::no_cluster,
     };
     let code = modgate_gator::run(&args, &mut io);
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

@@ -4,10 +4,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
+use modgate_cluster::{AuditConfig, PolicyReportConfig, PolicyReportFormat};
+use modgate_export::ViolationsFileConfig;
 use modgate_gator::flags::GoBool as _;
-use modgate_server::{
-    AuditConfig, PolicyReportConfig, PolicyReportFormat, export::ViolationsFileConfig,
-};
 
 /// How existing objects are audited.
 #[derive(Debug, clap::Args)]

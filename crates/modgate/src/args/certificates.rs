@@ -3,10 +3,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use modgate_cluster::ClusterCertificates;
 use modgate_gator::flags::GoBool as _;
-use modgate_server::{
-    CertificateSource, ClientAuth, ClusterCertificates, MinVersion, ServeConfig, TlsConfig,
-};
+use modgate_server::{CertificateSource, ClientAuth, MinVersion, ServeConfig, TlsConfig};
 
 /// Names of the certificate made at start: this machine's own, and the services that manifests point
 /// their webhooks to.
@@ -151,7 +150,7 @@ impl ReplicaArgs {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use modgate_server::PolicyFiles;
+    use modgate_policies::PolicyFiles;
 
     use super::*;
 

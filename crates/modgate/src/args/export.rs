@@ -3,8 +3,8 @@
 
 use std::env;
 
+use modgate_export::ExportConfig;
 use modgate_gator::flags::GoBool as _;
-use modgate_server::export::ExportConfig;
 
 /// Where violations go besides statuses, logs and Events.
 #[derive(Debug, clap::Args)]

@@ -5,10 +5,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use modgate_gator::flags::GoBool as _;
-use modgate_server::{
-    GatekeeperConfig,
-    telemetry::{LevelEncoder, LogConfig, LogFormat, TimeEncoding},
-};
+use modgate_server::GatekeeperConfig;
+use modgate_telemetry::{LevelEncoder, LogConfig, LogFormat, TimeEncoding};
 
 use super::compat::CompatArgs;
 use crate::terminal::no_color;

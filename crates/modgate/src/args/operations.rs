@@ -1,7 +1,8 @@
 //! What a process does of all there is to do, and what it waits for
 //! (spec `gatekeeper-validation`, 8.1 and 8.7).
 
-use modgate_server::{Operation, ServeConfig};
+use modgate_cluster::Operation;
+use modgate_server::ServeConfig;
 
 /// What is done here.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use modgate_gator::flags::GoBool as _;
-use modgate_server::{ServeConfig, telemetry::otlp::OtlpConfig};
+use modgate_server::ServeConfig;
+use modgate_telemetry::otlp::OtlpConfig;
 use modgate_value::gotime;
 
 /// Where metrics and traces are sent.

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
 use clap::{CommandFactory as _, Parser as _};
-use modgate_server::{Operation, ServeConfig};
+use modgate_cluster::Operation;
+use modgate_server::ServeConfig;
 
 use super::{Args, Program, ServeArgs, Verb, go};
 
@@ -223,7 +224,7 @@ fn the_last_one_counts_and_lists_grow() {
     ]);
     let args = args.expect("parses");
     let mut config = ServeConfig::new(
-        modgate_server::PolicyFiles { policies: Vec::new(), objects: Vec::new() },
+        modgate_policies::PolicyFiles { policies: Vec::new(), objects: Vec::new() },
         modgate_server::CertificateSource::SelfSigned { names: Vec::new() },
     );
     args.operations.apply(&mut config);

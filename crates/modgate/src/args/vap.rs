@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use modgate_cluster::VapConfig;
 use modgate_gator::flags::GoBool as _;
-use modgate_server::VapConfig;
 
 /// What becomes ValidatingAdmissionPolicies of the API server.
 #[derive(Debug, clap::Args)]

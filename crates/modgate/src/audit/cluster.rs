@@ -2,11 +2,9 @@
 
 use anyhow::{Error, Result};
 use modgate_audit::{Item, Options, Policies};
+use modgate_cluster::remote::{Place, Remote, Resource};
 use modgate_engine::{api::meta::GroupVersionKind, constraint::InventoryPart};
-use modgate_server::{
-    World,
-    remote::{Place, Remote, Resource},
-};
+use modgate_policies::PolicySet;
 use modgate_value::Str;
 
 use super::{Found, Progress};
@@ -18,7 +16,7 @@ const NO_CLUSTER: &str = "give objects to audit, or say with `--kubeconfig` whic
 /// listed first, and held in memory.
 pub(super) fn audit(
     args: &AuditCommandArgs,
-    mut world: World,
+    mut world: PolicySet,
     terminal: &Terminal,
 ) -> Result<Found> {
     let env = |name: &str| std::env::var(name).ok();
@@ -100,7 +98,7 @@ fn gvk(kind: &Resource) -> GroupVersionKind {
 }
 
 /// Whether some template in use looks at objects of a kind.
-fn is_read(world: &World, kind: &Resource) -> bool {
+fn is_read(world: &PolicySet, kind: &Resource) -> bool {
     let version = match kind.group.as_str() {
         "" => kind.version.clone(),
         group => format!("{group}/{}", kind.version),

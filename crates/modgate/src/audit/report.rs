@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_audit::{Judge, Subject, Violation, place};
-use modgate_server::export::violation_line;
+use modgate_export::violation_line;
 use modgate_value::Value;
 
 use super::{Found, kind_value, severity};

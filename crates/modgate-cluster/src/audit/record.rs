@@ -1,0 +1,341 @@
+//! Audits in logs and Events, with Gatekeeper's keys (7.5).
+//!
+//! Messages and details may quote the object, so where it is a Secret neither is told.
+
+use modgate_audit::{Report, SCOPED, Sink, Subject, Violation};
+use modgate_engine::{
+    api::constraints::{self, EnforcementAction},
+    cost::Statistics,
+};
+use modgate_value::{Str, Value};
+
+use super::{
+    super::events::{Event, EventSeverity, Events, Involved},
+    LOGGER,
+};
+
+/// A log line for each violation.
+pub(super) struct Lines;
+
+impl Sink for Lines {
+    fn wants_violations(&self) -> bool {
+        tracing::enabled!(target: LOGGER, tracing::Level::INFO)
+    }
+
+    fn violation(&self, audit: &str, violation: &Violation) {
+        let Violation { judge, subject, action, message, details, .. } = violation;
+        let (message, details) = if is_secret(subject) {
+            (NOT_SHOWN, "{}".to_owned())
+        } else {
+            (message.as_str(), details.to_json())
+        };
+        tracing::info!(
+            target: LOGGER,
+            process = "audit",
+            audit_id = audit,
+            event_type = "violation_audited",
+            details,
+            constraint_group = %judge.kind.group,
+            constraint_api_version = %judge.kind.version,
+            constraint_kind = %judge.kind.kind,
+            constraint_name = %judge.name,
+            constraint_namespace = %judge.namespace,
+            constraint_action = %action,
+            constraint_enforcement_actions = actions(violation.scoped_actions()).to_json(),
+            constraint_annotations = judge.annotations.to_json(),
+            resource_group = %subject.kind.group,
+            resource_api_version = %subject.kind.version,
+            resource_kind = %subject.kind.kind,
+            resource_namespace = %subject.namespace,
+            resource_name = %subject.name,
+            resource_labels = subject.labels.to_json(),
+            semantic = true,
+            "{message}"
+        );
+    }
+}
+
+pub(super) const NOT_SHOWN: &str = "not shown for a Secret";
+
+pub(super) fn is_secret(subject: &Subject) -> bool {
+    subject.kind.group.is_empty() && subject.kind.kind == "Secret"
+}
+
+fn actions(actions: &[EnforcementAction]) -> Value {
+    actions.iter().map(|action| Value::from(action.as_str())).collect()
+}
+
+/// A line for each constraint with violations, and for what could not be judged (Q-8).
+pub(super) fn errors(audit: &str, report: &Report) {
+    for constraint in report.judges.iter().filter(|report| report.total > 0) {
+        let judge = &constraint.judge;
+        if judge.kind.group != constraints::GROUP {
+            continue;
+        }
+        let scoped = if constraint.action == SCOPED { &*constraint.actions } else { &[] };
+        tracing::info!(
+            target: LOGGER,
+            process = "audit",
+            audit_id = audit,
+            event_type = "constraint_audited",
+            constraint_group = %judge.kind.group,
+            constraint_api_version = %judge.kind.version,
+            constraint_kind = %judge.kind.kind,
+            constraint_name = %judge.name,
+            constraint_namespace = %judge.namespace,
+            constraint_action = %constraint.action,
+            constraint_enforcement_actions = actions(scoped).to_json(),
+            constraint_annotations = judge.annotations.to_json(),
+            constraint_status = "enforced",
+            constraint_violations = constraint.total.to_string(),
+            semantic = true,
+            "audit results for constraint"
+        );
+    }
+    for error in &report.errors {
+        let subject = &error.subject;
+        tracing::error!(
+            target: LOGGER,
+            process = "audit",
+            audit_id = audit,
+            resource_kind = %subject.kind.kind,
+            resource_namespace = %subject.namespace,
+            resource_name = %subject.name,
+            error = if is_secret(subject) { NOT_SHOWN } else { &error.message },
+            "an object could not be audited completely"
+        );
+    }
+    let more = report.counts.errors.saturating_sub(report.errors.len() as u64);
+    if more > 0 {
+        tracing::error!(target: LOGGER, process = "audit", audit_id = audit, more,
+            "further objects could not be audited completely");
+    }
+}
+
+/// An Event for each violation (AU-41).
+pub(super) struct AsEvents {
+    pub(super) events: Events,
+    /// Whether it is in the namespace of the object, rather than in that of the installation.
+    pub(super) in_namespace: bool,
+    pub(super) installation: Str,
+}
+
+impl Sink for AsEvents {
+    fn violation(&self, audit: &str, violation: &Violation) {
+        if violation.judge.kind.group == constraints::GROUP {
+            self.events.emit(self.event(audit, violation));
+        }
+    }
+}
+
+impl AsEvents {
+    fn event(&self, audit: &str, violation: &Violation) -> Event {
+        let Violation { judge, subject, action, message, .. } = violation;
+        let message = if is_secret(subject) { NOT_SHOWN } else { message.as_str() };
+        let text = format!("Constraint: {}, Message: {message}", judge.name);
+        let (kind, namespace, name) = (&subject.kind, &subject.namespace, &subject.name);
+        // The same object and uid as in the Events of the webhook (EV-A2).
+        let (home, uid, text) = if self.in_namespace {
+            let home = if namespace.is_empty() { &self.installation } else { namespace };
+            (home, subject.uid.to_string(), text)
+        } else {
+            let constraint = [&judge.kind.kind, &judge.namespace, &judge.name].map(Str::as_str);
+            let object = format!("{}/{namespace}/{name}", kind.kind);
+            let uid = format!("{object}/{}", constraint.join("/"));
+            (&self.installation, uid, format!("Resource Namespace: {namespace}, {text}"))
+        };
+        Event {
+            involved: Involved {
+                api_version: String::new(),
+                kind: kind.kind.to_string(),
+                namespace: home.to_string(),
+                name: name.to_string(),
+                uid,
+                resource_version: String::new(),
+            },
+            component: "gatekeeper-audit",
+            severity: EventSeverity::Warning,
+            reason: "AuditViolation",
+            message: text,
+            annotations: vec![
+                ("process", "audit".to_owned()),
+                ("auditTimestamp", audit.to_owned()),
+                ("event_type", "violation_audited".to_owned()),
+                ("constraint_group", judge.kind.group.to_string()),
+                ("constraint_api_version", judge.kind.version.to_string()),
+                ("constraint_kind", judge.kind.kind.to_string()),
+                ("constraint_name", judge.name.to_string()),
+                ("constraint_namespace", judge.namespace.to_string()),
+                ("constraint_action", action.to_string()),
+                ("constraint_enforcement_actions", actions(violation.scoped_actions()).to_json()),
+                ("resource_group", kind.group.to_string()),
+                ("resource_api_version", kind.version.to_string()),
+                ("resource_kind", kind.kind.to_string()),
+                ("resource_namespace", namespace.to_string()),
+                ("resource_name", name.to_string()),
+            ],
+        }
+    }
+}
+
+/// What all constraints cost (SS-1): one line, with the sums of all that this audit evaluated.
+pub(super) fn statistics(audit: &str, from_cache: bool, statistics: &Statistics) {
+    let (event_type, message) = if from_cache {
+        ("audit_cache_stats", "audit from cache review request stats")
+    } else {
+        ("audit_stats", "audit review request stats")
+    };
+    tracing::info!(
+        target: LOGGER,
+        process = "audit",
+        audit_id = audit,
+        event_type,
+        execution_stats = statistics.to_value().to_json(),
+        "{message}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use modgate_audit::{Counts, Judge, JudgeReport, Totals};
+
+    use super::*;
+    use modgate_telemetry::{capture, metrics::Metrics};
+
+    fn value(json: &str) -> Value {
+        Value::from_json(json.as_bytes()).expect(json)
+    }
+
+    fn violation(object: &str) -> Violation {
+        let judge = r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
+            "metadata": {"name": "c", "annotations": {"severity": "high"}}}"#;
+        Violation {
+            judge: Arc::new(Judge::of_policy(&value(judge))),
+            subject: Arc::new(Subject::of_object(&value(object))),
+            action: SCOPED.into(),
+            actions: vec![EnforcementAction::Deny],
+            message: "it says s3cret".into(),
+            details: value(r#"{"is": "s3cret"}"#),
+            ordinal: 0,
+        }
+    }
+
+    const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p",
+        "namespace": "n", "uid": "u", "labels": {"l": "m"}}}"#;
+    const NODE: &str =
+        r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "o", "uid": "w"}}"#;
+    const SECRET: &str = r#"{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}"#;
+
+    fn check(text: &str, expected: &[(&str, &str)]) {
+        let line = value(text.lines().next().expect("a line"));
+        for (key, expected) in expected {
+            let found = line.get(key).map(Value::to_json);
+            assert_eq!(found.as_deref(), Some(*expected), "{key}\n{text}");
+        }
+    }
+
+    #[test]
+    fn gatekeepers_keys() {
+        let of_both = [
+            ("audit_id", r#""run""#),
+            ("process", r#""audit""#),
+            ("semantic", "true"),
+            ("constraint_group", r#""constraints.gatekeeper.sh""#),
+            ("constraint_api_version", r#""v1beta1""#),
+            ("constraint_kind", r#""K""#),
+            ("constraint_name", r#""c""#),
+            ("constraint_namespace", r#""""#),
+            ("constraint_action", r#""scoped""#),
+            ("constraint_enforcement_actions", r#"["deny"]"#),
+            ("constraint_annotations", r#"{"severity":"high"}"#),
+        ];
+        let text = capture(|| Lines.violation("run", &violation(POD)));
+        check(&text, &of_both);
+        check(
+            &text,
+            &[
+                ("event_type", r#""violation_audited""#),
+                ("msg", r#""it says s3cret""#),
+                ("details", r#"{"is":"s3cret"}"#),
+                ("resource_group", r#""""#),
+                ("resource_api_version", r#""v1""#),
+                ("resource_kind", r#""Pod""#),
+                ("resource_namespace", r#""n""#),
+                ("resource_name", r#""p""#),
+                ("resource_labels", r#"{"l":"m"}"#),
+            ],
+        );
+        let report = Report {
+            audit: "run".into(),
+            judges: vec![JudgeReport {
+                judge: violation(POD).judge,
+                action: SCOPED.into(),
+                actions: vec![EnforcementAction::Deny],
+                total: 7,
+                first: Vec::new(),
+            }],
+            totals: Totals::default(),
+            counts: Counts::default(),
+            errors: Vec::new(),
+        };
+        let text = capture(|| errors("run", &report));
+        check(&text, &of_both);
+        check(
+            &text,
+            &[
+                ("event_type", r#""constraint_audited""#),
+                ("msg", r#""audit results for constraint""#),
+                ("constraint_status", r#""enforced""#),
+                ("constraint_violations", r#""7""#),
+            ],
+        );
+    }
+
+    #[test]
+    fn events() {
+        let metrics = Metrics::new();
+        let events = |in_namespace| AsEvents {
+            events: Events::channel(metrics.events().clone()).0,
+            in_namespace,
+            installation: "gatekeeper-system".into(),
+        };
+        for (object, in_namespace, expected) in [
+            (POD, false, " Pod gatekeeper-system p Pod/n/p/K//c"),
+            (POD, true, " Pod n p u"),
+            (NODE, false, " Node gatekeeper-system o Node//o/K//c"),
+            (NODE, true, " Node gatekeeper-system o w"),
+        ] {
+            let told = events(in_namespace).event("run", &violation(object));
+            let Involved { api_version, kind, namespace, name, uid, .. } = told.involved;
+            let found = [api_version, kind, namespace, name, uid].join(" ");
+            assert_eq!(found, expected, "{object} {in_namespace}");
+        }
+        let told = events(false).event("run", &violation(POD));
+        assert_eq!(told.message, "Resource Namespace: n, Constraint: c, Message: it says s3cret");
+        assert_eq!((told.reason, told.component), ("AuditViolation", "gatekeeper-audit"));
+        let annotation = |key: &str| {
+            let found = told.annotations.iter().find(|(known, _)| *known == key);
+            found.map(|(_, value)| value.as_str())
+        };
+        assert_eq!(annotation("auditTimestamp"), Some("run"));
+        assert_eq!(annotation("constraint_enforcement_actions"), Some(r#"["deny"]"#));
+        let told = events(true).event("run", &violation(POD));
+        assert_eq!(told.message, "Constraint: c, Message: it says s3cret");
+    }
+
+    #[test]
+    fn secrets_are_never_told() {
+        let line = capture(|| Lines.violation("run", &violation(SECRET)));
+        assert!(line.contains(NOT_SHOWN) && !line.contains("s3cret"), "{line}");
+        let metrics = Metrics::new();
+        let events = AsEvents {
+            events: Events::channel(metrics.events().clone()).0,
+            in_namespace: false,
+            installation: "gatekeeper-system".into(),
+        };
+        let told = format!("{:?}", events.event("run", &violation(SECRET)));
+        assert!(told.contains(NOT_SHOWN) && !told.contains("s3cret"), "{told}");
+    }
+}

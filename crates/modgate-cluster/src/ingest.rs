@@ -1,0 +1,733 @@
+//! What watches see, taken into the world that requests are decided by. No IO here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use modgate_engine::{
+    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Problem, Severity,
+    Snapshot, Update,
+    api::{
+        config::{self, Config},
+        meta::GroupVersionKind,
+        modrule,
+        syncset::{self, SyncSet},
+    },
+    constraint::Fields,
+};
+use modgate_policies::{Objects, PolicySet, manifest};
+use modgate_value::{Object, Str, Value, diag::Diagnostic};
+
+use super::{
+    LOGGER, broken,
+    kinds::{self, Kind},
+    object::{Item, Key},
+    state::{Loaded, OfKind},
+    sync::{SyncedInventory, SyncedKind},
+    watches::{Seen, Target},
+};
+
+/// Policies as the cluster has them, and the world made from them.
+#[derive(Debug)]
+pub(crate) struct Ingest {
+    /// Configs of other namespaces have no effect (ST-30).
+    namespace: Str,
+    policies: BTreeMap<Kind, Arc<OfKind>>,
+    objects: Objects,
+    broken: BTreeSet<PolicyId>,
+    changes: Vec<Change>,
+    /// Whether there is anything for the next world beside changes of policies and inventory.
+    changed: bool,
+    /// Whether Nodes have changed, which say that they are alive every few minutes each.
+    nodes_changed: bool,
+    /// Kinds of the core group whose objects were all seen.
+    listed: BTreeSet<String>,
+    sync: SyncedInventory,
+    synced: Arc<BTreeMap<GroupVersionKind, SyncedKind>>,
+    /// What the Config last said.
+    config: Config,
+    /// Whether what is to be synced may have changed.
+    sync_stale: bool,
+    /// ModRules that look at Nodes.
+    node_rules: BTreeSet<Key>,
+    /// Whether whole objects are synced, whatever policies look at.
+    keeps_all_fields: bool,
+    /// What was compiled and not reported yet.
+    compiled: Vec<Compiled>,
+    /// The newest policies, while they wait for fields of synced objects.
+    held: Option<Snapshot>,
+    current: Arc<PolicySet>,
+}
+
+/// How much there is to make a new world of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pending {
+    Nothing,
+    /// Objects in the inventory, of which there may be a thousand a second, and Nodes.
+    Inventory,
+    /// Policies, and objects that decide where they apply.
+    Policies,
+}
+
+impl Ingest {
+    /// An empty world. `namespace` is the one whose Config counts.
+    pub(crate) fn new(config: EngineConfig, namespace: Str, objects: Objects) -> Self {
+        Self {
+            namespace,
+            policies: BTreeMap::new(),
+            broken: BTreeSet::new(),
+            changes: Vec::new(),
+            changed: false,
+            nodes_changed: false,
+            listed: BTreeSet::new(),
+            sync: SyncedInventory::default(),
+            synced: Arc::default(),
+            config: Config::default(),
+            sync_stale: false,
+            node_rules: BTreeSet::new(),
+            keeps_all_fields: false,
+            compiled: Vec::new(),
+            held: None,
+            current: Arc::new(PolicySet {
+                snapshot: Snapshot::new(config),
+                objects: objects.clone(),
+                inventory: modgate_engine::constraint::Inventory::default(),
+            }),
+            objects,
+        }
+    }
+
+    /// The policies that were compiled since this was last asked.
+    pub(crate) fn take_compiled(&mut self) -> Vec<Compiled> {
+        std::mem::take(&mut self.compiled)
+    }
+
+    /// The newest world; older than what was [taken in](Self::take) since the last
+    /// [`apply`](Self::apply).
+    pub(crate) fn current(&self) -> &Arc<PolicySet> {
+        &self.current
+    }
+
+    /// Policies whose newest version does not load.
+    pub(crate) fn broken(&self) -> &BTreeSet<PolicyId> {
+        &self.broken
+    }
+
+    /// Policies as the cluster has them, and what is wrong with them.
+    pub(crate) fn policies(&self) -> &BTreeMap<Kind, Arc<OfKind>> {
+        &self.policies
+    }
+
+    /// What has become of the kinds that are synced, as of the last [`apply`](Self::apply).
+    pub(crate) fn synced(&self) -> &Arc<BTreeMap<GroupVersionKind, SyncedKind>> {
+        &self.synced
+    }
+
+    /// What is synced.
+    pub(crate) fn sync(&self) -> &SyncedInventory {
+        &self.sync
+    }
+
+    /// The kinds to list anew since this was last asked.
+    pub(crate) fn take_refills(&mut self) -> BTreeSet<GroupVersionKind> {
+        self.sync.take_refills()
+    }
+
+    /// Whether any policy looks at Nodes. Others that come upon one all the same ask the cluster.
+    pub(crate) fn wants_nodes(&self) -> bool {
+        !self.node_rules.is_empty() || self.sync.wants(&kinds::gvk(&kinds::nodes()))
+    }
+
+    /// Syncs whole objects, whatever policies look at: for audits that judge what is synced.
+    pub(crate) fn keep_all_fields(&mut self) {
+        self.keeps_all_fields = true;
+    }
+
+    /// Whether the newest policies wait for fields of synced objects, so that those before them are
+    /// still in force.
+    pub(crate) fn awaits_fields(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Ends the wait for fields of synced objects.
+    pub(crate) fn stop_waiting_for_fields(&mut self) {
+        if let Some(snapshot) = self.held.take() {
+            let PolicySet { objects, inventory, .. } = &*self.current;
+            let (objects, inventory) = (objects.clone(), inventory.clone());
+            self.current = Arc::new(PolicySet { snapshot, objects, inventory });
+            self.sync.give_up_fields();
+            self.changed = true;
+        }
+    }
+
+    /// What the next [`apply`](Self::apply) will make a world of.
+    pub(crate) fn pending(&self) -> Pending {
+        let is_released = self.held.is_some() && !self.sync.lacks_fields();
+        if self.changed || !self.changes.is_empty() || self.sync.has_told() || is_released {
+            Pending::Policies
+        } else if self.sync.has_changed() || self.nodes_changed {
+            Pending::Inventory
+        } else {
+            Pending::Nothing
+        }
+    }
+
+    /// Takes in what a watch saw; it has an effect with the next [`apply`](Self::apply). Returns
+    /// what is wrong with objects that cannot even be read.
+    pub(crate) fn take(&mut self, target: &Target, seen: Seen) -> Vec<Diagnostic> {
+        let kind = match target {
+            Target::Kind(kind) => kind,
+            Target::Synced(kind) => {
+                self.sync.take(kind, seen);
+                return Vec::new();
+            }
+        };
+        let mut findings = Vec::new();
+        if kind.group.is_empty() {
+            self.share(kind, &seen);
+        }
+        match seen {
+            Seen::All(all, _) => {
+                let present: BTreeSet<Key> = all.iter().map(|item| item.key.clone()).collect();
+                self.retain(kind, |key| present.contains(key));
+                for item in all {
+                    self.apply_one(kind, item, &mut findings);
+                }
+                if kind.group.is_empty() {
+                    self.listed.insert(kind.kind.clone());
+                }
+            }
+            Seen::Applied(item) => self.apply_one(kind, item, &mut findings),
+            Seen::Deleted(Item { key: gone, .. }) => self.retain(kind, |key| *key != gone),
+            Seen::Failed(_) => {}
+        }
+        if std::mem::take(&mut self.sync_stale) {
+            self.sync_as_told(&mut findings);
+        }
+        findings
+    }
+
+    /// Takes out a kind that the cluster no longer has.
+    pub(crate) fn forget(&mut self, kind: &Kind) {
+        self.retain(kind, |_| false);
+        if kind.group.is_empty() {
+            self.listed.remove(&kind.kind);
+        }
+        self.policies.remove(kind);
+        if std::mem::take(&mut self.sync_stale) {
+            self.sync_as_told(&mut Vec::new());
+        }
+    }
+
+    /// Namespaces and Nodes are watched once, also if they are synced.
+    fn share(&mut self, kind: &Kind, seen: &Seen) {
+        let synced = core(&kind.kind);
+        if !self.sync.wants(&synced) {
+            return;
+        }
+        let seen = match seen {
+            Seen::All(all, fields) => Seen::All(all.clone(), Arc::clone(fields)),
+            Seen::Applied(item) => Seen::Applied(item.clone()),
+            Seen::Deleted(item) => Seen::Deleted(item.clone()),
+            Seen::Failed(problem) => Seen::Failed(problem.clone()),
+        };
+        self.sync.take(&synced, seen);
+    }
+
+    /// Brings what is synced in line with the Config and the SyncSets (ST-31).
+    fn sync_as_told(&mut self, findings: &mut Vec<Diagnostic>) {
+        let mut wanted = BTreeSet::new();
+        let key = Key { namespace: self.namespace.clone(), name: config::NAME.into() };
+        let configs = Kind { group: config::GROUP.to_owned(), kind: config::KIND.to_owned() };
+        let object = self.policies.get(&configs).and_then(|known| known.get(&key));
+        match object.map(|loaded| Config::from_value(&loaded.object)) {
+            None => self.config = Config::default(),
+            Some(Ok(config)) => self.config = config,
+            // Reported as of every policy, and what it said before holds, as it does for requests.
+            Some(Err(_)) => {}
+        }
+        wanted.extend(self.config.spec.sync.sync_only.iter().flatten().cloned());
+        let sets = Kind { group: syncset::GROUP.to_owned(), kind: syncset::KIND.to_owned() };
+        for (key, loaded) in self.policies.get(&sets).iter().flat_map(|known| known.iter()) {
+            match SyncSet::from_value(&loaded.object) {
+                Ok(set) => wanted.extend(set.kinds().cloned()),
+                Err(error) => {
+                    findings.push(Diagnostic::error(format!("{}: {error}", id(&sets, key))));
+                }
+            }
+        }
+        let new = self.sync.want(&wanted);
+        self.sync.exclude(&self.config);
+        let refills = self.sync.refills().filter(|kind| kind.group.is_empty());
+        let refills: Vec<_> = refills.cloned().chain(new).collect();
+        for kind in refills.iter().filter(|kind| kind.group.is_empty() && kind.version == "v1") {
+            self.fill(kind);
+        }
+    }
+
+    /// Fills a synced kind from the objects that are kept anyway, if it is one of those.
+    fn fill(&mut self, kind: &GroupVersionKind) {
+        let resource = [kinds::namespaces(), kinds::nodes()].into_iter();
+        if !resource.map(|resource| kinds::gvk(&resource)).any(|shared| shared == *kind) {
+            return;
+        }
+        self.sync.take_refill(kind);
+        // Before they were listed all of them are still to come.
+        if !self.listed.contains(kind.kind.as_str()) {
+            return;
+        }
+        let item = |object: &Value| {
+            let name = object.path(&["metadata", "name"]).and_then(Value::as_str);
+            let name = Str::from(name.unwrap_or_default());
+            Item { key: Key { namespace: Str::default(), name }, object: Ok(object.clone()) }
+        };
+        let all = self.objects.of_kind(&kind.kind).map(item).collect();
+        self.sync.take(kind, Seen::All(all, Arc::new(Fields::all())));
+    }
+
+    fn retain(&mut self, kind: &Kind, keep: impl Fn(&Key) -> bool) {
+        if kind.group.is_empty() {
+            let has_changed = self.objects.retain(&kind.kind, |name| {
+                keep(&Key { namespace: Str::default(), name: name.into() })
+            });
+            self.object_changed(kind, has_changed);
+            return;
+        }
+        let Some(known) = self.policies.get_mut(kind) else { return };
+        let gone: Vec<Key> = known.keys().filter(|key| !keep(key)).cloned().collect();
+        if gone.is_empty() {
+            return;
+        }
+        self.changed = true;
+        self.sync_stale |= decides_sync(kind);
+        let known = Arc::make_mut(known);
+        for key in gone {
+            known.remove(&key);
+            let id = id(kind, &key);
+            self.broken.remove(&id);
+            if kind.group == modrule::GROUP {
+                self.node_rules.remove(&key);
+            }
+            self.changes.push(Change::Remove(id));
+        }
+    }
+
+    /// Notes that a Namespace or Node has changed, if it has. All Nodes that were there at first are as
+    /// important as policies, which are not in force before.
+    fn object_changed(&mut self, kind: &Kind, has_changed: bool) {
+        if kind.kind == kinds::nodes().kind && self.listed.contains(&kind.kind) {
+            self.nodes_changed |= has_changed;
+        } else {
+            self.changed |= has_changed;
+        }
+    }
+
+    fn apply_one(&mut self, kind: &Kind, item: Item, findings: &mut Vec<Diagnostic>) {
+        let Item { key, object } = item;
+        let object = match object {
+            Ok(object) => object,
+            Err(error) => {
+                // What was in force of it before no longer is what the cluster stores (Q-16).
+                self.retain(kind, |known| *known != key);
+                let id = id(kind, &key);
+                findings.push(Diagnostic::error(format!("{id}: cannot be read: {error}")));
+                if !kind.group.is_empty() {
+                    self.broken.insert(id);
+                }
+                return;
+            }
+        };
+        if kind.group.is_empty() {
+            let has_changed = self.objects.update(&object);
+            self.object_changed(kind, has_changed);
+            return;
+        }
+        if kind.group == config::GROUP
+            && !(key.namespace == self.namespace && key.name == config::NAME)
+        {
+            // In Gatekeeper's words (ST-30).
+            let Key { namespace, name } = &key;
+            tracing::info!(target: LOGGER, %namespace, %name, "Ignoring unsupported config name");
+            return;
+        }
+        if kinds::is_our_own(kind) && key.namespace != self.namespace {
+            return;
+        }
+        if is_leaving(kind, &object) {
+            self.retain(kind, |known| *known != key);
+            return;
+        }
+        let object = as_written(object);
+        let known = self.policies.entry(kind.clone()).or_default();
+        // Statuses are written often, and after a watch has broken off everything comes again.
+        if known.get(&key).is_some_and(|known| known.object == object) {
+            return;
+        }
+        self.changed = true;
+        self.sync_stale |= decides_sync(kind);
+        if kind.group == modrule::GROUP {
+            if looks_at_nodes(&object) {
+                self.node_rules.insert(key.clone());
+            } else {
+                self.node_rules.remove(&key);
+            }
+        }
+        let loaded = Loaded { object: object.clone(), problems: Vec::new() };
+        Arc::make_mut(known).insert(key, Arc::new(loaded));
+        // SyncSets and Connections are none of the engine's.
+        if Snapshot::takes(&object) {
+            self.changes.push(Change::Upsert(PolicySource::of_object(object)));
+        }
+    }
+
+    /// Makes the next world of everything taken in; `None` if nothing has changed. Returns what is
+    /// wrong with the policies that changed.
+    pub(crate) fn apply(&mut self) -> Option<Vec<Diagnostic>> {
+        if self.pending() == Pending::Nothing {
+            return None;
+        }
+        let changes = std::mem::take(&mut self.changes);
+        (self.changed, self.nodes_changed) = (false, false);
+        self.sync.take_changed();
+        if self.sync.take_told() {
+            self.synced = Arc::new(self.sync.kinds().clone());
+        }
+        for change in &changes {
+            if let Change::Upsert(source) = change {
+                self.broken.remove(&source.id());
+            }
+        }
+        let before = self.held.take().unwrap_or_else(|| self.current.snapshot.clone());
+        let Update { snapshot, problems, compiled } = if changes.is_empty() {
+            Update { snapshot: before, problems: Vec::new(), compiled: Vec::new() }
+        } else {
+            before.apply_timed(changes, OnError::Unload, self.objects.clock())
+        };
+        self.compiled.extend(compiled);
+        if !self.keeps_all_fields {
+            self.sync.look_at(snapshot.constraints().inventory_reads());
+        }
+        for problem in &problems {
+            if problem.severity == Severity::Error {
+                self.broken.insert(problem.policy.clone());
+            }
+            self.note(problem);
+        }
+        self.broken.retain(|id| broken::is_still(id, &snapshot, &self.policies));
+        let snapshot = if self.sync.lacks_fields() {
+            let in_force = self.current.snapshot.clone();
+            self.held = Some(snapshot);
+            in_force
+        } else {
+            snapshot
+        };
+        self.current = Arc::new(PolicySet {
+            snapshot,
+            objects: self.objects.clone(),
+            inventory: self.sync.inventory().clone(),
+        });
+        Some(problems.iter().map(|problem| manifest::diagnose(problem, None)).collect())
+    }
+
+    fn note(&mut self, problem: &Problem) {
+        let PolicyId { group, kind, namespace, name } = &problem.policy;
+        let kind = Kind { group: group.to_string(), kind: kind.to_string() };
+        let key = Key { namespace: namespace.clone(), name: name.clone() };
+        let known = self.policies.get_mut(&kind).map(Arc::make_mut);
+        if let Some(loaded) = known.and_then(|known| known.get_mut(&key)) {
+            let loaded = Arc::make_mut(loaded);
+            // A template that comes and goes finds the same each time.
+            if !loaded.problems.contains(problem) {
+                loaded.problems.push(problem.clone());
+            }
+        }
+    }
+}
+
+fn core(kind: &str) -> GroupVersionKind {
+    GroupVersionKind { group: "".into(), version: "v1".into(), kind: kind.into() }
+}
+
+/// Whether objects of a kind say what is synced.
+fn decides_sync(kind: &Kind) -> bool {
+    kind.group == config::GROUP || kind.group == syncset::GROUP
+}
+
+/// Whether a ModRule mentions the Node of its object. That nothing is missed is not essential: a Node
+/// that is not kept is asked for.
+fn looks_at_nodes(rule: &Value) -> bool {
+    rule.get("spec").is_some_and(|spec| spec.to_json().contains("syntheticRefs"))
+}
+
+fn id(kind: &Kind, key: &Key) -> PolicyId {
+    PolicyId {
+        group: kind.group.as_str().into(),
+        kind: kind.kind.as_str().into(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    }
+}
+
+/// Whether an object that is being deleted, but has finalizers, has no effect any more: so it is for
+/// Gatekeeper's kinds (ST-10), while KubeMod's rules hold until they are gone.
+fn is_leaving(kind: &Kind, object: &Value) -> bool {
+    kind.group != modrule::GROUP && object.path(&["metadata", "deletionTimestamp"]).is_some()
+}
+
+/// What people wrote: without what the API server and controllers add as time goes by.
+fn as_written(mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.remove("status");
+        if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+            Object::remove(metadata, "resourceVersion");
+        }
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_engine::{Host as _, api::modrule};
+
+    use super::*;
+    use crate::object::Stored;
+    use modgate_telemetry::capture;
+
+    fn kind(group: &str, kind: &str) -> Kind {
+        Kind { group: group.to_owned(), kind: kind.to_owned() }
+    }
+
+    fn rules() -> Kind {
+        kind(modrule::GROUP, modrule::KIND)
+    }
+
+    fn stored(json: &str) -> Item {
+        serde_json::from_str::<Stored>(json).expect("object").into()
+    }
+
+    fn rule(name: &str, select: &str, more: &str) -> Item {
+        stored(&format!(
+            r#"{{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+            "metadata": {{"name": "{name}", "namespace": "n"{more}}},
+            "spec": {{"type": "Reject", "match": [{{"select": "{select}"}}]}}}}"#
+        ))
+    }
+
+    fn listed(items: Vec<Item>) -> Seen {
+        Seen::All(items, Arc::new(Fields::all()))
+    }
+
+    struct Fixture(Ingest);
+
+    impl Fixture {
+        fn new() -> Self {
+            let objects = Objects::default();
+            Self(Ingest::new(EngineConfig::default(), "gatekeeper-system".into(), objects))
+        }
+
+        /// What is found, and what is in force afterwards.
+        fn take(&mut self, kind: &Kind, seen: Seen) -> Option<(Vec<String>, Vec<String>)> {
+            let unread = self.0.take(&Target::Kind(kind.clone()), seen);
+            let found = self.0.apply()?;
+            let texts = unread.iter().chain(&found).map(|found| found.to_string());
+            let policies = self.0.current().snapshot.policies().map(|id| id.to_string());
+            Some((texts.collect(), policies.collect()))
+        }
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn policies_come_change_and_go() {
+        let mut fixture = Fixture::new();
+        let all = listed(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
+        let both = texts(&["ModRule n/a", "ModRule n/b"]);
+        assert_eq!(fixture.take(&rules(), all), Some((vec![], both.clone())));
+
+        let same = rule("b", "$.kind", r#", "resourceVersion": "9", "managedFields": []"#);
+        assert_eq!(fixture.take(&rules(), Seen::Applied(same)), None, "nothing new");
+
+        let gone = Seen::Deleted(rule("a", "$.kind", ""));
+        assert_eq!(fixture.take(&rules(), gone), Some((vec![], texts(&["ModRule n/b"]))));
+
+        let again = listed(vec![rule("c", "$.kind", "")]);
+        assert_eq!(fixture.take(&rules(), again), Some((vec![], texts(&["ModRule n/c"]))));
+
+        fixture.0.forget(&rules());
+        assert_eq!(fixture.0.apply().map(|found| found.len()), Some(0));
+        assert_eq!(fixture.0.current().snapshot.policies().count(), 0);
+    }
+
+    #[test]
+    fn a_bad_policy_stops_nothing_and_is_not_in_force() {
+        let mut fixture = Fixture::new();
+        let all = listed(vec![rule("a", "$.kind", ""), rule("b", "$.kind", "")]);
+        fixture.take(&rules(), all).expect("loaded");
+        let all = listed(vec![rule("a", "$.kind[", ""), rule("c", "$.kind", "")]);
+        let (found, policies) = fixture.take(&rules(), all).expect("loaded");
+        assert_eq!(policies, ["ModRule n/c"]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("ModRule n/a"), "{found:?}");
+        assert_eq!(fixture.0.broken().len(), 1);
+
+        let fixed = Seen::Applied(rule("a", "$.kind", ""));
+        let good = texts(&["ModRule n/a", "ModRule n/c"]);
+        assert_eq!(fixture.take(&rules(), fixed), Some((vec![], good)));
+        assert_eq!(fixture.0.broken().len(), 0);
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_read() {
+        let mut fixture = Fixture::new();
+        fixture.take(&rules(), listed(vec![rule("a", "$.kind", "")])).expect("loaded");
+        let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
+        let bad = stored(&format!(
+            r#"{{"metadata": {{"name": "a", "namespace": "n"}}, "spec": {deep}}}"#
+        ));
+        let (found, policies) = fixture.take(&rules(), Seen::Applied(bad)).expect("changed");
+        assert_eq!(policies, [""; 0]);
+        assert!(found[0].starts_with("ModRule n/a: cannot be read: "), "{found:?}");
+        assert_eq!(fixture.0.broken().len(), 1);
+    }
+
+    #[test]
+    fn leaving_policies_of_gatekeeper_have_left() {
+        let assign = |more: &str| {
+            stored(&format!(
+                r#"{{"apiVersion": "mutations.gatekeeper.sh/v1", "kind": "Assign",
+                "metadata": {{"name": "a"{more}}}, "spec": {{"location": "spec.a",
+                "applyTo": [{{"groups": [""], "versions": ["v1"], "kinds": ["Pod"]}}],
+                "parameters": {{"assign": {{"value": 1}}}}}}}}"#
+            ))
+        };
+        let assigns = kind("mutations.gatekeeper.sh", "Assign");
+        let leaving = r#", "deletionTimestamp": "2026-01-01T00:00:00Z""#;
+        let mut fixture = Fixture::new();
+        let loaded = fixture.take(&assigns, Seen::Applied(assign("")));
+        assert_eq!(loaded, Some((vec![], texts(&["Assign a"]))));
+        let left = fixture.take(&assigns, Seen::Applied(assign(leaving)));
+        assert_eq!(left, Some((vec![], vec![])));
+
+        let loaded = fixture.take(&rules(), Seen::Applied(rule("a", "$.kind", leaving)));
+        assert_eq!(loaded, Some((vec![], texts(&["ModRule n/a"]))));
+    }
+
+    #[test]
+    fn configs_of_other_namespaces_and_names() {
+        let config = |namespace: &str, name: &str| {
+            stored(&format!(
+                r#"{{"apiVersion": "config.gatekeeper.sh/v1alpha1", "kind": "Config",
+                "metadata": {{"name": "{name}", "namespace": "{namespace}"}}, "spec": {{}}}}"#
+            ))
+        };
+        let configs = kind("config.gatekeeper.sh", "Config");
+        let mut fixture = Fixture::new();
+        let logged = capture(|| {
+            assert_eq!(fixture.take(&configs, Seen::Applied(config("other", "config"))), None);
+            let second = config("gatekeeper-system", "second");
+            assert_eq!(fixture.take(&configs, Seen::Applied(second)), None);
+        });
+        let lines: Vec<&str> = logged.lines().collect();
+        let [first, second] = lines[..] else { panic!("{logged}") };
+        for (line, name) in [(first, r#""namespace":"other","name":"config""#), (second, "second")]
+        {
+            assert!(line.contains(r#""msg":"Ignoring unsupported config name""#), "{line}");
+            assert!(line.contains(name), "{line}");
+        }
+        assert!(fixture.0.broken().is_empty());
+        let ours = Seen::Applied(config("gatekeeper-system", "config"));
+        let logged = capture(|| assert_eq!(fixture.take(&configs, ours), Some((vec![], vec![]))));
+        assert_eq!(logged, "");
+    }
+
+    fn node(name: &str, version: &str, label: &str, heartbeat: &str) -> Item {
+        stored(&format!(
+            r#"{{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "{name}",
+            "resourceVersion": "{version}", "managedFields": [{{"manager": "{version}"}}],
+            "labels": {{"zone": "{label}"}}}},
+            "status": {{"conditions": [{{"type": "Ready", "lastHeartbeatTime": "{heartbeat}"}}]}}}}"#
+        ))
+    }
+
+    /// What becomes of Nodes is no change of policies, and what the API server counts is none at all.
+    #[test]
+    fn nodes_say_that_they_are_alive() {
+        let nodes = kind("", "Node");
+        let mut fixture = Fixture::new();
+        let mut pending = |seen: Seen| {
+            fixture.0.take(&Target::Kind(nodes.clone()), seen);
+            let pending = fixture.0.pending();
+            fixture.0.apply();
+            let zone = fixture.0.current().objects.node("a").ok().and_then(|node| {
+                let zone = node.path(&["metadata", "labels", "zone"]).cloned();
+                zone.and_then(|zone| zone.as_str().map(str::to_owned))
+            });
+            (pending, zone.unwrap_or_default())
+        };
+        let at_first = listed(vec![node("a", "1", "x", "10:00")]);
+        assert_eq!(pending(at_first), (Pending::Policies, "x".to_owned()));
+        for (seen, expected) in [
+            (Seen::Applied(node("a", "2", "x", "10:00")), Pending::Nothing),
+            (listed(vec![node("a", "3", "x", "10:00")]), Pending::Nothing),
+            // ModRules can read it.
+            (Seen::Applied(node("a", "4", "x", "10:05")), Pending::Inventory),
+            (listed(vec![node("a", "5", "x", "10:06")]), Pending::Inventory),
+            (Seen::Applied(node("b", "6", "x", "10:06")), Pending::Inventory),
+            (Seen::Deleted(node("b", "6", "x", "10:06")), Pending::Inventory),
+        ] {
+            let seen_as = format!("{seen:?}");
+            assert_eq!(pending(seen), (expected, "x".to_owned()), "{seen_as}");
+        }
+        let labelled = Seen::Applied(node("a", "7", "y", "10:06"));
+        assert_eq!(pending(labelled), (Pending::Inventory, "y".to_owned()));
+    }
+
+    /// Nodes that are watched again are listed again before anybody takes them for all there are.
+    #[test]
+    fn nodes_that_were_forgotten() {
+        let nodes = kind("", "Node");
+        let mut fixture = Fixture::new();
+        fixture.take(&nodes, listed(vec![node("a", "1", "x", "")])).expect("loaded");
+        fixture.0.forget(&nodes);
+        fixture.0.apply();
+        let synced = stored(
+            r#"{"apiVersion": "config.gatekeeper.sh/v1alpha1", "kind": "Config",
+            "metadata": {"name": "config", "namespace": "gatekeeper-system"},
+            "spec": {"sync": {"syncOnly": [{"group": "", "version": "v1", "kind": "Node"}]}}}"#,
+        );
+        let configs = kind("config.gatekeeper.sh", "Config");
+        fixture.take(&configs, Seen::Applied(synced)).expect("loaded");
+        assert!(!fixture.0.sync().is_settled(), "they were not listed");
+        fixture.take(&nodes, listed(vec![node("a", "1", "x", "")])).expect("loaded");
+        assert!(fixture.0.sync().is_settled());
+    }
+
+    #[test]
+    fn namespaces() {
+        let namespace = |name: &str| {
+            stored(&format!(
+                r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}"#
+            ))
+        };
+        let namespaces = kind("", "Namespace");
+        let mut fixture = Fixture::new();
+        let all = listed(vec![namespace("a"), namespace("b")]);
+        fixture.take(&namespaces, all).expect("loaded");
+        assert_eq!(fixture.take(&namespaces, Seen::Applied(namespace("b"))), None, "nothing new");
+        let snapshot = |fixture: &Fixture| fixture.0.current().objects.clone();
+        let labelled = |objects: &Objects, name: &str| {
+            let namespace = objects.namespace(name).expect(name);
+            namespace.path(&["metadata", "labels"]).is_some()
+        };
+        let first = snapshot(&fixture);
+        assert!(!labelled(&first, "a"), "as the cluster has it");
+        fixture.take(&namespaces, Seen::Deleted(namespace("a"))).expect("changed");
+        let second = snapshot(&fixture);
+        assert!(labelled(&second, "a"), "made up, as it is not there");
+        assert!(!labelled(&second, "b"));
+        assert!(!labelled(&first, "a"), "a world does not change");
+    }
+}

@@ -1,0 +1,76 @@
+//! Policies from a cluster, kept current by watching it, and everything that modgate writes to one.
+//!
+//! [`Controllers`] starts a [watch](watches) per kind. All watches send their events to one
+//! [`Ingest`](ingest::Ingest), which makes the next [`PolicySet`](modgate_policies::PolicySet). The
+//! kinds are watched too: a kind is followed as soon as the API server serves its CRD, whether that
+//! was there before, comes from another installation, or was written by [`definitions`] for a template.
+//!
+//! The other controllers follow the loaded [`State`](state::State) and write: CRDs of constraints,
+//! statuses, generated admission policies, audit results, certificates, Events. Only the process that
+//! holds the [Lease](lease) writes what one process must write.
+//!
+//! [`remote`] is the client of the command line: one call after another, each waited for.
+//!
+//! # Guarantees
+//!
+//! - No policy set is published before every policy present at start was taken in; until then the
+//!   process is not ready, however long it takes.
+//! - A policy that does not load is reported and stops nothing.
+//! - A failed watch is retried forever. Meanwhile what was last seen stays in force.
+//! - The inventory of a kind is never emptied to be filled again: its objects stay until all of their
+//!   replacements have been seen.
+//! - Policies that read fields of synced objects which were not kept are in force once these fields are
+//!   there, or after a bounded wait.
+
+mod audit;
+pub mod authority;
+mod broken;
+mod certificates;
+mod connect;
+mod contention;
+mod context;
+mod controllers;
+mod crd_info;
+mod definitions;
+pub mod events;
+mod export;
+mod identity;
+mod ingest;
+mod kinds;
+mod lease;
+mod lifecycle_log;
+mod listing;
+mod load_events;
+mod lookup;
+mod object;
+mod operations;
+pub mod remote;
+pub mod reports;
+mod request_metrics;
+mod served_kinds;
+mod state;
+mod status;
+mod storage_migration;
+mod sync;
+mod sync_metrics;
+mod vap;
+mod watches;
+
+pub use self::{
+    audit::{AuditConfig, PolicyReportConfig, PolicyReportFormat},
+    certificates::{ClusterCertificates, Rotation, RotationTimes, ServingCertificate},
+    connect::{ClusterConfig, ClusterError, connect},
+    controllers::{Controllers, Settings, Shared},
+    events::Events,
+    identity::Identity,
+    lease::{Elector, LeaseTimes},
+    lookup::ApiLookup,
+    operations::{Operation, Operations, UnknownOperation},
+    vap::{Settings as VapSettings, VapConfig},
+};
+
+/// The logger of everything between this process and the API server.
+const LOGGER: &str = "cluster";
+
+/// The field manager of everything this process writes.
+const FIELD_MANAGER: &str = "modgate";

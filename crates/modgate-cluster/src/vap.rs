@@ -1,0 +1,441 @@
+//! ValidatingAdmissionPolicies of templates written in CEL, and the bindings of their constraints:
+//! made, kept as they are made, taken away and reported (spec `gatekeeper-validation`, 4.6 to 4.8).
+//!
+//! What there should be is computed from the policies that are loaded ([`plan`]), what there is is
+//! watched ([`observed`]), and the difference is written ([`write`]). Objects keep the names that
+//! Gatekeeper gives them, so that those it left behind are taken over.
+//!
+//! # Guarantees
+//!
+//! - Only the leader writes, and only where it has the operation `generate`.
+//! - Only objects that a template or a constraint owns are deleted; what somebody else owns is
+//!   neither written nor deleted.
+//! - What the user wrote is not touched: when a first binding may come (CE-40) follows from the age
+//!   of the CRD of the constraint, and is told in the status (Q-15).
+//! - A template or constraint that does not load keeps what its last version has got.
+
+mod compare;
+mod observed;
+mod plan;
+mod write;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::{Api, api::ApiResource};
+use modgate_engine::{
+    api::{constraints, templates},
+    constraint::vap::{VapOptions, VapScope, VapVersion, webhook_of},
+    gatekeeper::ExemptNamespaces,
+};
+use modgate_telemetry::metrics::AdmissionPolicyMetrics;
+use modgate_value::Str;
+use tokio::time::{sleep_until, timeout_at};
+
+use self::{
+    observed::{Follow, Observed},
+    plan::{Plan, WantedBinding},
+    write::{Target, Writer},
+};
+use super::{
+    LOGGER,
+    context::Context,
+    kinds::{self, Kind},
+    object::{Key, Stored},
+    reports::{EnforcementPoint, Report, ReportedError, VapGeneration},
+    state::State,
+};
+
+/// What our reports go by.
+const CONTROLLER: &str = "vap";
+
+/// States of the reports (CE-32, CE-34).
+mod state {
+    pub(super) const GENERATED: &str = "generated";
+    pub(super) const WAITING: &str = "waiting";
+    pub(super) const ERROR: &str = "error";
+}
+
+/// What becomes ValidatingAdmissionPolicies (spec `gatekeeper-validation`, 9.5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VapConfig {
+    /// Whether templates that do not say get a policy.
+    pub for_templates: bool,
+    /// Whether constraints without scoped actions get a binding.
+    pub for_constraints: bool,
+    /// How old the CRD of a constraint must be before its first binding is made, so that every API
+    /// server knows it.
+    pub wait: Duration,
+    /// Whether policies are about what the validating webhook is about.
+    pub sync_scope: bool,
+    /// The ValidatingWebhookConfiguration that says so.
+    pub webhook_configuration: String,
+}
+
+impl Default for VapConfig {
+    fn default() -> Self {
+        Self {
+            for_templates: true,
+            for_constraints: true,
+            wait: Duration::from_secs(30),
+            sync_scope: true,
+            webhook_configuration: "gatekeeper-validating-webhook-configuration".to_owned(),
+        }
+    }
+}
+
+/// What the flags say, of the webhook and the engine as well.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which ones.
+    pub config: VapConfig,
+    /// For templates that do not say what errors lead to.
+    pub failure_policy: templates::FailurePolicy,
+    /// Namespaces that may carry the ignore label.
+    pub exempt: ExemptNamespaces,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let failure_policy = templates::FailurePolicy::Fail;
+        let (config, exempt) = (VapConfig::default(), ExemptNamespaces::default());
+        Self { config, failure_policy, exempt }
+    }
+}
+
+/// Changes that come this soon after each other are taken together.
+const COALESCE: Duration = Duration::from_millis(50);
+
+/// How often to look whether the API is there now.
+const DISCOVERY: Duration = Duration::from_secs(30);
+
+/// Looks after policies and bindings for as long as the process lives.
+pub(crate) async fn run(mut context: Context, settings: Settings, metrics: AdmissionPolicyMetrics) {
+    if context.loaded().await.is_none() {
+        return;
+    }
+    let mut leader = context.leadership.subscribe();
+    while leader.wait_for(|leads| *leads).await.is_ok() {
+        let mut term = Term::new(context.clone(), settings.clone(), metrics.clone());
+        tokio::select! {
+            () = term.run() => return,
+            _ = leader.wait_for(|leads| !*leads) => {}
+        }
+        // The next leader reports.
+        context.reports.replace(CONTROLLER, BTreeMap::new());
+        metrics.policies(0, 0);
+        metrics.bindings(0, 0);
+    }
+}
+
+/// The time during which this process leads.
+struct Term {
+    context: Context,
+    settings: Settings,
+    metrics: AdmissionPolicyMetrics,
+    /// None while no version of the API is served.
+    served: Option<Served>,
+    /// When the CRDs of constraints were made, by kind of constraint.
+    created: BTreeMap<Str, Timestamp>,
+}
+
+/// What exists only where the API server has the API.
+struct Served {
+    version: VapVersion,
+    follow: Follow,
+    observed: Observed,
+    writer: Writer,
+}
+
+/// The resource of a kind in a version.
+fn resource(version: VapVersion, kind: &str, plural: &str) -> ApiResource {
+    let api_version = version.api_version();
+    let (group, version) = api_version.split_once('/').unwrap_or_default();
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
+const POLICIES: [&str; 2] = ["ValidatingAdmissionPolicy", "validatingadmissionpolicies"];
+const BINDINGS: [&str; 2] =
+    ["ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"];
+
+impl Term {
+    fn new(context: Context, settings: Settings, metrics: AdmissionPolicyMetrics) -> Self {
+        Self { context, settings, metrics, served: None, created: BTreeMap::new() }
+    }
+
+    /// Returns when the process ends.
+    async fn run(&mut self) {
+        loop {
+            let mut next = self.pass().await;
+            if self.served.is_none() {
+                next = next.min(Instant::now() + DISCOVERY);
+            }
+            // Something changed, or is due.
+            let follow = async {
+                match &mut self.served {
+                    Some(served) => served.observed.take(served.follow.next().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = self.context.state.changed() => if changed.is_err() { return },
+                () = follow => {}
+                () = sleep_until(next.into()) => {}
+            }
+            let soon = (Instant::now() + COALESCE).into();
+            match &mut self.served {
+                Some(served) => {
+                    while let Ok(event) = timeout_at(soon, served.follow.next()).await {
+                        served.observed.take(event);
+                    }
+                }
+                None => sleep_until(soon).await,
+            }
+        }
+    }
+
+    /// Brings the cluster in line with what is loaded, and reports. Returns when to look again even
+    /// if nothing changes.
+    async fn pass(&mut self) -> Instant {
+        if self.served.is_none() {
+            self.discover().await;
+        }
+        let Some(state) = self.context.state.borrow_and_update().clone() else {
+            return far_away();
+        };
+        let served = self.served.take();
+        let Some(mut served) = served else {
+            let plan = Plan::of(&state, &self.options(None), false);
+            self.publish(plan.reports, [0, plan.failed_policies], [0, plan.failed_bindings]);
+            return far_away();
+        };
+        let next = if served.observed.is_complete() {
+            self.reconcile(&state, &mut served).await
+        } else {
+            far_away()
+        };
+        self.served = Some(served);
+        next
+    }
+
+    /// Which version of the API there is (CE-31), for as long as this process leads.
+    async fn discover(&mut self) {
+        for version in [VapVersion::V1, VapVersion::V1Beta1] {
+            let client = &self.context.client;
+            match client.list_api_group_resources(version.api_version()).await {
+                Ok(list) if list.resources.iter().any(|it| it.name == POLICIES[1]) => {
+                    let follow = Follow::new(client, version, &self.settings.config);
+                    let writer = Writer::new(client, version);
+                    let observed = Observed::default();
+                    self.served = Some(Served { version, follow, observed, writer });
+                    return;
+                }
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => {
+                    tracing::warn!(target: LOGGER, %error, "cannot tell whether there are ValidatingAdmissionPolicies, trying again");
+                    return;
+                }
+            }
+        }
+        tracing::warn!(target: LOGGER, "the API server has no ValidatingAdmissionPolicies");
+    }
+
+    fn options(&self, served: Option<(&Served, &State)>) -> VapOptions {
+        let Settings { config, failure_policy, exempt } = &self.settings;
+        let scope = match served.filter(|_| config.sync_scope) {
+            None => VapScope::default(),
+            Some((served, state)) => VapScope {
+                webhook: served.observed.webhook().and_then(webhook_of).cloned(),
+                excluded_namespaces: plan::excluded_namespaces(state),
+                exempt_namespaces: exempt.patterns().collect(),
+            },
+        };
+        VapOptions {
+            version: served.map_or(VapVersion::V1, |(served, _)| served.version),
+            for_templates: config.for_templates,
+            for_constraints: config.for_constraints,
+            failure_policy: *failure_policy,
+            scope,
+        }
+    }
+
+    async fn reconcile(&mut self, state: &State, served: &mut Served) -> Instant {
+        let options = self.options(Some((served, state)));
+        let Plan { policies, bindings, kept, mut reports, failed_policies, failed_bindings } =
+            Plan::of(state, &options, true);
+        let Served { observed, writer, .. } = served;
+        let mut next = far_away();
+        let (mut policy_counts, mut binding_counts) = ([0, failed_policies], [0, failed_bindings]);
+        let kinds_served = |kind: &str| {
+            let kind = Kind { group: constraints::GROUP.to_owned(), kind: kind.to_owned() };
+            state.served.contains_key(&kind)
+        };
+        self.created.retain(|kind, _| kinds_served(kind));
+
+        for (name, policy) in &policies {
+            if !self.context.leads() {
+                return far_away();
+            }
+            let target = Target::Policy(name.clone());
+            let report = reports.entry(policy.template.clone()).or_default();
+            let generation = |state, warning: String| {
+                let observed_generation = policy.generation;
+                Some(VapGeneration { state, observed_generation, warning })
+            };
+            match writer.ensure(&target, &policy.object, observed).await {
+                Ok(()) => {
+                    let warnings = policy.warning.into_iter().map(str::to_owned);
+                    let warnings = warnings.chain(observed.type_warnings(name));
+                    let warning = warnings.collect::<Vec<_>>().join("; ");
+                    report.generation = generation(state::GENERATED, warning);
+                    policy_counts[0] += 1;
+                }
+                Err(failure) => {
+                    next = next.min(failure.again);
+                    let (code, verb) = match failure.existed {
+                        true => ("update_error", "update"),
+                        false => ("create_error", "create"),
+                    };
+                    let message = format!("Could not {verb} VAP object: {}", failure.message);
+                    report.errors.push(ReportedError { code, message });
+                    let warning =
+                        format!("ValidatingAdmissionPolicy is not generated: {}", failure.message);
+                    report.generation = generation(state::ERROR, warning);
+                    policy_counts[1] += 1;
+                }
+            }
+        }
+
+        for (name, binding) in &bindings {
+            if !self.context.leads() {
+                return far_away();
+            }
+            let target = Target::Binding(name.clone());
+            let report = reports.entry(binding.constraint.clone()).or_default();
+            let point = |state, message: String| EnforcementPoint {
+                point: constraints::EnforcementPoint::Vap.as_str(),
+                state,
+                message,
+                observed_generation: binding.generation,
+            };
+            if !observed.has(&target) {
+                match self.may_bind(binding).await {
+                    Ok(None) => {}
+                    Ok(Some((until, wait))) => {
+                        next = next.min(Instant::now() + wait);
+                        let message = format!(
+                            "waiting until {until} before generating \
+                             ValidatingAdmissionPolicyBinding to make sure api-server has cached \
+                             constraint CRD"
+                        );
+                        report.points.push(point(state::WAITING, message));
+                        continue;
+                    }
+                    Err(message) => {
+                        next = next.min(Instant::now() + write::FIRST_PAUSE * 4);
+                        report.points.push(point(state::ERROR, message));
+                        binding_counts[1] += 1;
+                        continue;
+                    }
+                }
+            }
+            match writer.ensure(&target, &binding.object, observed).await {
+                Ok(()) => {
+                    report.points.push(point(state::GENERATED, String::new()));
+                    binding_counts[0] += 1;
+                }
+                Err(failure) => {
+                    next = next.min(failure.again);
+                    let verb = if failure.existed { "update" } else { "create" };
+                    let message = format!(
+                        "could not {verb} ValidatingAdmissionPolicyBinding: {name}: {}",
+                        failure.message
+                    );
+                    report.errors.push(ReportedError { code: "", message });
+                    binding_counts[1] += 1;
+                }
+            }
+        }
+
+        let wanted = |target: &Target| match target {
+            Target::Policy(name) => policies.contains_key(name) || kept.contains(target),
+            Target::Binding(name) => bindings.contains_key(name) || kept.contains(target),
+        };
+        // Bindings first: one without its policy is of no use.
+        for target in observed.owned().into_iter().filter(|target| !wanted(target)) {
+            if !self.context.leads() {
+                return far_away();
+            }
+            if let Err(failure) = writer.delete(&target, observed).await {
+                next = next.min(failure.again);
+            }
+        }
+        writer.forget(|target| wanted(target) || observed.has(target));
+        self.publish(reports, policy_counts, binding_counts);
+        next
+    }
+
+    /// Until when a first binding has to wait, as it is told and as it is waited (CE-40).
+    async fn may_bind(
+        &mut self,
+        binding: &WantedBinding,
+    ) -> Result<Option<(Timestamp, Duration)>, String> {
+        let until = match binding.blocked_until {
+            plan::Blocked::Never => return Ok(None),
+            plan::Blocked::Until(until) => until,
+            plan::Blocked::ByAge => {
+                let created = match self.created.get(&binding.kind) {
+                    Some(created) => *created,
+                    None => {
+                        let name =
+                            format!("{}.{}", binding.kind.to_lowercase(), constraints::GROUP);
+                        let api: Api<Stored> =
+                            Api::all_with(self.context.client.clone(), &kinds::definitions());
+                        let failed = |error: &str| {
+                            format!("could not get CustomResourceDefinition {name}: {error}")
+                        };
+                        let found = api.get_metadata(&name).await;
+                        let found = found.map_err(|error| failed(&write::text(&error)))?;
+                        let created = found.metadata.creation_timestamp;
+                        let created = created.ok_or_else(|| failed("it has no age"))?.0;
+                        self.created.insert(binding.kind.clone(), created);
+                        created
+                    }
+                };
+                let wait = i64::try_from(self.settings.config.wait.as_secs()).unwrap_or(i64::MAX);
+                let until = created.as_second().saturating_add(wait);
+                Timestamp::from_second(until).unwrap_or(Timestamp::MAX)
+            }
+        };
+        let left = Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default();
+        Ok((!left.is_zero()).then_some((until, left)))
+    }
+
+    fn publish(
+        &self,
+        reports: BTreeMap<(Kind, Key), Report>,
+        [active_policies, failed_policies]: [usize; 2],
+        [active_bindings, failed_bindings]: [usize; 2],
+    ) {
+        let reports =
+            reports.into_iter().filter(|(_, report)| *report != Report::default()).collect();
+        self.context.reports.replace(CONTROLLER, reports);
+        self.metrics.policies(active_policies, failed_policies);
+        self.metrics.bindings(active_bindings, failed_bindings);
+    }
+}
+
+/// No time in particular.
+fn far_away() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
+}

@@ -1,0 +1,366 @@
+//! One watch: finding its resource, listing, following, and starting over.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures_util::{Stream, StreamExt as _};
+use kube::{
+    Api, Client,
+    api::ApiResource,
+    core::{GroupVersionKind as Gvk, Status},
+    discovery::{pinned_kind, verbs},
+    runtime::watcher::{self, DefaultBackoff, watcher},
+};
+use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{Event, Seen, Target};
+use crate::{
+    LOGGER,
+    kinds::{self, Kind},
+    object::{Item, Stored},
+};
+
+/// Objects asked for at once where lists come in pages.
+const PAGE: u32 = 100;
+/// CRDs can be a megabyte each, and those of other people are read too.
+const DEFINITIONS_PAGE: u32 = 20;
+/// How long a streamed list may say nothing before pages are asked for instead.
+const STREAM_PATIENCE: Duration = Duration::from_secs(30);
+/// After so many failures in a row everything is listed anew.
+const FAILURES: u32 = 3;
+/// A list that is out of date sooner than this is not asked for again without a pause.
+const LASTING: Duration = Duration::from_secs(10);
+
+pub(super) struct Watch {
+    pub(super) client: Client,
+    /// To be found where unknown.
+    pub(super) resource: Option<ApiResource>,
+    pub(super) target: Target,
+    /// What is kept of objects.
+    pub(super) fields: Arc<Fields>,
+    pub(super) watch: u64,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) definitions: watch::Receiver<()>,
+    /// Whether lists are asked for as streams, which are as new as a watch begins. Pages are as new
+    /// as can be.
+    pub(super) streams: bool,
+}
+
+/// Why a watch came to its end.
+enum End {
+    /// Nobody listens any more.
+    Unheard,
+    /// The resource is not served any more.
+    Gone,
+}
+
+/// What to do about an error.
+#[derive(Debug, PartialEq, Eq)]
+enum Remedy {
+    /// Wait, and go on.
+    Wait,
+    /// List anew at once: the watch fell too far behind.
+    Relist,
+    /// List in pages: the server does not stream lists.
+    Page,
+    /// Look for the resource.
+    Find,
+}
+
+impl Watch {
+    /// Follows the kind until nobody listens any more. Whatever goes wrong is tried again, less and
+    /// less often.
+    pub(super) async fn run(mut self) {
+        loop {
+            let found = match &self.resource {
+                Some(resource) => Some(resource.clone()),
+                None => self.find().await,
+            };
+            let Some(resource) = found else { return };
+            match self.follow(&resource).await {
+                End::Unheard => return,
+                End::Gone => {
+                    if !self.send(Seen::All(Vec::new(), Arc::clone(&self.fields))).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The resource of a kind, as soon as it is served (ST-33); `None` if nobody waits any more.
+    async fn find(&mut self) -> Option<ApiResource> {
+        let Target::Synced(kind) = self.target.clone() else { return None };
+        let mut backoff = DefaultBackoff::default();
+        loop {
+            self.definitions.borrow_and_update();
+            let problem = match find(&self.client, &kind).await {
+                Ok(resource) => return Some(resource),
+                Err(problem) => problem,
+            };
+            tracing::debug!(target: LOGGER, %kind, %problem, "kind cannot be watched yet");
+            if !self.send(Seen::Failed(problem)).await {
+                return None;
+            }
+            tokio::select! {
+                () = sleep(backoff.next().unwrap_or(STREAM_PATIENCE)) => {}
+                changed = self.definitions.changed() => changed.ok()?,
+            }
+        }
+    }
+
+    async fn follow(&mut self, resource: &ApiResource) -> End {
+        let api: Api<Stored> = Api::all_with(self.client.clone(), resource);
+        // Starts over by itself when nothing has failed for a while.
+        let mut backoff = DefaultBackoff::default();
+        let mut failures = 0;
+        loop {
+            let streams = self.streams;
+            let mut stream = pin!(watcher(api.clone(), self.config(resource)));
+            let mut listed = Listed::new(&self.fields);
+            let begun = Instant::now();
+            loop {
+                let Some(event) = next(&mut stream, streams && !listed.complete).await else {
+                    tracing::debug!(target: LOGGER, kind = %resource.kind, "no list is streamed");
+                    self.streams = false;
+                    break;
+                };
+                let error = match event {
+                    Ok(event) => {
+                        // Others come before anything was asked, or seen to its end.
+                        if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                            failures = 0;
+                        }
+                        let Some(seen) = listed.take(event, |stored| self.item(stored, resource))
+                        else {
+                            continue;
+                        };
+                        if !self.send(seen).await {
+                            return End::Unheard;
+                        }
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                match remedy(&error, streams && !listed.complete) {
+                    Remedy::Relist if failures == 0 => {
+                        failures += 1;
+                        tracing::debug!(target: LOGGER, kind = %resource.kind, %error, "listing anew");
+                        if begun.elapsed() < LASTING {
+                            sleep(backoff.next().unwrap_or(STREAM_PATIENCE)).await;
+                        }
+                        break;
+                    }
+                    Remedy::Page => {
+                        self.streams = false;
+                        break;
+                    }
+                    Remedy::Find if self.resource.is_none() => return End::Gone,
+                    _ => {}
+                }
+                failures += 1;
+                let Kind { group, kind } = &Kind::of(resource);
+                tracing::warn!(target: LOGGER, %group, %kind, %error, "watch failed, trying again");
+                let is_lasting = failures >= FAILURES || !listed.complete;
+                if is_lasting && !self.fail(&error).await {
+                    return End::Unheard;
+                }
+                sleep(backoff.next().unwrap_or(STREAM_PATIENCE)).await;
+                if failures >= FAILURES {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn config(&self, resource: &ApiResource) -> watcher::Config {
+        let is_definitions = *resource == kinds::definitions();
+        let page = if is_definitions { DEFINITIONS_PAGE } else { PAGE };
+        let config = watcher::Config::default().page_size(page);
+        if self.streams { config.streaming_lists() } else { config }
+    }
+
+    /// What is kept of an object; the rest is dropped as it arrives, not when all have arrived.
+    fn item(&self, stored: Stored, resource: &ApiResource) -> Item {
+        let mut item = Item::from(stored.of_kind(resource));
+        if *resource == kinds::definitions() {
+            item.object = item.object.map(kinds::without_schemas);
+        }
+        item.object = item.object.map(|object| self.fields.keep(object));
+        item
+    }
+
+    async fn fail(&self, error: &watcher::Error) -> bool {
+        match &self.target {
+            Target::Kind(_) => true,
+            Target::Synced(_) => self.send(Seen::Failed(error.to_string())).await,
+        }
+    }
+
+    /// Whether anybody listened.
+    async fn send(&self, seen: Seen) -> bool {
+        let event = Event { target: self.target.clone(), watch: self.watch, seen };
+        self.events.send(event).await.is_ok()
+    }
+}
+
+/// Objects of a list on their way.
+struct Listed {
+    items: Vec<Item>,
+    fields: Arc<Fields>,
+    complete: bool,
+}
+
+impl Listed {
+    fn new(fields: &Arc<Fields>) -> Self {
+        Self { items: Vec::new(), fields: Arc::clone(fields), complete: false }
+    }
+
+    fn take(
+        &mut self,
+        event: watcher::Event<Stored>,
+        item: impl Fn(Stored) -> Item,
+    ) -> Option<Seen> {
+        match event {
+            watcher::Event::Init => {
+                *self = Self::new(&self.fields);
+                None
+            }
+            watcher::Event::InitApply(stored) => {
+                self.items.push(item(stored));
+                None
+            }
+            watcher::Event::InitDone => {
+                self.complete = true;
+                Some(Seen::All(std::mem::take(&mut self.items), Arc::clone(&self.fields)))
+            }
+            watcher::Event::Apply(stored) => Some(Seen::Applied(item(stored))),
+            watcher::Event::Delete(stored) => Some(Seen::Deleted(item(stored))),
+        }
+    }
+}
+
+/// The next event; `None` if a streamed list does not come. A watcher's stream has no end.
+async fn next<S>(stream: &mut S, is_streamed_list: bool) -> Option<S::Item>
+where
+    S: Stream + Unpin,
+{
+    if !is_streamed_list {
+        return stream.next().await;
+    }
+    timeout(STREAM_PATIENCE, stream.next()).await.ok().flatten()
+}
+
+async fn find(client: &Client, kind: &GroupVersionKind) -> Result<ApiResource, String> {
+    let GroupVersionKind { group, version, kind } = kind;
+    let wanted = Gvk::gvk(group, version, kind);
+    let missing = || {
+        let separator = if group.is_empty() { "" } else { "/" };
+        format!("no matches for kind \"{kind}\" in version \"{group}{separator}{version}\"")
+    };
+    // These would ask for something else.
+    if version.is_empty() || kind.is_empty() || [group, version].iter().any(|it| it.contains('/')) {
+        return Err(missing());
+    }
+    match pinned_kind(client, &wanted).await {
+        Ok((resource, capabilities)) => {
+            let can = |verb| capabilities.supports_operation(verb);
+            if can(verbs::LIST) && can(verbs::WATCH) {
+                Ok(resource)
+            } else {
+                Err(format!("{}: its objects cannot be listed and watched", resource.plural))
+            }
+        }
+        Err(kube::Error::Discovery(_)) => Err(missing()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(missing()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn remedy(error: &watcher::Error, is_streamed_list: bool) -> Remedy {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status,
+        watcher::Error::WatchError(status) => status,
+        _ => return Remedy::Wait,
+    };
+    let starts = !matches!(error, watcher::Error::WatchError(_));
+    let Status { code, .. } = **status;
+    match code {
+        410 => Remedy::Relist,
+        // What the API server says where `sendInitialEvents` is unheard of, or switched off.
+        400 | 422 if is_streamed_list => Remedy::Page,
+        404 if starts => Remedy::Find,
+        _ => Remedy::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16) -> Box<Status> {
+        Box::new(Status { code, ..Status::default() })
+    }
+
+    #[test]
+    fn remedies() {
+        use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchStartFailed};
+        let start = |code| WatchStartFailed(kube::Error::Api(status(code)));
+        let list = |code| InitialListFailed(kube::Error::Api(status(code)));
+        for (error, streams, expected) in [
+            (WatchError(status(410)), false, Remedy::Relist),
+            (start(410), false, Remedy::Relist),
+            (list(410), false, Remedy::Relist),
+            (start(422), true, Remedy::Page),
+            (start(400), true, Remedy::Page),
+            (start(422), false, Remedy::Wait),
+            (start(404), true, Remedy::Find),
+            (list(404), false, Remedy::Find),
+            (WatchError(status(404)), false, Remedy::Wait),
+            (WatchError(status(500)), false, Remedy::Wait),
+            (start(403), true, Remedy::Wait),
+            (NoResourceVersion, true, Remedy::Wait),
+        ] {
+            assert_eq!(remedy(&error, streams), expected, "{error} {streams}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_begins_again_forgets_what_it_had() {
+        let stored = |name: &str| -> Stored {
+            serde_json::from_str(&format!(r#"{{"metadata": {{"name": "{name}"}}}}"#)).expect("read")
+        };
+        let mut listed = Listed::new(&Arc::new(Fields::all()));
+        let mut seen = Vec::new();
+        for event in [
+            watcher::Event::Init,
+            watcher::Event::InitApply(stored("a")),
+            watcher::Event::Init,
+            watcher::Event::InitApply(stored("b")),
+            watcher::Event::InitApply(stored("c")),
+            watcher::Event::InitDone,
+            watcher::Event::Apply(stored("d")),
+            watcher::Event::Delete(stored("b")),
+        ] {
+            let names = |items: &[Item]| -> Vec<String> {
+                items.iter().map(|item| item.key.name.to_string()).collect()
+            };
+            seen.extend(listed.take(event, Item::from).map(|seen| match seen {
+                Seen::All(items, _) => ("all", names(&items)),
+                Seen::Applied(item) => ("applied", names(&[item])),
+                Seen::Deleted(item) => ("deleted", names(&[item])),
+                Seen::Failed(problem) => ("failed", vec![problem]),
+            }));
+        }
+        let expected = [("all", &["b", "c"][..]), ("applied", &["d"]), ("deleted", &["b"])];
+        let expected = expected.map(|(what, names)| {
+            (what, names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        });
+        assert_eq!(seen, expected);
+    }
+}

@@ -1,0 +1,246 @@
+//! The policies and objects that one request sees.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use modgate_engine::{
+    Host, HostError, Snapshot, constraint::Inventory, modrule::PodBinding, rego::builtins, template,
+};
+use modgate_value::{Clock, Str, Value};
+use tokio::time::Instant;
+
+use crate::{
+    blocking::{Permit, wait_without},
+    system::SystemHost,
+};
+
+/// Policies and the objects they may refer to, as they were at one moment.
+#[derive(Debug, Clone)]
+pub struct PolicySet {
+    /// The compiled policies.
+    pub snapshot: Snapshot,
+    /// Namespaces and Nodes.
+    pub objects: Objects,
+    /// What policies see as `data.inventory`.
+    pub inventory: Inventory,
+}
+
+/// Namespaces and Nodes: those of a cluster, or read from files that stand in for one.
+///
+/// In a cluster, what is not among them is looked up. A Namespace that no file has is taken to exist
+/// with nothing but what the API server gives to every Namespace: its name, the label
+/// `kubernetes.io/metadata.name` and phase `Active` ([`Host::assumes_namespace`]). Without that, no
+/// rule could be tried without a file for every Namespace. A Node that no file has does not exist.
+#[derive(Debug, Clone, Default)]
+pub struct Objects {
+    namespaces: Arc<BTreeMap<Str, Value>>,
+    nodes: Arc<BTreeMap<Str, Value>>,
+    cluster: Option<Arc<dyn ClusterLookup>>,
+}
+
+/// Looks up objects that no watch has reported yet, or that do not exist.
+pub trait ClusterLookup: fmt::Debug + Send + Sync {
+    /// An object of kind `Namespace`, `Node`, `ConstraintTemplate` or `CustomResourceDefinition`, as
+    /// the cluster has it now, if it does.
+    fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError>;
+
+    /// Gives a Pod that asks for it the name of the node it is about to be bound to (spec `kubemod.md`,
+    /// 6.2).
+    fn bind<'a>(&'a self, binding: &'a PodBinding) -> BoxFuture<'a, Result<(), NotBound>>;
+}
+
+/// Why a Pod did not get the name of its node: the reason that KubeMod answers with, and the cause.
+#[derive(Debug)]
+pub struct NotBound {
+    /// The reason in KubeMod's answer.
+    pub reason: &'static str,
+    /// The error of the API server.
+    pub cause: String,
+}
+
+impl Objects {
+    /// None yet; missing ones are looked up in `cluster`.
+    pub fn of_cluster(cluster: Arc<dyn ClusterLookup>) -> Self {
+        Self { cluster: Some(cluster), ..Self::default() }
+    }
+
+    /// Keeps `object` if it is a Namespace or a Node; returns whether it is.
+    pub fn take(&mut self, object: &Value) -> bool {
+        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
+        let kept = match (text(&["apiVersion"]), text(&["kind"])) {
+            ("v1", "Namespace") => &mut self.namespaces,
+            ("v1", "Node") => &mut self.nodes,
+            _ => return false,
+        };
+        Arc::make_mut(kept).insert(text(&["metadata", "name"]).into(), object.clone());
+        true
+    }
+
+    /// As [`take`](Self::take), and returns whether there is anything new in `object`. What the API
+    /// server counts changes with every write, also with those that change nothing.
+    pub fn update(&mut self, object: &Value) -> bool {
+        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
+        let name = text(&["metadata", "name"]);
+        let known = match text(&["kind"]) {
+            "Namespace" => self.namespaces.get(name),
+            "Node" => self.nodes.get(name),
+            _ => None,
+        };
+        if known.is_some_and(|known| uncounted(known) == uncounted(object)) {
+            return false;
+        }
+        self.take(object)
+    }
+
+    /// The same for one evaluation, which gives `permit` back while it waits for the cluster, and goes
+    /// on at `until` if it has no permit again before.
+    pub fn yielding<'p>(&'p self, permit: &'p dyn Permit, until: Instant) -> YieldingHost<'p> {
+        YieldingHost { objects: self, permit, until }
+    }
+
+    /// Looks up what is not among them; `None` where files stand in for a cluster.
+    pub fn cluster(&self) -> Option<&Arc<dyn ClusterLookup>> {
+        self.cluster.as_ref()
+    }
+
+    /// The objects of a kind.
+    pub fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        let kept = match kind {
+            "Namespace" => Some(&self.namespaces),
+            "Node" => Some(&self.nodes),
+            _ => None,
+        };
+        kept.into_iter().flat_map(|kept| kept.values())
+    }
+
+    /// Drops the objects of a kind whose names are not to be kept; returns whether there were any.
+    pub fn retain(&mut self, kind: &str, keep: impl Fn(&str) -> bool) -> bool {
+        let kept = match kind {
+            "Namespace" => &mut self.namespaces,
+            "Node" => &mut self.nodes,
+            _ => return false,
+        };
+        if kept.keys().all(|name| keep(name)) {
+            return false;
+        }
+        Arc::make_mut(kept).retain(|name, _| keep(name));
+        true
+    }
+}
+
+impl Host for Objects {
+    fn clock(&self) -> &dyn Clock {
+        &SystemHost
+    }
+
+    fn templates(&self) -> &dyn template::Host {
+        &SystemHost
+    }
+
+    fn policies(&self) -> &dyn builtins::Host {
+        &SystemHost
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        match (self.namespaces.get(name), &self.cluster) {
+            (Some(namespace), _) => Ok(namespace.clone()),
+            (None, Some(cluster)) => {
+                cluster.get("Namespace", name)?.ok_or_else(|| not_found("namespaces", name))
+            }
+            (None, None) => Ok(minimal_namespace(name)),
+        }
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        match (self.nodes.get(name), &self.cluster) {
+            (Some(node), _) => Ok(node.clone()),
+            (None, Some(cluster)) => {
+                cluster.get("Node", name)?.ok_or_else(|| not_found("nodes", name))
+            }
+            (None, None) => Err(not_found("nodes", name)),
+        }
+    }
+
+    fn assumes_namespace(&self, name: &str) -> bool {
+        self.cluster.is_none() && !self.namespaces.contains_key(name)
+    }
+}
+
+/// [`Objects`] for one evaluation, which gives its permit back while it waits for the cluster.
+#[derive(Debug)]
+pub struct YieldingHost<'p> {
+    objects: &'p Objects,
+    permit: &'p dyn Permit,
+    until: Instant,
+}
+
+impl YieldingHost<'_> {
+    /// Asks the cluster, if there is one.
+    fn wait<T>(&self, ask: impl Fn() -> T) -> T {
+        match self.objects.cluster {
+            None => ask(),
+            Some(_) => wait_without(Some(self.permit), self.until, ask),
+        }
+    }
+}
+
+impl Host for YieldingHost<'_> {
+    fn clock(&self) -> &dyn Clock {
+        self.objects.clock()
+    }
+
+    fn templates(&self) -> &dyn template::Host {
+        self.objects.templates()
+    }
+
+    fn policies(&self) -> &dyn builtins::Host {
+        self.objects.policies()
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        match self.objects.namespaces.get(name) {
+            Some(namespace) => Ok(namespace.clone()),
+            None => self.wait(|| self.objects.namespace(name)),
+        }
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        match self.objects.nodes.get(name) {
+            Some(node) => Ok(node.clone()),
+            None => self.wait(|| self.objects.node(name)),
+        }
+    }
+
+    fn assumes_namespace(&self, name: &str) -> bool {
+        self.objects.assumes_namespace(name)
+    }
+}
+
+/// An object without what the API server counts.
+fn uncounted(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Value::Object(members) = &mut object
+        && let Some(Value::Object(metadata)) = members.get_mut("metadata")
+    {
+        for member in ["managedFields", "resourceVersion"] {
+            metadata.remove(member);
+        }
+    }
+    object
+}
+
+fn not_found(plural: &str, name: &str) -> HostError {
+    HostError::NotFound(format!("{plural} \"{name}\" not found"))
+}
+
+fn minimal_namespace(name: &str) -> Value {
+    let object = |members: Vec<(&str, Value)>| members.into_iter().collect::<Value>();
+    let labels = object(vec![("kubernetes.io/metadata.name", name.into())]);
+    object(vec![
+        ("apiVersion", "v1".into()),
+        ("kind", "Namespace".into()),
+        ("metadata", object(vec![("name", name.into()), ("labels", labels)])),
+        ("spec", object(vec![("finalizers", Value::from(vec!["kubernetes".into()]))])),
+        ("status", object(vec![("phase", "Active".into())])),
+    ])
+}

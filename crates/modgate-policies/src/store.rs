@@ -1,0 +1,599 @@
+//! Policies from files, kept current while the files change.
+//!
+//! A file that cannot be read any more keeps its last good documents, and a policy that does not
+//! compile any more its last good version ([`OnError::Keep`]): a half-edited file must not open a
+//! gap. Both are reported once per change.
+//!
+//! Objects that are no policies stand in for a cluster: Namespaces and Nodes wherever they are, and
+//! everything in the files for objects as what policies see in `data.inventory`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    files::Fingerprint,
+    manifest::{self, Manifest},
+    set::{Objects, PolicySet},
+};
+use modgate_engine::{
+    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot, Update,
+    api::{
+        admission::AdmissionReview,
+        constraints, meta,
+        modrule::{self, ModRule},
+    },
+    constraint::Inventory,
+};
+use modgate_value::{
+    Str, Value,
+    diag::{Diagnostic, Source},
+};
+
+/// Which files hold policies, and which hold the objects policies may refer to.
+#[derive(Debug, Clone)]
+pub struct PolicyFiles {
+    /// Files and folders with policies. Namespaces and Nodes in them count as objects, and
+    /// AdmissionReviews as examples.
+    pub policies: Vec<PathBuf>,
+    /// Files and folders with objects: further Namespaces and Nodes, and all that policies see as
+    /// `data.inventory`.
+    pub objects: Vec<PathBuf>,
+}
+
+/// The files as they were last seen, and the policies made from them.
+#[derive(Debug)]
+pub struct PolicyStore {
+    files: PolicyFiles,
+    seen: BTreeMap<PathBuf, SeenFile>,
+    /// What was last given to the engine, and from which reading of which file.
+    given: BTreeMap<PolicyId, Reading>,
+    broken: BTreeSet<PolicyId>,
+    /// What was compiled and not reported yet.
+    compiled: Vec<Compiled>,
+    readings: u64,
+    current: Arc<PolicySet>,
+}
+
+#[derive(Debug)]
+struct SeenFile {
+    fingerprint: Option<Fingerprint>,
+    reading: u64,
+    manifests: Vec<Manifest>,
+    holds_policies: bool,
+    /// Whether the newest content could not be read.
+    broken: bool,
+}
+
+/// The position of a policy in the readings so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    reading: u64,
+    index: usize,
+}
+
+/// What [`PolicyStore::refresh`] found.
+#[derive(Debug)]
+pub struct Refresh {
+    /// Whether any file appeared, changed or went.
+    pub changed: bool,
+    /// What is wrong with the files that changed, in the order of the files.
+    pub findings: Vec<Diagnostic>,
+    /// The policies that are new or have changed.
+    pub compiled: Vec<Compiled>,
+}
+
+impl PolicyStore {
+    /// A store that has not looked at any file.
+    pub fn new(files: PolicyFiles, config: EngineConfig) -> Self {
+        Self {
+            files,
+            seen: BTreeMap::new(),
+            given: BTreeMap::new(),
+            broken: BTreeSet::new(),
+            compiled: Vec::new(),
+            readings: 0,
+            current: Arc::new(PolicySet {
+                snapshot: Snapshot::new(config),
+                objects: Objects::default(),
+                inventory: Inventory::default(),
+            }),
+        }
+    }
+
+    /// The newest policies and objects.
+    pub fn policies(&self) -> &Arc<PolicySet> {
+        &self.current
+    }
+
+    /// Policies whose newest version does not load.
+    pub fn broken_policies(&self) -> &BTreeSet<PolicyId> {
+        &self.broken
+    }
+
+    /// How many files and policies have a newest version that does not load.
+    pub fn broken(&self) -> usize {
+        self.broken.len() + self.seen.values().filter(|file| file.broken).count()
+    }
+
+    /// The file of the first AdmissionReview, an example to send.
+    pub fn example(&self) -> Option<&Path> {
+        self.seen
+            .iter()
+            .find(|(_, file)| file.manifests.iter().any(|m| AdmissionReview::is_review(&m.object)))
+            .map(|(path, _)| path.as_path())
+    }
+
+    /// Looks at all files, reads those that changed and makes the next policy set from them.
+    pub fn refresh(&mut self) -> Refresh {
+        let mut findings = Vec::new();
+        let mut sources = BTreeMap::new();
+        let changed = self.read_changed(&mut sources, &mut findings);
+        if changed {
+            self.apply(&sources, &mut findings);
+        }
+        Refresh { changed, findings, compiled: std::mem::take(&mut self.compiled) }
+    }
+
+    /// Brings `seen` up to date; returns whether anything changed.
+    fn read_changed(
+        &mut self,
+        sources: &mut BTreeMap<Str, Source>,
+        findings: &mut Vec<Diagnostic>,
+    ) -> bool {
+        let mut present = BTreeMap::new();
+        let mut complete = true;
+        let roots = self.files.policies.iter().map(|root| (root, true));
+        for (root, holds_policies) in
+            roots.chain(self.files.objects.iter().map(|root| (root, false)))
+        {
+            match manifest::files(root) {
+                Ok(paths) => {
+                    for path in paths {
+                        *present.entry(path).or_insert(false) |= holds_policies;
+                    }
+                }
+                Err(finding) => {
+                    complete = false;
+                    findings.push(finding.into());
+                }
+            }
+        }
+        let mut changed = false;
+        // A folder that cannot be listed for a moment has not lost its files.
+        if complete {
+            let before = self.seen.len();
+            self.seen.retain(|path, _| present.contains_key(path));
+            changed |= self.seen.len() != before;
+        }
+        for (path, holds_policies) in present {
+            let fingerprint = Fingerprint::of(&path).ok();
+            let known = self.seen.get(&path);
+            if fingerprint.is_some() && known.is_some_and(|file| file.fingerprint == fingerprint) {
+                continue;
+            }
+            changed = true;
+            self.readings += 1;
+            let last_good = self.seen.remove(&path);
+            let Content { manifests, findings: mut found } = Content::read(&path, sources);
+            let broken = !found.is_empty();
+            let mut file =
+                SeenFile { fingerprint, reading: self.readings, manifests, holds_policies, broken };
+            if let Some(good) = last_good.filter(|_| broken) {
+                for finding in &mut found {
+                    finding.help = Some("the last good version stays in force".to_owned());
+                }
+                file = SeenFile { fingerprint, broken, ..good };
+            }
+            findings.append(&mut found);
+            self.seen.insert(path, file);
+        }
+        changed
+    }
+
+    fn apply(&mut self, sources: &BTreeMap<Str, Source>, findings: &mut Vec<Diagnostic>) {
+        let mut objects = Objects::default();
+        let mut inventory = Inventory::default();
+        let mut wanted: BTreeMap<PolicyId, (Reading, &Manifest)> = BTreeMap::new();
+        let mut changes = Vec::new();
+        for file in self.seen.values() {
+            for (index, manifest) in file.manifests.iter().enumerate() {
+                let source = sources.get(&manifest.origin);
+                let report = |findings: &mut Vec<Diagnostic>, finding: Diagnostic| {
+                    // Only files that were just read are reported, so each finding comes once.
+                    if let Some(source) = source {
+                        findings.push(manifest.finding(finding, source));
+                    }
+                };
+                if AdmissionReview::is_review(&manifest.object) {
+                    continue;
+                }
+                let is_reference = objects.take(&manifest.object);
+                if !file.holds_policies {
+                    if let Err(error) = inventory.insert(without_managed_fields(&manifest.object)) {
+                        report(findings, Diagnostic::warning(format!("{error}, skipped")));
+                    }
+                    continue;
+                }
+                if is_reference {
+                    continue;
+                }
+                if !Snapshot::takes(&manifest.object) {
+                    if let Some(finding) = not_a_policy(manifest) {
+                        report(findings, finding);
+                    }
+                    continue;
+                }
+                let id = policy_id(manifest, self.current.snapshot.config());
+                let reading = Reading { reading: file.reading, index };
+                if let Some((_, first)) = wanted.get(&id) {
+                    let first = first.location();
+                    report(
+                        findings,
+                        Diagnostic::error(format!("{id} is already defined in `{first}`"))
+                            .help("the first definition in the order of file names counts"),
+                    );
+                    continue;
+                }
+                wanted.insert(id, (reading, manifest));
+            }
+        }
+        let gone = self.given.keys().filter(|id| !wanted.contains_key(*id));
+        changes.extend(gone.cloned().map(Change::Remove));
+        for (id, (reading, manifest)) in &wanted {
+            if self.given.get(id) != Some(reading) {
+                self.broken.remove(id);
+                changes.push(Change::Upsert((*manifest).clone().into_policy()));
+            }
+        }
+        // What is said of constraints depends on their templates, too.
+        self.broken.retain(|id| wanted.contains_key(id) && id.group != constraints::GROUP);
+        self.given = wanted.into_iter().map(|(id, (reading, _))| (id, reading)).collect();
+        let clock = objects.clock();
+        let Update { snapshot, problems, compiled } =
+            self.current.snapshot.apply_timed(changes, OnError::Keep, clock);
+        self.compiled.extend(compiled);
+        for problem in &problems {
+            if problem.severity == modgate_engine::Severity::Error {
+                self.broken.insert(problem.policy.clone());
+            }
+            findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
+        }
+        // As in a cluster; which kinds are synced says who names the files.
+        inventory.retain(|synced| !snapshot.exclusions().excludes_synced(synced));
+        self.broken.extend(snapshot.constraints().outdated().map(PolicySource::id));
+        self.current = Arc::new(PolicySet { snapshot, objects, inventory });
+    }
+}
+
+/// Who manages which field of an object is of no use to a policy, and often most of its size.
+fn without_managed_fields(object: &Value) -> Value {
+    let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let (Some(mut root), Some(metadata)) = (members(Some(object)), members(object.get("metadata")))
+    else {
+        return object.clone();
+    };
+    if metadata.get("managedFields").is_none() {
+        return object.clone();
+    }
+    let kept: Value = metadata.iter().filter(|(key, _)| key != "managedFields").cloned().collect();
+    root.insert("metadata", kept);
+    root.into()
+}
+
+/// What a file holds.
+struct Content {
+    manifests: Vec<Manifest>,
+    /// Why some of it, or all, cannot be read.
+    findings: Vec<Diagnostic>,
+}
+
+impl Content {
+    fn read(path: &Path, sources: &mut BTreeMap<Str, Source>) -> Self {
+        match manifest::read_file(path) {
+            Err(error) => Self { manifests: Vec::new(), findings: vec![error.into()] },
+            Ok(source) => {
+                let (manifests, findings) = manifest::parse(&source);
+                sources.insert(Str::from(&*source.name), source);
+                Self { manifests, findings }
+            }
+        }
+    }
+}
+
+/// ModRules without a namespace live in the default one; other policies have none.
+fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
+    let mut id = PolicyId::of_object(&manifest.object);
+    if id.namespace.is_empty() && ModRule::is_modrule(&manifest.object) {
+        id.namespace.clone_from(&config.default_namespace);
+    }
+    id
+}
+
+/// API groups whose objects are policies, whether or not modgate knows their kind.
+const POLICY_GROUPS: [&str; 8] = [
+    modrule::GROUP,
+    "templates.gatekeeper.sh",
+    "constraints.gatekeeper.sh",
+    "mutations.gatekeeper.sh",
+    "expansion.gatekeeper.sh",
+    "externaldata.gatekeeper.sh",
+    "config.gatekeeper.sh",
+    "match.gatekeeper.sh",
+];
+
+/// What to say of an object that is not a policy: nothing, unless it looks as if it should be one.
+/// Policies often live next to the objects they are for.
+fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
+    let (group, _) = meta::split_api_version(manifest.api_version());
+    let message = match manifest.kind() {
+        "" => "the document has no `kind`, skipped".to_owned(),
+        kind if kind == modrule::KIND || POLICY_GROUPS.contains(&group) => {
+            format!("`{kind}` of `{}` is no policy modgate knows, skipped", manifest.api_version())
+        }
+        _ => return None,
+    };
+    let help = format!(
+        "policies are of kind `{}` in `{}`, `ConstraintTemplate` in `templates.gatekeeper.sh/v1`, of \
+         the kinds these make in `constraints.gatekeeper.sh/v1beta1`, or mutators and other kinds of \
+         Gatekeeper's",
+        modrule::KIND,
+        modrule::API_VERSION
+    );
+    Some(Diagnostic::warning(message).help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use modgate_engine::{Evaluation, Host as _, Review, Silent, Stages, api::meta::Operation};
+    use modgate_value::Value;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct Folder {
+        dir: TempDir,
+        store: PolicyStore,
+    }
+
+    impl Folder {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("dir");
+            let files = PolicyFiles { policies: vec![dir.path().to_owned()], objects: Vec::new() };
+            Self { store: PolicyStore::new(files, EngineConfig::default()), dir }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            // Another inode each time, as most editors and every ConfigMap have it.
+            let fresh = self.dir.path().join(".fresh");
+            fs::write(&fresh, text).expect("write");
+            fs::rename(fresh, self.dir.path().join(name)).expect("rename");
+        }
+
+        /// What is found, as `file:line:column: message`, and which policies are in force.
+        fn refresh(&mut self) -> (Vec<String>, Vec<String>) {
+            let prefix = format!("{}/", self.dir.path().display());
+            let findings = self.store.refresh().findings;
+            let texts = findings.iter().map(|found| found.to_string().replace(&prefix, ""));
+            let policies = self.store.policies().snapshot.policies().map(|id| id.to_string());
+            (texts.collect(), policies.collect())
+        }
+
+        /// The message `rejects` denies a Pod in namespace `default` with.
+        fn rejection(&self) -> Option<String> {
+            let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
+            let review = Review::of_object(pod, Operation::Create, "default");
+            let policies = self.store.policies();
+            let decision = policies.snapshot.mutate(&review, &policies.objects);
+            decision.rejections.first().map(ToString::to_string)
+        }
+    }
+
+    fn rule(name: &str, message: &str) -> String {
+        format!(
+            "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata:\n  name: {name}\nspec:\n  \
+             type: Reject\n  rejectMessage: '{message}'\n  match:\n  - select: '$.kind == \"Pod\"'\n"
+        )
+    }
+
+    #[test]
+    fn files_come_change_and_go() {
+        let mut folder = Folder::new();
+        assert_eq!(folder.refresh(), (vec![], vec![]));
+        folder.write("a.yaml", &rule("a", "one"));
+        assert_eq!(folder.refresh(), (vec![], vec!["ModRule default/a".to_owned()]));
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        assert!(!folder.store.refresh().changed);
+
+        folder.write("a.yaml", &rule("a", "two"));
+        assert!(folder.store.refresh().changed);
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"two\""));
+
+        fs::remove_file(folder.dir.path().join("a.yaml")).expect("remove");
+        assert_eq!(folder.refresh(), (vec![], vec![]));
+        assert_eq!(folder.rejection(), None);
+    }
+
+    #[test]
+    fn a_bad_file_keeps_its_last_good_version() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &rule("a", "one"));
+        folder.refresh();
+        folder.write("a.yaml", &format!("{}  oops: [\n", rule("a", "two")));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(policies, ["ModRule default/a"]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("a.yaml:"), "{findings:?}");
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        assert_eq!(folder.store.broken(), 1);
+        assert!(!folder.store.refresh().changed, "reported once");
+
+        folder.write("a.yaml", &rule("a", "three"));
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"three\""));
+        assert_eq!(folder.store.broken(), 0);
+    }
+
+    #[test]
+    fn a_bad_policy_keeps_its_last_good_version_and_its_neighbours_move_on() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &format!("{}---\n{}", rule("a", "one"), rule("b", "one")));
+        folder.refresh();
+        let bad = rule("a", "two").replace("$.kind ==", "$.kind[");
+        folder.write("a.yaml", &format!("{bad}---\n{}", rule("b", "two")));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(policies, ["ModRule default/a", "ModRule default/b"]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("a.yaml:9:"), "{findings:?}");
+        assert_eq!(folder.store.broken(), 1);
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+    }
+
+    /// A template and its constraint, which denies everything with this message.
+    fn constrained(message: &str) -> (String, &'static str) {
+        let template = format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {{name: \
+             foo}}\nspec:\n  crd: {{spec: {{names: {{kind: Foo}}}}}}\n  targets:\n  - target: \
+             admission.k8s.gatekeeper.sh\n    rego: |\n      package foo\n      \
+             violation[{{\"msg\": \"{message}\"}}] {{ true }}\n"
+        );
+        let constraint =
+            "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Foo, metadata: {name: c}}";
+        (template, constraint)
+    }
+
+    #[test]
+    fn constraints_and_templates_come_in_any_order() {
+        let denial = |folder: &Folder| {
+            let world = folder.store.policies();
+            let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
+            let review = Review::of_object(pod, Operation::Create, "default");
+            let mut arena = modgate_engine::constraint::Arena::new();
+            let objects = &world.objects;
+            let mut evaluation = Evaluation::new(objects, &world.inventory, &mut arena);
+            let stages = Stages::CONSTRAINTS;
+            world.snapshot.decide(&review, stages, &mut evaluation, &mut Silent).reason
+        };
+        let mut folder = Folder::new();
+        let (template, constraint) = constrained("one");
+        folder.write("a.yaml", constraint);
+        let (findings, policies) = folder.refresh();
+        assert!(policies.is_empty());
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(folder.store.broken(), 1);
+
+        folder.write("b.yaml", &template);
+        assert_eq!(
+            folder.refresh(),
+            (vec![], vec!["ConstraintTemplate foo".to_owned(), "Foo c".to_owned()])
+        );
+        assert_eq!((folder.store.broken(), denial(&folder)), (0, "[c] one".to_owned()));
+
+        let (template, _) = constrained("two");
+        folder.write("b.yaml", &template.replace("violation", "violations"));
+        let (findings, _) = folder.refresh();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!((folder.store.broken(), denial(&folder)), (1, "[c] one".to_owned()));
+        folder.write("b.yaml", &template);
+        folder.refresh();
+        assert_eq!((folder.store.broken(), denial(&folder)), (0, "[c] two".to_owned()));
+
+        fs::remove_file(folder.dir.path().join("b.yaml")).expect("remove");
+        let (findings, policies) = folder.refresh();
+        assert_eq!((findings.len(), policies), (1, vec![]), "that the constraint waits again");
+        assert_eq!((folder.store.broken(), denial(&folder)), (1, String::new()));
+    }
+
+    #[test]
+    fn the_good_documents_of_a_new_bad_file_load() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &format!("{}---\na: b: c\n---\n{}", rule("a", "x"), rule("b", "x")));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(policies, ["ModRule default/a", "ModRule default/b"]);
+    }
+
+    #[test]
+    fn the_same_policy_twice() {
+        let mut folder = Folder::new();
+        folder.write("a.yaml", &rule("a", "one"));
+        folder.write("b.yaml", &rule("a", "two"));
+        let (findings, policies) = folder.refresh();
+        assert_eq!(policies, ["ModRule default/a"]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("b.yaml:1:1: ModRule default/a is already defined in"));
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        fs::remove_file(folder.dir.path().join("a.yaml")).expect("remove");
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"two\""));
+    }
+
+    #[test]
+    fn what_is_not_a_policy() {
+        let mut folder = Folder::new();
+        folder.write(
+            "a.yaml",
+            "kind: Deployment\napiVersion: apps/v1\n---\nkind: Modrule\n\
+             apiVersion: api.kubemod.io/v1beta1\n---\na: 1\n---\n- 1\n",
+        );
+        let (findings, policies) = folder.refresh();
+        assert!(policies.is_empty());
+        assert_eq!(
+            findings,
+            [
+                "a.yaml:9:1: expected an object, found a document of type array",
+                "a.yaml:4:1: `Modrule` of `api.kubemod.io/v1beta1` is no policy modgate knows, skipped",
+                "a.yaml:7:1: the document has no `kind`, skipped",
+            ]
+        );
+    }
+
+    #[test]
+    fn lists_namespaces_and_examples() {
+        let mut folder = Folder::new();
+        let rules = rule("a", "x").replace('\n', "\n  ");
+        folder.write("list.yaml", &format!("kind: List\napiVersion: v1\nitems:\n- {rules}\n"));
+        folder.write(
+            "ns.json",
+            r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "uid": "u"}}"#,
+        );
+        folder.write(
+            "review.json",
+            r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#,
+        );
+        let (findings, policies) = folder.refresh();
+        assert!(findings.is_empty(), "{findings:?}");
+        assert_eq!(policies, ["ModRule default/a"]);
+        assert!(folder.store.example().is_some_and(|path| path.ends_with("review.json")));
+        let objects = &folder.store.policies().objects;
+        let uid = |name| objects.namespace(name).expect(name).pointer("/metadata/uid").cloned();
+        assert_eq!(uid("n"), Some("u".into()));
+        assert_eq!(uid("other"), None);
+        assert!(objects.node("n").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_mounted_config_map_swaps_a_link() {
+        use std::os::unix::fs::symlink;
+
+        let mut folder = Folder::new();
+        let root = folder.dir.path().to_owned();
+        for (version, message) in [("..1", "one"), ("..2", "two")] {
+            fs::create_dir(root.join(version)).expect("folder");
+            fs::write(root.join(version).join("a.yaml"), rule("a", message)).expect("write");
+        }
+        symlink("..1", root.join("..data")).expect("link");
+        symlink("..data/a.yaml", root.join("a.yaml")).expect("link");
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"one\""));
+        symlink("..2", root.join("..data_tmp")).expect("link");
+        fs::rename(root.join("..data_tmp"), root.join("..data")).expect("swap");
+        folder.refresh();
+        assert_eq!(folder.rejection().as_deref(), Some("default/a: \"two\""));
+    }
+}

@@ -1,0 +1,59 @@
+//! Following policy files while they change.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use modgate_policies::{FileWatch, PolicyHandle, PolicyStore, Refresh};
+use modgate_telemetry::metrics::Metrics;
+use modgate_value::diag::Diagnostic;
+
+/// The logger of policy files.
+const LOGGER: &str = "policies";
+
+/// Follows the files until the process ends.
+pub(super) async fn follow(
+    mut store: PolicyStore,
+    current: Arc<PolicyHandle>,
+    metrics: Arc<Metrics>,
+    interval: Duration,
+    report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
+) {
+    let mut watch = FileWatch::every(interval);
+    let mut unlistable = BTreeSet::new();
+    loop {
+        watch.tick().await;
+        // Looking at files blocks, and a slow disk must not hold up reviews.
+        let looked = tokio::task::spawn_blocking(move || {
+            let refresh = store.refresh();
+            (store, refresh)
+        });
+        let refresh;
+        (store, refresh) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => {
+                tracing::error!(target: LOGGER, %error, "policy files are no longer followed");
+                return;
+            }
+        };
+        if !refresh.changed {
+            // A folder that cannot be listed changes nothing; say so once, not every second.
+            for finding in refresh.findings {
+                if unlistable.insert(finding.to_string()) {
+                    report(&finding);
+                }
+            }
+            continue;
+        }
+        unlistable.clear();
+        refresh.findings.iter().for_each(|finding| report(finding));
+        current.store(Arc::clone(store.policies()));
+        announce(&store, &metrics, &refresh);
+    }
+}
+
+/// Counts and logs a reload.
+pub(super) fn announce(store: &PolicyStore, metrics: &Metrics, refresh: &Refresh) {
+    metrics.compiled(&refresh.compiled);
+    let snapshot = &store.policies().snapshot;
+    let broken = store.broken_policies();
+    metrics.policies_loaded(snapshot, broken, store.broken(), &refresh.findings);
+}

@@ -1,0 +1,602 @@
+//! Statuses: what the Pods of an installation say of policies, in a real cluster.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::{Duration, Instant},
+};
+
+use modgate_cluster::Operation;
+use modgate_server::ServeConfig;
+use modgate_testkit::{
+    cluster::{Cluster, Options},
+    corpus,
+};
+use modgate_value::Value;
+
+use modgate_e2e::{Running, eventually, kubectl, succeeds};
+
+const NAMESPACE: &str = "gatekeeper-system";
+
+/// All CRDs of an installation, and its namespace.
+fn install(cluster: &Cluster) {
+    // Scenario 1 of the acceptance scenarios.
+    succeeds(cluster, "apply --server-side -f -", &modgate_e2e::our_definitions());
+    succeeds(cluster, "wait --for=condition=Established crd --all", "");
+    for classic in [
+        "assign.mutations",
+        "assignimage.mutations",
+        "assignmetadata.mutations",
+        "configs.config",
+        "constraintpodstatuses.status",
+        "constrainttemplatepodstatuses.status",
+        "constrainttemplates.templates",
+        "expansiontemplate.expansion",
+        "expansiontemplatepodstatuses.status",
+        "modifyset.mutations",
+        "mutatorpodstatuses.status",
+        "providers.externaldata",
+    ] {
+        succeeds(cluster, &format!("get crd {classic}.gatekeeper.sh"), "");
+    }
+    succeeds(cluster, &format!("create namespace {NAMESPACE}"), "");
+}
+
+fn pod(cluster: &Cluster, name: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: {NAMESPACE}}}\nspec:\n  \
+         automountServiceAccountToken: false\n  containers: [{{name: manager, image: none}}]\n"
+    );
+    succeeds(cluster, "create -f -", &text);
+}
+
+/// A process that says it is this Pod.
+fn process(cluster: &Cluster, name: &str, operations: &[Operation]) -> Running {
+    Running::configured(cluster, |config: &mut ServeConfig| {
+        config.pod = (!name.is_empty()).then(|| name.into());
+        config.operations = operations.iter().copied().collect();
+        // What audits say is written here by the test.
+        config.audit.interval = Duration::ZERO;
+        // What scenario 30 needs, and nothing else here looks at.
+        config.engine.templates.referential_rules = false;
+    })
+}
+
+fn get(cluster: &Cluster, what: &str) -> Value {
+    let outcome = kubectl(cluster, &format!("get {what} -o json"), "");
+    if !outcome.success {
+        return Value::Null;
+    }
+    Value::from_json(outcome.stdout.as_bytes()).expect("JSON")
+}
+
+/// What the Pods say of an object.
+fn by_pod(cluster: &Cluster, what: &str) -> Vec<Value> {
+    let object = get(cluster, what);
+    let entries = object.path(&["status", "byPod"]).and_then(Value::as_array);
+    entries.map(|entries| entries.iter().cloned().collect()).unwrap_or_default()
+}
+
+fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
+    value.path(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn error<'v>(entry: &'v Value, member: &str) -> &'v str {
+    let error = entry.get("errors").and_then(|errors| errors.at(0));
+    error.and_then(|error| error.get(member)?.as_str()).unwrap_or_default()
+}
+
+/// Waits until every one of these Pods has said something that is so.
+fn everybody_says(
+    cluster: &Cluster,
+    what: &str,
+    pods: &[&str],
+    is_so: impl Fn(&Value) -> bool,
+) -> Vec<Value> {
+    let deadline = Instant::now() + modgate_e2e::TIMEOUT;
+    loop {
+        let entries = by_pod(cluster, what);
+        let ids: Vec<&str> = entries.iter().map(|entry| text(entry, &["id"])).collect();
+        if ids == pods && entries.iter().all(&is_so) {
+            return entries;
+        }
+        let all: Vec<String> = entries.iter().map(Value::to_json).collect();
+        assert!(Instant::now() < deadline, "{what}: still {all:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn template(kind: &str, rego: &str) -> String {
+    format!(
+        "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\n\
+         metadata: {{name: {name}}}\nspec:\n  crd: {{spec: {{names: {{kind: {kind}}}, validation: \
+         {{openAPIV3Schema: {{type: object, properties: {{labels: {{type: array, \
+         items: {{type: string}}}}}}}}}}}}}}\n  \
+         targets:\n  - target: admission.k8s.gatekeeper.sh\n    rego: |\n      {rego}\n",
+        name = kind.to_lowercase(),
+        rego = rego.replace('\n', "\n      ")
+    )
+}
+
+const DENY: &str = "package deny\nviolation[{\"msg\": \"no\"}] { input.parameters.labels }";
+
+fn constraint(kind: &str, name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: {kind}\nmetadata: {{name: {name}}}\n\
+         spec: {{match: {{kinds: [{{apiGroups: [''], kinds: [Namespace]}}]}}{more}}}\n"
+    )
+}
+
+fn assign(name: &str, location: &str, value: &str) -> String {
+    format!(
+        "apiVersion: mutations.gatekeeper.sh/v1\nkind: Assign\nmetadata: {{name: {name}}}\nspec:\n  \
+         applyTo: [{{groups: [''], versions: [v1], kinds: [Pod]}}]\n  location: '{location}'\n  \
+         parameters: {{assign: {{value: {value}}}}}\n"
+    )
+}
+
+fn expansion(name: &str, from: &str, to: &str) -> String {
+    format!(
+        "apiVersion: expansion.gatekeeper.sh/v1beta1\nkind: ExpansionTemplate\n\
+         metadata: {{name: {name}}}\nspec:\n  applyTo: [{{groups: [x], versions: [v1], \
+         kinds: [{from}]}}]\n  templateSource: spec.template\n  \
+         generatedGVK: {{group: x, version: v1, kind: {to}}}\n"
+    )
+}
+
+fn rule(name: &str, select: &str) -> String {
+    format!(
+        "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+         metadata: {{name: {name}, namespace: default}}\nspec:\n  type: Reject\n  \
+         match: [{{select: '{select}', matchValue: bad}}]\n"
+    )
+}
+
+/// One test, as CRDs are the cluster's and not a namespace's.
+#[test]
+fn statuses_of_three_pods() {
+    use Operation::{Audit, Generate, MutationStatus, MutationWebhook, Status, Webhook};
+    let Some(cluster) = Cluster::shared() else { return };
+    install(cluster);
+    let pods = ["audit-0", "webhook-a", "webhook-b"];
+    pods.iter().for_each(|name| pod(cluster, name));
+    // Left behind by a Pod that is gone, and belonging to nobody.
+    succeeds(
+        cluster,
+        "create -f -",
+        &format!(
+            "apiVersion: status.gatekeeper.sh/v1beta1\nkind: ConstraintTemplatePodStatus\n\
+             metadata:\n  name: ghost-k8sdeny\n  namespace: {NAMESPACE}\n  labels: \
+             {{internal.gatekeeper.sh/pod: ghost, \
+             internal.gatekeeper.sh/constrainttemplate-name: k8sdeny}}\nstatus: {{id: ghost}}\n"
+        ),
+    );
+    let audit = process(cluster, "audit-0", &[Audit, Generate, MutationStatus, Status, Webhook]);
+    let _a = process(cluster, "webhook-a", &[Webhook, MutationWebhook]);
+    let b = process(cluster, "webhook-b", &[Webhook, MutationWebhook]);
+
+    // Scenario 2: a template, what is made of it, and what everybody says of it.
+    succeeds(cluster, "create -f -", &template("K8sDeny", DENY));
+    let what = "constrainttemplate k8sdeny";
+    let entries = everybody_says(cluster, what, &pods, |entry| entry.get("errors").is_none());
+    let object = get(cluster, what);
+    assert_eq!(object.path(&["status", "created"]), Some(&true.into()));
+    for entry in &entries {
+        assert_eq!(text(entry, &["templateUID"]), text(&object, &["metadata", "uid"]));
+        assert_eq!(entry.get("observedGeneration"), Some(&1.into()));
+    }
+    let operations = |entry: &Value| entry.get("operations").map(Value::to_json).expect("list");
+    assert_eq!(
+        operations(&entries[0]),
+        r#"["audit","generate","mutation-status","status","webhook"]"#
+    );
+    assert_eq!(operations(&entries[1]), r#"["mutation-webhook","webhook"]"#);
+    let crd = "crd/k8sdeny.constraints.gatekeeper.sh";
+    succeeds(cluster, &format!("wait --for=condition=Established {crd}"), "");
+    refused_before_any_webhook(cluster);
+
+    eventually("what a Pod left behind is swept away", || {
+        let ghost = format!("get constrainttemplatepodstatus ghost-k8sdeny -n {NAMESPACE}");
+        !kubectl(cluster, &ghost, "").success
+    });
+
+    // The report of one Pod.
+    let report = format!("constrainttemplatepodstatus audit--0-k8sdeny -n {NAMESPACE}");
+    let report = get(cluster, &report);
+    let labels = report.path(&["metadata", "labels"]).expect("labels").to_json();
+    assert_eq!(
+        labels,
+        r#"{"internal.gatekeeper.sh/constrainttemplate-name":"k8sdeny","internal.gatekeeper.sh/pod":"audit-0"}"#
+    );
+    let owner = report.path(&["metadata", "ownerReferences"]).and_then(|it| it.at(0));
+    let owner = owner.expect("owner");
+    assert_eq!(text(owner, &["name"]), "audit-0");
+    assert_eq!(owner.get("controller"), None);
+
+    // A constraint is enforced, and what others write into its status stays.
+    eventually("the constraint is taken", || {
+        kubectl(cluster, "apply -f -", &constraint("K8sDeny", "no-labels", "")).success
+    });
+    let what = "k8sdeny no-labels";
+    let is_enforced = |entry: &Value| {
+        entry.get("enforced") == Some(&true.into()) && entry.get("errors").is_none()
+    };
+    everybody_says(cluster, what, &pods, is_enforced);
+    let audited = r#"{"status":{"auditTimestamp":"2026-01-01T00:00:00Z","totalViolations":3,"violations":[{"message":"no"}]}}"#;
+    let patch = |of: &str, subresource: &str, patch: &str| {
+        let arguments = ["patch", of, "no-labels", "--type=merge", "-p", patch, subresource];
+        let arguments = arguments.iter().filter(|argument| !argument.is_empty());
+        assert!(cluster.run(arguments, "").expect("kubectl").success, "{patch}");
+    };
+    patch("k8sdeny", "--subresource=status", audited);
+    patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"dryrun"}}"#);
+    let is_second =
+        |entry: &Value| is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into());
+    everybody_says(cluster, what, &pods, is_second);
+    // Scenario 12: what is left out is stored.
+    let stored = "get k8sdeny plain -o jsonpath={.spec.enforcementAction}";
+    succeeds(cluster, "create -f -", &constraint("K8sDeny", "plain", ""));
+    assert_eq!(succeeds(cluster, stored, ""), "deny");
+    succeeds(cluster, "delete k8sdeny plain", "");
+
+    // Scenario 88: nothing is generated of Rego.
+    let is_told = |entries: &[Value]| {
+        let point = entries[0].get("enforcementPointsStatus").and_then(|points| points.at(0));
+        point.is_some_and(|point| {
+            text(point, &["enforcementPoint"]) == "vap.k8s.io"
+                && text(point, &["state"]) == "error"
+                && text(point, &["message"]) == "K8sNativeValidation engine is missing"
+        })
+    };
+    eventually("it has no binding", || is_told(&by_pod(cluster, what)));
+    let status = get(cluster, what);
+    assert_eq!(status.path(&["status", "totalViolations"]), Some(&3.into()));
+    assert!(status.path(&["status", "violations"]).is_some());
+
+    // Scenario 3.
+    let shown = succeeds(cluster, "get constraints", "");
+    let line = shown.lines().find(|line| line.contains("no-labels")).expect("it is listed");
+    assert!(line.contains("dryrun") && line.split_whitespace().any(|word| word == "3"), "{shown}");
+
+    // One that is refused leaves the version before in force, and both generations are told.
+    patch("k8sdeny", "", r#"{"spec":{"enforcementAction":"obey"}}"#);
+    let entries = everybody_says(cluster, what, &pods, |entry| {
+        entry.get("observedGeneration") == Some(&3.into())
+    });
+    for entry in &entries {
+        let message = error(entry, "message");
+        assert!(message.starts_with("could not validate enforcement actions: "), "{message}");
+        assert_eq!(error(entry, "code"), "");
+        assert_eq!(entry.get("enforced"), Some(&true.into()));
+        assert_eq!(entry.get("enforcedGeneration"), Some(&2.into()));
+    }
+
+    templates_that_do_not_load(cluster, &pods);
+    let broken = template("K8sBroken", "package broken\nviolation[{\"msg\": msg}] {");
+    succeeds(cluster, "create -f -", &broken);
+    let entries = everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| {
+        !error(it, "code").is_empty()
+    });
+    for entry in &entries {
+        assert_eq!(error(entry, "code"), "ingest_error");
+        let message = error(entry, "message");
+        assert!(message.starts_with("Could not ingest Rego: "), "{message}");
+        assert!(error(entry, "location").starts_with("spec.targets[0].rego:"), "{entry}");
+    }
+    let status = get(cluster, "constrainttemplate k8sbroken");
+    assert_eq!(status.path(&["status", "created"]), None);
+    succeeds(cluster, "apply -f -", &template("K8sBroken", DENY));
+    everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| it.get("errors").is_none());
+
+    // Mutators contradict each other, and then they do not; the audit loads none.
+    let mutating = ["audit-0", "webhook-a", "webhook-b"];
+    succeeds(cluster, "create -f -", &assign("one", "spec.a.b", "1"));
+    everybody_says(cluster, "assign one", &mutating, is_enforced);
+    succeeds(cluster, "create -f -", &assign("two", "spec.a[name: x].b", "1"));
+    let conflicts = |entry: &Value| {
+        error(entry, "type") == "ErrConflictingSchema"
+            && entry.get("enforced") == Some(&false.into())
+    };
+    everybody_says(cluster, "assign one", &mutating, conflicts);
+    everybody_says(cluster, "assign two", &mutating, conflicts);
+    succeeds(cluster, "delete assign two", "");
+    everybody_says(cluster, "assign one", &mutating, is_enforced);
+
+    // A cycle of expansion templates.
+    succeeds(cluster, "create -f -", &expansion("there", "A", "B"));
+    let is_good = |entry: &Value| entry.get("errors").is_none();
+    everybody_says(cluster, "expansiontemplate there", &pods, is_good);
+    succeeds(cluster, "create -f -", &expansion("back", "B", "A"));
+    let is_cyclic = |entry: &Value| error(entry, "message") == "template forms expansion cycle";
+    everybody_says(cluster, "expansiontemplate there", &pods, is_cyclic);
+    everybody_says(cluster, "expansiontemplate back", &pods, is_cyclic);
+
+    // A Provider.
+    let provider = "apiVersion: externaldata.gatekeeper.sh/v1beta1\nkind: Provider\n\
+        metadata: {name: images}\nspec: {url: 'http://example.com', timeout: 1, caBundle: ''}\n";
+    succeeds(cluster, "create -f -", provider);
+    let entries = everybody_says(cluster, "provider images", &pods, |entry| {
+        entry.get("active") == Some(&false.into())
+    });
+    for entry in &entries {
+        assert_eq!(error(entry, "message"), "only HTTPS scheme is supported for Providers");
+        assert_eq!(error(entry, "type"), "UpsertCache");
+        assert!(error(entry, "errorTimestamp").ends_with('Z'));
+        assert!(text(entry, &["lastTransitionTime"]).ends_with('Z'));
+    }
+
+    // The Config.
+    let config = format!(
+        "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+         metadata: {{name: config, namespace: {NAMESPACE}}}\nspec: {{}}\n"
+    );
+    succeeds(cluster, "create -f -", &config);
+    let what = format!("config.config.gatekeeper.sh config -n {NAMESPACE}");
+    everybody_says(cluster, &what, &pods, is_good);
+
+    // Scenario 86: a Pod goes, and with it everything it said.
+    drop(b);
+    succeeds(cluster, &format!("delete pod webhook-b -n {NAMESPACE} --force --grace-period=0"), "");
+    if cluster.has_controllers() {
+        everybody_says(cluster, "constrainttemplate k8sdeny", &pods[..2], is_good);
+        everybody_says(cluster, "k8sdeny no-labels", &pods[..2], |_| true);
+        everybody_says(cluster, "assign one", &pods[..2], is_enforced);
+    }
+
+    // Scenario 85: a template goes, and with it its CRD, its constraint and what was said of that.
+    succeeds(cluster, "delete constrainttemplate k8sdeny", "");
+    if cluster.has_controllers() {
+        let reports = format!("constraintpodstatuses -n {NAMESPACE}");
+        eventually("the reports on its constraint are gone", || {
+            let all = get(cluster, &reports);
+            let items = all.get("items").and_then(Value::as_array).expect("items");
+            !items.iter().any(|item| {
+                let pod = text(item, &["metadata", "labels", "internal.gatekeeper.sh/pod"]);
+                pod != "webhook-b"
+            })
+        });
+        eventually("its CRD is gone", || !kubectl(cluster, &format!("get {crd}"), "").success);
+    }
+    drop(audit);
+}
+
+/// What the API server, or kubectl, says before any webhook is asked.
+fn refused_before_any_webhook(cluster: &Cluster) {
+    // Scenario 4, Scenario 16, Scenario 66.
+    for (constraint, expected) in [
+        (
+            constraint("K8sRequiredLabels", "sample", ""),
+            "no matches for kind \"K8sRequiredLabels\" in version \"constraints.gatekeeper.sh/v1beta1\"",
+        ),
+        (
+            constraint("K8sDeny", "x", ", parameters: {labels: x}"),
+            "spec.parameters.labels: Invalid value: \"string\": spec.parameters.labels in body must be \
+             of type array: \"string\"",
+        ),
+        (
+            constraint("K8sDeny", "c", "").replace("match: {", "match: {namespaces: [foo.bar], "),
+            "spec.match.namespaces[0]: Invalid value: \"foo.bar\": spec.match.namespaces[0] in body \
+             should match '^\\*?[-:a-z0-9]*\\*?$'",
+        ),
+    ] {
+        let outcome = kubectl(cluster, "apply -f -", &constraint);
+        assert!(!outcome.success && outcome.stderr.contains(expected), "{outcome:?}");
+    }
+}
+
+/// The templates of Scenario 26, Scenario 27, Scenario 28, Scenario 29, Scenario 30, Scenario 31,
+/// Scenario 32, Scenario 33, Scenario 34 and Scenario 36: what each Pod says of them.
+fn templates_that_do_not_load(cluster: &Cluster, pods: &[&str]) {
+    let file = corpus::repository().join("conformance/validation.json");
+    let file = Value::from_json(&fs::read(file).expect("read")).expect("JSON");
+    let list = |value: &Value, key: &str| -> Vec<Value> {
+        let list = value.get(key).and_then(Value::as_array);
+        list.map(|list| list.iter().cloned().collect()).unwrap_or_default()
+    };
+    let mut expected = Vec::new();
+    for scenario in list(&file, "scenarios") {
+        let number = scenario.get("id").and_then(Value::as_i64).expect("a number");
+        if !(26..=34).contains(&number) && number != 36 {
+            continue;
+        }
+        let mut problem = String::new();
+        for step in list(&scenario, "steps") {
+            let problems = list(&step, "problems");
+            if problems.is_empty() && !problem.is_empty() {
+                // Repaired.
+                break;
+            }
+            let is_template = |it: &&Value| text(it, &["kind"]) == "ConstraintTemplate";
+            for template in list(&step, "load").iter().filter(is_template) {
+                let own = template.to_json();
+                let own = own.replace(r#""name":"foo""#, &format!(r#""name":"foo{number}""#));
+                let own = own.replace(r#""kind":"Foo""#, &format!(r#""kind":"Foo{number}""#));
+                succeeds(cluster, "apply -f -", &own);
+            }
+            let first = problems.first().and_then(|it| it.get("contains")?.at(0)?.as_str());
+            problem = first.unwrap_or_default().to_owned();
+        }
+        assert!(!problem.is_empty(), "{number}");
+        expected.push((number, problem));
+    }
+    assert_eq!(expected.len(), 10);
+    for (number, problem) in expected {
+        let what = format!("constrainttemplate foo{number}");
+        let entries =
+            everybody_says(cluster, &what, pods, |entry| !error(entry, "code").is_empty());
+        for entry in entries {
+            assert_eq!(error(&entry, "code"), "ingest_error", "{entry}");
+            let message = error(&entry, "message");
+            assert!(message.starts_with("Could not ingest Rego: "), "{number}: {message}");
+            assert!(message.contains(&problem), "{number}: {message}, not {problem}");
+        }
+        succeeds(cluster, &format!("delete {what}"), "");
+    }
+}
+
+/// What statuses of many ModRules cost, and that people can see and wait for them.
+#[test]
+fn statuses_of_a_thousand_rules() {
+    const RULES: usize = 1000;
+    let audit = tempfile::tempdir().expect("folder");
+    let (policy, log) = (audit.path().join("policy.yaml"), audit.path().join("audit.log"));
+    let text_of_policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
+        rules: [{level: Metadata, verbs: [create, update, patch, delete], resources: \
+        [{group: api.kubemod.io}]}]\n";
+    fs::write(&policy, text_of_policy).expect("written");
+    let options = Options {
+        flags: vec![
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-log-path={}", log.display()),
+        ],
+    };
+    let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
+    install(&cluster);
+    // Scenario of Q-31: something may be stored in a version of the past.
+    let versions = "crd/assign.mutations.gatekeeper.sh";
+    let old = r#"{"status":{"storedVersions":["v1alpha1","v1"]}}"#;
+    let patch = ["patch", versions, "--subresource=status", "--type=merge", "-p", old];
+    assert!(cluster.run(patch, "").expect("kubectl").success);
+    succeeds(&cluster, "create -f -", &assign("old", "spec.a", "1").replace("/v1", "/v1alpha1"));
+
+    let server = process(&cluster, "", &[]);
+    let text_of_rules: Vec<String> =
+        (0..RULES).map(|index| rule(&format!("rule-{index}"), "$.metadata.name")).collect();
+    succeeds(&cluster, "create -f -", &text_of_rules.join("---\n"));
+    succeeds(
+        &cluster,
+        "create -f -",
+        &rule("broken", "$.metadata[").replace("default", "kube-public"),
+    );
+
+    // kubectl wait, and what the condition says.
+    let loaded = "get modrules -n default -o jsonpath={.items[*].status.conditions[?(@.type=='Loaded')].status}";
+    eventually("all rules say that they are loaded", || {
+        let said = succeeds(&cluster, loaded, "");
+        said.split_whitespace().filter(|status| *status == "True").count() == RULES
+    });
+    let wait = "wait --for=condition=Loaded --timeout=60s modrule/rule-7 -n default";
+    succeeds(&cluster, wait, "");
+    let wait = "wait --for=condition=Loaded=False --timeout=60s modrule/broken -n kube-public";
+    succeeds(&cluster, wait, "");
+    let broken = get(&cluster, "modrule broken -n kube-public");
+    let condition = broken.path(&["status", "conditions"]).and_then(|it| it.at(0)).expect("one");
+    assert_eq!(text(condition, &["reason"]), "Invalid");
+    let message = text(condition, &["message"]);
+    assert!(message.starts_with("spec.match[0].select (character "), "{message}");
+    assert_eq!(broken.path(&["status", "observedGeneration"]), Some(&1.into()));
+    let shown = succeeds(&cluster, "get modrules -n kube-public", "");
+    let line = shown.lines().nth(1).expect("a line");
+    assert!(line.starts_with("broken") && line.contains("False"), "{shown}");
+
+    // Repaired.
+    succeeds(
+        &cluster,
+        "apply -f -",
+        &rule("broken", "$.metadata.name").replace("default", "kube-public"),
+    );
+    succeeds(
+        &cluster,
+        "wait --for=condition=Loaded --timeout=60s modrule/broken -n kube-public",
+        "",
+    );
+
+    // One write each, and none for a process that comes later and finds them as they should be.
+    let writes = || {
+        let text = fs::read_to_string(&log).expect("audit log");
+        let is_write = |line: &&str| line.contains(r#""subresource":"status""#);
+        text.lines().filter(is_write).count()
+    };
+    let first = writes();
+    assert!((RULES..RULES + 50).contains(&first), "{first} writes for {RULES} rules");
+    drop(server);
+    let later = process(&cluster, "", &[]);
+    succeeds(&cluster, "create -f -", &rule("last", "$.kind"));
+    succeeds(&cluster, "wait --for=condition=Loaded --timeout=60s modrule/last -n default", "");
+    let second = writes() - first;
+    assert!(second < 10, "{second} writes for one rule more");
+    let is_stored_anew = |definition: &str| {
+        let stored = format!("get {definition} -o jsonpath={{.status.storedVersions}}");
+        succeeds(&cluster, &stored, "") == r#"["v1"]"#
+    };
+    eventually("only the storage version is left", || is_stored_anew(versions));
+    eprintln!("{first} writes for {RULES} rules, {second} after a restart for one more");
+
+    // KubeMod's own CRD has no such subresource: nothing is written, and nothing waits for it.
+    let without = r#"[{"op":"remove","path":"/spec/versions/0/subresources"}]"#;
+    let patch = ["patch", "crd", "modrules.api.kubemod.io", "--type=json", "-p", without];
+    assert!(cluster.run(patch, "").expect("kubectl").success);
+    // Whoever stores these anew has seen all changes of CRDs before.
+    let later_kind = "crd/modifyset.mutations.gatekeeper.sh";
+    let patch = ["patch", later_kind, "--subresource=status", "--type=merge", "-p", old];
+    assert!(cluster.run(patch, "").expect("kubectl").success);
+    eventually("the process knows that", || is_stored_anew(later_kind));
+    let attempts = || {
+        let text = fs::read_to_string(&log).expect("audit log");
+        text.lines().filter(|line| line.contains("/modrules/kubemods/status")).count()
+    };
+    succeeds(&cluster, "create -f -", &rule("kubemods", "$.kind"));
+    let rules = || later.metric("modgate_policies", r#"kind="ModRule""#);
+    eventually("the rule is in force", || rules() == RULES as u64 + 3);
+    // Longer than a status takes.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(attempts(), 0);
+    // With ours instead, it is told.
+    succeeds(
+        &cluster,
+        "apply --server-side --force-conflicts -f -",
+        &modgate_e2e::our_definitions(),
+    );
+    let wait = "wait --for=condition=Loaded --timeout=60s modrule/kubemods -n default";
+    succeeds(&cluster, wait, "");
+    drop(later);
+
+    // Scenario 84: a broken template holds up readiness only where that is wanted.
+    let broken = template("K8sBroken", "package broken\nviolation[{");
+    succeeds(&cluster, "create -f -", &broken);
+    let start = |waits: bool| {
+        let free = TcpListener::bind("127.0.0.1:0").expect("port");
+        let health = free.local_addr().expect("address");
+        drop(free);
+        let server = Running::configured(&cluster, |config: &mut ServeConfig| {
+            config.waits_for_broken_policies = waits;
+            config.addresses.health = Some(health.to_string());
+        });
+        (server, health)
+    };
+    let (_server, health) = start(false);
+    eventually("ready without it", || ready(health).0 == 200);
+    let (_waiting, health) = start(true);
+    eventually("it says what it waits for", || {
+        let (status, body) = ready(health);
+        status == 500 && body.contains("policies do not load: ConstraintTemplate k8sbroken")
+    });
+    succeeds(&cluster, "apply -f -", &template("K8sBroken", DENY));
+    eventually("ready when it is repaired", || ready(health).0 == 200);
+    succeeds(&cluster, "apply -f -", &broken);
+    let what = "constrainttemplate k8sbroken";
+    eventually("it is seen", || {
+        get(&cluster, what).path(&["metadata", "generation"]) == Some(&3.into())
+    });
+    assert_eq!(ready(health).0, 200, "what comes later does not count");
+}
+
+/// What `/readyz` says.
+fn ready(address: SocketAddr) -> (u16, String) {
+    let Ok(mut stream) = TcpStream::connect(address) else { return (0, String::new()) };
+    let request = "GET /readyz?verbose HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut response = String::new();
+    stream.write_all(request.as_bytes()).expect("sent");
+    stream.read_to_string(&mut response).expect("received");
+    let status = response.split(' ').nth(1).and_then(|code| code.parse().ok());
+    (status.unwrap_or_default(), response)
+}

@@ -1,0 +1,489 @@
+//! ValidatingAdmissionPolicies on a real API server: made, kept, taken away, and deciding as the
+//! webhook does.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+mod library;
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use modgate_cluster::VapConfig;
+use modgate_testkit::cluster::{Cluster, Options};
+use modgate_value::Value;
+
+use modgate_e2e::{Running, eventually, kubectl, namespace, succeeds};
+
+/// Long enough to be seen waiting, short enough to wait for.
+const WAIT: Duration = Duration::from_secs(15);
+
+/// Our kinds, and the namespace we are installed in.
+fn install(cluster: &Cluster) {
+    succeeds(cluster, "create -f -", &modgate_e2e::our_definitions());
+    let names = "crd/constrainttemplates.templates.gatekeeper.sh crd/configs.config.gatekeeper.sh";
+    succeeds(cluster, &format!("wait --for=condition=Established {names}"), "");
+    namespace(cluster, "gatekeeper-system", "none");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: modgate-0, namespace: gatekeeper-system}\n\
+               spec: {automountServiceAccountToken: false, containers: [{name: a, image: none}]}\n";
+    succeeds(cluster, "create -f -", pod);
+}
+
+fn serve(cluster: &Cluster, wait: Duration) -> Running {
+    Running::configured(cluster, |config| {
+        config.vap = VapConfig { wait, ..VapConfig::default() };
+        config.pod = Some("modgate-0".into());
+    })
+}
+
+/// An object as JSON; null if there is none.
+fn get(cluster: &Cluster, what: &str) -> Value {
+    let outcome = kubectl(cluster, &format!("get {what} --ignore-not-found -o json"), "");
+    assert!(outcome.success, "{what}: {}", outcome.stderr);
+    Value::from_json(outcome.stdout.as_bytes()).unwrap_or_default()
+}
+
+fn text(object: &Value, path: &[&str]) -> String {
+    match object.path(path) {
+        Some(Value::String(text)) => text.to_string(),
+        Some(value) => value.to_json(),
+        None => String::new(),
+    }
+}
+
+/// What the one Pod says of a policy.
+fn status(cluster: &Cluster, what: &str) -> Value {
+    let object = get(cluster, what);
+    let entries = object.path(&["status", "byPod"]).and_then(Value::as_array);
+    entries.and_then(|entries| entries.first().cloned()).unwrap_or_default()
+}
+
+/// What it says of the binding of a constraint: state, message and the generation this is about.
+fn point(cluster: &Cluster, what: &str) -> [String; 3] {
+    let entry = status(cluster, what);
+    let points = entry.get("enforcementPointsStatus").and_then(Value::as_array);
+    let point = points.and_then(|points| points.first().cloned()).unwrap_or_default();
+    if !point.is_null() {
+        assert_eq!(text(&point, &["enforcementPoint"]), "vap.k8s.io");
+    }
+    ["state", "message", "observedGeneration"].map(|member| text(&point, &[member]))
+}
+
+/// The members of this name in a list of objects.
+fn each(object: &Value, path: &[&str], member: &str) -> Vec<String> {
+    let list = object.path(path).and_then(Value::as_array);
+    list.into_iter().flat_map(|list| list.iter()).map(|item| text(item, &[member])).collect()
+}
+
+/// A template that refuses ConfigMaps of the name its constraints tell.
+fn template(kind: &str, more: &str, source: &str) -> String {
+    let name = kind.to_lowercase();
+    format!(
+        r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {{name: {name}}}
+spec:
+  crd:
+    spec:
+      names: {{kind: {kind}}}
+      validation:
+        openAPIV3Schema: {{type: object, properties: {{name: {{type: string}}}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    {more}
+    code:
+    - engine: K8sNativeValidation
+      source:
+        {source}
+        validations:
+        - expression: variables.anyObject.metadata.name != variables.params.name
+          messageExpression: '"no " + variables.params.name + " here"'
+"#
+    )
+}
+
+fn rego(kind: &str) -> String {
+    let name = kind.to_lowercase();
+    format!(
+        r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {{name: {name}}}
+spec:
+  crd:
+    spec:
+      names: {{kind: {kind}}}
+      validation:
+        openAPIV3Schema: {{type: object, properties: {{name: {{type: string}}}}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package p
+      violation[{{"msg": "never"}}] {{ input.review.object.metadata.name == "never" }}
+"#
+    )
+}
+
+fn constraint(kind: &str, name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: {kind}\nmetadata: {{name: {name}}}\n\
+         spec:\n  match:\n    kinds: [{{apiGroups: [''], kinds: [ConfigMap]}}]\n    \
+         namespaceSelector: {{matchLabels: {{test: vap}}}}\n  parameters: {{name: bad}}\n{more}"
+    )
+}
+
+/// The configuration whose rules policies copy. Nobody listens there, and nobody minds.
+fn webhook(groups: &str, resources: &str) -> String {
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n\
+         metadata: {{name: gatekeeper-validating-webhook-configuration}}\nwebhooks:\n\
+         - name: validation.gatekeeper.sh\n  clientConfig: {{url: 'https://127.0.0.1:1/v1/admit'}}\n  \
+         rules: [{{apiGroups: [{groups}], apiVersions: ['*'], resources: [{resources}], \
+         operations: [CREATE, UPDATE]}}]\n  \
+         objectSelector: {{matchExpressions: [{{key: skip, operator: DoesNotExist}}]}}\n  \
+         matchPolicy: Exact\n  failurePolicy: Ignore\n  sideEffects: None\n  \
+         admissionReviewVersions: [v1]\n  timeoutSeconds: 1\n"
+    )
+}
+
+/// What kubectl says when it would create a ConfigMap; empty if it may.
+fn creating(cluster: &Cluster, name: &str) -> String {
+    let arguments = format!("create configmap {name} -n guarded --dry-run=server");
+    let outcome = kubectl(cluster, &arguments, "");
+    if outcome.success { String::new() } else { outcome.stderr }
+}
+
+fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> String {
+    format!(
+        "ownerReferences: [{{apiVersion: {api_version}, kind: {kind}, name: {name}, uid: {uid}, \
+         controller: true, blockOwnerDeletion: true}}]"
+    )
+}
+
+/// A policy and its binding of this name, that somebody else made of a template.
+fn foreign(name: &str, owner: &str) -> String {
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n\
+         metadata: {{name: {name}, labels: {{kept: me}}, {owner}}}\nspec:\n  \
+         matchConstraints:\n    resourceRules: [{{apiGroups: [''], apiVersions: [v1], \
+         operations: [CREATE], resources: [secrets]}}]\n    \
+         namespaceSelector: {{matchLabels: {{old: one}}}}\n  \
+         matchConditions: [{{name: old, expression: 'true'}}]\n  \
+         variables: [{{name: old, expression: 'true'}}]\n  \
+         validations: [{{expression: 'true'}}]\n"
+    )
+}
+
+fn foreign_binding(name: &str, owner: &str) -> String {
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\n\
+         metadata: {{name: {name}, {owner}}}\n\
+         spec: {{policyName: gatekeeper-other, validationActions: [Audit]}}\n"
+    )
+}
+
+const POLICY: &str = "validatingadmissionpolicy";
+const BINDING: &str = "validatingadmissionpolicybinding";
+
+/// Everything about one installation, one after the other, as there is one set of policies in a
+/// cluster (Scenario 87; also 85 and 88).
+#[test]
+fn policies_and_bindings_come_change_and_go() {
+    let Some(cluster) = Cluster::shared() else { return };
+    install(cluster);
+    namespace(cluster, "guarded", "vap");
+
+    // What somebody left, that nobody wants: a policy of a template in Rego, and one whose names
+    // are ours and whose owner is not.
+    succeeds(cluster, "create -f -", &rego("InRego"));
+    let uid = text(&get(cluster, "constrainttemplate inrego"), &["metadata", "uid"]);
+    let group = "templates.gatekeeper.sh/v1beta1";
+    let left = foreign("gatekeeper-inrego", &owner(group, "ConstraintTemplate", "inrego", &uid));
+    succeeds(cluster, "create -f -", &left);
+    let namespace_uid = text(&get(cluster, "namespace guarded"), &["metadata", "uid"]);
+    let theirs = owner("v1", "Namespace", "guarded", &namespace_uid);
+    succeeds(cluster, "create -f -", &foreign("gatekeeper-taken", &theirs));
+    // One that is wanted, with more in it than there should be.
+    succeeds(cluster, "create -f -", &template("Forbidden", "", ""));
+    let uid = text(&get(cluster, "constrainttemplate forbidden"), &["metadata", "uid"]);
+    let left = owner(group, "ConstraintTemplate", "forbidden", &uid);
+    succeeds(cluster, "create -f -", &foreign("gatekeeper-forbidden", &left));
+
+    let server = serve(cluster, WAIT);
+    eventually("what is not wanted is gone", || {
+        get(cluster, &format!("{POLICY} gatekeeper-inrego")) == Value::Null
+    });
+    let conditions = |name: &str| {
+        let policy = get(cluster, &format!("{POLICY} gatekeeper-{name}"));
+        each(&policy, &["spec", "matchConditions"], "name")
+    };
+    let internal = |names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("gatekeeper_internal_match_{name}")).collect()
+    };
+    let usual = internal(&["excluded_namespaces", "namespaces", "name", "kinds"]);
+    eventually("the policy is taken over", || conditions("forbidden") == usual);
+    let policy = get(cluster, &format!("{POLICY} gatekeeper-forbidden"));
+    assert_eq!(each(&policy, &["spec", "variables"], "name"), ["anyObject", "params"]);
+    let constraints = &["spec", "matchConstraints"];
+    let expected = r#"{"matchPolicy":"Equivalent","namespaceSelector":{},"objectSelector":{},"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["*"],"scope":"*"}]}"#;
+    assert_eq!(text(&policy, constraints), expected);
+    assert_eq!(text(&policy, &["metadata", "labels", "kept"]), "me");
+    let expected = r#"{"apiVersion":"constraints.gatekeeper.sh/v1beta1","kind":"Forbidden"}"#;
+    assert_eq!(text(&policy, &["spec", "paramKind"]), expected);
+
+    eventually("it is told", || {
+        let generated = r#"{"observedGeneration":1,"state":"generated"}"#;
+        let entry = status(cluster, "constrainttemplate forbidden");
+        text(&entry, &["vapGenerationStatus"]) == generated
+    });
+    eventually("constraints in Rego are taken", || {
+        kubectl(cluster, "apply -f -", &constraint("InRego", "plain", "")).success
+    });
+    eventually("a constraint in Rego says that it has none", || {
+        let missing = "K8sNativeValidation engine is missing";
+        point(cluster, "inrego plain") == ["error", missing, "1"]
+    });
+    let bindings = "gatekeeper_validating_admission_policy_bindings";
+    assert_eq!(server.metric(bindings, "status=\"error\""), 0);
+
+    // The binding comes when the CRD is old enough; this one has just been made.
+    succeeds(cluster, "create -f -", &template("Late", "", ""));
+    let late = constraint("Late", "late", "").replace("{name: bad}", "{name: late}");
+    eventually("constraints are taken", || kubectl(cluster, "apply -f -", &late).success);
+    let mut waiting = [const { String::new() }; 3];
+    eventually("it is told that it waits", || {
+        waiting = point(cluster, "late late");
+        !waiting[0].is_empty()
+    });
+    let made = |what: &str| -> Timestamp {
+        let made = text(&get(cluster, what), &["metadata", "creationTimestamp"]);
+        made.parse().expect("a time")
+    };
+    let until = made("crd/late.constraints.gatekeeper.sh") + WAIT;
+    let message = format!(
+        "waiting until {until} before generating ValidatingAdmissionPolicyBinding to make sure \
+         api-server has cached constraint CRD"
+    );
+    assert_eq!(waiting, ["waiting", &message, "1"]);
+
+    // A legacy one goes.
+    eventually("constraints are taken", || {
+        kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
+    });
+    let uid = text(&get(cluster, "forbidden first"), &["metadata", "uid"]);
+    let of_constraint = owner("constraints.gatekeeper.sh/v1beta1", "Forbidden", "first", &uid);
+    succeeds(cluster, "create -f -", &foreign_binding("gatekeeper-first", &of_constraint));
+    let binding = format!("{BINDING} gatekeeper-forbidden-first");
+    eventually("the binding is there", || get(cluster, &binding) != Value::Null);
+    eventually("it is told that it is there", || {
+        point(cluster, "forbidden first") == ["generated", "", "1"]
+    });
+    let spec = text(&get(cluster, &binding), &["spec"]);
+    let expected = r#"{"matchResources":{"matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"test":"vap"}},"objectSelector":{}},"paramRef":{"name":"first","parameterNotFoundAction":"Allow"},"policyName":"gatekeeper-forbidden","validationActions":["Deny"]}"#;
+    assert_eq!(spec, expected);
+    eventually("the legacy binding is gone", || {
+        get(cluster, &format!("{BINDING} gatekeeper-first")) == Value::Null
+    });
+    eventually("the late one is there", || point(cluster, "late late") == ["generated", "", "1"]);
+    let made = made(&format!("{BINDING} gatekeeper-late-late"));
+    assert!(made >= until, "{made}, not {until}");
+    let denied = "error: failed to create configmap: configmaps \"bad\" is forbidden: \
+                  ValidatingAdmissionPolicy 'gatekeeper-forbidden' with binding \
+                  'gatekeeper-forbidden-first' denied request: no bad here\n";
+    eventually("the API server enforces it", || creating(cluster, "bad") == denied);
+    assert_eq!(creating(cluster, "good"), "");
+    let merge = r#"--type=merge -p {"spec":{"validationActions":["Audit"]}}"#;
+    succeeds(cluster, &format!("patch {binding} {merge}"), "");
+    eventually("what somebody changed is changed back", || {
+        text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Deny"]"#
+    });
+
+    // Every other change that matters, and deletions by hand.
+    succeeds(cluster, &format!("delete {POLICY} gatekeeper-forbidden"), "");
+    succeeds(cluster, &format!("delete {binding}"), "");
+    eventually("both are back", || {
+        conditions("forbidden") == usual && get(cluster, &binding) != Value::Null
+    });
+    succeeds(
+        cluster,
+        "apply -f -",
+        &constraint("Forbidden", "first", "  enforcementAction: warn\n"),
+    );
+    eventually("the action is followed", || {
+        text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Warn"]"#
+    });
+    // The webhook still enforces it, too.
+    succeeds(cluster, "create -f -", &server.webhook("vap", "/v1/admit"));
+    eventually("both warn", || {
+        let outcome = kubectl(cluster, "create configmap bad -n guarded --dry-run=server", "");
+        let warnings = outcome.stderr;
+        warnings.contains("Warning: [first] no bad here\n")
+            && warnings.contains("'gatekeeper-forbidden-first': no bad here\n")
+    });
+    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
+    let copied = r#"{"matchPolicy":"Exact","namespaceSelector":{},"objectSelector":{"matchExpressions":[{"key":"skip","operator":"DoesNotExist"}]},"resourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["CREATE","UPDATE"],"resources":["configmaps"],"scope":"*"}]}"#;
+    let matched = || text(&get(cluster, &format!("{POLICY} gatekeeper-forbidden")), constraints);
+    eventually("the webhook's rules are copied", || matched() == copied);
+    let name = "validatingwebhookconfiguration gatekeeper-validating-webhook-configuration";
+    succeeds(cluster, &format!("delete {name}"), "");
+    eventually("without a webhook it is everything", || matched().contains(r#""resources":["*"]"#));
+    succeeds(
+        cluster,
+        "create -f -",
+        "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+         metadata: {name: config, namespace: gatekeeper-system}\n\
+         spec: {match: [{processes: ['*'], excludedNamespaces: ['kube-*']}]}\n",
+    );
+    let excluding = [usual.clone(), internal(&["global_excluded_namespaces"])].concat();
+    eventually("Config is followed", || conditions("forbidden") == excluding);
+
+    // What the API server's controllers find, or would if there were any here.
+    let found = r#"{"status":{"observedGeneration":OBSERVED,"typeChecking":{"expressionWarnings":[{"fieldRef":"spec.validations[0].expression","warning":"no such field\n | a"}]}}}"#;
+    let policy = format!("{POLICY} gatekeeper-forbidden");
+    let observed = text(&get(cluster, &policy), &["metadata", "generation"]);
+    let arguments =
+        ["patch", POLICY, "gatekeeper-forbidden", "--subresource=status", "--type=merge", "-p"];
+    let patch = found.replace("OBSERVED", &observed);
+    let patched = cluster.run(arguments.into_iter().chain([patch.as_str()]), "").expect("kubectl");
+    assert!(patched.success, "{}", patched.stderr);
+    let warning = || {
+        text(&status(cluster, "constrainttemplate forbidden"), &["vapGenerationStatus", "warning"])
+    };
+    eventually("warnings are told", || {
+        warning() == "spec.validations[0].expression: no such field | a"
+    });
+
+    // A template that says so has none, and its constraints have no bindings.
+    succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
+    eventually("both are gone", || {
+        get(cluster, &format!("{POLICY} gatekeeper-forbidden")) == Value::Null
+            && get(cluster, &binding) == Value::Null
+    });
+    eventually("they say so", || {
+        let entry = status(cluster, "forbidden first");
+        let message = "cannot generate ValidatingAdmissionPolicyBinding: conditions are not \
+                       satisfied to generate ValidatingAdmissionPolicy and \
+                       ValidatingAdmissionPolicyBinding";
+        each(&entry, &["errors"], "message") == [message]
+            && status(cluster, "constrainttemplate forbidden").get("vapGenerationStatus").is_none()
+    });
+    succeeds(cluster, "apply -f -", &template("Forbidden", "", ""));
+    eventually("both are back", || {
+        conditions("forbidden") == excluding && get(cluster, &binding) != Value::Null
+    });
+    let identity = || {
+        let policy = get(cluster, &format!("{POLICY} gatekeeper-forbidden"));
+        [policy, get(cluster, &binding)].map(|object| text(&object, &["metadata", "uid"]))
+    };
+    let before = identity();
+    // One that does not load keeps what it has.
+    let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
+    succeeds(cluster, "apply -f -", &broken);
+    eventually("it does not load", || {
+        server.metric("gatekeeper_constraint_templates", "status=\"error\"") == 1
+    });
+    assert_eq!(identity(), before);
+    // Operations that the webhook is not sent.
+    succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
+    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [UPDATE, DELETE]", ""));
+    let mismatch = "operations mismatch between webhook and constraint template";
+    eventually("those it is sent are left, with a warning", || {
+        matched().contains(r#""operations":["UPDATE"]"#) && warning() == mismatch
+    });
+    succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [CONNECT]", ""));
+    eventually("with none left nothing is made", || {
+        warning()
+            == "ValidatingAdmissionPolicy is not generated: no matching operations between webhook \
+                and constraint template"
+    });
+    let entry = status(cluster, "constrainttemplate forbidden");
+    let message = "Could not transform to VAP object: no matching operations between webhook and \
+                   constraint template";
+    assert_eq!(each(&entry, &["errors"], "message"), [message]);
+    assert_eq!(each(&entry, &["errors"], "code"), ["create_error"]);
+    assert_eq!(identity(), before);
+
+    // What belongs to somebody else is left alone.
+    succeeds(cluster, "create -f -", &template("Taken", "", ""));
+    let failing = || server.metric("gatekeeper_validating_admission_policies", "status=\"error\"");
+    eventually("it is reported", || {
+        let entry = status(cluster, "constrainttemplate taken");
+        each(&entry, &["errors"], "message")
+            == ["Could not update VAP object: `gatekeeper-taken` exists and belongs to Namespace \
+                 guarded"]
+    });
+    assert_eq!(failing(), 2);
+    assert_eq!(conditions("taken"), ["old"]);
+    succeeds(cluster, &format!("delete {POLICY} gatekeeper-taken"), "");
+    eventually("then it is ours", || conditions("taken").len() == 5 && failing() == 1);
+
+    // With a template goes everything.
+    succeeds(cluster, "delete constrainttemplate forbidden late taken", "");
+    if cluster.has_controllers() {
+        eventually("all are gone", || {
+            succeeds(cluster, &format!("get {POLICY},{BINDING} -o name"), "").is_empty()
+        });
+    }
+    drop(server);
+}
+
+/// An API server without the API: reported, and everything else goes on.
+#[test]
+fn without_the_api() {
+    let flags = [
+        "--disable-admission-plugins=ValidatingAdmissionPolicy,ServiceAccount",
+        "--runtime-config=admissionregistration.k8s.io/v1/validatingadmissionpolicies=false,\
+         admissionregistration.k8s.io/v1/validatingadmissionpolicybindings=false",
+    ];
+    let options = Options { flags: flags.map(str::to_owned).into() };
+    let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
+    install(&cluster);
+    let server = serve(&cluster, Duration::ZERO);
+    succeeds(&cluster, "create -f -", &template("Forbidden", "", ""));
+    let count = |name: &str, status: &str| server.metric(name, &format!("status=\"{status}\""));
+    eventually("the template is loaded, the policy reported", || {
+        count("gatekeeper_constraint_templates", "active") == 1
+            && count("gatekeeper_validating_admission_policies", "error") == 1
+    });
+    eventually("constraints are taken", || {
+        kubectl(&cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
+    });
+    eventually("the binding is reported", || {
+        count("gatekeeper_validating_admission_policy_bindings", "error") == 1
+    });
+}
+
+/// The templates of the library that are written in CEL, as policies of the API server: each case of
+/// their suites is decided as the webhook decides it.
+#[test]
+fn the_library() {
+    let Some(root) = library::find() else { return };
+    let Some(cluster) = Cluster::start(&Options::default()).expect("cluster") else { return };
+    install(&cluster);
+    // As Gatekeeper's manifests have it.
+    succeeds(&cluster, "create -f -", &webhook("'*'", "'*', pods/ephemeralcontainers"));
+    let started = Instant::now();
+    let server = serve(&cluster, Duration::from_secs(1));
+    let outcome = server.runtime.block_on(library::compare(&root, &cluster));
+    eprintln!(
+        "{} templates, {} cases: {} decided alike, {} of them as look-alikes; {:?}",
+        outcome.templates,
+        outcome.cases,
+        outcome.same,
+        outcome.look_alikes.len(),
+        started.elapsed()
+    );
+    for (case, reason) in &outcome.not_compared {
+        eprintln!("not compared: {case}: {reason}");
+    }
+    assert_eq!(outcome.different, [""; 0]);
+    let made = succeeds(&cluster, &format!("get {POLICY} -o name"), "");
+    assert_eq!((outcome.templates, made.lines().count()), (16, 16));
+    assert_eq!(outcome.same + outcome.not_compared.len(), outcome.cases);
+}
