@@ -4,6 +4,7 @@
 
 mod codegen;
 mod conformance;
+mod differential;
 mod dist;
 mod docs;
 mod fuzz;
@@ -34,6 +35,8 @@ enum Task {
     RunTest(test::RunArgs),
     /// Run the conformance corpora and print a table per file.
     Conformance(conformance::Args),
+    /// Ask Gatekeeper's own packages and modgate the same random programs; print what differs.
+    Differential(differential::Args),
     /// Write the files that are made from code.
     Codegen(codegen::Args),
     /// Find ids of rules and relative links that lead nowhere.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::RunTest(args) => test::run_program(&args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::Differential(args) => differential::run(&args),
         Task::Codegen(args) => codegen::run(&args),
         Task::Docs(args) => docs::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),

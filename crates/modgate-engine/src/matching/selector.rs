@@ -1,6 +1,6 @@
 //! Label selectors, as `k8s.io/apimachinery` reads them.
 
-use modgate_api::matching as wire;
+use modgate_api::{matching as wire, schema::names};
 use modgate_value::{Object, Str, Value, gofmt};
 
 /// A compiled `metav1.LabelSelector`: every requirement has to hold.
@@ -27,12 +27,17 @@ pub enum SelectorError {
     /// An operator it does not know.
     #[error("{} is not a valid label selector operator", gofmt::quote(.0))]
     Operator(String),
-    /// `In` or `NotIn` without values.
-    #[error("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")]
-    NoValues,
-    /// `Exists` or `DoesNotExist` with values.
-    #[error("values: Invalid value: {0}: values set must be empty for exists and does not exist")]
-    Values(String),
+    /// What is wrong with one requirement: its key, or its values.
+    #[error("{}", list(.0))]
+    Requirement(Vec<String>),
+}
+
+/// Several errors as Go prints their aggregate.
+fn list(problems: &[String]) -> String {
+    match problems {
+        [only] => only.clone(),
+        _ => format!("[{}]", problems.join(", ")),
+    }
 }
 
 impl Selector {
@@ -42,12 +47,14 @@ impl Selector {
     ///
     /// The first requirement that Kubernetes refuses.
     pub fn compile(selector: &wire::LabelSelector) -> Result<Self, SelectorError> {
-        let labels = selector.match_labels.iter().flatten().map(|(key, value)| Requirement {
-            key: key.clone(),
-            operator: Operator::In(vec![value.as_str().unwrap_or_default().into()]),
+        let labels = selector.match_labels.iter().flatten().map(|(key, value)| {
+            Requirement::new(key, "In", vec![value.as_str().unwrap_or_default().into()])
         });
-        let expressions = selector.match_expressions.iter().flatten().map(Requirement::compile);
-        labels.map(Ok).chain(expressions).collect::<Result<_, _>>().map(Self)
+        let expressions = selector.match_expressions.iter().flatten().map(|requirement| {
+            let values = requirement.values.clone().unwrap_or_default();
+            Requirement::new(&requirement.key, &requirement.operator, values)
+        });
+        labels.chain(expressions).collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether it has no requirement, hence matches everything.
@@ -73,20 +80,92 @@ impl Selector {
 }
 
 impl Requirement {
-    fn compile(requirement: &wire::Requirement) -> Result<Self, SelectorError> {
-        let values = requirement.values.clone().unwrap_or_default();
-        let operator = match requirement.operator.as_str() {
-            "In" | "NotIn" if values.is_empty() => return Err(SelectorError::NoValues),
+    fn new(key: &Str, operator: &str, values: Vec<Str>) -> Result<Self, SelectorError> {
+        // Kubernetes looks at the key, then at how many values there are, then at each.
+        let mut problems = Vec::new();
+        problems.extend(invalid("key", key, &names::label_key(key)));
+        match operator {
+            "In" | "NotIn" if values.is_empty() => problems.push(
+                "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
+                    .to_owned(),
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let shown: Value = values.iter().cloned().map(Value::from).collect();
+                problems.push(format!(
+                    "values: Invalid value: {}: values set must be empty for exists and does not exist",
+                    shown.to_json()
+                ));
+            }
+            _ => {}
+        }
+        for (at, value) in values.iter().enumerate() {
+            problems.extend(invalid(
+                &format!("values[{at}][{key}]"),
+                value,
+                &names::label_value(value),
+            ));
+        }
+        let operator = match operator {
             "In" => Operator::In(values),
             "NotIn" => Operator::NotIn(values),
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let shown: Value = values.into_iter().map(Value::from).collect();
-                return Err(SelectorError::Values(shown.to_json()));
-            }
             "Exists" => Operator::Exists,
             "DoesNotExist" => Operator::DoesNotExist,
             other => return Err(SelectorError::Operator(other.to_owned())),
         };
-        Ok(Self { key: requirement.key.clone(), operator })
+        if problems.is_empty() {
+            Ok(Self { key: key.clone(), operator })
+        } else {
+            Err(SelectorError::Requirement(problems))
+        }
+    }
+}
+
+/// The error of a field whose value has these problems, if it has any.
+fn invalid(field: &str, value: &str, problems: &[String]) -> Option<String> {
+    let value = gofmt::quote(value);
+    (!problems.is_empty())
+        .then(|| format!("{field}: Invalid value: {value}: {}", problems.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubernetes_refuses_is_refused_in_its_words() {
+        let value = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                     and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
+                     '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+        let cases = [
+            (r#"{"matchLabels": {"team": "web"}}"#, None),
+            (
+                r#"{"matchLabels": {"team": "ä"}}"#,
+                Some(format!("values[0][team]: Invalid value: \"ä\": {value}")),
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a", "b/c"]}]}"#,
+                Some(format!("values[1][team]: Invalid value: \"b/c\": {value}")),
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "a", "operator": "In"}]}"#,
+                Some("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty".into()),
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["-"]}]}"#,
+                Some(format!(
+                    "[values: Invalid value: [\"-\"]: values set must be empty for exists and does not exist, \
+                     values[0][a]: Invalid value: \"-\": {value}]"
+                )),
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}"#,
+                Some("\"Gt\" is not a valid label selector operator".into()),
+            ),
+        ];
+        for (selector, expected) in cases {
+            let selector: wire::LabelSelector = serde_json::from_str(selector).unwrap();
+            let problem = Selector::compile(&selector).err().map(|error| error.to_string());
+            assert_eq!(problem, expected, "{selector:?}");
+        }
     }
 }

@@ -1,0 +1,308 @@
+//! `cargo xtask differential`: asks Gatekeeper's own packages and modgate the same random programs.
+//!
+//! A program is a file of templates in Rego and CEL, constraints, mutators, expansion and objects. The
+//! original answers through the Go program in `tests/differential/gatekeeper`; modgate answers as the
+//! binary that ships, called as gator. A program on which they differ is made small and printed with
+//! both answers. The same seed gives the same programs.
+
+mod cel;
+mod objects;
+mod peers;
+mod program;
+mod random;
+mod rego;
+mod shrink;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use self::{
+    peers::{Answer, Original},
+    program::Verb,
+    random::Random,
+};
+
+/// Options of `cargo xtask differential`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long to go on.
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+    /// Which programs are made.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The first program of the seed: with `--programs 1` the one that a run named.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Stop after this many programs.
+    #[arg(long)]
+    programs: Option<u64>,
+    /// The original's program, if it is built already; otherwise Go builds it.
+    #[arg(long, value_name = "FILE")]
+    peer: Option<PathBuf>,
+    /// The modgate to ask; otherwise Cargo builds one.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Write each differing program, made small, into this folder.
+    #[arg(long, value_name = "DIR")]
+    write: Option<PathBuf>,
+    /// Let other words of a refusal be a difference, too.
+    #[arg(long)]
+    texts: bool,
+    /// Stop at this many differences.
+    #[arg(long, default_value_t = 10)]
+    differences: usize,
+}
+
+/// Where programs are handed over.
+struct Desk {
+    original: Original,
+    gator: PathBuf,
+    file: PathBuf,
+}
+
+/// How often something came out.
+#[derive(Default)]
+struct Counts(BTreeMap<&'static str, u64>);
+
+impl Counts {
+    fn add(&mut self, what: &'static str) {
+        *self.0.entry(what).or_default() += 1;
+    }
+}
+
+/// Runs the programs; false when an answer differs and no decision says why.
+#[expect(clippy::print_stdout, reason = "a task reports on stdout")]
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let mut desk = Desk {
+        original: Original::new(&match &args.peer {
+            Some(peer) => peer.clone(),
+            None => build_peer()?,
+        }),
+        gator: link(args.binary.as_deref(), folder.path())?,
+        file: folder.path().join("program.yaml"),
+    };
+    let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
+    let last = args.programs.map_or(u64::MAX, |programs| args.first.saturating_add(programs));
+    let mut counts = Counts::default();
+    let mut differences = 0;
+    let mut at = args.first;
+    while at < last && Instant::now() < end && differences < args.differences {
+        let (verb, documents) = program::program(&mut Random::new(args.seed, at));
+        let (original, ours) = desk.ask(verb, &documents)?;
+        let outcome = compare(&original, &ours);
+        counts.add(outcome.name());
+        if outcome.differs(args.texts) {
+            differences += 1;
+            let difference = (outcome, traits(&original, &ours));
+            let small = shrink::shrink(documents, |documents| {
+                desk.ask(verb, documents).is_ok_and(|(original, ours)| {
+                    (compare(&original, &ours), traits(&original, &ours)) == difference
+                })
+            });
+            let (original, ours) = desk.ask(verb, &small)?;
+            println!("\nprogram {at} of seed {}, `{}`: {}", args.seed, verb.name(), outcome.name());
+            println!("{}", render(&small));
+            println!("original: {}\nmodgate:  {}", show(&original, &ours), show(&ours, &original));
+            if let Some(folder) = &args.write {
+                fs::create_dir_all(folder)?;
+                fs::write(folder.join(format!("{}-{at}.yaml", args.seed)), render(&small))?;
+            }
+        }
+        at += 1;
+    }
+    println!("\nseed {}: {} programs", args.seed, at - args.first);
+    for (what, count) in &counts.0 {
+        println!("{count:>9}  {what}");
+    }
+    Ok(differences == 0)
+}
+
+impl Desk {
+    fn ask(&mut self, verb: Verb, documents: &[Value]) -> Result<(Answer, Answer)> {
+        fs::write(&self.file, render(documents)).context("write the program")?;
+        let mut original = self.original.ask(verb, &self.file)?;
+        let mut ours = peers::modgate(&self.gator, verb, &self.file)?;
+        if verb == Verb::Test {
+            peers::leave_declared(&mut original, documents);
+            peers::leave_declared(&mut ours, documents);
+        }
+        Ok((original, ours))
+    }
+}
+
+/// How two answers compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Nothing,
+    Found,
+    Refused,
+    /// Both refuse, with other words.
+    Worded,
+    OriginalFailed,
+    Other,
+    OnlyOursRefuses,
+    OnlyOriginalRefuses,
+    Failed,
+}
+
+impl Outcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "equal, nothing found",
+            Self::Found => "equal",
+            Self::Refused => "equal refusals",
+            Self::Worded => "DIFFERENT: refused in other words",
+            Self::OriginalFailed => "not compared: the original crashes or does not end",
+            Self::Other => "DIFFERENT: other results",
+            Self::OnlyOursRefuses => "DIFFERENT: only modgate refuses",
+            Self::OnlyOriginalRefuses => "DIFFERENT: only the original refuses",
+            Self::Failed => "DIFFERENT: modgate failed",
+        }
+    }
+
+    fn differs(self, texts: bool) -> bool {
+        match self {
+            Self::Other | Self::OnlyOursRefuses | Self::OnlyOriginalRefuses | Self::Failed => true,
+            Self::Worded => texts,
+            Self::Nothing | Self::Found | Self::Refused | Self::OriginalFailed => false,
+        }
+    }
+}
+
+fn compare(original: &Answer, ours: &Answer) -> Outcome {
+    match (original, ours) {
+        (_, Answer::Failed(_)) => Outcome::Failed,
+        (Answer::Failed(_), _) => Outcome::OriginalFailed,
+        (Answer::Found(theirs), Answer::Found(found)) if theirs == found => {
+            if found.is_empty() {
+                Outcome::Nothing
+            } else {
+                Outcome::Found
+            }
+        }
+        (Answer::Found(_), Answer::Found(_)) => Outcome::Other,
+        (Answer::Found(_), Answer::Refused(_)) => Outcome::OnlyOursRefuses,
+        (Answer::Refused(_), Answer::Found(_)) => Outcome::OnlyOriginalRefuses,
+        (Answer::Refused(theirs), Answer::Refused(text)) => {
+            if theirs == text {
+                Outcome::Refused
+            } else {
+                Outcome::Worded
+            }
+        }
+    }
+}
+
+/// What of the answers differs: a smaller program has to differ in the same.
+fn traits(original: &Answer, ours: &Answer) -> Vec<String> {
+    match (original, ours) {
+        (Answer::Found(theirs), Answer::Found(found)) => {
+            let left = theirs.iter().find(|result| !found.contains(result));
+            let right = found.iter().find(|result| !theirs.contains(result));
+            let (Some(Value::Object(left)), Some(Value::Object(right))) = (left, right) else {
+                return vec![if left.is_some() {
+                    "only original".into()
+                } else {
+                    "only modgate".into()
+                }];
+            };
+            let names =
+                left.keys().chain(right.keys()).filter(|name| left.get(*name) != right.get(*name));
+            let mut names: Vec<String> = names.cloned().collect();
+            names.sort();
+            names.dedup();
+            names
+        }
+        (Answer::Refused(text), Answer::Found(_)) | (Answer::Found(_), Answer::Refused(text)) => {
+            vec![kind_of(text)]
+        }
+        (Answer::Refused(left), Answer::Refused(right)) => vec![kind_of(left), kind_of(right)],
+        _ => Vec::new(),
+    }
+}
+
+/// A refusal without its names and numbers.
+fn kind_of(text: &str) -> String {
+    let words =
+        text.split_whitespace().filter(|word| word.chars().all(|c| c.is_alphabetic() || c == ':'));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The program as a file; Rego stands in it line by line.
+fn render(documents: &[Value]) -> String {
+    let mut text = String::new();
+    for document in documents {
+        text.push_str("---\n");
+        // JSON is YAML.
+        text.push_str(&serde_json::to_string_pretty(document).unwrap_or_default());
+        text.push('\n');
+    }
+    text
+}
+
+/// An answer, without the results that the other one has too.
+fn show(answer: &Answer, other: &Answer) -> String {
+    match (answer, other) {
+        (Answer::Found(found), Answer::Found(others)) => {
+            let only: Vec<String> = found
+                .iter()
+                .filter(|result| !others.contains(result))
+                .map(Value::to_string)
+                .collect();
+            format!("{} results, of which only here:\n  {}", found.len(), only.join("\n  "))
+        }
+        (Answer::Found(found), _) => {
+            let all: Vec<String> = found.iter().map(Value::to_string).collect();
+            format!("{} results:\n  {}", found.len(), all.join("\n  "))
+        }
+        (Answer::Refused(text), _) => format!("refused: {text}"),
+        (Answer::Failed(text), _) => format!("failed: {text}"),
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn build_peer() -> Result<PathBuf> {
+    let program = root().join("target/differential/gatekeeper");
+    let status = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(root().join("tests/differential/gatekeeper"))
+        .status()
+        .context("run go: the original's packages are built with it")?;
+    ensure!(status.success(), "go did not build tests/differential/gatekeeper");
+    Ok(program)
+}
+
+/// A link called `gator` to the modgate that is asked.
+fn link(binary: Option<&Path>, folder: &Path) -> Result<PathBuf> {
+    let binary = match binary {
+        Some(binary) => binary.to_owned(),
+        None => {
+            let status = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--package", "modgate"])
+                .current_dir(root())
+                .status()
+                .context("run cargo")?;
+            ensure!(status.success(), "cargo did not build modgate");
+            root().join("target/debug/modgate")
+        }
+    };
+    let link = folder.join("gator");
+    std::os::unix::fs::symlink(fs::canonicalize(&binary).context("find modgate")?, &link)
+        .context("link modgate as gator")?;
+    Ok(link)
+}
