@@ -131,7 +131,7 @@ fn found(list: Value) -> Answer {
 /// Leaves out of the results of both programs what differs by a decision in `docs/compatibility.md`:
 ///
 /// - `fix-gator-scope`: a constraint that looks at Namespaces, and an object that cannot be in one.
-/// - `gator-in-place`: the original prints objects as mutation and defaulting changed them meanwhile.
+/// - `fix-gator-print-object`: the original prints objects as mutators and defaults changed them since.
 pub(crate) fn leave_declared(answer: &mut Answer, documents: &[Value]) {
     let is_of = |object: &Value, group: &str| {
         object["apiVersion"].as_str().is_some_and(|api| api.starts_with(group))
