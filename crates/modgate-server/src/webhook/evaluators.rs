@@ -318,7 +318,7 @@ pub(crate) fn processors() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::schedule::ESTABLISHED_BY, *};
 
     fn flow() -> Flow {
         Flow { route: "/a", namespace: "ns".into() }
@@ -405,6 +405,13 @@ mod tests {
             });
             (begun, end, run)
         };
+        // Namespaces without a past share their places.
+        for namespace in ["one", "two", "three"] {
+            for _ in 0..ESTABLISHED_BY {
+                let flow = Flow { route: "/a", namespace: namespace.into() };
+                runtime.block_on(evaluators.run(flow, patience, |_| ())).expect("runs");
+            }
+        }
         let all = ["one", "two"].map(|namespace| {
             let (begun, end, run) = long(namespace);
             begun.recv_timeout(patience).expect("it begins, as the one before has left its turn");

@@ -1,9 +1,13 @@
 //! Which request is evaluated next: pure, with all times handed in.
 //!
 //! Requests wait in flows: one per route and namespace of the request. Routes take turns by the time
-//! their evaluations took, and so do the namespaces of one route, so that a flow which asks for
-//! much waits for itself (start-time fair queueing; what an evaluation took is known and charged
-//! when it ends).
+//! their evaluations took, and so do the namespaces of one route, so that a flow with many or
+//! expensive requests waits for itself (weighted fair queueing with equal weights; the cost of an
+//! evaluation is estimated from those before it, and charged when the evaluation ends).
+//!
+//! A namespace is a name in a request, and a client can invent names. So all
+//! namespaces that had few evaluations until now ([`ESTABLISHED_BY`]) share the part of one
+//! established namespace, and leave a turn to the established ones.
 //!
 //! There are two kinds of room. A *turn* is for evaluations that take what evaluations usually
 //! take. One that runs for longer than [`LONG`] leaves its turn to the next request and goes on in
@@ -11,7 +15,7 @@
 //! long places only, and wait for one without keeping others from their turns.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -25,6 +29,8 @@ pub(super) const MAX_WAITING: usize = 4096;
 const MAX_IDLE_FLOWS: usize = 1024;
 /// So many short evaluations in a row make a flow one of short evaluations again.
 const REDEEMED_BY: u8 = 8;
+/// A namespace with so many evaluations has a part of its own.
+pub(super) const ESTABLISHED_BY: u8 = 16;
 /// What an evaluation is charged until it has ended.
 const ESTIMATE: Duration = Duration::from_micros(200);
 
@@ -58,23 +64,40 @@ pub(super) struct Schedule<T> {
     long_places: usize,
     in_turns: usize,
     in_long_places: usize,
+    /// Those in turns, and in long places, whose flow was not established.
+    newcomers_in_turns: usize,
+    newcomers_in_long_places: usize,
     waiting: usize,
     next_number: u64,
     routes: BTreeMap<&'static str, Route<T>>,
     running: Vec<Option<Running>>,
     /// Virtual time of the route that started last.
     now: u64,
+    /// Evaluations that have ended.
+    ended: u64,
 }
 
 #[derive(Debug)]
 struct Route<T> {
     /// Nanoseconds its evaluations took, or where it came in if that is later.
     virtual_time: u64,
-    /// Virtual time of the flow that started last.
+    /// The virtual time at which a flow without debts comes in.
     now: u64,
     waiting: usize,
     running: usize,
     flows: BTreeMap<Str, Requests<T>>,
+    /// The flows in which a request waits.
+    queue: BTreeSet<Str>,
+    /// All flows that are not established, together.
+    newcomers: Newcomers,
+}
+
+/// What the flows of a route share that are not established.
+#[derive(Debug, Default)]
+struct Newcomers {
+    virtual_time: u64,
+    /// Requests that wait or run.
+    open: usize,
 }
 
 impl<T> Route<T> {
@@ -93,11 +116,34 @@ struct Requests<T> {
     long: usize,
     /// Above 0 while requests of the flow start in long places only.
     heavy: u8,
+    /// Evaluations that have ended, up to [`ESTABLISHED_BY`].
+    ended: u8,
+    /// What an evaluation takes: a moving average.
+    cost: u64,
+    /// When the last evaluation ended: a count of all that ended.
+    last: u64,
 }
 
 impl<T> Requests<T> {
+    fn new() -> Self {
+        Self {
+            virtual_time: 0,
+            waiting: VecDeque::new(),
+            running: 0,
+            long: 0,
+            heavy: 0,
+            ended: 0,
+            cost: nanos(ESTIMATE),
+            last: 0,
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running == 0
+    }
+
+    fn is_established(&self) -> bool {
+        self.ended >= ESTABLISHED_BY
     }
 }
 
@@ -105,6 +151,8 @@ impl<T> Requests<T> {
 struct Running {
     flow: Flow,
     is_long: bool,
+    /// Whether its flow was not established when it arrived.
+    is_newcomer: bool,
     charged: u64,
 }
 
@@ -117,11 +165,14 @@ impl<T> Schedule<T> {
             long_places: long_places(turns),
             in_turns: 0,
             in_long_places: 0,
+            newcomers_in_turns: 0,
+            newcomers_in_long_places: 0,
             waiting: 0,
             next_number: 0,
             routes: BTreeMap::new(),
             running: Vec::new(),
             now: 0,
+            ended: 0,
         }
     }
 
@@ -144,7 +195,12 @@ impl<T> Schedule<T> {
         let number = self.next_number;
         self.next_number += 1;
         let route = self.routes.get_mut(flow.route)?;
-        route.flows.get_mut(&flow.namespace)?.waiting.push_back((number, ticket));
+        let requests = route.flows.get_mut(&flow.namespace)?;
+        if requests.waiting.is_empty() {
+            route.queue.insert(flow.namespace.clone());
+        }
+        requests.waiting.push_back((number, ticket));
+        route.newcomers.open += usize::from(!requests.is_established());
         route.waiting += 1;
         self.waiting += 1;
         Some(Place { flow: flow.clone(), number })
@@ -157,6 +213,12 @@ impl<T> Schedule<T> {
         let before = requests.waiting.len();
         requests.waiting.retain(|(number, _)| *number != place.number);
         let left = before - requests.waiting.len();
+        if requests.waiting.is_empty() {
+            route.queue.remove(&place.flow.namespace);
+        }
+        if !requests.is_established() {
+            route.newcomers.open -= left;
+        }
         route.waiting -= left;
         self.waiting -= left;
     }
@@ -166,11 +228,15 @@ impl<T> Schedule<T> {
         if self.waiting == 0 {
             return None;
         }
-        let mut first: Option<((u64, u64, u64), Flow, bool)> = None;
+        let mut first: Option<((u64, u64, u64, u64), Flow, bool)> = None;
         for (path, route) in self.routes.iter().filter(|(_, route)| route.waiting > 0) {
-            for (namespace, requests) in &route.flows {
+            for namespace in &route.queue {
+                let Some(requests) = route.flows.get(namespace) else { continue };
                 let Some((number, _)) = requests.waiting.front() else { continue };
-                let rank = (route.virtual_time, requests.virtual_time, *number);
+                let end = requests.virtual_time.saturating_add(requests.cost);
+                let end_of_part =
+                    if requests.is_established() { end } else { route.newcomers.virtual_time };
+                let rank = (route.virtual_time, end_of_part, end, *number);
                 if first.as_ref().is_some_and(|(before, ..)| *before <= rank) {
                     continue;
                 }
@@ -181,7 +247,12 @@ impl<T> Schedule<T> {
         }
         let (_, flow, is_long) = first?;
         let route = self.routes.get_mut(flow.route)?;
-        let (_, ticket) = route.flows.get_mut(&flow.namespace)?.waiting.pop_front()?;
+        let requests = route.flows.get_mut(&flow.namespace)?;
+        let (_, ticket) = requests.waiting.pop_front()?;
+        if requests.waiting.is_empty() {
+            route.queue.remove(&flow.namespace);
+        }
+        route.newcomers.open -= usize::from(!requests.is_established());
         route.waiting -= 1;
         self.waiting -= 1;
         Some((self.begin(flow, is_long), ticket))
@@ -197,42 +268,62 @@ impl<T> Schedule<T> {
             .and_then(|route| route.flows.get_mut(&running.flow.namespace));
         let Some(requests) = requests else { return };
         requests.heavy = REDEEMED_BY;
-        if !running.is_long && self.in_long_places < self.long_places {
+        let is_full = running.is_newcomer
+            && self.newcomers_in_long_places >= part_of_long_places(self.long_places);
+        if !running.is_long && !is_full && self.in_long_places < self.long_places {
             running.is_long = true;
             requests.long += 1;
             self.in_turns -= 1;
             self.in_long_places += 1;
+            self.newcomers_in_turns -= usize::from(running.is_newcomer);
+            self.newcomers_in_long_places += usize::from(running.is_newcomer);
         }
     }
 
     /// An evaluation has ended after `took`.
     pub(super) fn finished(&mut self, slot: Slot, took: Duration) {
-        let Some(Running { flow, is_long, charged }) =
+        let Some(Running { flow, is_long, is_newcomer, charged }) =
             self.running.get_mut(slot.0).and_then(Option::take)
         else {
             return;
         };
         if is_long {
             self.in_long_places -= 1;
+            self.newcomers_in_long_places -= usize::from(is_newcomer);
         } else {
             self.in_turns -= 1;
+            self.newcomers_in_turns -= usize::from(is_newcomer);
         }
+        self.ended += 1;
         let Some(route) = self.routes.get_mut(flow.route) else { return };
-        let spent = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let spent = nanos(took);
         let settle = |time: u64| time.saturating_sub(charged).saturating_add(spent);
+        // Who comes in now is not behind those who are served already: time goes on for all of them.
+        let active = u64::try_from(route.queue.len() + route.running).unwrap_or(u64::MAX).max(1);
+        route.now = route.now.saturating_add(spent / active);
         route.running -= 1;
         route.virtual_time = settle(route.virtual_time);
+        if is_newcomer {
+            route.newcomers.open -= 1;
+            route.newcomers.virtual_time = settle(route.newcomers.virtual_time);
+        }
         let Some(requests) = route.flows.get_mut(&flow.namespace) else { return };
         requests.running -= 1;
         requests.long -= usize::from(is_long);
         requests.virtual_time = settle(requests.virtual_time);
+        requests.cost = requests.cost.saturating_mul(3).saturating_add(spent) / 4;
+        requests.last = self.ended;
         if took < LONG {
             requests.heavy = requests.heavy.saturating_sub(1);
         }
-        if requests.is_idle() && requests.heavy == 0 && requests.virtual_time <= route.now {
-            route.flows.remove(&flow.namespace);
-        } else if route.flows.len() > MAX_IDLE_FLOWS {
-            route.flows.retain(|_, requests| !requests.is_idle());
+        if !requests.is_established() {
+            requests.ended += 1;
+            if requests.is_established() {
+                route.newcomers.open -= requests.waiting.len();
+            }
+        }
+        if route.flows.len() > MAX_IDLE_FLOWS + route.queue.len() + route.running {
+            route.forget();
         }
     }
 
@@ -251,18 +342,17 @@ impl<T> Schedule<T> {
             waiting: 0,
             running: 0,
             flows: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            newcomers: Newcomers::default(),
         });
         if route.is_idle() {
             route.virtual_time = route.virtual_time.max(now);
         }
         let now = route.now;
-        let requests = route.flows.entry(flow.namespace.clone()).or_insert_with(|| Requests {
-            virtual_time: 0,
-            waiting: VecDeque::new(),
-            running: 0,
-            long: 0,
-            heavy: 0,
-        });
+        if route.newcomers.open == 0 {
+            route.newcomers.virtual_time = route.newcomers.virtual_time.max(now);
+        }
+        let requests = route.flows.entry(flow.namespace.clone()).or_insert_with(Requests::new);
         if requests.is_idle() {
             requests.virtual_time = requests.virtual_time.max(now);
         }
@@ -276,36 +366,51 @@ impl<T> Schedule<T> {
     /// Whether the next request of a flow can start, and whether it does so in a long place.
     fn room_for(&self, path: &str, route: &Route<T>, requests: &Requests<T>) -> Option<bool> {
         let is_long = path == DRY_RUN || requests.heavy > 0;
+        let is_newcomer = !requests.is_established();
         if !is_long {
-            return (self.in_turns < self.turns).then_some(false);
+            let has_part = !is_newcomer || self.newcomers_in_turns < part_of_turns(self.turns);
+            return (has_part && self.in_turns < self.turns).then_some(false);
         }
-        let has_share = if path == DRY_RUN {
+        let part = part_of_long_places(self.long_places);
+        let has_part = if path == DRY_RUN {
             route.running == 0
         } else {
-            requests.long < (self.long_places / 2).max(1)
+            requests.long < part && !(is_newcomer && self.newcomers_in_long_places >= part)
         };
-        (has_share && self.in_long_places < self.long_places).then_some(true)
+        (has_part && self.in_long_places < self.long_places).then_some(true)
     }
 
     fn begin(&mut self, flow: Flow, is_long: bool) -> Slot {
-        let charged = u64::try_from(ESTIMATE.as_nanos()).unwrap_or(u64::MAX);
-        if is_long {
-            self.in_long_places += 1;
-        } else {
-            self.in_turns += 1;
-        }
+        let mut is_newcomer = false;
+        let mut charged = nanos(ESTIMATE);
         if let Some(route) = self.routes.get_mut(flow.route) {
             self.now = self.now.max(route.virtual_time);
-            route.virtual_time = route.virtual_time.saturating_add(charged);
             route.running += 1;
             if let Some(requests) = route.flows.get_mut(&flow.namespace) {
-                route.now = route.now.max(requests.virtual_time);
+                charged = requests.cost;
+                is_newcomer = !requests.is_established();
+                if is_newcomer {
+                    route.now = route.now.max(route.newcomers.virtual_time);
+                    route.newcomers.virtual_time =
+                        route.newcomers.virtual_time.saturating_add(charged);
+                    route.newcomers.open += 1;
+                } else {
+                    route.now = route.now.max(requests.virtual_time);
+                }
                 requests.virtual_time = requests.virtual_time.saturating_add(charged);
                 requests.running += 1;
                 requests.long += usize::from(is_long);
             }
+            route.virtual_time = route.virtual_time.saturating_add(charged);
         }
-        let running = Some(Running { flow, is_long, charged });
+        if is_long {
+            self.in_long_places += 1;
+            self.newcomers_in_long_places += usize::from(is_newcomer);
+        } else {
+            self.in_turns += 1;
+            self.newcomers_in_turns += usize::from(is_newcomer);
+        }
+        let running = Some(Running { flow, is_long, is_newcomer, charged });
         let slot = self.running.iter().position(Option::is_none).unwrap_or(self.running.len());
         match self.running.get_mut(slot) {
             Some(free) => *free = running,
@@ -313,6 +418,35 @@ impl<T> Schedule<T> {
         }
         Slot(slot)
     }
+}
+
+impl<T> Route<T> {
+    /// Drops flows without requests: those that are not established, then the established ones that
+    /// had none for the longest time.
+    fn forget(&mut self) {
+        self.flows.retain(|_, requests| !requests.is_idle() || requests.is_established());
+        if self.flows.len() <= MAX_IDLE_FLOWS {
+            return;
+        }
+        let mut ends: Vec<u64> = self.flows.values().map(|requests| requests.last).collect();
+        ends.sort_unstable();
+        let median = ends.get(ends.len() / 2).copied().unwrap_or(0);
+        self.flows.retain(|_, requests| !requests.is_idle() || requests.last >= median);
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Turns that flows may have together that are not established: one is for the others.
+const fn part_of_turns(turns: usize) -> usize {
+    if turns > 1 { turns - 1 } else { turns }
+}
+
+/// Long places that one flow may have, or all flows together that are not established.
+const fn part_of_long_places(places: usize) -> usize {
+    if places > 1 { places / 2 } else { places }
 }
 
 /// Evaluations that may run outside of turns because they take long.
@@ -335,6 +469,14 @@ mod tests {
     }
 
     const SHORT: Duration = Duration::from_micros(100);
+
+    /// Gives a flow the evaluations after which it has a part of its own.
+    fn establish<T>(schedule: &mut Schedule<T>, flow: &Flow) {
+        for _ in 0..ESTABLISHED_BY {
+            let slot = schedule.start_at_once(flow).expect("room");
+            schedule.finished(slot, SHORT);
+        }
+    }
 
     /// What starts next, with all of it ending after `took`.
     fn order(
@@ -412,6 +554,7 @@ mod tests {
     fn a_flow_that_behaves_again_has_turns_again() {
         let mut schedule = Schedule::<()>::new(2);
         let tenant = flow("/a", "tenant");
+        establish(&mut schedule, &tenant);
         let slot = schedule.start_at_once(&tenant).expect("a turn");
         schedule.takes_long(slot);
         schedule.finished(slot, LONG * 2);
@@ -425,8 +568,88 @@ mod tests {
     }
 
     #[test]
+    fn invented_namespaces_delay_an_established_one_by_no_more_than_one_namespace_would() {
+        let mut schedule = Schedule::new(2);
+        let shop = flow("/a", "shop");
+        establish(&mut schedule, &shop);
+        let mut invented = 0..;
+        let mut invent = |schedule: &mut Schedule<&'static str>| {
+            let name = format!("x{}", invented.next().expect("endless"));
+            schedule.wait(&flow("/a", &name), "invented").expect("waits");
+        };
+        for _ in 0..40 {
+            invent(&mut schedule);
+        }
+        let mut running = VecDeque::new();
+        let mut waits = None;
+        let mut answered = 0;
+        for step in 0..400 {
+            if waits.is_none() {
+                schedule.wait(&shop, "shop").expect("waits");
+                waits = Some(step);
+            }
+            while let Some((slot, ticket)) = schedule.start_next() {
+                match ticket {
+                    "shop" => {
+                        let since = waits.take().expect("it waited");
+                        assert!(
+                            step - since <= 1,
+                            "request {answered} waited for {} evaluations",
+                            step - since
+                        );
+                        answered += 1;
+                        schedule.finished(slot, SHORT);
+                    }
+                    _ => running.push_back(slot),
+                }
+            }
+            assert!(running.len() <= 1, "a turn is left for established namespaces");
+            if let Some(slot) = running.pop_front() {
+                schedule.finished(slot, Duration::from_millis(15));
+                invent(&mut schedule);
+            }
+        }
+        assert!(answered > 390, "{answered}");
+    }
+
+    #[test]
+    fn invented_namespaces_with_long_evaluations_leave_a_turn_and_a_long_place() {
+        let mut schedule = Schedule::new(2);
+        let shop = flow("/a", "shop");
+        establish(&mut schedule, &shop);
+        for name in ["a", "b", "c", "d"] {
+            schedule.wait(&flow("/a", name), "invented").expect("waits");
+        }
+        let mut started = 0;
+        while let Some((slot, _)) = schedule.start_next() {
+            schedule.takes_long(slot);
+            started += 1;
+        }
+        assert_eq!(started, 2, "one in a long place, one in a turn");
+        schedule.wait(&shop, "shop").expect("waits");
+        let (slot, ticket) = schedule.start_next().expect("the established one has a turn");
+        assert_eq!(ticket, "shop");
+        schedule.takes_long(slot);
+        assert_eq!((schedule.in_turns, schedule.in_long_places), (1, 2));
+    }
+
+    #[test]
+    fn so_many_namespaces_are_remembered_and_no_more() {
+        let mut schedule = Schedule::<()>::new(2);
+        let shop = flow("/a", "shop");
+        establish(&mut schedule, &shop);
+        for name in 0..3 * MAX_IDLE_FLOWS {
+            let slot = schedule.start_at_once(&flow("/a", &name.to_string())).expect("room");
+            schedule.finished(slot, SHORT);
+            assert!(schedule.routes["/a"].flows.len() <= MAX_IDLE_FLOWS + 2);
+        }
+        assert!(schedule.routes["/a"].flows["shop"].is_established());
+    }
+
+    #[test]
     fn dry_runs_have_one_place_and_no_turn() {
         let mut schedule = Schedule::<()>::new(4);
+        establish(&mut schedule, &flow("/a", "x"));
         let slot = schedule.start_at_once(&flow(DRY_RUN, "")).expect("a place");
         assert_eq!(schedule.start_at_once(&flow(DRY_RUN, "")), None);
         for _ in 0..4 {
@@ -530,6 +753,9 @@ mod tests {
             let mut schedule = Schedule::new(1);
             let names: Vec<_> = (0..costs.len()).map(|n| n.to_string()).collect();
             let mut spent = vec![0; costs.len()];
+            for name in &names {
+                establish(&mut schedule, &flow("/a", name));
+            }
             for (which, name) in names.iter().enumerate() {
                 schedule.wait(&flow("/a", name), which).expect("waits");
             }
