@@ -15,6 +15,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+/// How long a handshake and the first request may take before the connection counts as idle when
+/// there are too many.
+const FIRST_REQUEST: Duration = Duration::from_secs(2);
+
 /// Bounds on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
@@ -135,18 +139,22 @@ impl Connection {
         self.requests.load(Ordering::Relaxed) > 0
     }
 
-    /// How much a connection that waits for its client is needed: least where there never was a
-    /// request, then where none is open, then where a body does not come; and the less the longer
-    /// that lasts. `None` while we are at work for it.
+    /// How much a connection that waits for its client is needed. Least where no first request has
+    /// come for some time, then between requests, then in a handshake that may still succeed, then
+    /// while a body is received; and less the longer that lasts. `None` while a request is evaluated.
+    ///
+    /// Young handshakes are needed more than idle connections: otherwise idle ones that fill the
+    /// listener would let new clients only evict each other.
     fn need(&self) -> Option<(u8, Instant)> {
         let requests = self.requests.load(Ordering::Relaxed);
         if requests > self.receiving.load(Ordering::Relaxed) {
             return None;
         }
         let kind = match (requests, self.answered.load(Ordering::Relaxed)) {
-            (0, false) => 0,
+            (0, false) if self.since.elapsed() > FIRST_REQUEST => 0,
             (0, true) => 1,
-            _ => 2,
+            (0, false) => 2,
+            _ => 3,
         };
         Some((kind, self.waits_since()))
     }
@@ -206,8 +214,9 @@ mod tests {
         let connections = connections(4, 4);
         let working = admit(&connections, 1).await;
         let receiving = admit(&connections, 2).await;
-        let answered = admit(&connections, 3).await;
         let silent = admit(&connections, 4).await;
+        let answered = admit(&connections, 3).await;
+        tokio::time::advance(SECOND).await;
         working.begin();
         working.received();
         receiving.begin();
@@ -223,6 +232,27 @@ mod tests {
         working.end();
         assert!(connections.admit(peer(6)).is_some());
         assert!(is_cut_off(&working));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_clients_do_not_evict_each_other_while_others_are_idle() {
+        let connections = connections(8, 8);
+        let mut idle = Vec::new();
+        for _ in 0..8 {
+            idle.push(admit(&connections, 1).await);
+        }
+        for connection in &idle {
+            answer(connection);
+        }
+        // More clients knock in the time of one handshake than there are connections.
+        let new: Vec<_> = (0..8).map(|_| connections.admit(peer(2)).expect("room")).collect();
+        assert!(idle.iter().all(|connection| is_cut_off(connection)));
+        assert!(!new.iter().any(|connection| is_cut_off(connection)));
+        // Who does not ask in time makes room before a client that asked does.
+        answer(&new[0]);
+        tokio::time::advance(FIRST_REQUEST + SECOND).await;
+        let client = connections.admit(peer(3)).expect("room");
+        assert!(is_cut_off(&new[1]) && !is_cut_off(&new[0]) && !is_cut_off(&client));
     }
 
     #[tokio::test(start_paused = true)]
