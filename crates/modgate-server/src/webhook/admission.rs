@@ -17,7 +17,7 @@ use modgate_value::{Str, Value};
 
 use super::{
     App, LateRejections, OnFailure, RequestLimits, Webhook,
-    body::{MAX_VALUES, Missing, NotReceived},
+    body::{MAX_VALUES, Missing, NotReceived, OBJECT},
     bounds::bounded,
     content_type,
     evaluators::{EvaluationError, Flow},
@@ -209,11 +209,16 @@ fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Du
     let (code, message) = match missing.why {
         Missing::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("request body is larger than {} bytes", app.limits.body_bytes),
+            format!(
+                "request body is larger than {} bytes; `--max-body-size` allows more",
+                app.limits.body_bytes
+            ),
         ),
         Missing::TooMany => (
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("request body has more than {MAX_VALUES} values"),
+            format!(
+                "request body has more than {MAX_VALUES} values (an object counts as {OBJECT})"
+            ),
         ),
         Missing::Broken => {
             (StatusCode::BAD_REQUEST, "request body ended before it was complete".to_owned())

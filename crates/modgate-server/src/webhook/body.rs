@@ -97,11 +97,18 @@ pub(super) struct Received {
 /// Of a body that is not received, so much is kept to read the uid from.
 const BEGINNING: usize = 64 << 10;
 
-/// Values of one body: in memory each takes some 70 bytes. The two objects of an API server's largest
-/// review, 3 MiB each, cannot have more.
-pub(super) const MAX_VALUES: usize = 3_200_000;
+/// Values of one body, of which each object counts as [`OBJECT`]: in memory one takes some 25 bytes.
+/// The largest review of an API server, an object of 3 MiB and a stored one of 1.5 MiB, has no more.
+pub(super) const MAX_VALUES: usize = 3_600_000;
+/// An object takes as much memory as so many other values.
+pub(super) const OBJECT: usize = 5;
 /// A body with more values than this is large.
 const LARGE_VALUES: usize = 250_000;
+/// What is still read, and dropped, of a body that is refused: a client that is still writing does not
+/// look at the answer, and closing the connection would take the answer from it.
+const REFUSED: usize = 64 << 20;
+/// How long that may take.
+const REFUSED_TIME: Duration = Duration::from_secs(2);
 /// In a body that is not longer, values are not counted.
 const UNCOUNTED: usize = 256 << 10;
 
@@ -192,6 +199,10 @@ impl Bodies {
         };
         bytes.truncate(BEGINNING);
         bytes.shrink_to_fit();
+        drop(held);
+        if matches!(why, Missing::TooLarge | Missing::TooMany) {
+            read_off(&mut body, deadline.min(Instant::now() + REFUSED_TIME)).await;
+        }
         Err(NotReceived { why, beginning: bytes })
     }
 
@@ -242,10 +253,21 @@ impl Values {
                 (true, _) if self.is_escaped => self.is_escaped = false,
                 (true, b'\\') => self.is_escaped = true,
                 (_, b'"') => self.in_text = !self.in_text,
-                (false, b',' | b'[' | b'{') => self.count += 1,
+                (false, b',' | b'[') => self.count += 1,
+                (false, b'{') => self.count += OBJECT,
                 _ => {}
             }
         }
+    }
+}
+
+/// Reads what is left of a body and drops it.
+async fn read_off(body: &mut Body, deadline: Instant) {
+    let mut read = 0;
+    while read < REFUSED
+        && let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await
+    {
+        read += frame.data_ref().map_or(0, Bytes::len);
     }
 }
 
@@ -455,7 +477,7 @@ mod tests {
             let (first, second) = text.split_at(at);
             values.count(first);
             values.count(second);
-            assert_eq!(values.count, 6, "{at}");
+            assert_eq!(values.count, 4 + 2 * OBJECT, "{at}");
         }
     }
 

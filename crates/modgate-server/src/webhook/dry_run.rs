@@ -15,7 +15,7 @@ use modgate_value::{
 
 use super::{
     App,
-    body::{MAX_VALUES, Missing},
+    body::{MAX_VALUES, Missing, OBJECT},
     evaluators::Flow,
     is_json, respond,
     schedule::DRY_RUN,
@@ -40,7 +40,9 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
                 ),
                 Missing::TooMany => (
                     StatusCode::PAYLOAD_TOO_LARGE,
-                    format!("request body has more than {MAX_VALUES} values"),
+                    format!(
+                        "request body has more than {MAX_VALUES} values (an object counts as {OBJECT})"
+                    ),
                 ),
                 Missing::Broken => {
                     (StatusCode::BAD_REQUEST, "request body ended before it was complete".into())
