@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Exhausted, MAX_DEPTH, Object, Str, regex::GoRegex};
+use modgate_value::{Budget, Exhausted, MAX_DEPTH, Object, Str, regex::GoRegex};
 
 use crate::{
     Data, Env, Refused,
@@ -78,6 +78,11 @@ impl<'a> Cx<'a> {
             regexes: BTreeMap::new(),
             constant_regexes,
         }
+    }
+
+    /// What this rendering may still take.
+    pub(crate) fn budget(&self) -> &Budget<'a> {
+        self.env.budget
     }
 
     pub(crate) fn spend(&self, steps: usize) -> Result<()> {

@@ -278,17 +278,29 @@ impl GoRegex {
 
     /// `Split`: the pieces of `text` between matches; at most `limit` of them, the last one
     /// unsplit, where there is a limit.
-    pub fn split<'t>(&self, text: &'t str, limit: Option<usize>) -> Vec<&'t str> {
+    ///
+    /// # Errors
+    ///
+    /// When the matches exceed what is left in `budget`: each may look at all of the text behind it.
+    pub fn split<'t>(
+        &self,
+        text: &'t str,
+        limit: Option<usize>,
+        budget: &Budget<'_>,
+    ) -> Result<Vec<&'t str>, Exhausted> {
         if limit == Some(0) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if !self.source.is_empty() && text.is_empty() {
-            return vec![""];
+            return Ok(vec![""]);
         }
         let mut pieces = Vec::new();
         let mut begin = 0;
         let mut end = 0;
         for found in self.find_iter(text).take(limit.unwrap_or(usize::MAX)) {
+            budget.spend(1 + (text.len() - found.start) as u64 / 512)?;
+            budget.allocate(size_of::<&str>())?;
+            budget.check_time()?;
             if limit.is_some_and(|limit| pieces.len() + 1 == limit) {
                 break;
             }
@@ -302,7 +314,7 @@ impl GoRegex {
         if end != text.len() {
             pieces.push(text.get(begin..).unwrap_or_default());
         }
-        pieces
+        Ok(pieces)
     }
 
     /// `SubexpNames`: the name of each group, empty where it has none; group 0 is the whole match.

@@ -211,11 +211,8 @@ fn split<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     let (pattern, text) = (operand::string(args, 0)?, operand::string(args, 1)?);
     let regex = context.regex(pattern)?;
     context.charge_match(&regex, text)?;
-    // Counted first: splitting itself cannot be stopped.
-    for found in regex.find_iter(text) {
-        context.charge_next_match(text, found.start)?;
-    }
-    let parts: Vec<_> = regex.split(text, None).into_iter().map(Value::str).collect();
+    let parts = regex.split(text, None, context.heap.budget())?;
+    let parts: Vec<_> = parts.into_iter().map(Value::str).collect();
     context.array(&parts)
 }
 

@@ -85,6 +85,7 @@ fn find_all<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, how: Compile) -> Result<Val
     let text = args.str(1);
     let mut found = Vec::new();
     for range in regex.find_iter(&text).take(limit(args.int(2))) {
+        cx.budget().check_time()?;
         cx.spend(1)?;
         found.push(cx.text(text.get(range).unwrap_or_default().to_owned())?);
     }
@@ -104,6 +105,7 @@ fn replace<'a>(
     let mut copied = 0;
     for captures in regex.captures_iter(&text) {
         let Some(range) = captures.get(0) else { continue };
+        cx.budget().check_time()?;
         cx.spend(1)?;
         let before = out.len();
         out.push_str(text.get(copied..range.start).unwrap_or_default());
@@ -128,5 +130,6 @@ fn split<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, how: Compile) -> Result<Val<'a
     if count == 0 {
         return cx.list(Vec::new(), ListKind::NilTexts);
     }
-    cx.texts(regex.split(&text, usize::try_from(count).ok()))
+    let pieces = regex.split(&text, usize::try_from(count).ok(), cx.budget())?;
+    cx.texts(pieces)
 }
