@@ -49,21 +49,38 @@ pub enum FileError {
         /// The file.
         name: String,
     },
-    /// Folders nested deeper than any sane tree.
-    #[error("`{}` is nested more than {MAX_FOLDER_DEPTH} folders deep", path.display())]
+    /// A folder nested deeper than any sane tree.
+    #[error("`{}` is nested more than {MAX_FOLDER_DEPTH} folders deep, skipped", path.display())]
     TooDeep {
         /// The folder.
         path: PathBuf,
     },
+    /// A link to a folder that contains the link.
+    #[error("`{}` links to a folder that contains it, skipped", path.display())]
+    Loop {
+        /// The link.
+        path: PathBuf,
+    },
+    /// A pipe, socket or device in a folder: reading it might never end.
+    #[error("`{}` is not a regular file, skipped", path.display())]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// What a path holds.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The policy and object files, sorted.
+    pub files: Vec<PathBuf>,
+    /// What was left out, and why. [`FileError::Read`] is of a folder whose files are unknown now.
+    pub problems: Vec<FileError>,
 }
 
 impl From<FileError> for Diagnostic {
     fn from(error: FileError) -> Self {
-        let found = Self::error(error.to_string());
-        match error {
-            FileError::TooDeep { .. } => found.help("a symbolic link may point to its own parent"),
-            _ => found,
-        }
+        Self::error(error.to_string())
     }
 }
 
@@ -127,30 +144,33 @@ impl Manifest {
 /// Names that start with a dot are skipped, which also hides the folders behind a mounted
 /// ConfigMap's symbolic links.
 ///
+/// A folder that cannot be read, links in a circle or is nested too deep is a problem of the listing,
+/// as is a file that is none: the others are still listed.
+///
 /// # Errors
 ///
-/// When `path` or a folder in it cannot be read.
-pub fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+/// When `path` itself cannot be read.
+pub fn files(path: &Path) -> Result<Listing, FileError> {
     if is_stdin(path) {
-        return Ok(vec![path.to_owned()]);
+        return Ok(Listing { files: vec![path.to_owned()], problems: Vec::new() });
     }
-    let mut found = Vec::new();
+    let mut found = Listing::default();
     let metadata = fs::metadata(path).map_err(unreadable(path))?;
     if metadata.is_dir() {
-        walk(path, 0, &mut found)?;
-        found.sort();
+        let entries = fs::read_dir(path).map_err(unreadable(path))?;
+        walk(entries, &mut vec![identity(path, &metadata)], &mut found);
+        found.files.sort();
     } else {
-        found.push(path.to_owned());
+        found.files.push(path.to_owned());
     }
     Ok(found)
 }
 
-fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), FileError> {
-    if depth > MAX_FOLDER_DEPTH {
-        return Err(FileError::TooDeep { path: folder.to_owned() });
-    }
-    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
-        let path = entry.map_err(unreadable(folder))?.path();
+/// Lists the entries of the folder that is the last of `folders`, which contain each other.
+fn walk(entries: fs::ReadDir, folders: &mut Vec<Identity>, found: &mut Listing) {
+    for entry in entries {
+        let Ok(entry) = entry else { continue };
+        let path = entry.path();
         let hidden =
             path.file_name().is_some_and(|name| name.as_encoded_bytes().first() == Some(&b'.'));
         if hidden {
@@ -164,12 +184,44 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Fil
             .and_then(|extension| extension.to_str())
             .is_some_and(|extension| EXTENSIONS.contains(&extension));
         if metadata.is_dir() {
-            walk(&path, depth + 1, found)?;
+            let folder = identity(&path, &metadata);
+            if folders.contains(&folder) {
+                found.problems.push(FileError::Loop { path });
+            } else if folders.len() > MAX_FOLDER_DEPTH {
+                found.problems.push(FileError::TooDeep { path });
+            } else {
+                match fs::read_dir(&path).map_err(unreadable(&path)) {
+                    Ok(entries) => {
+                        folders.push(folder);
+                        walk(entries, folders, found);
+                        folders.pop();
+                    }
+                    Err(problem) => found.problems.push(problem),
+                }
+            }
+        } else if known && !metadata.is_file() {
+            found.problems.push(FileError::NotAFile { path });
         } else if known {
-            found.push(path);
+            found.files.push(path);
         }
     }
-    Ok(())
+}
+
+/// What tells folders apart, however they are reached.
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = PathBuf;
+
+#[cfg(unix)]
+fn identity(_: &Path, metadata: &fs::Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path, _: &fs::Metadata) -> Identity {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn unreadable(path: &Path) -> impl Fn(io::Error) -> FileError {
@@ -449,11 +501,12 @@ mod tests {
         }
         let found: Vec<_> = files(dir.path())
             .expect("files")
+            .files
             .iter()
             .map(|path| path.strip_prefix(dir.path()).expect("inside").display().to_string())
             .collect();
         assert_eq!(found, ["a.yml", "b.yaml", "c.json", "sub/d.yaml"]);
-        assert_eq!(files(&dir.path().join("README.md")).expect("files").len(), 1);
+        assert_eq!(files(&dir.path().join("README.md")).expect("files").files.len(), 1);
         assert!(files(&dir.path().join("none")).is_err());
     }
 
@@ -474,10 +527,32 @@ mod tests {
         assert_eq!(manifests[0].object.get("x"), Some(&Value::from("😀/")));
     }
 
+    /// What cannot be listed or read is left out and named; the files beside it are listed.
+    #[cfg(unix)]
     #[test]
-    fn a_link_to_its_own_parent_ends() {
+    fn what_is_no_file_spares_its_neighbours() {
         let dir = tempfile::tempdir().expect("dir");
+        std::fs::write(dir.path().join("a.yaml"), "").expect("write");
         std::os::unix::fs::symlink(dir.path(), dir.path().join("again")).expect("link");
-        assert!(files(dir.path()).is_err());
+        let _socket =
+            std::os::unix::net::UnixListener::bind(dir.path().join("s.yaml")).expect("bind");
+        let deep = dir.path().join("d/".repeat(MAX_FOLDER_DEPTH + 2));
+        std::fs::create_dir_all(deep).expect("folders");
+        let Listing { files, problems } = files(dir.path()).expect("listed");
+        assert_eq!(files, [dir.path().join("a.yaml")]);
+        let mut problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        problems.sort();
+        let endings = [
+            "again` links to a folder that contains it, skipped",
+            "folders deep, skipped",
+            "s.yaml` is not a regular file, skipped",
+        ];
+        assert_eq!(problems.len(), endings.len(), "{problems:?}");
+        for ending in endings {
+            assert!(
+                problems.iter().any(|problem| problem.ends_with(ending)),
+                "{ending}: {problems:?}"
+            );
+        }
     }
 }

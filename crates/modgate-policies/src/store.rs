@@ -48,6 +48,8 @@ pub struct PolicyFiles {
 pub struct PolicyStore {
     files: PolicyFiles,
     seen: BTreeMap<PathBuf, SeenFile>,
+    /// Why parts of the folders were left out at the last look.
+    skipped: BTreeSet<String>,
     /// What was last given to the engine, and from which reading of which file.
     given: BTreeMap<PolicyId, Reading>,
     broken: BTreeSet<PolicyId>,
@@ -91,6 +93,7 @@ impl PolicyStore {
         Self {
             files,
             seen: BTreeMap::new(),
+            skipped: BTreeSet::new(),
             given: BTreeMap::new(),
             broken: BTreeSet::new(),
             compiled: Vec::new(),
@@ -145,14 +148,24 @@ impl PolicyStore {
     ) -> bool {
         let mut present = BTreeMap::new();
         let mut complete = true;
+        let mut skipped = BTreeSet::new();
         let roots = self.files.policies.iter().map(|root| (root, true));
         for (root, holds_policies) in
             roots.chain(self.files.objects.iter().map(|root| (root, false)))
         {
             match manifest::files(root) {
-                Ok(paths) => {
-                    for path in paths {
+                Ok(listing) => {
+                    for path in listing.files {
                         *present.entry(path).or_insert(false) |= holds_policies;
+                    }
+                    for problem in listing.problems {
+                        complete &= !matches!(problem, FileError::Read { .. });
+                        let finding = Diagnostic::error(problem.to_string());
+                        // Reported when it appears, not with each look.
+                        if !self.skipped.contains(&finding.message) {
+                            findings.push(finding.clone());
+                        }
+                        skipped.insert(finding.message);
                     }
                 }
                 Err(finding) => {
@@ -161,6 +174,7 @@ impl PolicyStore {
                 }
             }
         }
+        self.skipped = skipped;
         let mut changed = false;
         // A folder that cannot be listed for a moment has not lost its files.
         if complete {

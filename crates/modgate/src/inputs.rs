@@ -184,7 +184,12 @@ pub(crate) fn manifests(
 type Read = (Vec<Manifest>, Source, Vec<Diagnostic>);
 
 fn read_path(path: &Path) -> Result<Vec<Read>, manifest::FileError> {
-    manifest::files(path)?
+    let listing = manifest::files(path)?;
+    if let Some(problem) = listing.problems.into_iter().next() {
+        return Err(problem);
+    }
+    listing
+        .files
         .iter()
         .map(|file| {
             let source = manifest::read_file(file)?;
