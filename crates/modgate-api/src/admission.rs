@@ -30,7 +30,7 @@ impl ReviewVersion {
     }
 }
 
-/// What the API server sends: one request, and the version it wants its answer in.
+/// An AdmissionReview: one request, and the version of the expected response.
 #[derive(Debug, Clone)]
 pub struct AdmissionReview {
     /// Version of the review, hence of the response.
@@ -55,9 +55,9 @@ pub struct AdmissionRequest {
     /// Namespace of the object; empty for cluster-scoped objects. A Namespace object is reported
     /// as living in itself.
     pub namespace: Str,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// Who asks, as sent: `username`, `uid`, `groups`, `extra`.
+    /// The user, as sent: `username`, `uid`, `groups`, `extra`.
     pub user_info: Value,
     /// The object as it will be stored; absent on DELETE.
     pub object: Option<Value>,
@@ -177,7 +177,7 @@ impl AdmissionRequest {
     }
 }
 
-/// What a webhook answers.
+/// The response of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AdmissionResponse {
     /// The request's uid.

@@ -55,7 +55,7 @@ pub struct MutatingPolicySpec {
     pub match_constraints: Option<MatchResources>,
     /// Expressions that others read as `variables.NAME`.
     pub variables: Option<Vec<NamedExpression>>,
-    /// What is changed, in this order.
+    /// The mutations, in this order.
     pub mutations: Option<Vec<Mutation>>,
     /// The result of an expression that fails, and of a wrong configuration.
     pub failure_policy: Option<Str>,

@@ -19,7 +19,7 @@ pub const NAME: &str = "config";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// What it says.
+    /// Its spec.
     pub spec: Spec,
 }
 
@@ -29,7 +29,7 @@ pub struct Config {
 pub struct Spec {
     /// Which kinds policies see in `data.inventory`.
     pub sync: Sync,
-    /// What is said of the validation of requests.
+    /// The settings of the validating webhook.
     pub validation: Validation,
     /// Which namespaces which process leaves alone.
     #[serde(rename = "match")]
@@ -74,7 +74,7 @@ pub struct MatchEntry {
     pub excluded_namespaces: Option<Vec<Str>>,
 }
 
-/// What namespaces can be excluded from.
+/// The processes that namespaces can be excluded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Process {
     /// The audit of existing objects.
@@ -113,7 +113,7 @@ impl Config {
     }
 
     /// The patterns of namespaces that a process leaves alone. Entries add up, and names of
-    /// processes nobody knows have no effect (EX-2).
+    /// unknown processes have no effect (EX-2).
     pub fn excluded_from(&self, process: Process) -> impl Iterator<Item = &Str> {
         let entries = self.spec.matching.iter().flatten();
         entries

@@ -24,7 +24,7 @@ pub struct Constraint {
     pub kind: Str,
     /// Name and generation.
     pub metadata: Metadata,
-    /// What it demands; absent is allowed.
+    /// The parameters; they may be absent.
     pub spec: Option<Spec>,
 }
 
@@ -45,9 +45,9 @@ pub struct Spec {
     /// Which objects.
     #[serde(rename = "match")]
     pub matching: Option<Match>,
-    /// What happens; absent means `deny`.
+    /// The enforcement action; absent means `deny`.
     pub enforcement_action: Option<Str>,
-    /// What happens where, with `enforcementAction: scoped`.
+    /// The actions by enforcement point, with `enforcementAction: scoped`.
     pub scoped_enforcement_actions: Option<Vec<ScopedAction>>,
     /// With which settings.
     pub parameters: Option<Value>,
@@ -82,14 +82,14 @@ impl Constraint {
     }
 }
 
-/// What a violation leads to. Ordered as Gatekeeper orders results (EV-40).
+/// An enforcement action. Ordered as Gatekeeper orders results (EV-40).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EnforcementAction {
     /// The request is denied.
     Deny,
     /// Nothing visible.
     Dryrun,
-    /// What `scopedEnforcementActions` says.
+    /// The actions of `scopedEnforcementActions`.
     Scoped,
     /// The request is allowed with a warning.
     Warn,

@@ -24,11 +24,11 @@ const KINDS: [&str; 7] = [
     include_str!("crds/status.yaml"),
 ];
 
-/// What the originals' own CRDs carry, and the groups of Gatekeeper's.
+/// The label of the originals' own CRDs, and the groups of Gatekeeper's.
 const LABEL: &str = "gatekeeper.sh/system";
 const GATEKEEPER: &str = ".gatekeeper.sh";
 
-/// What is written of a kind in `crds/*.yaml`.
+/// The part of a kind's CRD that `crds/*.yaml` holds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kind {
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// What the API server would refuse; it is asked itself where there is one.
+    /// Errors that the API server would find; tests in a cluster ask it.
     #[test]
     fn schemas_are_structural() {
         let limits = modgate_value::Limits::UNLIMITED;

@@ -18,7 +18,7 @@ pub const KIND: &str = "ExpansionTemplate";
 pub struct ExpansionTemplate {
     /// Its name.
     pub metadata: Metadata,
-    /// What it expands.
+    /// Its spec.
     pub spec: ExpansionTemplateSpec,
 }
 
@@ -34,11 +34,11 @@ pub struct Metadata {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExpansionTemplateSpec {
-    /// What it expands; `operations` has no meaning here.
+    /// The generators it expands; `operations` has no meaning here.
     pub apply_to: Option<Vec<ApplyTo>>,
     /// Where in the generator the resultant stands: field names joined by `.`.
     pub template_source: Str,
-    /// What the resultant is.
+    /// The group, version and kind of the resultant.
     #[serde(rename = "generatedGVK")]
     pub generated_gvk: GroupVersionKind,
     /// What violations of resultants lead to, whatever the constraint says; empty leaves it to the

@@ -27,7 +27,7 @@ pub struct Provider {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// What policies call it.
+    /// The name that policies use.
     pub name: Str,
 }
 
@@ -61,7 +61,7 @@ impl Provider {
         Self::deserialize(value)
     }
 
-    /// What the API server tells those who still use the older version.
+    /// The warning that the API server returns for the older version.
     pub fn deprecation(api_version: &str) -> Option<&'static str> {
         (api_version == "externaldata.gatekeeper.sh/v1alpha1").then_some(
             "externaldata.gatekeeper.sh/v1alpha1 is deprecated. Use \
@@ -86,7 +86,7 @@ pub fn request<'k>(keys: impl IntoIterator<Item = &'k Str>) -> Value {
     .collect()
 }
 
-/// What a provider answered.
+/// The response of a provider.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// Whether asking again would give the same.
@@ -97,7 +97,7 @@ pub struct Answer {
     pub items: Vec<Item>,
 }
 
-/// What a provider answered for one key.
+/// The response of a provider for one key.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Item {
     /// The key.

@@ -6,7 +6,7 @@
 //! (`spec.match[0].select`), and the object under review is never turned into a typed struct: the
 //! engine must keep members it does not know.
 //!
-//! What this crate does not do: compile, evaluate, or talk to anyone.
+//! This crate does not compile or evaluate policies, and has no client.
 
 pub mod admission;
 pub mod admissionregistration;

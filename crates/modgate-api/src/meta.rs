@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use modgate_value::{Str, Value, format_smolstr};
 use serde::{Deserialize, Serialize};
 
-/// What kind of object: API group (empty for the core group), version and kind.
+/// The kind of an object: API group (empty for the core group), version and kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupVersionKind {
@@ -125,7 +125,7 @@ pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// What a request does to its object.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {

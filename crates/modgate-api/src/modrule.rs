@@ -20,7 +20,7 @@ pub struct ModRule {
     /// Name and namespace.
     #[serde(default)]
     pub metadata: Metadata,
-    /// What the rule does.
+    /// Its spec.
     pub spec: ModRuleSpec,
 }
 
@@ -131,9 +131,9 @@ impl ModRule {
     }
 }
 
-/// What `admissionOperations` is when missing or empty.
+/// The default of `admissionOperations`, when missing or empty.
 pub const DEFAULT_OPERATIONS: [&str; 2] = ["CREATE", "UPDATE"];
-/// What `matchFor` is when missing or empty.
+/// The default of `matchFor`, when missing or empty.
 pub const DEFAULT_MATCH_FOR: &str = "Any";
 
 /// Go's decoder takes `null` for an empty list.

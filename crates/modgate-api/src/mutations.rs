@@ -52,7 +52,7 @@ impl MutatorKind {
 pub struct Mutator {
     /// Name and generation.
     pub metadata: Metadata,
-    /// What it does.
+    /// Its spec.
     pub spec: MutatorSpec,
 }
 
@@ -72,7 +72,7 @@ pub struct Metadata {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MutatorSpec {
-    /// What it applies to; absent from AssignMetadata.
+    /// The groups, versions and kinds it applies to; absent from AssignMetadata.
     pub apply_to: Option<Vec<ApplyTo>>,
     /// Which objects of those.
     #[serde(rename = "match")]
@@ -81,7 +81,7 @@ pub struct MutatorSpec {
     pub source: Option<Str>,
     /// Where in the object.
     pub location: Str,
-    /// What is done there.
+    /// The parameters of the change.
     pub parameters: Parameters,
 }
 
@@ -122,7 +122,7 @@ impl ApplyTo {
         })
     }
 
-    /// Whether the entry is about this operation. An unknown one is only covered by entries that
+    /// Whether the entry covers this operation. An unknown one is only covered by entries that
     /// cover every supported operation.
     pub fn covers(&self, operation: Option<Operation>) -> bool {
         match operation {

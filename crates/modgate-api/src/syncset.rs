@@ -15,7 +15,7 @@ pub const KIND: &str = "SyncSet";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SyncSet {
-    /// What it says.
+    /// Its spec.
     pub spec: Spec,
 }
 

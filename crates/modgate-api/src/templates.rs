@@ -30,7 +30,7 @@ pub struct ConstraintTemplate {
     pub api_version: Str,
     /// Name and generation.
     pub metadata: Metadata,
-    /// What it makes.
+    /// The generated CRD.
     pub spec: Spec,
 }
 
@@ -58,7 +58,7 @@ pub struct Spec {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Crd {
-    /// What the generated CRD says.
+    /// The spec of the generated CRD.
     pub spec: CrdSpec,
 }
 

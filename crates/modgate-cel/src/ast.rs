@@ -7,7 +7,7 @@ use modgate_value::{diag::Span, gofloat};
 /// An expression.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The token that stands for it in messages: an operator, a parenthesis, a name.
     pub span: Span,
@@ -23,7 +23,7 @@ impl PartialEq for Expr {
     }
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     /// A literal.
@@ -32,7 +32,7 @@ pub enum Kind {
     Ident(String),
     /// `operand.field`, `operand.?field`
     Select {
-        /// What is looked into.
+        /// The operand.
         operand: Box<Expr>,
         /// The field.
         field: String,
@@ -41,7 +41,7 @@ pub enum Kind {
     },
     /// `operand[index]`, `operand[?index]`
     Index {
-        /// What is looked into.
+        /// The operand.
         operand: Box<Expr>,
         /// The key or position.
         index: Box<Expr>,
@@ -52,7 +52,7 @@ pub enum Kind {
     Call {
         /// The name.
         function: String,
-        /// What stands before the dot.
+        /// The receiver, before the dot.
         target: Option<Box<Expr>>,
         /// The arguments.
         args: Vec<Expr>,
@@ -74,7 +74,7 @@ pub enum Kind {
     Macro {
         /// Which one.
         which: Macro,
-        /// What it runs over.
+        /// The range it iterates over.
         target: Box<Expr>,
         /// One or two names.
         names: Vec<String>,

@@ -12,7 +12,7 @@ use modgate_value::{
 };
 
 use crate::{
-    ast::{Element, Expr, Field, Kind, Literal, Macro},
+    ast::{Element, Entry, Expr, Field, Kind, Literal, Macro},
     error::{Errors, Issue},
     functions::{Overload, overloads, read},
     library::{
@@ -24,7 +24,7 @@ use crate::{
     types::{JSON_PATCH, OBJECT, Solution, Type},
 };
 
-/// What an expression may name.
+/// The names an expression may use, and their types.
 #[derive(Debug, Clone, Default)]
 pub struct Env {
     variables: BTreeMap<String, Type>,
@@ -84,7 +84,7 @@ pub struct Checked {
 ///
 /// # Errors
 ///
-/// What is wrong with it, in cel-go's words.
+/// The errors of the checker, with cel-go's messages.
 pub fn check(text: &str, env: &Env) -> Result<Checked, Errors> {
     let expr = parse(text)?;
     let mut checker = Checker {
@@ -146,6 +146,41 @@ impl<'e> Checker<'e> {
         ty
     }
 
+    fn list(&mut self, items: &'e [Element]) -> Type {
+        let mut element = None;
+        let mut parts = Vec::new();
+        for item in items {
+            let mut ty = self.expr(&item.value);
+            if item.optional {
+                ty = self.unwrap(&ty, item.value.span);
+            }
+            parts.push((item.value.span, ty.clone()));
+            element = Some(self.join(element, ty));
+        }
+        self.keep(parts);
+        Type::list(element.unwrap_or_else(|| self.solution.fresh()))
+    }
+
+    fn map(&mut self, entries: &'e [Entry]) -> Type {
+        let (mut key, mut value) = (None, None);
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let key_type = self.expr(&entry.key);
+            let mut value_type = self.expr(&entry.value);
+            if entry.optional {
+                value_type = self.unwrap(&value_type, entry.value.span);
+            }
+            keys.push((entry.key.span, key_type.clone()));
+            values.push((entry.value.span, value_type.clone()));
+            key = Some(self.join(key, key_type));
+            value = Some(self.join(value, value_type));
+        }
+        self.keep(keys);
+        self.keep(values);
+        let key = key.unwrap_or_else(|| self.solution.fresh());
+        Type::map(key, value.unwrap_or_else(|| self.solution.fresh()))
+    }
+
     fn infer(&mut self, expr: &'e Expr) -> Type {
         let span = expr.span;
         match &expr.kind {
@@ -192,39 +227,8 @@ impl<'e> Checker<'e> {
             Kind::Call { function, target, args } => {
                 self.call(expr.id, function, target.as_deref(), args, span)
             }
-            Kind::List(items) => {
-                let mut element = None;
-                let mut parts = Vec::new();
-                for item in items {
-                    let mut ty = self.expr(&item.value);
-                    if item.optional {
-                        ty = self.unwrap(&ty, item.value.span);
-                    }
-                    parts.push((item.value.span, ty.clone()));
-                    element = Some(self.join(element, ty));
-                }
-                self.keep(parts);
-                Type::list(element.unwrap_or_else(|| self.solution.fresh()))
-            }
-            Kind::Map(entries) => {
-                let (mut key, mut value) = (None, None);
-                let (mut keys, mut values) = (Vec::new(), Vec::new());
-                for entry in entries {
-                    let key_type = self.expr(&entry.key);
-                    let mut value_type = self.expr(&entry.value);
-                    if entry.optional {
-                        value_type = self.unwrap(&value_type, entry.value.span);
-                    }
-                    keys.push((entry.key.span, key_type.clone()));
-                    values.push((entry.value.span, value_type.clone()));
-                    key = Some(self.join(key, key_type));
-                    value = Some(self.join(value, value_type));
-                }
-                self.keep(keys);
-                self.keep(values);
-                let key = key.unwrap_or_else(|| self.solution.fresh());
-                Type::map(key, value.unwrap_or_else(|| self.solution.fresh()))
-            }
+            Kind::List(items) => self.list(items),
+            Kind::Map(entries) => self.map(entries),
             Kind::Struct { name, fields } => {
                 let name = name.trim_start_matches('.');
                 let message = Message::find(name);
@@ -520,7 +524,7 @@ impl<'e> Checker<'e> {
         }
     }
 
-    /// What Kubernetes checks about constants after the types agree.
+    /// The checks of constants that Kubernetes makes after the types agree.
     fn validate(&mut self) {
         for parts in std::mem::take(&mut self.literals) {
             let mut types = parts

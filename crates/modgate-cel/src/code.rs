@@ -113,7 +113,7 @@ pub(crate) enum Node {
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) path: Vec<Qualifier>,
-    /// Whether only the presence of the last step is asked for.
+    /// Whether this only tests the presence of the last step.
     pub(crate) test: bool,
 }
 

@@ -17,12 +17,12 @@ use crate::{
     value::Val,
 };
 
-/// What Kubernetes lets the expressions of one policy cost.
+/// The costs that Kubernetes allows the expressions of one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostLimits {
-    /// What one expression may cost, and one variable.
+    /// The cost limit of one expression, and of one variable.
     pub expression: u64,
-    /// What all expressions of an [`Evaluation`] may cost together, variables included.
+    /// The cost limit of all expressions of an [`Evaluation`], variables included.
     pub total: u64,
 }
 
@@ -60,7 +60,7 @@ impl Variables {
     /// Compiles `text` in `env`, where the variables added before are visible, and keeps it as
     /// `name`.
     ///
-    /// One that does not compile is kept too: its type is dynamic, and whoever reads it fails.
+    /// One that does not compile is kept too: its type is dynamic, and reading it fails.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Variables {
     }
 }
 
-/// What a variable turned out to be.
+/// The result of a variable.
 type Outcome<'a> = Result<Val<'a>, EvalError>;
 
 /// The evaluation of several expressions against the same inputs.
@@ -106,7 +106,7 @@ pub struct Evaluation<'a> {
     values: Box<[OnceCell<Outcome<'a>>]>,
     limits: CostLimits,
     remaining: Cell<u64>,
-    /// What variables cost since the last expression was settled.
+    /// The cost of variables since the last expression was settled.
     unsettled: Cell<u64>,
     depth: Cell<u32>,
 }
@@ -136,7 +136,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// What may still be spent of [`CostLimits::total`].
+    /// The remaining part of [`CostLimits::total`].
     pub fn remaining(&self) -> u64 {
         self.remaining.get()
     }
@@ -161,7 +161,7 @@ impl<'a> Evaluation<'a> {
         self.variables.position(name)
     }
 
-    /// The variable number `index`, computed if nobody read it before.
+    /// The variable number `index`, computed when it is first read.
     pub(crate) fn variable(&self, index: usize) -> Outcome<'a> {
         let (Some(variable), Some(value)) = (self.variables.all.get(index), self.values.get(index))
         else {

@@ -1,4 +1,4 @@
-//! What a call costs, in Kubernetes' units.
+//! The costs of calls, in Kubernetes' units.
 //!
 //! The figures are those of cel-go (`interpreter/runtimecost.go`, and the trackers of its list and
 //! set extensions) and of Kubernetes (`pkg/cel/library/cost.go`). Where the original knows a cost
@@ -7,7 +7,7 @@
 
 use crate::{eval::Result, functions::Overload, heap::Heap, library::Opaque, value::Val};
 
-/// What building a list, a map and a message costs.
+/// The costs of building a list, a map and a message.
 pub(crate) const LIST: u64 = 10;
 pub(crate) const MAP: u64 = 30;
 pub(crate) const MESSAGE: u64 = 40;
@@ -21,7 +21,7 @@ pub(crate) enum CallCost {
     Traverse(u8),
     /// A fifth of the result's size.
     Result,
-    /// What there is in the first argument, texts by a tenth of their bytes.
+    /// By the size of the first argument, texts by a tenth of their bytes.
     Deep,
     /// The second argument's size.
     Search,
@@ -107,7 +107,7 @@ pub(crate) fn call(function: &str, overload: Option<&Overload>) -> CallCost {
 }
 
 impl CallCost {
-    /// What one call costs; for an argument or result that is an error stands null.
+    /// The cost of one call; null stands for an argument or result that is an error.
     pub(crate) fn of(self, heap: Heap<'_>, args: &[Val<'_>], result: Val<'_>) -> Result<u64> {
         let arg = |index: usize| args.get(index).copied().unwrap_or(Val::Null);
         let size = |index: usize| size(arg(index));

@@ -1,4 +1,4 @@
-//! What is wrong with an expression, in cel-go's words.
+//! Errors of expressions, with cel-go's messages.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl Issue {
 pub struct Errors {
     /// The expression.
     pub text: std::sync::Arc<str>,
-    /// What is wrong with it.
+    /// The message.
     pub issues: Vec<Issue>,
 }
 

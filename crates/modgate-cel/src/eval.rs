@@ -15,7 +15,7 @@ use crate::{
     value::Val,
 };
 
-/// What an expression's variables stand for.
+/// The values of an expression's variables.
 pub trait Activation {
     /// The variable `name`.
     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>>;
@@ -87,7 +87,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         Self { evaluation, heap, cost: 0, limit, locals: Vec::new() }
     }
 
-    /// What was spent.
+    /// The cost so far.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
@@ -148,7 +148,7 @@ impl<'e, 'a> Machine<'e, 'a> {
         let seen = |side: &Result<Val<'a>>| side.as_ref().map_or(Val::Null, |side| *side);
         self.charge(cost::equality(negated, seen(&left), seen(&right)))?;
         match self.heap.equal(left?, right?) {
-            // What cannot be compared is an error with `==`, and different with `!=`.
+            // Values that cannot be compared are an error with `==`, and different with `!=`.
             Err(EvalError::NoOverload) if negated => Ok(Val::Bool(true)),
             same => Ok(Val::Bool(same? != negated)),
         }
@@ -389,7 +389,7 @@ impl<'e, 'a> Machine<'e, 'a> {
             }
         }
         let values = values.get(..count).unwrap_or_default();
-        // What does not depend on the result is charged before the work is done.
+        // Costs that do not depend on the result are charged before the work is done.
         let after = matches!(call.cost, CallCost::Result | CallCost::Build);
         if !after || error.is_some() {
             let cost = call.cost.of(self.heap, values, Val::Null)?;
@@ -517,7 +517,7 @@ pub(crate) fn qualifies(key: Val<'_>) -> bool {
     matches!(key, Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::String(_))
 }
 
-/// What cel-go's implementation calls the type of a value.
+/// The name that cel-go's implementation gives to the type of a value.
 pub(crate) fn go_type(value: Val<'_>) -> &'static str {
     match value {
         Val::Null => "types.Null",
@@ -535,7 +535,7 @@ pub(crate) fn go_type(value: Val<'_>) -> &'static str {
     }
 }
 
-/// What looking for `key` in something that does not have it says.
+/// The error of looking for `key` in a value that does not have it.
 fn missing<'a, T>(value: Val<'a>, key: Val<'a>) -> Result<T> {
     let key = shown(key);
     failed(if value.is_list() {
@@ -545,7 +545,7 @@ fn missing<'a, T>(value: Val<'a>, key: Val<'a>) -> Result<T> {
     })
 }
 
-/// What a macro has gathered.
+/// The accumulator of a macro.
 enum Gathered<'a> {
     Truth(bool),
     Count(usize),

@@ -38,7 +38,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in the words of cel-go and Kubernetes.
+    /// The messages of cel-go and Kubernetes.
     pub fn compile(text: &str, variables: &[&str]) -> std::result::Result<Self, CompileError> {
         let env = variables.iter().fold(Env::new(), |env, name| env.with(*name, Type::Dyn));
         let limits = Limits { steps: 10_000_000, bytes: 32 << 20, ..Limits::UNLIMITED };
@@ -53,7 +53,7 @@ impl Expression {
         Self { cost, limits, ..self }
     }
 
-    /// What it gives for these documents, as JSON.
+    /// Its value for these documents, as JSON.
     ///
     /// # Errors
     ///

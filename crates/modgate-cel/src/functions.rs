@@ -1,4 +1,4 @@
-//! What may be called, and with which types.
+//! The functions that expressions may call, and their types.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -14,7 +14,7 @@ pub(crate) struct Overload {
     pub(crate) member: bool,
     args: Vec<&'static str>,
     result: &'static str,
-    /// What arguments are held against when the call is evaluated.
+    /// The types that arguments must have when the call is evaluated.
     runtime: Vec<Runtime>,
 }
 

@@ -308,7 +308,7 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// Which comes first, if that can be told.
+    /// Which comes first, if they can be compared.
     pub(crate) fn precedence(self, left: Val<'a>, right: Val<'a>) -> Result<Option<Ordering>> {
         match self.compare(left, right) {
             Ok(order) => Ok(Some(order)),

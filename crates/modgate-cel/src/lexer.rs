@@ -46,7 +46,7 @@ pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// What may stand behind a backslash.
+/// The escapes that may follow a backslash.
 const ESCAPES: &str = "abfnrtv\\'\"`?xXuU0123";
 
 /// The tokens of `text`, the last one [`Token::End`]; what cannot be read is reported and skipped.

@@ -132,7 +132,7 @@ static NATIVES: LazyLock<HashMap<&'static str, Native>> = LazyLock::new(|| {
     tables.into_iter().flatten().copied().collect()
 });
 
-/// What a call says when no overload fits its arguments.
+/// The error of a call when no overload fits its arguments.
 pub(crate) fn no_overload(name: &str, args: &[Val<'_>]) -> EvalError {
     if operators::FUNCTIONS.iter().any(|(operator, _)| *operator == name) {
         return match args.first() {

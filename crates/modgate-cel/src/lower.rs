@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// What a constant part of it fails with.
+/// The error that a constant part fails with.
 pub(crate) fn lower(checked: &Checked, env: &Env) -> Result<Node, String> {
     if let Some(name) = &checked.undefined_type {
         return Err(format!("reference to undefined type: {name}"));

@@ -28,7 +28,7 @@ const EXPECTING: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null',
 ///
 /// # Errors
 ///
-/// What is wrong with the text, where.
+/// A syntax error and its place.
 pub fn parse(text: &str) -> Result<Expr, Errors> {
     let size = text.chars().count();
     if size > MAX_SIZE {

@@ -68,7 +68,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in the words of cel-go and Kubernetes.
+    /// The messages of cel-go and Kubernetes.
     pub fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
         let checked = check(text, env).map_err(CompileError::Check)?;
         let code = lower(&checked, env).map_err(CompileError::Constant)?;

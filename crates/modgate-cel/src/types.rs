@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 pub enum Type {
     /// Anything, known only when it is evaluated.
     Dyn,
-    /// What could not be typed; already reported.
+    /// The type of an expression whose error is already reported.
     Error,
     /// `null`
     Null,
@@ -142,7 +142,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// What the type parameters met so far stand for.
+/// The types that type parameters stand for so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Solution(Vec<Option<Type>>);
 

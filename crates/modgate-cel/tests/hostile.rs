@@ -14,13 +14,13 @@ use modgate_value::{Budget, Limits, Value, budget::Frozen};
 const LONG: usize = 120_000;
 const WIDE: usize = 6_000;
 
-/// What a call may allocate: far less than what it is given.
+/// The bytes a call may allocate: far fewer than its arguments have.
 const BYTES: u64 = 30_000;
 
 /// The steps a call may take.
 const STEPS: u64 = 1_000_000;
 
-/// What is taken for every evaluation, however small.
+/// The bytes that every evaluation takes, however small.
 const SLACK: u64 = 20_000;
 
 struct Object(Value);
@@ -185,7 +185,7 @@ fn written(signature: &Signature, args: &[&str]) -> String {
     }
 }
 
-/// What an evaluation took.
+/// The resources an evaluation took.
 struct Taken {
     result: Result<(), EvalError>,
     /// The most that was allocated at once.
@@ -237,7 +237,7 @@ fn every_function_stays_within_twice_its_memory() {
     assert!(tried > 800 && names.len() > 120, "{tried} calls of {} functions", names.len());
 }
 
-/// What reads none of its long arguments, or only as much as it gives back.
+/// Functions that read none of their long arguments, or only as much as they return.
 const CONSTANT: &[&str] = &[
     "_?_:_",
     "_&&_",

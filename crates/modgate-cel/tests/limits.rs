@@ -1,4 +1,4 @@
-//! What ends an evaluation: costs, budgets, depth.
+//! The limits of an evaluation: costs, budgets, depth.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -100,7 +100,7 @@ fn results_have_the_type_they_must_have() {
     assert!(matches!(error, CompileError::Constant(_)));
 }
 
-/// What a webhook gives an evaluation, small enough for a test without optimisation.
+/// The limits of a webhook's evaluation, small enough for a test without optimization.
 const BUDGET: Limits = Limits { steps: 2_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 fn ends(text: &str, object: &Object) -> EvalError {
@@ -215,7 +215,7 @@ fn depth_is_bounded() {
     assert!(Program::compile(&long, &env()).is_err());
 }
 
-/// What the original refuses is refused before memory is taken for it.
+/// Expressions that the original refuses are refused before memory is taken for them.
 #[test]
 fn what_is_too_large_is_refused() {
     let object = object("{}");

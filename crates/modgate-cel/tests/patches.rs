@@ -1,4 +1,4 @@
-//! What policies of the cluster have more than other expressions: the authorizer, and the objects
+//! The additions for policies of the cluster: the authorizer, and the objects
 //! that mutations build.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]

@@ -13,7 +13,7 @@ pub struct Decision {
     pub id: &'static str,
     /// Why the result may differ.
     pub kind: Kind,
-    /// What modgate does.
+    /// The behavior of modgate.
     pub summary: &'static str,
 }
 

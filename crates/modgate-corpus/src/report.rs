@@ -1,4 +1,4 @@
-//! What a run found, for people and for machines.
+//! The report of a run, for people and for machines.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -19,9 +19,9 @@ pub enum Verdict {
     Exempt,
     /// None of these.
     Failed {
-        /// What was required.
+        /// The required result.
         expected: String,
-        /// What came out.
+        /// The actual result.
         got: String,
     },
 }
@@ -70,7 +70,7 @@ impl Verdict {
 /// One case of a file.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What names it within its file: an id, or the input itself.
+    /// Its name within its file: an id, or the input itself.
     pub id: String,
     /// How it ended.
     pub verdict: Verdict,
@@ -147,7 +147,7 @@ impl Counts {
     }
 }
 
-/// What a whole run found.
+/// The results of a whole run.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The files that were run.

@@ -4,8 +4,61 @@
 //! from a list of [`Change`]s. A [`Review`] goes into [`Snapshot::decide`], a [`Decision`] comes out,
 //! and an [`Observer`] sees how it came about. Read those first.
 //!
-//! What the engine deliberately does not do: IO, logging, reading clocks. What it needs from
-//! outside it asks of a [`Host`].
+//! ```
+//! use modgate_engine::{
+//!     Change, EngineConfig, Evaluation, Host, HostError, OnError, PolicySource, Review, Silent,
+//!     Snapshot, Stages, api::meta::Operation,
+//!     constraint::{Arena, Inventory},
+//! };
+//! use modgate_value::{Clock, Value, budget::Frozen, yaml};
+//!
+//! /// A host without a cluster, for which every namespace exists.
+//! struct NoCluster;
+//!
+//! impl Host for NoCluster {
+//!     fn clock(&self) -> &dyn Clock {
+//!         &Frozen
+//!     }
+//!     fn namespace(&self, name: &str) -> Result<Value, HostError> {
+//!         let metadata: Value = [("name", name.into())].into_iter().collect();
+//!         Ok([("metadata", metadata)].into_iter().collect())
+//!     }
+//!     fn node(&self, name: &str) -> Result<Value, HostError> {
+//!         Err(HostError::NotFound(format!("nodes \"{name}\" not found")))
+//!     }
+//! }
+//!
+//! let rule = yaml::value("
+//! apiVersion: api.kubemod.io/v1beta1
+//! kind: ModRule
+//! metadata: {name: no-latest, namespace: shop}
+//! spec:
+//!   type: Reject
+//!   match:
+//!   - {select: $.kind, matchValue: Pod}
+//!   - {select: '$.spec.containers[*].image', matchRegex: ':latest$'}
+//! ")?;
+//! let change = Change::Upsert(PolicySource::of_object(rule));
+//! let update = Snapshot::new(EngineConfig::default()).apply(vec![change], OnError::Unload);
+//! assert!(!update.has_errors());
+//!
+//! let pod = yaml::value("
+//! apiVersion: v1
+//! kind: Pod
+//! metadata: {name: web, namespace: shop}
+//! spec: {containers: [{name: web, image: 'web:latest'}]}
+//! ")?;
+//! let review = Review::of_object(pod, Operation::Create, "default");
+//! let (inventory, mut arena) = (Inventory::default(), Arena::new());
+//! let mut evaluation = Evaluation::new(&NoCluster, &inventory, &mut arena);
+//! let decision = update.snapshot.decide(&review, Stages::ALL, &mut evaluation, &mut Silent);
+//! assert!(!decision.allowed);
+//! assert_eq!(decision.rejections[0].rule, "shop/no-latest");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The engine deliberately does no IO, writes no logs and reads no clock. A [`Host`] gives it what
+//! it needs from outside.
 //!
 //! # One request
 //!

@@ -84,9 +84,9 @@ impl Import {
 /// A rule: one head and one body, with its `else` branches.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// What it defines.
+    /// The name, arguments and value.
     pub head: Head,
-    /// What has to hold; the single expression `true` when nothing was written.
+    /// The conditions; the single expression `true` when nothing was written.
     pub body: Body,
     /// The branches tried in order when the body is undefined.
     pub els: Vec<Else>,
@@ -101,7 +101,7 @@ pub struct Rule {
 pub struct Else {
     /// The value when the branch is taken; `true` when not written.
     pub value: Term,
-    /// What has to hold.
+    /// The conditions.
     pub body: Body,
     /// From `else` on.
     pub span: Span,
@@ -114,13 +114,13 @@ pub struct Head {
     pub name: Vec<Term>,
     /// The arguments, when it is a function.
     pub args: Option<Vec<Term>>,
-    /// What is produced.
+    /// What the rule defines: a value or a member of a set.
     pub kind: HeadKind,
     /// The whole head.
     pub span: Span,
 }
 
-/// What a rule produces at the path its head names.
+/// The value that a rule produces at the path its head names.
 #[derive(Debug, Clone)]
 pub enum HeadKind {
     /// One value; `true` when none was written.
@@ -140,7 +140,7 @@ pub type Body = Vec<Expr>;
 /// One expression of a body.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// What it says.
+    /// Its kind.
     pub kind: ExprKind,
     /// `not`.
     pub negated: bool,
@@ -152,7 +152,7 @@ pub struct Expr {
     pub generated: bool,
 }
 
-/// What an expression says.
+/// The kinds of expressions.
 #[derive(Debug, Clone)]
 pub enum ExprKind {
     /// A term that must be defined and not `false`; calls included.
@@ -179,7 +179,7 @@ pub enum ExprKind {
         value: Term,
         /// The collection.
         domain: Term,
-        /// What has to hold for each.
+        /// The conditions that must hold for each.
         body: Body,
     },
 }
@@ -189,7 +189,7 @@ pub enum ExprKind {
 pub struct With {
     /// A reference into `input` or `data`, a function or a built-in.
     pub target: Term,
-    /// What stands there instead.
+    /// The replacement.
     pub value: Term,
     /// The whole modifier.
     pub span: Span,
@@ -198,13 +198,13 @@ pub struct With {
 /// A term and its place.
 #[derive(Debug, Clone)]
 pub struct Term {
-    /// What it is.
+    /// Its kind.
     pub kind: TermKind,
     /// Where it is.
     pub span: Span,
 }
 
-/// What a term is.
+/// The kinds of terms.
 #[derive(Debug, Clone)]
 pub enum TermKind {
     /// `null`.

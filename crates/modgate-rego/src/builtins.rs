@@ -55,10 +55,10 @@ use crate::{
     value::{Heap, Limit, Value},
 };
 
-/// What a call gives: a value, nothing (undefined), or an error.
+/// The result of a call: a value, nothing (undefined), or an error.
 pub type Outcome<'a> = Result<Option<Value<'a>>, BuiltinError>;
 
-/// What runs a call.
+/// The function that runs a call.
 pub type Eval = for<'a> fn(&mut Context<'a>, &[Value<'a>]) -> Outcome<'a>;
 
 /// One built-in function.
@@ -154,7 +154,7 @@ pub fn all() -> impl Iterator<Item = &'static Builtin> {
     REGISTRY.iter().copied()
 }
 
-/// What the built-ins of one evaluation share.
+/// The state that the built-ins of one evaluation share.
 pub struct Context<'a> {
     heap: Heap<'a>,
     host: &'a dyn Host,

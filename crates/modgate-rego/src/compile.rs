@@ -39,12 +39,12 @@ use crate::{
     parser,
 };
 
-/// What policies may call besides the built-ins, and what of those they may not.
+/// The functions that policies may call besides the built-ins.
 #[derive(Debug, Clone, Default)]
 pub struct Capabilities {
     /// Functions of the host by name, such as `external_data`, with the number of their arguments.
     pub host_functions: BTreeMap<Str, u32>,
-    /// Whether `print` prints, to the host; otherwise it is left out, as OPA does unless told
+    /// Whether `print` prints, to the host; otherwise it is left out, as in OPA unless configured
     /// otherwise.
     pub print: bool,
 }

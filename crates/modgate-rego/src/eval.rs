@@ -51,7 +51,7 @@ pub struct Context<'a> {
     pub host: &'a dyn Host,
     /// Whether an error of a built-in ends the evaluation; otherwise the call is undefined.
     pub strict_builtin_errors: bool,
-    /// Is told what succeeds and fails; nothing is paid when absent.
+    /// Receives each expression that succeeds or fails; costs nothing when absent.
     pub tracer: Option<&'a mut dyn Tracer>,
 }
 
@@ -94,7 +94,7 @@ pub fn document<'a>(
 
 /// Why a run ended before every way was tried.
 enum Stop {
-    /// Whoever asked has seen enough; caught by the one who raised it.
+    /// The caller has seen enough; caught where it was raised.
     Enough,
     /// The evaluation failed.
     Error(Box<Error>),

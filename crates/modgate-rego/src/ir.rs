@@ -124,7 +124,7 @@ pub(crate) struct Node {
 pub(crate) struct Group {
     /// The keys from `data` to the document.
     pub(crate) path: Vec<ConstId>,
-    /// What kind of document.
+    /// The kind of document.
     pub(crate) kind: GroupKind,
     /// The rules, in the order of their modules; without the default.
     pub(crate) rules: Vec<RuleId>,
@@ -143,7 +143,7 @@ pub(crate) struct Index {
     pub(crate) by_text: HashMap<Str, Vec<RuleId>>,
 }
 
-/// What the rules of a group define.
+/// The kinds of documents that groups define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKind {
     /// One value. All rules that succeed must agree.
@@ -191,9 +191,9 @@ pub(crate) struct Rule {
 /// A body and what it produces.
 #[derive(Debug, Clone)]
 pub(crate) struct Branch {
-    /// What has to hold.
+    /// The conditions.
     pub(crate) body: Body,
-    /// What is produced then.
+    /// The value that is produced then.
     pub(crate) leaf: Leaf,
     /// The branch.
     pub(crate) span: Span,
@@ -208,7 +208,7 @@ pub(crate) struct Keyed {
     pub(crate) body: Body,
 }
 
-/// What a rule produces at the end of its path.
+/// The value that a rule produces at the end of its path.
 #[derive(Debug, Clone)]
 pub(crate) enum Leaf {
     /// A value.
@@ -223,7 +223,7 @@ pub(crate) type Body = Vec<Stmt>;
 /// One statement of a body.
 #[derive(Debug, Clone)]
 pub(crate) struct Stmt {
-    /// What it does.
+    /// Its kind.
     pub(crate) kind: StmtKind,
     /// The expression it came from.
     pub(crate) span: Span,
@@ -231,7 +231,7 @@ pub(crate) struct Stmt {
     pub(crate) generated: bool,
 }
 
-/// What a statement does.
+/// The kinds of statements.
 #[derive(Debug, Clone)]
 pub(crate) enum StmtKind {
     /// Succeeds for each value of the source that is not `false`.
@@ -257,7 +257,7 @@ pub(crate) struct Every {
     pub(crate) key: Pattern,
     /// Bound to the value.
     pub(crate) value: Pattern,
-    /// What has to hold.
+    /// The conditions.
     pub(crate) body: Body,
 }
 
@@ -294,12 +294,12 @@ pub(crate) enum Base {
     Data {
         /// The constant keys from `data` to where `at` is.
         prefix: Vec<ConstId>,
-        /// What is there.
+        /// The place under `data`.
         at: DataBase,
     },
 }
 
-/// What the compiler knows about a place under `data`.
+/// The compiler's knowledge of a place under `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DataBase {
     /// A node that has no rules itself, but has some below; base documents merge with them.
@@ -322,13 +322,13 @@ pub(crate) enum Operand {
 /// A call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// What is called.
+    /// The function.
     pub(crate) callee: Callee,
     /// The arguments, as many as it takes.
     pub(crate) args: Vec<Term>,
 }
 
-/// What is called.
+/// The functions that can be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Callee {
     /// A built-in or host function.
@@ -340,7 +340,7 @@ pub(crate) enum Callee {
 /// A comprehension. Its variables live in the frame of the rule around it.
 #[derive(Debug, Clone)]
 pub(crate) struct Comprehension {
-    /// What is collected for each success of the body.
+    /// The value collected for each success of the body.
     pub(crate) head: Collect,
     /// The body.
     pub(crate) body: Body,
@@ -349,7 +349,7 @@ pub(crate) struct Comprehension {
     pub(crate) captures: Vec<Slot>,
 }
 
-/// What a comprehension collects.
+/// The values that a comprehension collects.
 #[derive(Debug, Clone)]
 pub(crate) enum Collect {
     /// An array, in order of success.
@@ -377,7 +377,7 @@ pub(crate) enum Term {
     Object(Vec<(Term, Term)>),
 }
 
-/// What a value is matched against.
+/// A pattern that a value is matched against.
 #[derive(Debug, Clone)]
 pub(crate) enum Pattern {
     /// Anything.
@@ -395,26 +395,26 @@ pub(crate) enum Pattern {
 /// `with target as value`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct With {
-    /// What is replaced.
+    /// The target.
     pub(crate) target: WithTarget,
-    /// What it is replaced by.
+    /// The replacement.
     pub(crate) value: WithValue,
     /// The modifier.
     pub(crate) span: Span,
 }
 
-/// What a `with` replaces.
+/// The target of a `with`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WithTarget {
     /// The input document, or what is at a path of it.
     Input(Vec<ConstId>),
-    /// What is at a path of `data`, rules included.
+    /// The document at a path of `data`, rules included.
     Data(Vec<ConstId>),
     /// A function.
     Callee(Callee),
 }
 
-/// What a `with` puts there.
+/// The replacement of a `with`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WithValue {
     /// A value. In place of a function: what every call yields.
@@ -429,7 +429,7 @@ pub(crate) enum WithValue {
 pub struct Query {
     /// The program, with the query's own constants added.
     pub(crate) program: Program,
-    /// What has to hold.
+    /// The conditions.
     pub(crate) body: Body,
     /// How many slots a frame needs.
     pub(crate) frame: u32,

@@ -4,7 +4,7 @@
 //! something: a reference ends at white space, an expression at a line break. Keywords are plain
 //! identifiers here; which of them are keywords depends on a module's imports, so the parser tells.
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tok {
     Illegal,

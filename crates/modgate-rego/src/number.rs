@@ -96,7 +96,7 @@ impl<'a> Num<'a> {
 
     /// The 64-bit integer, if the number is written as one: `1.0` and `1e3` are not.
     ///
-    /// What OPA asks of indexes, lengths and positions (`Number.Int`).
+    /// The integer, as OPA reads indexes, lengths and positions (`Number.Int`).
     #[inline]
     pub fn as_int(self) -> Option<i64> {
         match self {

@@ -46,7 +46,7 @@ pub const MAX_NESTING: usize = 128;
 ///
 /// # Errors
 ///
-/// What [`Code::Parse`] covers, in the order found.
+/// Errors of [`Code::Parse`], in the order found.
 pub fn parse_module(name: &str, text: &str, version: RegoVersion) -> Result<Module, Vec<Error>> {
     let name = Str::from(name);
     let mut parser = Parser::new(&name, text, version)?;
@@ -60,7 +60,7 @@ pub fn parse_module(name: &str, text: &str, version: RegoVersion) -> Result<Modu
 ///
 /// # Errors
 ///
-/// What [`Code::Parse`] covers, in the order found.
+/// Errors of [`Code::Parse`], in the order found.
 pub fn parse_query(text: &str, version: RegoVersion) -> Result<Body, Vec<Error>> {
     let name = Str::default();
     let mut parser = Parser::new(&name, text, version)?;
@@ -70,7 +70,7 @@ pub fn parse_query(text: &str, version: RegoVersion) -> Result<Body, Vec<Error>>
     }
 }
 
-/// What the parser goes back to.
+/// A position that the parser can return to.
 #[derive(Clone, Copy)]
 struct Mark {
     token: Token,

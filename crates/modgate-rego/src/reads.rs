@@ -20,7 +20,7 @@ pub struct Reads {
     /// Everything from here on.
     all: bool,
     named: BTreeMap<Str, Reads>,
-    /// What is read below every key, and below every element of an array.
+    /// The reads below every key, and below every element of an array.
     each: Option<Box<Reads>>,
 }
 
@@ -30,7 +30,7 @@ impl Reads {
         Self { all: true, ..Self::default() }
     }
 
-    /// What lies below these keys, and nothing else.
+    /// The reads below these keys, and nothing else.
     pub fn below(keys: &[&str], reads: Self) -> Self {
         keys.iter().rev().fold(reads, |below, key| Self {
             named: BTreeMap::from([((*key).into(), below)]),
@@ -408,7 +408,7 @@ impl Analysis<'_> {
         let constant = self.program.constants.get(id.0 as usize);
         match constant.and_then(Value::as_str) {
             Some(key) => Step::Key(key.into()),
-            // Elements of arrays are not told apart.
+            // Elements of arrays are not distinguished.
             None => Step::Each,
         }
     }

@@ -25,16 +25,16 @@ use modgate_rego::{
 };
 use modgate_value::{Budget, Limits, MAX_DEPTH, Value as Json, budget::Clock, budget::Frozen};
 
-/// What a thread of the standard library has by default.
+/// The stack of a thread of the standard library by default.
 const STACK: usize = 2 << 20;
 
 const LIMITS: Limits = Limits { steps: 2_000_000, bytes: 8 << 20, time: Duration::MAX };
 
-/// What came of one evaluation of `data.t.p`.
+/// The result of one evaluation of `data.t.p`.
 struct Run {
     /// The value as a term; `None` when undefined.
     result: Result<Option<String>, Error>,
-    /// What the arena holds in the end.
+    /// The bytes that the arena holds in the end.
     held: usize,
     taken: Duration,
 }

@@ -24,7 +24,7 @@ fn compile(source: &str) -> Result<Program, Vec<Error>> {
     Program::compile(&[module], &Capabilities::default())
 }
 
-/// What `data.t.p` is, or why it is not known.
+/// The value of `data.t.p`, or why there is none.
 fn run(source: &str) -> Result<Option<String>, String> {
     let texts = |errors: Vec<Error>| errors.iter().map(|error| error.to_string()).collect();
     let program = compile(source).map_err(|errors| -> String { texts(errors) })?;

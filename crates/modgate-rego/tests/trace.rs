@@ -1,4 +1,4 @@
-//! What a tracer is told: which expressions of which rule held or failed, where they stand, and
+//! Tracers receive which expressions of which rule held or failed, where they are, and
 //! with which bindings.
 
 #![allow(

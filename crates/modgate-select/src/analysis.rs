@@ -1,4 +1,4 @@
-//! What can be known about an expression without a document, for indexing rules.
+//! Static analysis of expressions, for indexing rules.
 
 use std::collections::BTreeSet;
 
@@ -72,7 +72,7 @@ fn membership(place: &Node, list: &Node) -> Option<Requirement> {
     Some(Requirement { path, texts: texts.collect::<Option<_>>()? })
 }
 
-/// What holds whichever alternative is true: requirements on the same place, joined.
+/// The requirements that hold for every alternative: those on the same place, joined.
 fn any_of(mut alternatives: impl Iterator<Item = Vec<Requirement>>) -> Vec<Requirement> {
     let mut common = alternatives.next().unwrap_or_default();
     for alternative in alternatives {
@@ -115,7 +115,7 @@ fn node_may_read(node: &Node, place: &[&str], in_filter: bool) -> bool {
 }
 
 fn steps_may_read(path: &Path, place: &[&str], in_filter: bool) -> bool {
-    // In a filter `@` is an element that the path around it has reached, which is asked by itself.
+    // In a filter `@` is an element that the path around it has reached, which is checked by itself.
     // Elsewhere it is the root, or a part of the document that the path around it has reached.
     let from_root = path.root == Root::Document || !in_filter;
     (from_root && keys_may_reach(path.steps.iter().map(StepKeys::of_step), place))

@@ -1,4 +1,4 @@
-//! What can go wrong: in the text, and while evaluating it.
+//! Errors of parsing and of evaluating.
 
 use modgate_value::{Exhausted, diag::Span};
 
@@ -13,7 +13,7 @@ pub struct ParseError {
     pub detail: String,
     /// The offending stretch of the expression, in bytes; empty at its end.
     pub span: Span,
-    /// What the author could write instead.
+    /// A correction the author could make.
     pub help: Option<&'static str>,
 }
 

@@ -20,7 +20,7 @@ pub struct Expr {
     plain_path: Option<Box<[Str]>>,
 }
 
-/// What kind of result a criteria item sees (spec `kubemod.md`, 3.2).
+/// The kind of result that a criteria item sees (spec `kubemod.md`, 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Null or undefined: no value to test.
@@ -163,7 +163,7 @@ impl Expr {
         self.root == other.root
     }
 
-    /// What is legal but probably not meant (verdicts W of the specification's section 9).
+    /// Legal parts that are probably mistakes (verdicts W of the specification's section 9).
     pub fn lints(&self) -> Vec<Lint> {
         lint::lints(&self.root)
     }

@@ -15,7 +15,7 @@ use crate::{
 
 const LIMITS: Limits = Limits { steps: 20_000, bytes: 256 << 10, time: Duration::MAX };
 
-/// What an evaluation may take beside its budget: the machinery and its tables.
+/// The memory an evaluation may take beside its budget, for the machinery and its tables.
 const ALLOWANCE: u64 = 256 << 10;
 
 /// Values that expressions find in their document, by name.

@@ -10,7 +10,7 @@ use modgate_value::{
     regex::GoRegex,
 };
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
     Eof,
@@ -195,7 +195,7 @@ impl<'t> Lexer<'t> {
             match self.bump() {
                 None | Some('\n') => return,
                 Some(c) if c == quote => return,
-                // What an escape means is decided later; here only whether it hides a quote.
+                // Escapes are read later; here they only hide a quote.
                 Some('\\') if self.peek().is_some_and(|c| c == '\\' || c == quote) => {
                     self.bump();
                 }

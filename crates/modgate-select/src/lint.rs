@@ -1,4 +1,4 @@
-//! What is legal but probably not meant: the verdicts W of the specification that show in a text.
+//! Legal expressions that are probably mistakes (verdicts W of the specification).
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::{
 /// Something legal that is probably not what the author meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lint {
-    /// The quirk it is about, such as `Q-04` (spec `kubemod.md`, section 9).
+    /// The id of the quirk, such as `Q-04` (spec `kubemod.md`, section 9).
     pub id: &'static str,
-    /// What happens.
+    /// The effect.
     pub message: String,
-    /// The part of the expression it is about.
+    /// The part of the expression.
     pub span: Span,
-    /// What to write instead.
+    /// The correction.
     pub help: Option<String>,
 }
 

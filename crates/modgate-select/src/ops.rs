@@ -1,4 +1,4 @@
-//! What operators and functions do with values (spec `kubemod.md`, 2.4 to 2.6). Both evaluators
+//! Operators and functions on values (spec `kubemod.md`, 2.4 to 2.6). Both evaluators
 //! share these.
 
 use std::{borrow::Cow, fmt, sync::Arc};
@@ -11,7 +11,7 @@ use crate::{
     num, time,
 };
 
-/// What a pattern that is no literal may compile to: it is compiled for every evaluation.
+/// The compiled size of a pattern that is no literal, and so is compiled for every evaluation.
 const COMPUTED_REGEX_BYTES: usize = 1 << 20;
 
 /// Why a part of an expression has no value. Kept as data, because filters and multi steps drop
@@ -28,7 +28,7 @@ impl<'a> Fault<'a> {
         Self::Failed(Box::new((why, span)))
     }
 
-    /// The same failure, told differently.
+    /// The same failure with another message.
     pub(crate) fn map(self, tell: impl FnOnce(Why<'a>) -> Why<'a>) -> Self {
         match self {
             Self::Failed(failure) => Self::failed(tell(failure.0), failure.1),
@@ -270,7 +270,7 @@ pub(crate) fn same(
     Ok(true)
 }
 
-/// What can be said of two values without a look at their parts; `None` if these decide.
+/// Compares two values without looking at their parts; `None` if the parts decide.
 fn shallow(left: &Val<'_>, right: &Val<'_>) -> Option<bool> {
     Some(match (left, right) {
         // Undefined is a not-a-number to Go, so it is not even equal to itself.
@@ -336,7 +336,7 @@ fn infix<'a>(
         },
         Binary::Matches | Binary::MatchesNot => {
             let pattern = text(right, budget)?;
-            // Compiling costs far more than a step; 64 per byte is about a microsecond's worth.
+            // Compiling costs far more than a step: about a microsecond, or 64 steps, a byte.
             budget.spend(64 * (1 + pattern.len() as u64))?;
             match GoRegex::with_size_limit(&pattern, COMPUTED_REGEX_BYTES) {
                 Ok(regex) => Ok(Val::Bool(search(op, left, &regex, budget)?)),
@@ -519,7 +519,7 @@ pub(crate) fn call<'a>(function: Function, argument: &Val<'a>) -> Result<Val<'a>
     }
 }
 
-/// What `length`, `isEmpty` and `isNotEmpty` make of a length.
+/// The results of `length`, `isEmpty` and `isNotEmpty` for a length.
 pub(crate) fn of_length<'a>(function: Function, length: usize) -> Val<'a> {
     match function {
         Function::IsEmpty => Val::Bool(length == 0),

@@ -1,7 +1,7 @@
 //! The parser: recursive descent with one token of look-ahead, as KubeMod's libraries (gval and its
 //! JSONPath fork) have it, down to which token an error names.
 //!
-//! What differs: operators glued to what follows are separated, single quotes hold any
+//! Differences: operators glued to the next token are separated, single quotes hold any
 //! number of characters, and nesting and length are bounded.
 
 use std::fmt::Write as _;
@@ -397,7 +397,7 @@ impl<'t> Parser<'t> {
         Ok(Node { kind: Kind::Placeholder(Some(index)), span: start.to(self.lexer.span()) })
     }
 
-    /// What an identifier starts: a constant, a function call, or a variable.
+    /// Parses what an identifier starts: a constant, a function call, or a variable.
     fn name(&mut self) -> Parsed<Node> {
         let start = self.lexer.span();
         let name = self.lexer.token_text();
@@ -625,7 +625,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// What may stand behind an operand.
+/// The tokens that may follow an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     Infix(Binary),

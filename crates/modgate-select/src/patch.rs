@@ -24,7 +24,7 @@ pub struct PatchSelect {
 pub struct Item<'a> {
     /// The keys captured by the multi steps of the path, in path order: what `#0`, `#1`… stand for.
     pub keys: Vec<Key>,
-    /// What is there; null counts, undefined never appears.
+    /// The value there; null counts, undefined never appears.
     pub value: Val<'a>,
 }
 

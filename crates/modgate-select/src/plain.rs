@@ -12,7 +12,7 @@ use crate::{
     ops::{self, Evaluated, Fault, Why},
 };
 
-/// What one multi step captured.
+/// The keys that one multi step captured.
 #[derive(Debug, Clone)]
 pub(crate) enum Capture {
     One(Key),
@@ -20,13 +20,13 @@ pub(crate) enum Capture {
     Levels(Vec<Key>),
 }
 
-/// What names and paths refer to.
+/// The values that names and paths refer to.
 #[derive(Clone)]
 pub(crate) struct Scope<'a, 'e> {
     pub(crate) root: &'a Value,
     /// `@`
     pub(crate) current: Val<'a>,
-    /// What placeholders refer to.
+    /// The keys that placeholders refer to.
     pub(crate) captures: Option<Rc<[Capture]>>,
     pub(crate) budget: &'e Budget<'e>,
 }

@@ -128,7 +128,7 @@ impl Display for Side<'_> {
     }
 }
 
-/// What a prefix operator stands before.
+/// The operand of a prefix operator.
 struct Operand<'n>(&'n Node);
 
 impl Display for Operand<'_> {

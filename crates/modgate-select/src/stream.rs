@@ -34,7 +34,7 @@ pub(crate) enum Cursor<'a> {
     Built(Val<'a>),
 }
 
-/// What `@` and `#` stand for.
+/// The values of `@` and `#`.
 #[derive(Clone, Copy)]
 struct Frame<'f, 'a> {
     current: &'f Cursor<'a>,
@@ -48,7 +48,7 @@ pub(crate) struct Trail<'t> {
     mark: Mark<'t>,
 }
 
-/// What one multi step captured.
+/// The key that one multi step captured.
 #[derive(Clone, Copy)]
 enum Mark<'t> {
     /// Nothing yet: no multi step has been taken.

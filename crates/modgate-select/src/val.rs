@@ -1,4 +1,4 @@
-//! What expressions evaluate to.
+//! The values of expressions.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,7 +15,7 @@ pub enum Val<'a> {
     Bool(bool),
     /// Any number but a length: a 64-bit float, as KubeMod has it.
     Number(f64),
-    /// What `length()` returns.
+    /// The result of `length()`.
     Int(i64),
     /// Text.
     Str(Cow<'a, str>),
@@ -23,7 +23,7 @@ pub enum Val<'a> {
     Array(List<'a>),
     /// A map.
     Object(Map<'a>),
-    /// What `date()` returns.
+    /// The result of `date()`.
     Time(Box<Time>),
 }
 

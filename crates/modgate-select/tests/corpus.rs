@@ -76,7 +76,7 @@ fn recorded(case: &Value) -> Value {
     keys.into_iter().filter_map(|key| Some((key, case.get(key)?.clone()))).collect()
 }
 
-/// What the expression does, in the corpus's own encoding.
+/// The result of the expression, in the corpus's own encoding.
 fn outcome(text: &str, input: &Value) -> Value {
     let budget = Budget::unlimited();
     let expr = match Expr::parse(text) {
@@ -130,7 +130,7 @@ fn sorted(outcome: &Value) -> Value {
     list.into()
 }
 
-/// The two places where we accept more than KubeMod, told from the expression alone.
+/// The two places where we accept more than KubeMod, found from the expression alone.
 fn difference(text: &str) -> Option<Difference> {
     if let Some(rewritten) = separate_operators(text) {
         return Some(Difference { id: "Q-10", rewritten });

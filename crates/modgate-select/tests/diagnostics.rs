@@ -1,4 +1,4 @@
-//! What users are told, and which part of the expression is underlined.
+//! The messages that users see, and the part of the expression that is underlined.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 

@@ -12,7 +12,7 @@ use crate::{
 /// How deep lists and maps may nest when a template prints, compares or copies them.
 pub(crate) const MAX_NESTING: usize = MAX_DEPTH + 64;
 
-/// What a list or map costs, on top of its elements.
+/// The bytes that a list or map costs besides its elements.
 const CONTAINER_COST: usize = 48;
 
 /// Why a function has no result.

@@ -1,4 +1,4 @@
-//! What a template is rendered over.
+//! The data that a template is rendered with.
 
 use modgate_value::Value;
 

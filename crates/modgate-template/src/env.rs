@@ -1,4 +1,4 @@
-//! What a template may spend and ask of the world.
+//! The budget of a template, and the host functions it may call.
 
 use std::{borrow::Cow, time::Duration};
 

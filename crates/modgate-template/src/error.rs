@@ -1,4 +1,4 @@
-//! What can go wrong, at parse time and at run time.
+//! Errors at parse time and at run time.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub struct ParseError {
     pub name: String,
     /// Line of the offending token, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// Byte range of the offending token in the text.
     pub span: Range<usize>,

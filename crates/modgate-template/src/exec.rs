@@ -57,11 +57,11 @@ struct Run<'a> {
     /// Variables in scope, innermost last.
     vars: Vec<(VarId, Val<'a>)>,
     depth: usize,
-    /// What is being evaluated, for errors.
+    /// The node being evaluated, for errors.
     at: At<'a>,
 }
 
-/// The node an error is about.
+/// The node that an error names.
 #[derive(Clone, Copy)]
 enum At<'a> {
     Nothing,
@@ -445,7 +445,7 @@ impl<'a> Run<'a> {
         self.fields(dot, value, node, fields, args, last)
     }
 
-    /// A constant where no type is asked for.
+    /// A constant where no type is expected.
     fn constant(&self, expr: &'a Expr) -> Result<Val<'a>> {
         match &expr.kind {
             ExprKind::Bool(value) => Ok(Val::Bool(*value)),

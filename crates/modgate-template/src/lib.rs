@@ -7,7 +7,7 @@
 //! 4.2 to 4.4 and appendix D; the proof are `conformance/languages/gotemplate.json` and
 //! `sprig.json`.
 //!
-//! What this crate deliberately does not do: read a clock, random numbers, the network or the
+//! This crate deliberately does not read a clock, random numbers, the network or the
 //! environment. Functions that need one ask the [`Host`], which may refuse;
 //! [`Template::impure_functions`] names those a template calls.
 //!

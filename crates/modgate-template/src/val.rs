@@ -250,7 +250,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// What a pointer points to.
+    /// The value that a pointer points to.
     pub(crate) fn pointed(&self) -> Self {
         match self {
             Self::Pointer(value) => Self::of_json(value),

@@ -1,4 +1,4 @@
-//! What an evaluation may spend: steps, bytes and wall time.
+//! Budgets: the steps, bytes and wall time that an evaluation may spend.
 //!
 //! Every evaluator charges its [`Budget`] as it goes and stops with [`Exhausted`], an ordinary
 //! error value, when the limit is reached. One budget covers a whole request; [`Budget::child`]
@@ -177,7 +177,7 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// What its clock says.
+    /// The time on its clock.
     pub fn now(&self) -> Duration {
         self.clock.now()
     }

@@ -17,7 +17,7 @@ use crate::{MAX_DEPTH, Str, TooDeep, Value};
 pub struct DecodeError {
     /// Where, as Kubernetes writes field paths: `spec.match[0].select`; empty at the root.
     pub path: String,
-    /// What is wrong there.
+    /// The problem there.
     pub message: String,
 }
 

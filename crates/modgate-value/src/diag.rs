@@ -1,4 +1,4 @@
-//! What went wrong and where: data only, rendered at the edge.
+//! Diagnostics: a problem and its place, as data that the edge renders.
 //!
 //! A [`Diagnostic`] points into a [`Source`] with byte [`Span`]s. The terminal, the admission
 //! response and `status` each render the same data in their own way; `Display` is the plain line
@@ -177,7 +177,7 @@ impl fmt::Display for Severity {
 pub struct Label {
     /// Where, in the diagnostic's own source.
     pub span: Span,
-    /// What is there.
+    /// The text of the label.
     pub message: String,
 }
 
@@ -194,7 +194,7 @@ pub struct Diagnostic {
     pub span: Span,
     /// Further places.
     pub labels: Vec<Label>,
-    /// What the user could do about it.
+    /// Advice to the user.
     pub help: Option<String>,
 }
 

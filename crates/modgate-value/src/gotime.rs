@@ -163,7 +163,7 @@ impl Time {
         Duration(i64::try_from(clamped).unwrap_or(i64::MAX))
     }
 
-    /// What tells two instants apart, whatever their zones.
+    /// The instant without its zone, for comparing.
     pub fn instant(&self) -> (i64, u32) {
         (self.unix, self.nanos)
     }

@@ -4,7 +4,7 @@
 //! index by key; numbers that keep what their author wrote; the text forms Go prints; the
 //! [`Budget`] that every evaluation spends.
 //!
-//! What this crate deliberately does not know: Kubernetes, files, sockets, clocks. Read [`Value`]
+//! This crate deliberately knows no Kubernetes, files, sockets or clocks. Read [`Value`]
 //! and [`Budget`] first.
 //!
 //! ```
@@ -18,7 +18,7 @@
 //!
 //! # Limits
 //!
-//! What an API server sends nests up to [`MAX_JSON_DEPTH`] levels, more than calls fit on a stack.
+//! Requests of an API server nest up to [`MAX_JSON_DEPTH`] levels, too deep for recursion.
 //! Nothing in this crate recurses over a value without a bound: reading, dropping, comparing,
 //! hashing and printing keep a list instead, and what goes through serde ends in an error beyond
 //! [`MAX_DEPTH`]. So must everything that takes values it did not make: [`Value::walk`] and

@@ -39,7 +39,7 @@ const NEST_LIMIT: u32 = 4000;
 pub struct Error {
     /// Go's words for what is wrong, such as `missing closing )`.
     pub reason: &'static str,
-    /// The piece of the pattern it is about; the whole pattern where Go says so.
+    /// The piece of the pattern that is wrong; the whole pattern where Go says so.
     pub piece: String,
 }
 

@@ -50,7 +50,7 @@ impl fmt::Display for Position {
 /// One document of a YAML stream.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// What it holds; `null` for an empty document.
+    /// Its content; `null` for an empty document.
     pub value: Value,
     /// Where its parts stand in the text.
     pub positions: Positions,
@@ -210,7 +210,7 @@ pub fn documents_v3(text: &str) -> impl Iterator<Item = Result<Document, Error>>
     Documents::new(text, Options { strict: true, few_booleans: true, ..Options::default() })
 }
 
-/// The documents of a manifest, as `kubectl` reads them: JSON is told by its first byte, and then
+/// The documents of a manifest, as `kubectl` reads them: the first byte decides about JSON, and then
 /// JSON values may follow one another without a separator. What begins like JSON and is none is YAML.
 pub fn manifest(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {
     let options = Options { positions: true, ..Options::default() };

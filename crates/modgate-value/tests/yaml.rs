@@ -265,7 +265,7 @@ fn few_booleans() {
     assert!(read("{a: 1, a: 2}").is_err(), "a repeated key");
 }
 
-/// What `kubectl` reads as JSON, with the places of its parts.
+/// Documents that `kubectl` reads as JSON, with the places of their parts.
 #[test]
 fn manifests_in_json() {
     let read = |text: &str| -> Vec<String> {
@@ -301,7 +301,7 @@ fn manifests_in_json() {
     }
 }
 
-/// What go-yaml v2.3.0 makes of the line breaks that only YAML 1.1 knows.
+/// The line breaks that only YAML 1.1 knows, as go-yaml v2.3.0 reads them.
 #[test]
 fn unicode_line_breaks() {
     for (text, expected) in [

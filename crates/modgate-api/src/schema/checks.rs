@@ -67,7 +67,7 @@ fn defaults(
     Ok(())
 }
 
-/// What a node inherits from where it stands.
+/// The settings that a node inherits from its place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     is_root: bool,
@@ -142,7 +142,7 @@ fn keywords(schema: &Schema, path: &Path<'_>, place: Place, errors: &mut Vec<Fie
     rules(schema, path, errors);
 }
 
-/// What a node may not say at all.
+/// Keywords that a node may not have.
 fn own_keywords(schema: &Schema, path: &Path<'_>, place: Place, errors: &mut Vec<FieldError>) {
     let kind = schema.kind.as_str();
     if !kind.is_empty() && !TYPES.contains(&kind) {
@@ -242,7 +242,7 @@ fn lists_and_maps(schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>
     }
 }
 
-/// What a list that is a map, or a set, says about its items.
+/// The checks of a list that is a map, or a set, on its items.
 fn map_keys(schema: &Schema, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let Some(list_type @ ("map" | "set")) = schema.list_type.as_deref() else { return };
     let items = path.child("items");

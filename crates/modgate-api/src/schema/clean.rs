@@ -2,7 +2,7 @@
 
 use modgate_value::{Number, Object, Str, Value};
 
-/// What a keyword holds, which decides when it is left out.
+/// The type of a keyword's value, which decides when it is left out.
 enum Keyword {
     /// Left out when empty or false.
     Plain,

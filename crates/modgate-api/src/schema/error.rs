@@ -1,4 +1,4 @@
-//! What is wrong with a field, in the API server's words.
+//! Errors of fields, with the API server's messages.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -13,7 +13,7 @@ use modgate_value::{
 pub struct FieldError {
     /// Where, such as `spec.match.kinds[0]`.
     pub path: String,
-    /// What, such as `Required value: must not be empty`.
+    /// The message, such as `Required value: must not be empty`.
     pub problem: String,
 }
 

@@ -327,7 +327,7 @@ fn is_duration(text: &str) -> bool {
     false
 }
 
-/// What labels of host names consist of; and letters only.
+/// The characters of labels of host names; and letters only.
 static CHARACTERS: LazyLock<[Option<GoRegex>; 2]> = LazyLock::new(|| {
     [r"^[\p{L}\p{S}0-9.-]*$", r"^\p{L}*$"].map(|pattern| GoRegex::new(pattern).ok())
 });
@@ -419,7 +419,7 @@ fn is_address(text: &str) -> bool {
     local_is_sound && (is_dot_atom(domain) || is_literal())
 }
 
-/// What Go accepts as the address of a request: absolute, or a path.
+/// Whether Go accepts a text as the address of a request: absolute, or a path.
 fn is_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return false;

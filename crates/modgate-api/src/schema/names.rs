@@ -107,7 +107,7 @@ pub fn label_value(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with labels; `path` is theirs. Values that are no texts are left to decoding.
+/// The errors of labels; `path` is theirs. Values that are no texts are left to decoding.
 pub fn labels(labels: &Object, path: &str) -> Vec<FieldError> {
     let pairs = labels.iter().map(|(key, value)| (key.as_str(), value));
     label_pairs(pairs, &Path::Root(path))
@@ -126,7 +126,7 @@ fn label_pairs<'a>(
     errors
 }
 
-/// What is wrong with a label selector; `path` is its own (MA-20).
+/// The errors of a label selector; `path` is its own (MA-20).
 pub fn selector(selector: &LabelSelector, path: &str) -> Vec<FieldError> {
     let root = Path::Root(path);
     let labels = selector.match_labels.iter().flatten();

@@ -12,7 +12,7 @@ enum Level {
 }
 
 impl Schema {
-    /// What keeps the schema from being structural, sorted as Kubernetes sorts it.
+    /// The violations that keep the schema from being structural, sorted as Kubernetes sorts them.
     pub(super) fn structural_problems(&self, path: &Path<'_>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         node(self, Level::Root, path, &mut errors);
@@ -137,7 +137,7 @@ fn kind(schema: &Schema, level: Level, path: &Path<'_>, errors: &mut Vec<FieldEr
     }
 }
 
-/// What is fixed about the members every resource has.
+/// Checks the members that every resource has, whose types are fixed.
 fn resource(schema: &Schema, level: Level, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let properties = path.child("properties");
     if level == Level::Root || schema.embedded_resource {

@@ -1,6 +1,6 @@
 //! Whether a value is as its schema says.
 //!
-//! Every validator of a node is asked, in a fixed order, so that one value may have several
+//! Every validator of a node runs, in a fixed order, so that one value may have several
 //! errors. Validators count what they found right; of the alternatives of an `anyOf` or `oneOf`
 //! that all fail, the errors of the one with the highest count are reported.
 
@@ -17,7 +17,7 @@ use super::{
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
 impl Schema {
-    /// What is wrong with `value`, in the order in which the API server finds it. `root` is the
+    /// The errors of `value`, in the order in which the API server finds them. `root` is the
     /// path of the value itself in the errors' paths; messages name paths from the value on.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Schema {
 
     /// `format`, unless it says nothing about the schema's type.
     fn effective_format(&self, numbers: Numbers) -> &str {
-        // Defaults are held against the schema as written, formats nobody knows included.
+        // Defaults are checked against the schema as written, including unknown formats.
         if numbers == Numbers::Exact {
             return &self.format;
         }
@@ -136,7 +136,7 @@ impl Validator<'_> {
         Ok(right + 1)
     }
 
-    /// Adds an error whose message is about `path`.
+    /// Adds an error whose message names `path`.
     fn push(&self, error: FieldError, errors: &mut Errors) -> Result<(), Exhausted> {
         self.budget.allocate(error.path.len() + error.problem.len())?;
         errors.push(error);

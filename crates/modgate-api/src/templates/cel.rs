@@ -10,7 +10,7 @@ use super::ConstraintTemplate;
 /// The engine's name in `code`.
 pub const CEL_ENGINE: &str = "K8sNativeValidation";
 
-/// What no name of an author's may begin with.
+/// The prefix that names of authors may not have.
 const RESERVED: &str = "gatekeeper_internal_";
 
 /// The policy of a template in CEL. Only [`CelSource::from_value`] makes one, so that holding one
@@ -19,11 +19,11 @@ const RESERVED: &str = "gatekeeper_internal_";
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CelSource {
-    /// What must hold.
+    /// The validations.
     pub validations: Option<Vec<CelValidation>>,
-    /// What expressions may refer to as `variables.<name>`.
+    /// Values that expressions may refer to as `variables.<name>`.
     pub variables: Option<Vec<CelExpression>>,
-    /// What must hold for the policy to apply. The key is singular.
+    /// The conditions under which the policy applies. The key is singular.
     #[serde(rename = "matchCondition")]
     pub match_conditions: Option<Vec<CelExpression>>,
     /// A [`FailurePolicy`]; the installation's where absent.
@@ -51,11 +51,11 @@ pub struct CelValidation {
 pub struct CelExpression {
     /// Its name.
     pub name: Str,
-    /// What it stands for.
+    /// The expression it stands for.
     pub expression: Str,
 }
 
-/// What an expression that cannot be evaluated leads to.
+/// The result of an expression that cannot be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum FailurePolicy {
     /// A violation.
@@ -129,7 +129,7 @@ impl CelSource {
         Ok(source)
     }
 
-    /// What a failing expression leads to; `default` where the source does not say.
+    /// The failure policy; `default` where the source has none.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What proves `modgate-cel` right: suites over recorded expressions, and the CEL of the public
+//! The suites of `modgate-cel`: recorded expressions, and the CEL of the public
 //! Gatekeeper library.
 //!
 //! [`SUITES`] names the files of a corpus and what runs them; the tests of `modgate-cel` run them,

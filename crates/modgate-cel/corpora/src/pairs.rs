@@ -14,7 +14,7 @@ impl Activation for Object {
     }
 }
 
-/// What an answer says if there is none; texts of errors are not compared.
+/// The result for an error; texts of errors are not compared.
 const ERROR: &str = "E";
 
 /// Runs a file of expressions with their answers.

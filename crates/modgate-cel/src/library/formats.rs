@@ -85,7 +85,7 @@ impl NamedFormat {
         self.problems(text).is_empty()
     }
 
-    /// What is wrong with `text`.
+    /// The problems of `text`.
     fn problems(self, text: &str) -> Vec<String> {
         match self {
             Dns1123Label => named(text, 63, is_label, label_problem(text)),
@@ -209,7 +209,7 @@ fn named(text: &str, most: usize, valid: impl Fn(&str) -> bool, problem: &str) -
     problems
 }
 
-/// What is wrong with a text that is no label: a subdomain has dots too many.
+/// The problems of a text that is no label: a subdomain has dots too many.
 fn label_problem(text: &str) -> &'static str {
     if is_subdomain(text) { "must not contain dots" } else { LABEL }
 }

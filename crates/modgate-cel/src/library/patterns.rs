@@ -22,7 +22,7 @@ const COMPILED: [usize; 2] = [1 << 16, 1 << 20];
 /// The bytes of a compiled pattern that are made in the time of one step.
 const STEP: u64 = 64;
 
-/// What searching keeps in memory at most: the `regex` crate's own limit.
+/// The memory that a search keeps at most: the `regex` crate's own limit.
 const SEARCH: usize = 2 << 20;
 
 fn pattern<'a>(heap: Heap<'a>, name: &str, args: &[Val<'a>]) -> Result<Val<'a>> {

@@ -18,7 +18,7 @@ use crate::{
     value::Val,
 };
 
-/// What a clause prints.
+/// The form in which a clause prints its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clause {
     Text,
@@ -108,7 +108,7 @@ impl Clause {
             }
     }
 
-    /// What is said about a value of another type.
+    /// The error for a value of another type.
     pub(crate) fn refusal(self, type_name: &str) -> String {
         let what = match self {
             Self::Text => {
@@ -343,7 +343,7 @@ fn decimals_at_most(precision: usize) -> Option<usize> {
     (kept < 1 << 15).then_some(kept.min(DECIMALS))
 }
 
-/// What is not finite, as a locale writes it.
+/// Infinities and NaN, as a locale writes them.
 fn special(value: f64) -> Option<&'static str> {
     if value.is_nan() {
         return Some("NaN");

@@ -339,7 +339,7 @@ enum ParseError {
     Suffix,
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 enum Suffix {
     Ten(i32),
     Two(u32),

@@ -49,7 +49,7 @@ fn evaluate(bencher: Bencher<'_, '_>, case: &Case) {
     });
 }
 
-/// What specialising costs, once for each constraint.
+/// The cost of specializing, once for each constraint.
 #[divan::bench(args = CASES)]
 fn specialize(bencher: Bencher<'_, '_>, name: &str) {
     let Some(case) = case(name) else { return };

@@ -65,7 +65,7 @@ fn scaling(filter: &str) {
     let shared: Vec<&Case> = vec![&shared; THREADS];
     let (mut sharing, mut nothing, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        // Whoever comes first has the cooler machine.
+        // The first run has the cooler machine.
         let pair = match round % 2 {
             0 => (rate(&shared), rate(&own)),
             _ => {

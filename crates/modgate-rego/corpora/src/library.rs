@@ -218,7 +218,7 @@ fn module(name: &str, text: &str) -> Result<Module> {
         .map_err(|errors| anyhow::anyhow!(super::joined(&errors)))
 }
 
-/// What `input.review` is for an object, or for the request of an AdmissionReview.
+/// `input.review` for an object, or for the request of an AdmissionReview.
 fn review(object: Value) -> Value {
     if text(&object, "kind") == "AdmissionReview" {
         let mut request =

@@ -28,7 +28,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     top.finish()
 }
 
-/// What a case wants.
+/// The expectation of a case.
 enum Wanted<'a> {
     Rows(Vec<Value>),
     Error { code: Option<&'a str>, text: Option<&'a str> },

@@ -158,7 +158,7 @@ fn context<'a>(input: Option<Rego<'a>>, heap: Heap<'a>) -> eval::Context<'a> {
     }
 }
 
-/// What a call gives, in the words of the recording.
+/// The result of a call, as the recording writes it.
 fn answer(query: &Query, operands: &[Rego<'_>]) -> Result<String> {
     let (arena, budget) = (Arena::new(), Budget::unlimited());
     let heap = Heap::new(&arena, &budget);

@@ -31,7 +31,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     top.finish()
 }
 
-/// What a run came to: sorted solutions, or the stage that failed and its errors.
+/// The result of a run: sorted solutions, or the stage that failed and its errors.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Rows(Vec<String>),

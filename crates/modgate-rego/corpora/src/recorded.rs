@@ -15,7 +15,7 @@ use modgate_corpus::{
     report::{Case, Verdict},
 };
 
-/// What OPA knows about policies as texts, which an admission policy has no use for.
+/// OPA's functions on policies as texts, which an admission policy does not need.
 const EXEMPT: [&str; 2] = ["rego.parse_module(", "rego.metadata."];
 
 pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
@@ -71,7 +71,7 @@ fn judge(expected: &str, got: String) -> Verdict {
     if same { Verdict::Passed } else { Verdict::Failed { expected: expected.to_owned(), got } }
 }
 
-/// What `data.t.p` is, in the words of the recording.
+/// The value of `data.t.p`, as the recording writes it.
 fn evaluate(source: &str) -> Result<String> {
     let modules = [("t.rego".to_owned(), source)];
     let program = match compile(modules.into_iter(), RegoVersion::V0) {

@@ -93,7 +93,7 @@ struct Sample {
     rules: Vec<String>,
     /// Statements over the variables of [`VARIABLES`].
     body: Vec<String>,
-    /// What the body is asked for: a term over what it binds.
+    /// The value of the rule: a term over the variables that the body binds.
     head: String,
     input: Json,
 }
@@ -102,7 +102,7 @@ const VARIABLES: [&str; 4] = ["a", "b", "c", "d"];
 
 const PATHS: [&str; 6] = ["input.xs", "input.o", "input.n", "input.s", "input.none", "input"];
 
-/// What is in scope while statements are made.
+/// The variables in scope while statements are made.
 struct Scope {
     /// Rules that may be referred to.
     rules: usize,
@@ -217,7 +217,7 @@ impl Scope {
         self.bound.push(name.clone());
         self.depth -= 1;
         let statement = match choices.below(3) {
-            // What an inner body binds, it declares.
+            // An inner body declares the variables it binds.
             0 => format!("{} == {}", self.term(choices), name),
             1 => format!("not {} == {}", self.term(choices), name),
             _ => format!("{} != {}", name, self.term(choices)),
@@ -316,7 +316,7 @@ const LAWS: &[(&str, &str)] = &[
     ("x = {v: 1 | some v in set}", "x = {v: 1 | v = list[_]}"),
 ];
 
-/// The rules that the laws are about.
+/// The rules that the laws compare.
 const RULES: [&str; 9] =
     ["set", "list", "keyed", "comprehended", "backwards", "holds", "never", "alternative", "call"];
 

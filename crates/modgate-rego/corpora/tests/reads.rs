@@ -1,4 +1,4 @@
-//! What is not among the reads of a program can be taken away, and nobody notices: programs of the
+//! Removing data that a program does not read does not change its results: programs of the
 //! public library and generated ones are evaluated with and without.
 
 #![allow(
@@ -21,7 +21,7 @@ use modgate_rego_corpora::library;
 use modgate_value::{Budget, Value};
 use proptest::prelude::*;
 
-/// What a rule comes to, as text; an error is one, too.
+/// The result of a rule as text, or its error.
 fn evaluate(program: &Program, rule: GroupId, input: &Value, inventory: &Value) -> String {
     let data: Value = [("inventory", inventory.clone())].into_iter().collect();
     let (arena, budget) = (Arena::new(), Budget::unlimited());
@@ -157,7 +157,7 @@ fn check(statements: &[Statement], head: u8, inventory: &Value, input: &Value) {
     let pruned = evaluate(&program, rule, input, &kept.keep(inventory));
     assert_eq!(pruned, full, "{text}\n{}", inventory.to_json());
     TOLD.fetch_add(usize::from(full != "set()"), Ordering::Relaxed);
-    // Whoever keeps more sees no difference either.
+    // Keeping more makes no difference either.
     let mut more = kept.clone();
     more.merge(&Reads::below(&["a"], Reads::everything()));
     assert!(more.covers(&kept));

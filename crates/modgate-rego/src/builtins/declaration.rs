@@ -38,13 +38,13 @@ pub enum Type {
 /// An argument or result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// What OPA's documentation calls it; empty if nothing.
+    /// Its name in OPA's documentation; empty if it has none.
     pub name: String,
     /// Its type.
     pub ty: Type,
 }
 
-/// What a built-in takes and gives.
+/// The arguments and the result of a built-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declaration {
     /// The arguments, in order.

@@ -186,7 +186,7 @@ fn discard<'a>(
     .map(Some)
 }
 
-/// What a step of a patch does where its path ends.
+/// The operation of a patch step at the end of its path.
 #[derive(Clone, Copy)]
 enum Edit<'a> {
     Insert(Value<'a>),

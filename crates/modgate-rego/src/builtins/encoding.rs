@@ -1,6 +1,6 @@
 //! Text encodings: JSON, YAML, base64, hexadecimal, URLs.
 //!
-//! What is decoded need not be UTF-8, and is kept as it is. In JSON each wrong byte is U+FFFD.
+//! Decoded text need not be UTF-8, and is kept as it is. In JSON each wrong byte is U+FFFD.
 
 mod base64;
 mod url;
@@ -120,7 +120,7 @@ fn json_marshal_with_options<'a>(context: &mut Context<'a>, args: &[Value<'a>]) 
         let text = wrong_bytes_escaped(operand::any(args, 0), context.json_text(&json)?);
         return Ok(Some(context.heap.charged_string(&text)));
     }
-    // Charged as if every value had a line of its own, indented as deep as can be told in advance.
+    // Charged as if every value had a line of its own, indented by the deepest nesting.
     let lines = values_in(&json);
     let depth = depth_of(&json);
     let per_line = prefix.len().saturating_add(indent.len().saturating_mul(depth));

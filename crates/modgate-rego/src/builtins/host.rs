@@ -1,4 +1,4 @@
-//! What a policy may ask of the outside.
+//! The functions that a host gives to policies.
 
 use modgate_template::{Env, Functions, Template};
 use modgate_value::Value as Json;
@@ -21,12 +21,12 @@ pub trait Host {
         None
     }
 
-    /// What a policy prints; lost unless the host wants it.
+    /// Receives the text of `print`; ignored by default.
     fn print(&self, text: &str) {
         let _ = text;
     }
 
-    /// What a policy notes with `trace`; lost unless the host wants it.
+    /// Receives the note of `trace`; ignored by default.
     fn trace(&self, note: &str) {
         let _ = note;
     }

@@ -235,7 +235,7 @@ fn diff<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     ];
     let month = i64::from(days_in(from.month, from.year));
     let mut borrow = 0;
-    // What is below zero borrows from the next larger unit.
+    // A unit below zero borrows from the next larger unit.
     for (part, unit) in parts.iter_mut().rev().zip([60, 60, 24, month, 12, i64::MAX]) {
         *part -= borrow;
         borrow = i64::from(*part < 0);

@@ -182,7 +182,7 @@ fn verify_secret<'a>(context: &mut Context<'a>, args: &[Value<'a>], hash: Hash) 
     yes_or_no(equal(&hash.mac(secret.as_bytes(), token.signed.as_bytes()), &signature))
 }
 
-/// What `io.jwt.decode_verify` is told to insist on.
+/// The constraints given to `io.jwt.decode_verify`.
 #[derive(Default)]
 struct Constraints<'a> {
     keys: Option<Vec<SetKey>>,

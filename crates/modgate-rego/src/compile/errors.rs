@@ -97,7 +97,7 @@ impl<'m> Errors<'m> {
         });
     }
 
-    /// What was found, if anything.
+    /// The errors found, if any.
     pub(super) fn finish(&mut self) -> Result<(), Vec<Error>> {
         if self.found.is_empty() {
             return Ok(());

@@ -80,7 +80,7 @@ pub(super) enum TermKind {
     Call(Callee, Vec<Term>),
 }
 
-/// What a reference starts from.
+/// The start of a reference.
 #[derive(Debug, Clone)]
 pub(super) enum Root {
     Input,
@@ -103,7 +103,7 @@ pub(super) enum Collect {
     Object(Term, Term),
 }
 
-/// What is called, and how many arguments it takes.
+/// A function that is called, and how many arguments it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callee {
     Builtin(BuiltinId, u32),
@@ -118,7 +118,7 @@ impl Callee {
     }
 }
 
-/// What is known about a variable.
+/// The facts about a variable.
 #[derive(Debug, Clone)]
 pub(super) struct VarInfo {
     /// The name as written; empty when the compiler made it up.

@@ -1,4 +1,4 @@
-//! What may be undefined inside a larger term becomes a variable in front of the expression.
+//! Parts of a larger term that may be undefined become variables in front of the expression.
 //!
 //! After this, references and comprehensions stand only as whole expressions, as a side of an
 //! equation, or as what an equation was made for; everything else in a body always has a value.

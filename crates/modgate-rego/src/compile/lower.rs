@@ -29,7 +29,7 @@ pub(super) struct Lowerer<'c> {
     pub(super) errors: Vec<(Code, Span, String)>,
     pub(super) replaces_functions: bool,
     pub(super) replaces_data: bool,
-    /// What has been bound, in order: closures take theirs back.
+    /// The variables bound so far, in order; closures remove their own.
     log: Vec<Var>,
 }
 
@@ -127,7 +127,7 @@ impl<'c> Lowerer<'c> {
             return;
         }
         let withs: Vec<With> = expr.with.iter().filter_map(|with| self.with(with, bound)).collect();
-        // What was hoisted from an expression shares its world.
+        // Statements hoisted from an expression share its `with`.
         if let Some(Stmt { kind: StmtKind::With(before, body), .. }) = out.last_mut()
             && *before == withs
         {
@@ -300,7 +300,7 @@ impl<'c> Lowerer<'c> {
         Slot(var)
     }
 
-    /// What a plain term, reference or comprehension yields. Operands may bind variables.
+    /// The source of a plain term, reference or comprehension. Operands may bind variables.
     fn source(&mut self, term: &Term, bound: &mut VarSet) -> Option<Source> {
         match &term.kind {
             TermKind::Ref(root, path) => {
@@ -471,7 +471,7 @@ impl<'c> Lowerer<'c> {
         all
     }
 
-    /// What a value is matched against; unbound variables in it are bound from here on.
+    /// The pattern of a term; unbound variables in it are bound from here on.
     pub(super) fn pattern(&mut self, term: &Term, bound: &mut VarSet) -> Pattern {
         match &term.kind {
             TermKind::Var(var) if !bound.contains(var) => {
@@ -525,7 +525,7 @@ fn lower_callee(callee: Callee) -> ir::Callee {
     }
 }
 
-/// What two terms that both have unbound variables come down to.
+/// The statements that unify two terms which both have unbound variables.
 enum Split {
     Pairs(Vec<(Term, Term)>),
     /// They can never be equal.

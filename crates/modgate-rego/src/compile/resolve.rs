@@ -23,7 +23,7 @@ use crate::{
     ir::{ConstId, GroupKind},
 };
 
-/// What a name outside any rule stands for: `data` or `input`, and a path.
+/// The meaning of a name outside any rule: `data` or `input`, and a path.
 #[derive(Debug, Clone)]
 struct Global {
     input: bool,
@@ -72,7 +72,7 @@ enum Occurrence {
 #[derive(Debug, Default)]
 struct Scope {
     names: BTreeMap<Str, (Var, Occurrence)>,
-    /// What the scope's body declares somewhere: these names are never rules or imports.
+    /// Names that the scope's body declares somewhere: these are never rules or imports.
     hides: BTreeSet<Str>,
     /// Variables that have to be used, and where they were declared.
     declared: Vec<(Var, Span)>,
@@ -375,32 +375,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
             }
             ast::ExprKind::SomeIn { key, value, domain } => self.some_in(expr, key, value, domain),
             ast::ExprKind::Every { key, value, domain, body } => {
-                let domain = self.term(domain);
-                let mut scope = Scope::default();
-                for term in key.iter().chain([value]) {
-                    if let ast::TermKind::Var(name) = &term.kind {
-                        scope.hides.insert(name.clone());
-                    }
-                }
-                self.scopes.push(scope);
-                let mut binder = |term: &ast::Term| match &term.kind {
-                    ast::TermKind::Var(name) => {
-                        let var = self.declare(name, expr.span, Occurrence::Declared);
-                        let span = self.at(expr.span);
-                        if let Some(scope) = self.scopes.last_mut()
-                            && !name.starts_with('$')
-                        {
-                            scope.declared.push((var, span));
-                        }
-                        Term { kind: TermKind::Var(var), span: self.at(term.span) }
-                    }
-                    _ => self.term(term),
-                };
-                let key = key.as_ref().map(&mut binder);
-                let value = binder(value);
-                let body = self.body(body);
-                self.leave();
-                ExprKind::Every(Box::new(Every { key, value, domain, body }))
+                self.every(expr.span, key, value, domain, body)
             }
             ast::ExprKind::Not(body) => {
                 self.scopes.push(Scope::default());
@@ -433,7 +408,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
                             self.print(args, term.span)
                         }
                         (Some("print"), _) if self.global("print").is_none() => {
-                            // Erased, as OPA does unless told otherwise; names still count.
+                            // Erased, as in OPA's default configuration; names still count.
                             let late = self.late.len();
                             for arg in args {
                                 self.term(arg);
@@ -458,6 +433,42 @@ impl<'c, 'm> Resolver<'c, 'm> {
             None => self.withs(&expr.with),
         };
         Some(Expr { kind, negated: expr.negated, with, span, generated: expr.generated })
+    }
+
+    fn every(
+        &mut self,
+        place: Span,
+        key: &Option<ast::Term>,
+        value: &ast::Term,
+        domain: &ast::Term,
+        body: &ast::Body,
+    ) -> ExprKind {
+        let domain = self.term(domain);
+        let mut scope = Scope::default();
+        for term in key.iter().chain([value]) {
+            if let ast::TermKind::Var(name) = &term.kind {
+                scope.hides.insert(name.clone());
+            }
+        }
+        self.scopes.push(scope);
+        let mut binder = |term: &ast::Term| match &term.kind {
+            ast::TermKind::Var(name) => {
+                let var = self.declare(name, place, Occurrence::Declared);
+                let span = self.at(place);
+                if let Some(scope) = self.scopes.last_mut()
+                    && !name.starts_with('$')
+                {
+                    scope.declared.push((var, span));
+                }
+                Term { kind: TermKind::Var(var), span: self.at(term.span) }
+            }
+            _ => self.term(term),
+        };
+        let key = key.as_ref().map(&mut binder);
+        let value = binder(value);
+        let body = self.body(body);
+        self.leave();
+        ExprKind::Every(Box::new(Every { key, value, domain, body }))
     }
 
     /// `some k, v in xs` is `v = xs[k]`, with the new variables of both patterns declared.
@@ -846,7 +857,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
 
     // Calls.
 
-    /// What an operator calls; `None` when that is an error.
+    /// The function that an operator calls; `None` when that is an error.
     fn callee(
         &mut self,
         operator: &ast::Term,

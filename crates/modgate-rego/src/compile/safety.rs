@@ -22,7 +22,7 @@ type Places = BTreeMap<Var, Span>;
 /// as many passes as it has expressions.
 const MAX_LOOKS: usize = 1_000_000;
 
-/// What could not be made safe: the variables of expressions.
+/// The variables of expressions that could not be made safe.
 #[derive(Debug, Default)]
 pub(super) struct Unsafe {
     /// Expressions, and where in them each variable is.
@@ -236,7 +236,7 @@ fn in_term(term: &mut Term, bound: &VarSet, span: Span, found: &mut Unsafe) {
     }
 }
 
-/// What an expression binds when the variables in `safe` are bound.
+/// The variables that an expression binds when those in `safe` are bound.
 pub(super) fn outputs(expr: &Expr, safe: &VarSet) -> VarSet {
     let mut out = VarSet::new();
     if expr.negated {
@@ -329,9 +329,9 @@ fn of_refs(term: &Term, safe: &VarSet, out: &mut VarSet) {
 /// Finds what a unification binds.
 struct Unifier<'s> {
     safe: &'s VarSet,
-    /// What references in the expression bind.
+    /// The variables that references in the expression bind.
     outputs: &'s VarSet,
-    /// What `:=` binds: never safe before.
+    /// The variables that `:=` binds: never safe before.
     assigned: VarSet,
     unified: VarSet,
     /// A variable against a term: what the term binds once the variable is bound, and what has

@@ -54,7 +54,7 @@ impl Constants {
     }
 }
 
-/// What resolution has to know about a built-in.
+/// The facts about a built-in that resolution uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) arity: u32,
@@ -354,7 +354,11 @@ impl Symbols {
                 errors.push(Code::Type, Span { module: first.module, ..package }, message);
             }
         }
-        // A package below a rule's name.
+        self.check_packages(modules, errors);
+    }
+
+    /// Reports packages below the name of a rule.
+    fn check_packages(&self, modules: &[Module], errors: &mut Errors<'_>) {
         for (id, source) in self.sources.iter().enumerate() {
             let id = RuleId(u32::try_from(id).unwrap_or(u32::MAX));
             if !self.is_ground(modules, id) {
@@ -391,7 +395,7 @@ impl Symbols {
         }
     }
 
-    /// What is known about a built-in or host function.
+    /// The facts about a built-in or host function.
     pub(super) fn signature(&self, name: &str) -> Option<Signature> {
         if let Some(arity) = self.host.get(name) {
             let arity = *arity;

@@ -200,7 +200,7 @@ impl Type {
         }
     }
 
-    /// What two rules of the same document together define.
+    /// The type that two rules of the same document define together.
     fn merge(self, other: Self) -> Self {
         match (self, other) {
             (Self::Set(a), Self::Set(b)) => Self::Set(Box::new(a.or(*b))),
@@ -215,7 +215,7 @@ impl Type {
         }
     }
 
-    /// The type of what it can be asked for; `None` when it cannot be asked.
+    /// The type of its keys; `None` when it has none.
     fn keys(&self) -> Option<Self> {
         match self {
             Self::Array { .. } => Some(Self::Number),
@@ -252,7 +252,7 @@ impl Type {
         }
     }
 
-    /// What is under a constant key; `None` when there can be nothing.
+    /// The type under a constant key; `None` when there can be no value.
     fn select(&self, key: &Value) -> Option<Self> {
         match self {
             Self::Array { fixed, rest } => {
@@ -408,7 +408,7 @@ fn list(f: &mut fmt::Formatter<'_>, types: &[Type]) -> fmt::Result {
     Ok(())
 }
 
-/// What is known about the documents and functions of a program.
+/// The types of the documents and functions of a program.
 #[derive(Debug)]
 pub(crate) struct Environment {
     nodes: BTreeMap<NodeId, Type>,
@@ -527,7 +527,7 @@ pub(super) fn check_query(
     }
 }
 
-/// What was given to a built-in and what it takes, for when the numbers differ.
+/// The types given to a built-in and those it takes, for errors about their number.
 pub(super) fn arity_details(
     symbols: &Symbols,
     name: &str,
@@ -566,7 +566,7 @@ struct Checker<'c> {
     environment: &'c Environment,
     names: &'c Vars,
     vars: Vec<Type>,
-    /// What variables were before the closure being checked.
+    /// The types of variables before the closure being checked.
     undo: Vec<(Var, Type)>,
     /// The types of comprehensions seen already, by address: they live as long as the rule.
     comprehensions: BTreeMap<*const Comprehension, Type>,

@@ -8,7 +8,7 @@ use crate::{
     lexer::{Keyword, Tok},
 };
 
-/// What became of the head of a rule before its body is known.
+/// The head of a rule while its body is not parsed yet.
 struct RuleHead {
     name: Vec<Term>,
     args: Option<Vec<Term>>,
@@ -360,7 +360,7 @@ impl Parser<'_> {
         Some(body)
     }
 
-    /// What follows `if`: one expression, or a body in braces.
+    /// Parses after `if`: one expression, or a body in braces.
     fn if_body(&mut self) -> Option<Body> {
         let mark = self.mark();
         if let Some(expr) = self.literal() {

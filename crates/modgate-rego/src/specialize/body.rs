@@ -15,7 +15,7 @@ use crate::{
     value::sorted_set,
 };
 
-/// What is left of a source.
+/// A source after specialization.
 enum Found {
     /// It is undefined.
     Nothing,
@@ -25,11 +25,11 @@ enum Found {
     Some(Source),
 }
 
-/// What following a path from a known value leads to.
+/// The result of following a path from a known value.
 enum Followed<'i> {
     Nothing,
     One(Known),
-    /// What is left of the path needs the program to run.
+    /// The rest of the path needs the program to run.
     Open(Known, &'i [Operand]),
 }
 
@@ -424,7 +424,7 @@ impl Specializer<'_> {
     fn constant(&mut self, value: Known) -> Term {
         let size = self.charge(&value);
         if self.is_spent() {
-            // Stands in a program that nobody gets.
+            // This program is dropped.
             return Term::Const(self.constants.add(Json::Null));
         }
         let known = self.constants.values().len();

@@ -1,4 +1,4 @@
-//! What can be computed ahead, and computing it.
+//! Computing the parts of a program that do not depend on the rest of the input.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
     value::{Arena, Heap, Value},
 };
 
-/// What one computation may spend.
+/// The limits of one computation.
 const LIMITS: Limits = Limits { steps: 100_000, bytes: 1 << 20, time: Duration::MAX };
 
-/// What became of a computation.
+/// The result of a computation.
 pub(super) enum Folded {
     /// It has no value.
     Undefined,
@@ -82,7 +82,7 @@ impl Specializer<'_> {
             data: None,
             heap: Heap::new(arena, budget),
             host: &Isolated,
-            // What fails is left to fail when the program runs, strictly or not.
+            // Statements that fail are left to fail when the program runs, strictly or not.
             strict_builtin_errors: true,
             tracer: None,
         }
@@ -131,7 +131,7 @@ impl Specializer<'_> {
         }
     }
 
-    /// Drops statements that only fetch the whole input for nobody.
+    /// Drops statements that only fetch the whole input, when no other statement uses it.
     pub(super) fn drop_unused_inputs(&self, rule: &mut Rule) {
         let mut slots = Slots::default();
         rule.args.iter().for_each(|pattern| slots.pattern(pattern));

@@ -47,7 +47,7 @@ impl Known {
         Some(limit - left)
     }
 
-    /// What a reference to `key` inside gives; `None` when undefined.
+    /// The value of a reference to `key` inside; `None` when undefined.
     pub(super) fn get(&self, key: &Self, budget: &Budget<'_>) -> Option<Self> {
         match (self, key) {
             // Shared rather than copied.
@@ -78,7 +78,7 @@ impl Known {
     }
 }
 
-/// What a node of a document takes in memory, at least.
+/// The memory that a node of a document takes at least.
 const NODE: usize = size_of::<Json>();
 
 fn copied(value: Value<'_>, budget: &Budget<'_>) -> Option<Json> {
@@ -125,7 +125,7 @@ fn measure(value: &Json, left: &mut usize) -> Option<()> {
     }
 }
 
-/// What is known about a variable.
+/// The known facts about a variable.
 #[derive(Debug, Clone)]
 pub(super) enum Variable {
     /// It has this value.
@@ -136,7 +136,7 @@ pub(super) enum Variable {
     Alias(Slot),
 }
 
-/// What is known about the variables of a rule.
+/// The known facts about the variables of a rule.
 #[derive(Debug)]
 pub(super) struct Env(Vec<Option<Variable>>);
 

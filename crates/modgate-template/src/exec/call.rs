@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         self.validate(value, ty)
     }
 
-    /// A constant where a type is asked for.
+    /// A constant where a type is expected.
     fn literal(&self, ty: Ty, expr: &'a Expr) -> Result<Val<'a>> {
         match (ty, &expr.kind) {
             (Ty::Any | Ty::Value, _) => self.constant(expr),
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
 }
 
 impl Ty {
-    /// What `nil` is as this type, where it can be nil.
+    /// `nil` as a value of this type, if the type has one.
     fn zero<'a>(self) -> Option<Val<'a>> {
         match self {
             Self::Any | Self::Version => Some(Val::Nil),

@@ -204,7 +204,7 @@ fn merge<'a>(
     Ok(())
 }
 
-/// What mergo takes for empty.
+/// Whether mergo takes a value for empty.
 fn merges_as_empty<'a>(cx: &Cx<'a>, value: &Val<'a>) -> bool {
     match value {
         Val::Pointer(value) => merges_as_empty(cx, &Val::of_json(value)),

@@ -196,7 +196,7 @@ fn all_calls() -> Vec<String> {
     all
 }
 
-/// What one call took: the highest memory, and how many allocations.
+/// The peak memory of one call, and how many allocations it made.
 fn run(call: &str) -> (u64, u64) {
     let text = format!("{{{{ $x := {call} }}}}{{{{ $x }}}}");
     let template = Template::parse("x", &text).unwrap_or_else(|error| panic!("{call}: {error}"));

@@ -22,7 +22,7 @@ use crate::{
     time::{Duration, HOUR, Time, Zone},
 };
 
-/// What a certificate is to say.
+/// The contents of a certificate to be made.
 pub(crate) struct Request<'r> {
     pub(crate) common_name: &'r str,
     pub(crate) addresses: Vec<IpAddr>,
@@ -31,7 +31,7 @@ pub(crate) struct Request<'r> {
     pub(crate) is_authority: bool,
 }
 
-/// Who signs.
+/// The signer of a certificate.
 pub(crate) struct Authority {
     subject: Vec<u8>,
     key_id: Option<Vec<u8>>,

@@ -25,7 +25,7 @@ pub(crate) enum Key {
     Dsa(Vec<u8>),
 }
 
-/// What `genPrivateKey` can make.
+/// The kinds of keys that `genPrivateKey` makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Rsa,

@@ -351,7 +351,7 @@ impl<'t> Lexer<'t> {
         self.error(format!("bad character {}", quote_rune(next)))
     }
 
-    /// What may follow an identifier.
+    /// Whether the next character may follow an identifier.
     fn at_terminator(&self) -> bool {
         match self.peek() {
             None | Some(' ' | '\t' | '\r' | '\n' | '.' | ',' | '|' | ':' | ')' | '(') => true,

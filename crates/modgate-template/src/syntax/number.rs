@@ -227,8 +227,7 @@ pub(crate) fn parse_float(text: &str) -> Result<f64, FloatError> {
 
 /// The part after `0x`: hexadecimal mantissa and a mandatory binary exponent.
 ///
-/// Mantissas of more than 64 bits lose the excess, which only the last bit of a literal nobody
-/// writes could show.
+/// Mantissas of more than 64 bits lose the excess, which can only change the last bit.
 fn hex_float(text: &str) -> Option<f64> {
     let (mantissa, exponent) = text.split_once(['p', 'P'])?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

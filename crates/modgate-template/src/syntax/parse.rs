@@ -28,7 +28,7 @@ const MAX_NESTING: usize = 100;
 /// How many constant regular expressions are compiled ahead.
 const MAX_CONSTANT_REGEXES: usize = 64;
 
-/// What parsing a text yields.
+/// The result of parsing a text.
 pub(crate) struct Parsed {
     pub(crate) trees: Trees,
     /// Functions called anywhere, in order of appearance, with repeats.
@@ -86,7 +86,7 @@ struct Parser<'t> {
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
 
-/// What ended a list of nodes.
+/// The keyword that ended a list of nodes.
 enum End {
     End,
     /// `else`; with a pending `if` or `with` where one follows directly.
@@ -356,7 +356,7 @@ impl<'t> Parser<'t> {
         Ok(Node::Branch(Box::new(Branch { kind, pipe, list, otherwise })))
     }
 
-    /// What follows `else`. `else if` and `else with` share the `end` of the block they follow.
+    /// Parses after `else`. `else if` and `else with` share the `end` of the block they follow.
     fn otherwise(&mut self, kind: BranchKind) -> Result<Vec<Node>> {
         let next = self.peek().kind;
         let chained = (kind == BranchKind::If && next == Kind::If)

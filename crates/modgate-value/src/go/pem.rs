@@ -5,7 +5,7 @@ use super::base64::Alphabet;
 /// One block.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block<'t> {
-    /// What the block says it holds, such as `CERTIFICATE`.
+    /// The type of the content, such as `CERTIFICATE`.
     pub label: &'t str,
     /// The content, without headers.
     pub bytes: Vec<u8>,

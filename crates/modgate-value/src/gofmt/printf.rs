@@ -51,7 +51,7 @@ pub enum Arg<'a> {
     Stringer {
         /// The name of its Go type.
         type_name: Cow<'a, str>,
-        /// What its `Error` or `String` method returns.
+        /// The result of its `Error` or `String` method.
         text: Cow<'a, str>,
     },
     /// An integer that prints itself, such as a `time.Month`: its text for the verbs of strings, the
@@ -61,7 +61,7 @@ pub enum Arg<'a> {
         value: i64,
         /// The name of its Go type.
         type_name: &'a str,
-        /// What its `String` method returns.
+        /// The result of its `String` method.
         text: Cow<'a, str>,
     },
     /// A value as `encoding/json` decodes it into an `interface{}`: `float64`, `string`, `bool`,
@@ -85,7 +85,7 @@ impl<'a> Arg<'a> {
         Self::List { type_name: Cow::Borrowed("[]interface {}"), elements }
     }
 
-    /// What `%T` prints.
+    /// The name of its type, as `%T` prints it.
     pub fn type_name(&self) -> &str {
         match self {
             Self::Nil | Self::Value(Value::Null) => "<nil>",
@@ -751,7 +751,7 @@ impl<'b> Printer<'b> {
             _ => 0,
         };
         let zeros = least.saturating_sub(digits.len());
-        // Checked before it is built: a width of a million may be asked for a million times.
+        // Checked before it is built: a format may have a million widths of a million each.
         self.budget.allocate(zeros)?;
         let mut text = String::with_capacity(digits.len() + zeros + 4);
         text.push_str(if negative {
@@ -851,7 +851,7 @@ impl<'b> Printer<'b> {
 
     fn float(&mut self, arg: &Arg<'_>, value: f64, verb: char) -> Result<(), Exhausted> {
         let precision = self.spec.precision;
-        // However much is asked for; beyond this there are only zeros, which are not built here.
+        // Digits beyond this precision are zeros, which are not built here.
         self.budget.allocate(precision.unwrap_or(0))?;
         let text = match verb {
             'v' => float::format(value, 'g', precision),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::gofmt::quote;
 
-/// What is wrong with one element of a value.
+/// Why one element of a value cannot be read.
 enum Wrong {
     /// It does not look like what the layout asks for.
     Form,

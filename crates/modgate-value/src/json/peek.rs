@@ -78,7 +78,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What stands between the quotes of a string, escapes as written.
+    /// The text between the quotes of a string, escapes as written.
     fn string(&mut self) -> Option<&'t [u8]> {
         self.take(b'"')?;
         let mut length = 0;

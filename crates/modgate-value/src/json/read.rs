@@ -9,7 +9,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at line {line}, column {column}")]
 pub struct ParseError {
-    /// What is wrong.
+    /// The kind of mistake.
     pub kind: ParseErrorKind,
     /// Line of the offending byte, from 1.
     pub line: usize,
@@ -19,7 +19,7 @@ pub struct ParseError {
     pub offset: usize,
 }
 
-/// What is wrong with a JSON text.
+/// A kind of mistake in a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseErrorKind {

@@ -22,7 +22,7 @@ pub(super) struct Translation {
     pub(super) names: Vec<String>,
 }
 
-/// An error code of Go's `regexp/syntax` and the piece of the pattern it is about.
+/// An error code of Go's `regexp/syntax` and the piece of the pattern that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Invalid<'p> {
     pub(super) code: &'static str,
@@ -232,7 +232,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// What starts with `(?`: a named group, flags, or a group with flags.
+    /// Reads what follows `(?`: a named group, flags, or a group with flags.
     fn perl_group(&mut self, before: &'p str) -> Result<&'p str, Invalid<'p>> {
         let named = match before.strip_prefix("(?P<").filter(|rest| !rest.is_empty()) {
             Some(rest) => Some(rest),
@@ -338,7 +338,7 @@ impl<'p> Translator<'p> {
         Ok(rest)
     }
 
-    /// What starts with a backslash, outside of a class.
+    /// Reads an escape outside of a class.
     fn escape(&mut self, before: &'p str) -> Result<&'p str, Invalid<'p>> {
         let rest = skip(before, 2);
         let assertion = match before.as_bytes().get(1) {
@@ -450,7 +450,7 @@ fn skip(text: &str, bytes: usize) -> &str {
     text.get(bytes..).unwrap_or_default()
 }
 
-/// What of `from` lies before `rest`, which is its tail.
+/// The part of `from` before `rest`, which is its tail.
 fn upto<'p>(from: &'p str, rest: &str) -> &'p str {
     from.get(..from.len().saturating_sub(rest.len())).unwrap_or(from)
 }

@@ -3,7 +3,7 @@
 //! Go compares them without regard to case, spaces, hyphens and underscores; the lists are in that
 //! form. The `regex` crate knows more properties, which Go refuses.
 
-/// What a name stands for.
+/// The characters that a name stands for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// A property in the `regex` crate's spelling.

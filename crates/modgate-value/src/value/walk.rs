@@ -14,7 +14,7 @@ use std::{
 use super::{Array, Object, Value};
 use crate::Str;
 
-/// What is left of a container on the way through it.
+/// The children of a container that are still to be visited.
 pub(crate) enum Rest<'a> {
     Elements(slice::Iter<'a, Value>),
     Members(slice::Iter<'a, (Str, Value)>),

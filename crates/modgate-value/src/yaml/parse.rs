@@ -55,7 +55,7 @@ enum Anchor {
     Done(Node),
 }
 
-/// What is wrong with a document besides its syntax, the first of each kind.
+/// Mistakes in a document besides its syntax, the first of each kind.
 #[derive(Default)]
 struct Faults {
     decoding: Option<Error>,
@@ -77,7 +77,7 @@ struct Node {
     places: Places,
 }
 
-/// What a node holds, aliases expanded.
+/// The content of a node, aliases expanded.
 #[derive(Clone, Copy, Default)]
 struct Size {
     nodes: usize,
@@ -415,7 +415,7 @@ impl<'a> Parser<'a> {
         node
     }
 
-    /// What comes next in the innermost container.
+    /// The next step in the innermost container.
     fn advance(&mut self, stack: &mut [Frame<'a>]) -> Result<Next<'a>, Box<Problem>> {
         let Some(frame) = stack.last_mut() else {
             return Ok(Next::End);
@@ -459,52 +459,11 @@ impl<'a> Parser<'a> {
             }
             Shape::FlowSequence { first } => {
                 let first = std::mem::replace(first, false);
-                if self.peek()?.kind != Kind::FlowSequenceEnd && !first {
-                    if self.peek()?.kind != Kind::FlowEntry {
-                        return Err(self.unexpected("did not find expected ',' or ']'", context));
-                    }
-                    self.scanner.take()?;
-                }
-                match self.peek()?.kind {
-                    Kind::FlowSequenceEnd => self.end(),
-                    Kind::Key => {
-                        let start = self.scanner.take()?.start;
-                        Ok(Next::Open(Opening {
-                            shape: Shape::Pair { done: false },
-                            start,
-                            open: start,
-                            anchor: None,
-                        }))
-                    }
-                    _ => Ok(Next::FLOW),
-                }
+                self.flow_item(first, context)
             }
             Shape::FlowMapping { first, valued } if !has_key => {
                 let first = std::mem::replace(first, false);
-                *valued = true;
-                if self.peek()?.kind != Kind::FlowMappingEnd && !first {
-                    if self.peek()?.kind != Kind::FlowEntry {
-                        return Err(self.unexpected("did not find expected ',' or '}'", context));
-                    }
-                    self.scanner.take()?;
-                }
-                match self.peek()?.kind {
-                    Kind::FlowMappingEnd => return self.end(),
-                    Kind::Key => {}
-                    // A key alone, as in `{a}`.
-                    _ => {
-                        *valued = false;
-                        return Ok(Next::FLOW);
-                    }
-                }
-                self.scanner.take()?;
-                let token = self.peek()?;
-                Ok(match token.kind {
-                    Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => {
-                        Next::Empty(token.start)
-                    }
-                    _ => Next::FLOW,
-                })
+                self.flow_key(first, valued, context)
             }
             Shape::FlowMapping { valued, .. } => {
                 if *valued && self.peek()?.kind == Kind::Value {
@@ -534,6 +493,60 @@ impl<'a> Parser<'a> {
                 Ok(Next::Empty(self.peek()?.start))
             }
         }
+    }
+
+    /// The next item of a sequence in brackets.
+    fn flow_item(&mut self, first: bool, context: Option<Mark>) -> Result<Next<'a>, Box<Problem>> {
+        if self.peek()?.kind != Kind::FlowSequenceEnd && !first {
+            if self.peek()?.kind != Kind::FlowEntry {
+                return Err(self.unexpected("did not find expected ',' or ']'", context));
+            }
+            self.scanner.take()?;
+        }
+        match self.peek()?.kind {
+            Kind::FlowSequenceEnd => self.end(),
+            Kind::Key => {
+                let start = self.scanner.take()?.start;
+                Ok(Next::Open(Opening {
+                    shape: Shape::Pair { done: false },
+                    start,
+                    open: start,
+                    anchor: None,
+                }))
+            }
+            _ => Ok(Next::FLOW),
+        }
+    }
+
+    /// The next key of a mapping in braces; `valued` becomes whether a value may follow it.
+    fn flow_key(
+        &mut self,
+        first: bool,
+        valued: &mut bool,
+        context: Option<Mark>,
+    ) -> Result<Next<'a>, Box<Problem>> {
+        *valued = true;
+        if self.peek()?.kind != Kind::FlowMappingEnd && !first {
+            if self.peek()?.kind != Kind::FlowEntry {
+                return Err(self.unexpected("did not find expected ',' or '}'", context));
+            }
+            self.scanner.take()?;
+        }
+        match self.peek()?.kind {
+            Kind::FlowMappingEnd => return self.end(),
+            Kind::Key => {}
+            // A key alone, as in `{a}`.
+            _ => {
+                *valued = false;
+                return Ok(Next::FLOW);
+            }
+        }
+        self.scanner.take()?;
+        let token = self.peek()?;
+        Ok(match token.kind {
+            Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => Next::Empty(token.start),
+            _ => Next::FLOW,
+        })
     }
 
     /// A node after the indicator that ended at `mark`, or nothing if what follows ends it.

@@ -1,8 +1,8 @@
-//! What a scalar's text means: YAML 1.1's types as go-yaml v2 resolves them.
+//! The types of YAML 1.1's scalars, as go-yaml v2 resolves them from their text.
 
 use crate::{Number, Str, Value, go::base64::Alphabet, gofloat, gofmt, json};
 
-/// What the handle `!!` stands for.
+/// The prefix that the handle `!!` abbreviates.
 pub(super) const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 pub(super) const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
 

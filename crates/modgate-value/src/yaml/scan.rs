@@ -257,7 +257,7 @@ impl<'a> Scanner<'a> {
         Err(self.problem(self.mark, "found character that cannot start any token"))
     }
 
-    // What can stand between tokens, and the bookkeeping of indentation and keys.
+    // White space and comments between tokens, and the bookkeeping of indentation and keys.
 
     fn skip_to_token(&mut self) {
         loop {

@@ -210,7 +210,7 @@ impl ScalarStyle {
         if !reads_as_text(text) {
             return Self::Double;
         }
-        // What ends an element or a member inside of brackets.
+        // These end an element or a member inside of brackets.
         let ends = place == Place::Flow && text.contains([',', '[', ']', '{', '}', '?', ':']);
         match () {
             () if shape.plain && !ends => Self::Plain,
@@ -297,7 +297,7 @@ fn is_break(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What go-yaml prints unescaped; it escapes everything beyond the basic plane.
+/// Whether go-yaml prints a character unescaped; it escapes everything beyond the basic plane.
 fn is_printable(character: char) -> bool {
     matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
         && character != '\u{feff}'

@@ -211,7 +211,7 @@ impl Subtrees {
     }
 }
 
-/// What the extensions say that are understood here, and all of them as they are.
+/// The extensions: those understood here, and all of them as they are.
 #[derive(Default)]
 pub(super) struct Extensions {
     all: Vec<(Oid, bool, Vec<u8>)>,
@@ -401,7 +401,7 @@ impl Certificate {
         let subject = Name::read(fields.expect(SEQUENCE).ok()?)?;
         let key_info = fields.expect(SEQUENCE).ok()?;
         let key = PublicKey::read(key_info)?;
-        // Identifiers that nobody has used since version 2.
+        // Unique identifiers of version 2, which certificates no longer have.
         for number in [1, 2] {
             fields.optional(primitive(number)).ok()?;
         }

@@ -12,7 +12,7 @@ use crate::value::{Value, View};
 
 const NANOS: i64 = 1_000_000_000;
 
-/// What a chain is checked for.
+/// The requirements that a chain is checked for.
 struct Options<'t> {
     dns_name: &'t str,
     /// Seconds since 1970.
@@ -21,7 +21,7 @@ struct Options<'t> {
     usages: Vec<i64>,
 }
 
-/// Server authentication, which is what is asked for unless something else is.
+/// Server authentication, which is the default.
 const SERVER_AUTH: i64 = 1;
 const ANY_USAGE: i64 = 0;
 

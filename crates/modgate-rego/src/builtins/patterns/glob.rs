@@ -143,7 +143,7 @@ pub(super) fn translate(pattern: &str, delimiters: &str) -> Result<String, Strin
             c => literal(c, &mut out),
         }
     }
-    // What was opened and not closed ends with the pattern.
+    // An alternation that is not closed ends with the pattern.
     (0..open).for_each(|_| out.push(')'));
     out.push_str(r")\z");
     Ok(out)
@@ -157,7 +157,7 @@ fn literal(c: char, out: &mut String) {
     }
 }
 
-/// What follows a `[`.
+/// Translates the class after a `[`.
 fn range(source: &mut Source<'_>, out: &mut String) -> Result<(), String> {
     const END: &str = "unexpected end of input";
     let not = source.next_if_eq(&'!').is_some();

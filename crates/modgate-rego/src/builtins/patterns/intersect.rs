@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-/// What a byte of a pattern takes, taken apart: a token with a range of its own.
+/// The memory that a byte of a pattern takes when parsed: a token with a range of its own.
 pub(super) const BYTES_PER_BYTE: usize = 96;
 
 /// What a pair of places takes while it is looked at: it is met in up to four ways.

@@ -14,7 +14,7 @@ pub(super) struct Schema {
 /// Number of a part; the first is the schema itself.
 pub(super) type Id = usize;
 
-/// What additional members or elements may be.
+/// The schema of additional members or elements.
 #[derive(Default)]
 pub(super) enum Additional {
     #[default]
@@ -23,13 +23,13 @@ pub(super) enum Additional {
     Fitting(Id),
 }
 
-/// What a member asks of the object it is in.
+/// A demand that the presence of a member makes on its object.
 pub(super) enum Dependency {
     Members(Vec<String>),
     Schema(Id),
 }
 
-/// What the elements of an array are.
+/// The schemas of the elements of an array.
 #[derive(Default)]
 pub(super) enum Items {
     #[default]
@@ -120,7 +120,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in gojsonschema's words, or that the budget is spent.
+    /// gojsonschema's message, or that the budget is spent.
     pub(super) fn compile(schema: &Json, budget: &Budget<'_>) -> Result<Self> {
         let declared = schema.get("$schema").and_then(Json::as_str).unwrap_or_default();
         let draft = match declared.trim_end_matches('#') {

@@ -13,9 +13,9 @@ use crate::number::Num;
 pub(super) struct Problem {
     /// The place in the document, names and indexes between dots; `(Root)` for the whole.
     pub(super) field: String,
-    /// What kind of problem, for machines.
+    /// The kind of problem, for machines.
     pub(super) kind: &'static str,
-    /// What is wrong, for people.
+    /// The message, for people.
     pub(super) description: String,
 }
 
@@ -61,7 +61,7 @@ struct Validator<'s> {
 }
 
 impl Schema {
-    /// What about `document` does not fit.
+    /// The problems of `document`.
     ///
     /// # Errors
     ///
