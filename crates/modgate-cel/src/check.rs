@@ -29,6 +29,7 @@ use crate::{
 pub struct Env {
     variables: BTreeMap<String, Type>,
     builds: bool,
+    mixes: bool,
 }
 
 impl Env {
@@ -48,6 +49,13 @@ impl Env {
     #[must_use]
     pub fn with_patches(mut self) -> Self {
         self.builds = true;
+        self
+    }
+
+    /// With lists and maps whose elements have several types, which Kubernetes refuses.
+    #[must_use]
+    pub fn with_mixed_literals(mut self) -> Self {
+        self.mixes = true;
         self
     }
 
@@ -529,7 +537,8 @@ impl<'e> Checker<'e> {
 
     /// The checks of constants that Kubernetes makes after the types agree.
     fn validate(&mut self) {
-        for parts in std::mem::take(&mut self.literals) {
+        let literals = std::mem::take(&mut self.literals);
+        for parts in literals.into_iter().filter(|_| !self.env.mixes) {
             let mut types = parts
                 .into_iter()
                 .map(|(span, ty)| (span, self.solution.resolve(&ty, true)))

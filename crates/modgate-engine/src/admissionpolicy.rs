@@ -18,6 +18,7 @@ mod outcome;
 mod params;
 mod patch;
 mod set;
+mod trace;
 mod types;
 
 pub use compile::{
@@ -27,6 +28,6 @@ pub use matching::{Matched, ResourceMatcher};
 pub use modgate_cel::{Access, Action, Authorizer};
 pub use mutate::{Mutated, MutationStep};
 pub use outcome::{Denial, PolicyDecision, PolicyKind, Reason, ValidationAction};
-pub use params::{ParamScope, Params};
+pub use params::{NoParams, ParamScope, Params};
 pub use set::{NoAuthorizer, PolicySet, Surroundings};
 pub use types::Types;

@@ -25,7 +25,7 @@ pub mod vap;
 
 pub(crate) use self::cel::{
     Expression, Failure as ExpressionFailure, Input as CelInput, environment as cel_environment,
-    usable as usable_message,
+    expression_trace, shown_value, usable as usable_message,
 };
 pub use self::{
     action::Enforcement,

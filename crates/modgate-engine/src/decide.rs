@@ -2,7 +2,8 @@
 //!
 //! The API server calls all mutating webhooks before the validating ones, and those of one phase by
 //! name, hence Gatekeeper's before KubeMod's: mutators, ModRules, then the checks of Gatekeeper's own
-//! resources and the constraints, on the object and on what it expands to. Each stage sees what the
+//! resources and the constraints, on the object and on what it expands to. Its own policies come
+//! before the webhooks of their phase. Each stage sees what the
 //! one before leaves; the first that denies or fails ends the run.
 //!
 //! A webhook, a command and a dry run differ in the [`Stages`] they name and in nothing else.
@@ -13,6 +14,7 @@ mod decision;
 mod dry_run;
 mod observer;
 mod plan;
+mod policies;
 mod scope;
 mod stages;
 
@@ -85,11 +87,17 @@ impl Snapshot {
         let given = review;
         let review = Cow::Borrowed(review);
         let mut run = Run { snapshot: self, stages, given, review, evaluation, observer, decision };
-        if stages.mutators {
+        if stages.policies {
+            run.mutating_policies();
+        }
+        if run.decision.allowed && stages.mutators {
             run.mutators(scope.gatekeeper.clone());
         }
         if run.decision.allowed && stages.runs_modrules() {
             run.modrules(scope.modrules);
+        }
+        if run.decision.allowed && stages.policies {
+            run.validating_policies();
         }
         if run.decision.allowed && stages.validates() {
             run.validate(scope.gatekeeper);
@@ -152,7 +160,7 @@ impl<O: Observer> Run<'_, '_, O> {
             Ok(mutated) => {
                 self.decision.stages.mutators = StageReport::Done;
                 if let Some((patch, object)) = prepared.change(&mutated) {
-                    self.decision.patch = patch;
+                    self.decision.patch.extend(patch);
                     self.hand_on(object);
                 } else {
                     self.decision.reason = "Resource was not mutated".to_owned();
@@ -194,7 +202,7 @@ impl<O: Observer> Run<'_, '_, O> {
 
     /// The object as the next stage sees it.
     fn hand_on(&mut self, object: Value) {
-        if self.stages.runs_modrules() || self.stages.validates() {
+        if self.stages.runs_modrules() || self.stages.validates() || self.stages.policies {
             let review = self.review.as_ref().clone();
             self.review = Cow::Owned(review.with_object(object.clone()));
         }

@@ -6,7 +6,10 @@ use modgate_rego::builtins;
 use modgate_template as template;
 use modgate_value::{Clock, Value};
 
-use crate::mutation::{NoProviders, Providers};
+use crate::{
+    admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params},
+    mutation::{NoProviders, Providers},
+};
 
 /// The world as the engine may see it; implemented by the edge, and by tests.
 pub trait Host {
@@ -49,6 +52,16 @@ pub trait Host {
     /// budgets may be this evaluation's own.
     fn uptime(&self) -> Duration {
         self.clock().now()
+    }
+
+    /// The objects that bindings of the cluster's own policies pass; by default there are none.
+    fn parameters(&self) -> &dyn Params {
+        &NoParams
+    }
+
+    /// What `authorizer` answers in the cluster's own policies; by default it cannot tell.
+    fn authorizer(&self) -> &dyn Authorizer {
+        &NoAuthorizer
     }
 
     /// Where mutators get external data; by default none can be asked.

@@ -13,6 +13,7 @@ pub(crate) use self::expanded::charge;
 use crate::{
     Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
     Severity,
+    admissionpolicy::PolicySet,
     constraint::{self, Admission, ConstraintTrace, Evaluation, Violation, World},
     cost::{Meter, PolicyCost},
     decide,
@@ -34,6 +35,7 @@ pub struct Snapshot {
     exclusions: Arc<Exclusions>,
     traces: Arc<[config::Trace]>,
     providers: Arc<BTreeMap<Str, Arc<CompiledProvider>>>,
+    policies: Arc<PolicySet>,
 }
 
 /// What [`Snapshot::apply`] returns.
@@ -147,14 +149,17 @@ impl Snapshot {
     }
 
     /// The policies that are in force: ModRules in the order in which they are visited, then
-    /// mutators in the order in which they run, expansion templates, templates, and constraints.
+    /// mutators in the order in which they run, expansion templates, templates, constraints, and the
+    /// cluster's own policies.
     pub fn policies(&self) -> impl Iterator<Item = PolicyId> {
         let modrules = self.modrules.entries().iter().map(|entry| entry.rule.id.clone());
         let mutators = self.mutators.mutators().iter().map(|mutator| mutator.id().into());
         let templates = self.constraints.templates().map(|template| template.id());
         let constraints = self.constraints.constraints().map(|constraint| constraint.id());
         let expansions = self.expansions.templates().iter().map(|template| template.id());
-        modrules.chain(mutators).chain(expansions).chain(templates).chain(constraints)
+        let own = self.policies.names().map(|(kind, name)| kind.id(name));
+        let gatekeepers = mutators.chain(expansions).chain(templates).chain(constraints);
+        modrules.chain(gatekeepers).chain(own)
     }
 
     /// What each ModRule, mutator and constraint has cost since it was compiled.
@@ -181,6 +186,11 @@ impl Snapshot {
         let modrules = modrules.map(|entry| entry.rule.id.clone());
         let constraints = self.constraints.constraints().filter(|each| each.is_demoted());
         modrules.chain(constraints.map(|constraint| constraint.id()))
+    }
+
+    /// ValidatingAdmissionPolicies and MutatingAdmissionPolicies.
+    pub fn cluster_policies(&self) -> &PolicySet {
+        &self.policies
     }
 
     /// Templates and constraints.

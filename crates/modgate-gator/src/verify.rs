@@ -1,5 +1,5 @@
 //! `gator verify`: test suites of policies (7.6), and our extension of them for policies that
-//! change objects (`docs/suites.md`).
+//! change objects (`docs/suites.md`); and kat's tests of the cluster's own policies ([`kat`]).
 //!
 //! [`find`](read_suites) the suites, run each test of each suite on whatever core is free, print
 //! the [`SuiteResult`]s in order.
@@ -8,6 +8,7 @@ mod case;
 mod files;
 mod filter;
 mod find;
+mod kat;
 mod machine;
 mod pipeline;
 mod report;
@@ -59,7 +60,10 @@ pub(crate) fn run(path: &str, args: &VerifyArgs, io: &mut Io<'_>) -> Result<u8, 
         .map_err(|error| Failure::error(format!("listing test files: {error}")))?;
     let filter = Filter::new(&args.run)
         .map_err(|error| Failure::error(format!("compiling filter: {error}")))?;
-    let results = runner::run(&suites, &filter, &settings, args.trace);
+    let mut results = runner::run(&suites, &filter, &settings, args.trace);
+    let folders = kat::find(target.trim_start_matches('/'), path, recursive)
+        .map_err(|error| Failure::error(format!("listing test files: {error}")))?;
+    results.extend(folders.iter().map(|folder| kat::run(folder, &filter)));
     let out = match format {
         Format::Text => format!("{}\n", text(&results, args.verbose)),
         Format::Json => machine::json(&results),

@@ -4,7 +4,17 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use modgate_engine::{
-    Host, HostError, Snapshot, constraint::Inventory, modrule::PodBinding, rego::builtins, template,
+    Host, HostError, Snapshot,
+    admissionpolicy::{ParamScope, Params},
+    api::{
+        admissionregistration::ParamKind,
+        meta::{GroupVersionKind, split_api_version},
+    },
+    constraint::Inventory,
+    matching::Selector,
+    modrule::PodBinding,
+    rego::builtins,
+    template,
 };
 use modgate_value::{Clock, Str, Value};
 use tokio::time::Instant;
@@ -35,6 +45,9 @@ pub struct PolicySet {
 pub struct Objects {
     namespaces: Arc<BTreeMap<Str, Value>>,
     nodes: Arc<BTreeMap<Str, Value>>,
+    /// What bindings of the cluster's own policies may pass: every other object of files, by
+    /// namespace and name.
+    others: Arc<BTreeMap<(Str, Str, Str, Str), Value>>,
     cluster: Option<Arc<dyn ClusterLookup>>,
 }
 
@@ -74,6 +87,29 @@ impl Objects {
         };
         Arc::make_mut(kept).insert(text(&["metadata", "name"]).into(), object.clone());
         true
+    }
+
+    /// Keeps an object of a file that a binding of one of the cluster's own policies may pass.
+    pub(crate) fn keep(&mut self, object: &Value) {
+        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
+        let [api_version, kind] = ["apiVersion", "kind"].map(|member| Str::from(text(&[member])));
+        let [namespace, name] =
+            ["namespace", "name"].map(|member| Str::from(text(&["metadata", member])));
+        Arc::make_mut(&mut self.others)
+            .insert((api_version, kind, namespace, name), object.clone());
+    }
+
+    /// The objects of a kind in a namespace; an object without a namespace is in each.
+    fn of(&self, kind: &ParamKind, namespace: &str) -> impl Iterator<Item = &Value> {
+        let is_about = move |(api_version, name, place, _): &(Str, Str, Str, Str)| {
+            *api_version == kind.api_version
+                && *name == kind.kind
+                && (place.is_empty() || place == namespace)
+        };
+        let references =
+            if kind.api_version == "v1" { self.of_kind(&kind.kind) } else { self.of_kind("") };
+        let others = self.others.iter().filter(move |(key, _)| is_about(key));
+        references.chain(others.map(|(_, object)| object))
     }
 
     /// As [`take`](Self::take), and returns whether there is anything new in `object`. What the API
@@ -128,7 +164,50 @@ impl Objects {
     }
 }
 
+/// Objects of files stand in for those of a cluster. A kind of custom resources is taken to live in
+/// namespaces unless every object of it says none.
+impl Params for Objects {
+    fn scope(&self, kind: &ParamKind) -> Option<ParamScope> {
+        let (group, version) = split_api_version(&kind.api_version);
+        let found = GroupVersionKind {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.kind.clone(),
+        };
+        let mut all = self.others.keys().filter(|(api_version, name, ..)| {
+            *api_version == kind.api_version && *name == kind.kind
+        });
+        let builtin = !group.contains('.') || group.ends_with(".k8s.io");
+        let first = all.next();
+        let nowhere = |(_, _, namespace, _): &(Str, Str, Str, Str)| namespace.is_empty();
+        let everywhere = !builtin && first.is_some_and(nowhere) && all.all(nowhere);
+        Some(match found.is_cluster_scoped() || everywhere {
+            true => ParamScope::Cluster,
+            false => ParamScope::Namespaced,
+        })
+    }
+
+    fn get(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value> {
+        let is_called = |object: &&Value| {
+            object.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name)
+        };
+        self.of(kind, namespace).find(is_called).cloned()
+    }
+
+    fn list(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value> {
+        let labels = |object: &Value| {
+            object.path(&["metadata", "labels"]).and_then(Value::as_object).cloned()
+        };
+        let all = self.of(kind, namespace);
+        all.filter(|object| selector.matches(labels(object).as_ref())).cloned().collect()
+    }
+}
+
 impl Host for Objects {
+    fn parameters(&self) -> &dyn Params {
+        self
+    }
+
     fn clock(&self) -> &dyn Clock {
         &SystemHost
     }

@@ -225,6 +225,9 @@ impl PolicyStore {
                     continue;
                 }
                 let is_reference = objects.take(&manifest.object);
+                if !is_reference && !Snapshot::takes(&manifest.object) {
+                    objects.keep(&manifest.object);
+                }
                 if !file.holds_policies {
                     if let Err(error) = inventory.insert(without_managed_fields(&manifest.object)) {
                         report(findings, Diagnostic::warning(format!("{error}, skipped")));
@@ -338,6 +341,10 @@ const POLICY_GROUPS: [&str; 8] = [
     "match.gatekeeper.sh",
 ];
 
+/// API groups of policies that other engines evaluate.
+const FOREIGN_GROUPS: [&str; 4] =
+    ["kyverno.io", "policies.kyverno.io", "policies.kubewarden.io", "jspolicy.com"];
+
 /// What to say of an object that is not a policy: nothing, unless it looks as if it should be one.
 /// Policies often live next to the objects they are for.
 fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
@@ -346,6 +353,13 @@ fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
         "" => "the document has no `kind`, skipped".to_owned(),
         kind if kind == modrule::KIND || POLICY_GROUPS.contains(&group) => {
             format!("`{kind}` of `{}` is no policy modgate knows, skipped", manifest.api_version())
+        }
+        kind if FOREIGN_GROUPS.contains(&group) => {
+            let message = format!(
+                "`{kind}` of `{}` is a policy of another engine, skipped: modgate does not evaluate it",
+                manifest.api_version()
+            );
+            return Some(Diagnostic::warning(message));
         }
         _ => return None,
     };

@@ -1,11 +1,13 @@
-//! `modgate review`: what policies do to objects, in the order the API server asks: Gatekeeper's
-//! mutators, ModRules, constraints.
+//! `modgate review`: what policies do to objects, in the order the API server asks:
+//! MutatingAdmissionPolicies, Gatekeeper's mutators, ModRules, ValidatingAdmissionPolicies,
+//! constraints.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use modgate_engine::{
     Decision, Evaluation, Observer, Review, Silent, Snapshot, Stages,
+    admissionpolicy::Denial,
     constraint::{Arena, Violation},
     jsonpatch,
 };
@@ -187,6 +189,12 @@ fn text(
     for rejection in &decision.rejections {
         writeln!(out, "  rejected by {}", printable(&rejection.to_string()))?;
     }
+    for denial in decision.denials.iter().skip(1) {
+        writeln!(out, "  also: {}", printable(&denial.to_string()))?;
+    }
+    for (key, value) in &decision.audit_annotations {
+        writeln!(out, "  audit annotation {}: {}", printable(key), printable(value))?;
+    }
     reason(out, decision)?;
     // Constraints have said theirs.
     let told = |warning: &String| {
@@ -251,6 +259,24 @@ fn hunks(
     Ok(())
 }
 
+/// The reasons of the cluster's own policies to deny a request.
+fn denials(denials: &[Denial]) -> Value {
+    let one = |denial: &Denial| -> Value {
+        let binding = denial.binding.as_ref().map(|name| Value::from(name.as_str()));
+        [
+            ("kind", Value::from(denial.kind.as_str())),
+            ("policy", denial.policy.as_str().into()),
+            ("binding", binding.unwrap_or_default()),
+            ("code", i64::from(denial.code()).into()),
+            ("reason", denial.reason.as_str().into()),
+            ("message", denial.message.as_str().into()),
+        ]
+        .into_iter()
+        .collect()
+    };
+    denials.iter().map(one).collect()
+}
+
 /// Everything about a decision, for machines.
 pub(crate) fn result(subject: &Subject, decision: &Decision, snapshot: &Snapshot) -> Value {
     let request = subject.review.request();
@@ -270,6 +296,9 @@ pub(crate) fn result(subject: &Subject, decision: &Decision, snapshot: &Snapshot
             .collect::<Value>()
         })
         .collect();
+    let annotations = decision.audit_annotations.iter();
+    let annotations: Value =
+        annotations.map(|(key, value)| (key.as_str(), Value::from(value.as_str()))).collect();
     let not_evaluated = skipped(decision, snapshot)
         .map(|(stage, why)| -> Value {
             [("stage", stage.into()), ("reason", why.into())].into_iter().collect()
@@ -284,6 +313,8 @@ pub(crate) fn result(subject: &Subject, decision: &Decision, snapshot: &Snapshot
         ("allowed", decision.allowed.into()),
         ("code", i64::from(decision.code).into()),
         ("reason", decision.reason.as_str().into()),
+        ("policies", denials(&decision.denials)),
+        ("auditAnnotations", annotations),
         (
             "rejections",
             decision.rejections.iter().map(|each| Value::from(each.to_string())).collect(),

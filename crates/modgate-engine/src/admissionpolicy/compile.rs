@@ -44,6 +44,11 @@ pub enum PolicyError {
     Invalid(Vec<PolicyProblem>),
 }
 
+/// What was compiled, if nothing is wrong with it.
+fn strict<T>((compiled, problems): (T, Vec<PolicyProblem>)) -> Result<T, PolicyError> {
+    if problems.is_empty() { Ok(compiled) } else { Err(PolicyError::Invalid(problems)) }
+}
+
 fn describe(problems: &[PolicyProblem]) -> String {
     let lines: Vec<_> =
         problems.iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect();
@@ -141,13 +146,6 @@ impl Problems {
         self.add(field, "Required value");
     }
 
-    fn finish<T>(self, compiled: Option<T>) -> Result<T, PolicyError> {
-        match compiled {
-            Some(compiled) if self.0.is_empty() => Ok(compiled),
-            _ => Err(PolicyError::Invalid(self.0)),
-        }
-    }
-
     fn matcher(&mut self, field: &str, wire: &MatchResources) -> Option<ResourceMatcher> {
         if let Some(policy) = &wire.match_policy
             && !["Exact", "Equivalent"].contains(&policy.as_str())
@@ -210,14 +208,17 @@ impl Problems {
         if text.trim().is_empty() {
             self.required(&field);
         }
-        let program = Program::compile(text, environment).and_then(|program| {
-            if wanted.contains(program.ty()) {
-                return Ok(program);
-            }
-            let (wanted, found) =
-                (wanted.first().cloned().unwrap_or(Type::Dyn), program.ty().clone());
-            Err(CompileError::Result { wanted, found })
-        });
+        let compile = |environment: &Env| {
+            Program::compile(text, environment).and_then(|program| {
+                if wanted.contains(program.ty()) {
+                    return Ok(program);
+                }
+                let (wanted, found) =
+                    (wanted.first().cloned().unwrap_or(Type::Dyn), program.ty().clone());
+                Err(CompileError::Result { wanted, found })
+            })
+        };
+        let program = compile(environment);
         match &program {
             Err(CompileError::Result { found, .. }) if wanted.len() > 1 => {
                 self.add(field, format!("must evaluate to string or null but got {found}"));
@@ -225,6 +226,10 @@ impl Problems {
             Err(error) if !text.trim().is_empty() => self.failed(field, text, error),
             _ => {}
         }
+        // For whoever uses a policy that the API server does not store.
+        let program = program.or_else(|error| {
+            compile(&environment.clone().with_mixed_literals()).map_err(|_| error)
+        });
         Expression::new(text.clone(), program)
     }
 
@@ -248,6 +253,16 @@ impl CompiledPolicy {
     ///
     /// Everything that is wrong with it.
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
+        Self::compile_as_is(object).and_then(strict)
+    }
+
+    /// As [`compile`](Self::compile), and what is wrong with it does not keep it from being used: an
+    /// expression that does not compile is an error where it is evaluated.
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type.
+    pub fn compile_as_is(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
         let spec = PolicySpec::from_value(object)?;
         let mut problems = Problems::default();
         let validations = spec.validations.clone().unwrap_or_default();
@@ -272,7 +287,7 @@ impl CompiledPolicy {
                 );
             }
         }
-        problems.finish(Some(Self { base, validations, audit_annotations }))
+        Ok((Self { base, validations, audit_annotations }, problems.0))
     }
 
     /// Its name.
@@ -288,6 +303,16 @@ impl CompiledMutatingPolicy {
     ///
     /// Everything that is wrong with it.
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
+        Self::compile_as_is(object).and_then(strict)
+    }
+
+    /// As [`compile`](Self::compile), and what is wrong with it does not keep it from being used: an
+    /// expression that does not compile is an error where it is evaluated.
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type.
+    pub fn compile_as_is(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
         let spec = MutatingPolicySpec::from_value(object)?;
         let mut problems = Problems::default();
         let head = Head {
@@ -313,7 +338,7 @@ impl CompiledMutatingPolicy {
             }
         }
         let reinvoked = spec.reinvocation_policy == "IfNeeded";
-        problems.finish(Some(Self { base, mutations, reinvoked }))
+        Ok((Self { base, mutations, reinvoked }, problems.0))
     }
 
     /// Its name.
@@ -333,7 +358,7 @@ struct Head {
 
 /// What expressions may name: `object`, `oldObject`, `request`, `namespaceObject`, with a
 /// `paramKind` `params`, and outside of messages `authorizer`.
-fn environment_of(params: bool, authorizer: bool) -> Env {
+pub(super) fn environment_of(params: bool, authorizer: bool) -> Env {
     let mut environment = crate::constraint::cel_environment();
     if params {
         environment = environment.with("params", Type::Dyn);
@@ -535,10 +560,20 @@ impl CompiledBinding {
     ///
     /// Everything that is wrong with it.
     pub fn compile(object: &Value) -> Result<Self, PolicyError> {
+        Self::compile_as_is(object).and_then(strict)
+    }
+
+    /// As [`compile`](Self::compile), and what is wrong with it does not keep it from being used: an
+    /// expression that does not compile is an error where it is evaluated.
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type.
+    pub fn compile_as_is(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
         let spec = BindingSpec::from_value(object)?;
         let mut problems = Problems::default();
         let actions = problems.actions(spec.validation_actions.as_deref().unwrap_or_default());
-        Self::build(object, spec, actions, problems)
+        Ok(Self::build(object, spec, actions, problems))
     }
 
     /// Compiles a binding of a policy that mutates.
@@ -547,10 +582,22 @@ impl CompiledBinding {
     ///
     /// Everything that is wrong with it.
     pub fn compile_mutating(object: &Value) -> Result<Self, PolicyError> {
+        Self::compile_mutating_as_is(object).and_then(strict)
+    }
+
+    /// As [`compile_mutating`](Self::compile_mutating), and what is wrong with it does not keep it
+    /// from being used.
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type.
+    pub fn compile_mutating_as_is(
+        object: &Value,
+    ) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
         let spec = BindingSpec::from_value(object)?;
         let mut problems = Problems::default();
         problems.operations("spec.matchResources", spec.match_resources.as_ref());
-        Self::build(object, spec, Vec::new(), problems)
+        Ok(Self::build(object, spec, Vec::new(), problems))
     }
 
     fn build(
@@ -558,22 +605,17 @@ impl CompiledBinding {
         spec: BindingSpec,
         actions: Vec<ValidationAction>,
         mut problems: Problems,
-    ) -> Result<Self, PolicyError> {
+    ) -> (Self, Vec<PolicyProblem>) {
         if spec.policy_name.is_empty() {
             problems.required("spec.policyName");
         }
-        let matcher = match &spec.match_resources {
-            None => Some(None),
-            Some(wire) => problems.matcher("spec.matchResources", wire).map(Some),
-        };
+        let matcher = spec
+            .match_resources
+            .as_ref()
+            .map(|wire| problems.matcher("spec.matchResources", wire).unwrap_or_default());
         let param_ref = spec.param_ref.map(|wire| problems.param_ref(wire));
-        problems.finish(matcher.map(|matcher| Self {
-            name: name_of(object),
-            policy: spec.policy_name,
-            matcher,
-            param_ref,
-            actions,
-        }))
+        let name = name_of(object);
+        (Self { name, policy: spec.policy_name, matcher, param_ref, actions }, problems.0)
     }
 
     /// Its name.

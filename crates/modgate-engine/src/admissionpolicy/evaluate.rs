@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use modgate_api::templates::FailurePolicy;
 use modgate_cel::{
-    Action, Activation, Arena, Authorization, Authorizer, CostLimits, EvalError, Evaluation,
-    Opaque, Val,
+    Action, Activation, Arena, Authorization, CostLimits, EvalError, Evaluation, Opaque, Val,
 };
 use modgate_value::{Budget, Str, Value};
 
@@ -42,8 +41,10 @@ impl Activation for Scope<'_> {
     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
         match name {
             "params" => Some(Val::json(self.params)),
-            "authorizer" => self.asked.map(|Asked([own, _])| Val::Opaque(own)),
-            "authorizer.requestResource" => self.asked.map(|Asked([_, own])| Val::Opaque(own)),
+            "authorizer" => self.asked.map(|Asked { values: [own, _], .. }| Val::Opaque(own)),
+            "authorizer.requestResource" => {
+                self.asked.map(|Asked { values: [_, own], .. }| Val::Opaque(own))
+            }
             "namespaceObject" if self.without_namespace => Some(Val::Null),
             name => self.input.member(name).map(Val::json),
         }
@@ -51,7 +52,7 @@ impl Activation for Scope<'_> {
 }
 
 /// What one evaluation of a policy came to, before its binding's actions.
-struct Outcome {
+pub(super) struct Outcome {
     /// Validations that failed, with their positions.
     failed: Vec<Failed>,
     annotations: Vec<(Str, String)>,
@@ -95,7 +96,7 @@ impl PolicySet {
             };
             let input = input_of(review, &attributes, surroundings, &matched)?;
             decision.evaluated += 1;
-            let asked = Asked::of(surroundings.authorizer, &attributes);
+            let asked = Asked::of(surroundings, &attributes);
             for param in &params {
                 let outcome = policy.evaluate(&input, &asked, param.as_ref(), budget);
                 act(policy, binding, outcome, &mut annotations, &mut decision);
@@ -114,10 +115,15 @@ fn is_core_namespace(attributes: &Attributes<'_>) -> bool {
 }
 
 /// The values of `authorizer` and `authorizer.requestResource`.
-pub(super) struct Asked<'a>([Opaque<'a>; 2]);
+pub(super) struct Asked<'a> {
+    values: [Opaque<'a>; 2],
+    /// Whether match conditions see no Namespace.
+    pub(super) without_namespace: bool,
+}
 
 impl<'a> Asked<'a> {
-    pub(super) fn of(authorizer: &'a dyn Authorizer, attributes: &Attributes<'a>) -> Self {
+    pub(super) fn of(surroundings: &Surroundings<'a>, attributes: &Attributes<'a>) -> Self {
+        let authorizer = surroundings.authorizer;
         let resource = Action {
             group: &attributes.resource.group,
             resource: &attributes.resource.resource,
@@ -126,10 +132,10 @@ impl<'a> Asked<'a> {
             name: attributes.name,
             ..Action::default()
         };
-        Self(
-            [Authorization::of(authorizer), Authorization::of_resource(authorizer, resource)]
-                .map(Opaque::Authorization),
-        )
+        let values =
+            [Authorization::of(authorizer), Authorization::of_resource(authorizer, resource)];
+        let without_namespace = !surroundings.conditions_see_namespace;
+        Self { values: values.map(Opaque::Authorization), without_namespace }
     }
 }
 
@@ -170,7 +176,7 @@ impl CompiledPolicy {
         });
     }
 
-    fn evaluate(
+    pub(super) fn evaluate(
         &self,
         input: &CelInput,
         asked: &Asked<'_>,
@@ -180,9 +186,10 @@ impl CompiledPolicy {
         let none = Value::Null;
         let params = param.unwrap_or(&none);
         let arena = Arena::new();
+        let without_namespace = asked.without_namespace;
         let asked = Some(asked);
         match self.base.conditions_hold(
-            &Scope { input, params, asked, without_namespace: true },
+            &Scope { input, params, asked, without_namespace },
             &arena,
             budget,
         ) {
@@ -345,6 +352,12 @@ impl Validation {
 }
 
 impl Outcome {
+    /// What denies, warns or is audited, whatever the actions are.
+    pub(super) fn messages(&self) -> Vec<String> {
+        let failed = self.failed.iter().map(|failed| &failed.message);
+        failed.chain(&self.annotation_errors).cloned().collect()
+    }
+
     fn nothing() -> Self {
         Self { failed: Vec::new(), annotations: Vec::new(), annotation_errors: Vec::new() }
     }
@@ -377,7 +390,7 @@ fn act(
                     let value = failure_annotation(policy, binding, failed.index, &message);
                     decision.annotate(VALIDATION_FAILURE.to_owned(), value);
                 }
-                ValidationAction::Warn => decision.warnings.push(format!(
+                ValidationAction::Warn => decision.warn(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': \
                      {message}",
                     policy.base.name, binding.name

@@ -24,9 +24,11 @@ pub(super) fn apply(
     object: &Value,
     patch: &Value,
 ) -> Result<Value, String> {
-    let walk = Walk { types, indexed: false };
+    let walk = Walk { types, indexed: false, nulls: true };
     let check = |value: &Value, duplicates: bool, what: &str| {
         let mut mistakes = Vec::new();
+        // A null of an expression is not the null of a document.
+        let walk = Walk { nulls: duplicates, ..walk };
         walk.validate(ty, value, duplicates, &mut String::new(), 0, &mut mistakes);
         if mistakes.is_empty() {
             return Ok(());
@@ -52,7 +54,7 @@ pub(super) fn apply(
 /// The members of an object that its kind does not have, such as `spec.other`.
 pub(super) fn undeclared(types: &Types, ty: &Reference, object: &Value) -> Vec<String> {
     let mut mistakes = Vec::new();
-    let walk = Walk { types, indexed: true };
+    let walk = Walk { types, indexed: true, nulls: true };
     walk.validate(ty, object, true, &mut String::new(), 0, &mut mistakes);
     let undeclared = mistakes.into_iter().filter(|mistake| mistake.message == UNDECLARED);
     undeclared.map(|mistake| mistake.path.trim_start_matches('.').to_owned()).collect()
@@ -94,8 +96,11 @@ impl Identity {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Walk<'t> {
     types: &'t Types,
+    /// Whether null is a value of every type.
+    nulls: bool,
     /// Whether paths name elements of lists by their places, and lists are not looked at for
     /// elements that are there twice.
     indexed: bool,
@@ -156,7 +161,7 @@ impl Walk<'_> {
         match form(self.types.resolve(ty), value) {
             Form::None => mistake(path, "schema error: invalid atom: inlined".to_owned()),
             Form::Scalar(scalar) => {
-                if let Some(message) = wrong_scalar(scalar, value) {
+                if let Some(message) = wrong_scalar(scalar, value, self.nulls) {
                     mistake(path, message);
                 }
             }
@@ -164,7 +169,7 @@ impl Walk<'_> {
                 Value::Array(items) => {
                     self.validate_list(list, items, duplicates, path, depth, mistakes);
                 }
-                Value::Null => {}
+                Value::Null if self.nulls => {}
                 other => mistake(path, format!("expected list, got {}", go(other))),
             },
             Form::Map(map) => match value {
@@ -183,7 +188,7 @@ impl Walk<'_> {
                         });
                     }
                 }
-                Value::Null => {}
+                Value::Null if self.nulls => {}
                 other => mistake(path, format!("expected map, got {}", go(other))),
             },
         }
@@ -442,10 +447,10 @@ impl Walk<'_> {
     }
 }
 
-fn wrong_scalar(scalar: Scalar, value: &Value) -> Option<String> {
+fn wrong_scalar(scalar: Scalar, value: &Value, nulls: bool) -> Option<String> {
     match (scalar, value) {
-        (_, Value::Null)
-        | (Scalar::Numeric, Value::Number(_))
+        (_, Value::Null) if nulls => None,
+        (Scalar::Numeric, Value::Number(_))
         | (Scalar::Text, Value::String(_))
         | (Scalar::Boolean, Value::Bool(_))
         | (Scalar::Any, Value::Number(_) | Value::String(_) | Value::Bool(_)) => None,
@@ -463,12 +468,15 @@ fn wrong_scalar(scalar: Scalar, value: &Value) -> Option<String> {
 
 /// As Go's `%v` prints the value.
 fn go(value: &Value) -> String {
+    if value.is_null() {
+        return "&{NULL_VALUE}".to_owned();
+    }
     format!("&{{{}}}", modgate_value::gofmt::text(value))
 }
 
 fn go_type(value: &Value) -> &'static str {
     match value {
-        Value::Null => "<nil>",
+        Value::Null => "structpb.NullValue",
         Value::Bool(_) => "bool",
         Value::Number(number) if is_int(number) => "int64",
         Value::Number(_) => "float64",
@@ -485,7 +493,7 @@ fn is_int(number: &Number) -> bool {
 /// As Go's `%#v` prints the value.
 fn go_syntax(value: &Value) -> String {
     match value {
-        Value::Null => "interface {}(nil)".to_owned(),
+        Value::Null => "0".to_owned(),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(go_syntax).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))

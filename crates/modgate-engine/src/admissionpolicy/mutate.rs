@@ -151,10 +151,11 @@ impl Run<'_> {
         let attributes = Attributes { object: Some(&object), ..self.attributes };
         let review = self.review.clone().with_object(object.clone());
         let mut input = input_of(&review, &attributes, self.surroundings, matched)?;
-        let asked = Asked::of(self.surroundings.authorizer, &attributes);
+        let asked = Asked::of(self.surroundings, &attributes);
         let (arena, none) = (Arena::new(), Value::Null);
         let params = param.unwrap_or(&none);
-        let scope = Scope { input: &input, params, asked: Some(&asked), without_namespace: true };
+        let without_namespace = asked.without_namespace;
+        let scope = Scope { input: &input, params, asked: Some(&asked), without_namespace };
         match base.conditions_hold(&scope, &arena, self.budget) {
             Ok(true) => {}
             Ok(false) => return Ok(true),

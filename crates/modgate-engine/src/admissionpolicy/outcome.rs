@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use modgate_value::Str;
 
+use crate::PolicyId;
+
 /// What a binding does about a validation that is false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValidationAction {
@@ -117,6 +119,16 @@ impl PolicyKind {
             Self::Validating => modgate_api::admissionregistration::POLICY_KIND,
         }
     }
+
+    /// The id of a policy of this kind.
+    pub fn id(self, name: &Str) -> PolicyId {
+        PolicyId {
+            group: modgate_api::admissionregistration::GROUP.into(),
+            kind: self.as_str().into(),
+            namespace: Str::default(),
+            name: name.clone(),
+        }
+    }
 }
 
 /// One reason to deny a request.
@@ -188,6 +200,13 @@ impl PolicyDecision {
     /// Whether the request may go on.
     pub fn allowed(&self) -> bool {
         self.denials.is_empty()
+    }
+
+    /// Adds a warning; the API server gives each once.
+    pub(super) fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 
     /// Adds an annotation; a key keeps its first value, as in the API server.

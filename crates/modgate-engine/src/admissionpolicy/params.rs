@@ -28,6 +28,24 @@ pub trait Params {
     fn list(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value>;
 }
 
+/// No objects: whatever kind a policy names is not known.
+#[derive(Debug, Clone, Copy)]
+pub struct NoParams;
+
+impl Params for NoParams {
+    fn scope(&self, _: &ParamKind) -> Option<ParamScope> {
+        None
+    }
+
+    fn get(&self, _: &ParamKind, _: &str, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn list(&self, _: &ParamKind, _: &str, _: &Selector) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
 /// The parameters of one binding: `None` stands for `params == null`.
 ///
 /// # Errors

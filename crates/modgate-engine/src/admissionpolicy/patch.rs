@@ -56,8 +56,8 @@ pub(super) fn apply(document: &Value, operations: &[Operation]) -> Result<Value,
             "move" => {
                 let found = source("move", &document, from)?;
                 remove(&mut document, from).map_err(|problem| {
-                    let message = problem.message();
-                    Failure::Error(format!("error in move for path: '{from}': {message}"))
+                    let (key, message) = (last(from), problem.message());
+                    Failure::Error(format!("error in move for path: '{key}': {message}"))
                 })?;
                 insert("move", &mut document, path, found)?;
             }
@@ -114,6 +114,11 @@ fn segments(path: &str) -> Option<Vec<String>> {
     Some(rest.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
 }
 
+/// The member that a path ends in.
+fn last(path: &str) -> String {
+    segments(path).and_then(|mut all| all.pop()).unwrap_or_default()
+}
+
 /// The place of a list that an index means; `len` is how many there are.
 fn place(key: &str, len: usize) -> Result<usize, String> {
     let index: i64 =
@@ -122,7 +127,7 @@ fn place(key: &str, len: usize) -> Result<usize, String> {
     let at = if index < 0 { index + len } else { index };
     match usize::try_from(at) {
         Ok(found) if at < len => Ok(found),
-        _ => Err(format!("Unable to access invalid index: {index}: invalid index detected")),
+        _ => Err(format!("Unable to access invalid index: {index}: invalid index referenced")),
     }
 }
 
@@ -291,8 +296,11 @@ fn source(op: &str, document: &Value, from: &str) -> Result<Value, Failure> {
         Err(Problem::NoParent) => failed(format!(
             "{op} operation does not apply: doc is missing from path: {from}: missing value"
         )),
+        Err(Problem::Other(message)) if op == "copy" => {
+            failed(format!("error in copy for from: '{from}': {message}"))
+        }
         Err(Problem::Other(message)) => {
-            failed(format!("error in {op} for path: '{from}': {message}"))
+            failed(format!("error in {op} for path: '{}': {message}", last(from)))
         }
     }
 }

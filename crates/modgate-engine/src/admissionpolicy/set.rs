@@ -29,6 +29,8 @@ pub struct Surroundings<'a> {
     pub authorizer: &'a dyn Authorizer,
     /// The types of the objects that are mutated.
     pub types: &'a Types,
+    /// Whether match conditions see the Namespace. The API server shows them none.
+    pub conditions_see_namespace: bool,
 }
 
 /// Answers nothing.

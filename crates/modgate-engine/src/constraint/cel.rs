@@ -17,6 +17,7 @@ use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span};
 
 pub(crate) use self::input::Input;
 use self::input::Scope;
+pub(crate) use self::trace::{expression_trace, shown_value};
 pub(crate) use self::types::environment;
 use super::{
     driver::RawViolation,

@@ -1,6 +1,6 @@
 //! What a run of stages comes to.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use modgate_api::constraints::EnforcementAction;
 use modgate_value::{Str, Value};
@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use super::scope::Skipped;
 use crate::{
     HostError,
+    admissionpolicy::Denial,
     constraint::{AdmissionError, Violation},
     expansion::ExpansionError,
     jsonpatch::PatchOperation,
@@ -30,6 +31,11 @@ pub struct Decision {
     /// Every violation of a constraint, in the order in which they are shown; also those that lead to
     /// nothing.
     pub violations: Vec<Violation>,
+    /// Every reason of one of the cluster's own policies to deny the request; the first is what the
+    /// API server answers.
+    pub denials: Vec<Denial>,
+    /// What they write into the audit event.
+    pub audit_annotations: BTreeMap<String, String>,
     /// For the user who made the request, one line each.
     pub warnings: Vec<String>,
     /// What changes the object as sent into the patched one; empty when denied.
@@ -63,6 +69,9 @@ pub enum Failure {
     /// The constraints need the object's Namespace.
     #[error("failed to create augmentedReview: {0}")]
     ConstraintsNamespace(HostError),
+    /// The cluster's own policies need the object's Namespace.
+    #[error("{0}")]
+    PoliciesNamespace(String),
     /// There is nothing to review.
     #[error("error reviewing resource {name}: {error}")]
     Admission {
@@ -79,13 +88,20 @@ pub enum Failure {
 impl Failure {
     /// Whether the failure is ours, not one of the request or of a policy.
     fn is_ours(&self) -> bool {
-        matches!(self, Self::MutatorsNamespace(_) | Self::ConstraintsNamespace(_))
+        matches!(
+            self,
+            Self::MutatorsNamespace(_) | Self::ConstraintsNamespace(_) | Self::PoliciesNamespace(_)
+        )
     }
 }
 
 /// The result of each stage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StageReports {
+    /// MutatingAdmissionPolicies.
+    pub mutating_policies: StageReport,
+    /// ValidatingAdmissionPolicies.
+    pub validating_policies: StageReport,
     /// Gatekeeper's mutators.
     pub mutators: StageReport,
     /// KubeMod's ModRules.
@@ -268,6 +284,8 @@ impl Decision {
             code: 200,
             reason: reason::UNCHANGED.to_owned(),
             rejections: Vec::new(),
+            denials: Vec::new(),
+            audit_annotations: BTreeMap::new(),
             warnings: Vec::new(),
             violations: Vec::new(),
             patch: Vec::new(),

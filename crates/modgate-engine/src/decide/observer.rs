@@ -21,6 +21,9 @@ pub trait Observer {
     /// What every ModRule did.
     fn modrules(&mut self, _rules: Vec<RuleTrace>) {}
 
+    /// How every one of the cluster's own policies decides about the object.
+    fn policies(&mut self, _traces: Vec<ConstraintTrace>) {}
+
     /// How every constraint decides about the object.
     fn constraints(&mut self, _traces: Vec<ConstraintTrace>) {}
 
@@ -50,7 +53,8 @@ pub struct Trace {
     pub mutators: Vec<Vec<MutatorTrace>>,
     /// Every ModRule, in the order in which they are visited.
     pub modrules: Vec<RuleTrace>,
-    /// Every constraint about the object, by kind, then name.
+    /// ValidatingAdmissionPolicies with their bindings, then every constraint about the object, by
+    /// kind, then name.
     pub constraints: Vec<ConstraintTrace>,
     /// What the object expands to, in the order in which it is reviewed.
     pub resultants: Vec<PlannedResultant>,
@@ -67,8 +71,12 @@ impl Observer for Trace {
         self.modrules = rules;
     }
 
-    fn constraints(&mut self, traces: Vec<ConstraintTrace>) {
+    fn policies(&mut self, traces: Vec<ConstraintTrace>) {
         self.constraints = traces;
+    }
+
+    fn constraints(&mut self, traces: Vec<ConstraintTrace>) {
+        self.constraints.extend(traces);
     }
 
     fn resultant(&mut self, resultant: &Resultant, traces: Vec<ConstraintTrace>) {

@@ -5,6 +5,9 @@ use modgate_api::constraints::EnforcementPoint;
 /// The stages that a webhook or a command runs; each is one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stages {
+    /// MutatingAdmissionPolicies before everything else, and ValidatingAdmissionPolicies before the
+    /// validating webhook: what the API server does itself.
+    pub(super) policies: bool,
     /// Gatekeeper's mutators.
     pub(super) mutators: bool,
     /// Patch rules.
@@ -36,6 +39,7 @@ pub(super) enum Caller {
 
 impl Stages {
     const NONE: Self = Self {
+        policies: false,
         mutators: false,
         patches: false,
         rejects: false,
@@ -61,8 +65,12 @@ impl Stages {
     /// constraints.
     pub const CONSTRAINTS: Self = Self { expansion: true, constraints: true, ..Self::NONE };
 
-    /// All webhooks, as the API server calls them.
-    pub const ALL: Self = Self { expansion: true, constraints: true, ..Self::UNIFIED };
+    /// The cluster's own policies, as the API server evaluates them.
+    pub const POLICIES: Self = Self { policies: true, ..Self::NONE };
+
+    /// The cluster's own policies and all webhooks, as the API server calls them.
+    pub const ALL: Self =
+        Self { policies: true, expansion: true, constraints: true, ..Self::UNIFIED };
 
     /// `gator expand`: what the mutated object expands to.
     pub const EXPAND: Self =

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_api::{
+    admissionregistration as registration,
     config::{self, Config},
     constraints, expansion as expansions,
     externaldata::{self, Provider},
@@ -15,6 +16,9 @@ use modgate_value::{DecodeError, Str, Value};
 use super::Snapshot;
 use crate::{
     Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
+    admissionpolicy::{
+        CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyKind, PolicySet,
+    },
     constraint::{self, CompiledTemplate, ConstraintKey, Inserted, TemplateProblem},
     expansion::{self, ExpansionSystem},
     gatekeeper::Exclusions,
@@ -33,6 +37,8 @@ enum Kind {
     Expansion,
     Config,
     Provider,
+    Policy(PolicyKind),
+    Binding(PolicyKind),
 }
 
 impl Kind {
@@ -45,6 +51,13 @@ impl Kind {
             (expansions::GROUP, expansions::KIND) => Some(Self::Expansion),
             (externaldata::GROUP, externaldata::KIND) => Some(Self::Provider),
             (config::GROUP, config::KIND) => Some(Self::Config),
+            (registration::GROUP, kind) => match kind {
+                registration::POLICY_KIND => Some(Self::Policy(PolicyKind::Validating)),
+                registration::BINDING_KIND => Some(Self::Binding(PolicyKind::Validating)),
+                registration::MUTATING_POLICY_KIND => Some(Self::Policy(PolicyKind::Mutating)),
+                registration::MUTATING_BINDING_KIND => Some(Self::Binding(PolicyKind::Mutating)),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -67,6 +80,9 @@ pub(super) struct Loader<'s> {
     exclusions: Option<Exclusions>,
     traces: Option<Vec<config::Trace>>,
     providers: Option<BTreeMap<Str, Arc<CompiledProvider>>>,
+    policies: Option<PolicySet>,
+    /// The policies and bindings of the cluster's own that are new.
+    seen: Vec<(PolicyId, PolicySource)>,
 }
 
 impl<'s> Loader<'s> {
@@ -80,6 +96,8 @@ impl<'s> Loader<'s> {
             mutators: None,
             expansions: None,
             providers: None,
+            policies: None,
+            seen: Vec::new(),
             exclusions: None,
             traces: None,
         }
@@ -128,6 +146,10 @@ impl<'s> Loader<'s> {
         if let Some(providers) = self.providers {
             next.providers = providers.into();
         }
+        if let Some(policies) = self.policies {
+            self.problems.extend(without_effect(&policies, &self.seen));
+            next.policies = policies.into();
+        }
         (next, self.problems)
     }
 
@@ -157,6 +179,10 @@ impl<'s> Loader<'s> {
         self.providers.get_or_insert_with(|| BTreeMap::clone(&self.before.providers))
     }
 
+    fn policies(&mut self) -> &mut PolicySet {
+        self.policies.get_or_insert_with(|| PolicySet::clone(&self.before.policies))
+    }
+
     fn remove(&mut self, id: PolicyId) {
         match Kind::of(&id) {
             Some(Kind::ModRule) => self.modrules.push((id, None)),
@@ -182,6 +208,8 @@ impl<'s> Loader<'s> {
             Some(Kind::Provider) => {
                 self.providers().remove(&id.name);
             }
+            Some(Kind::Policy(kind)) => self.policies().remove_policy(kind, &id.name),
+            Some(Kind::Binding(kind)) => self.policies().remove_binding(kind, &id.name),
             None => {}
         }
     }
@@ -210,6 +238,7 @@ impl<'s> Loader<'s> {
             Kind::Expansion => self.upsert_expansion(&id, &source),
             Kind::Provider => self.upsert_provider(&id, &source),
             Kind::Config => self.upsert_config(&id, &source),
+            Kind::Policy(_) | Kind::Binding(_) => self.upsert_policy(&id, kind, source),
         }
     }
 
@@ -331,6 +360,29 @@ impl<'s> Loader<'s> {
         }
     }
 
+    /// One of the cluster's own policies, or a binding; the API server stores only valid ones.
+    fn upsert_policy(&mut self, id: &PolicyId, kind: Kind, source: PolicySource) {
+        let object = &source.object;
+        let set = self.policies();
+        let compiled = match kind {
+            Kind::Policy(PolicyKind::Mutating) => CompiledMutatingPolicy::compile(object)
+                .map(|policy| set.add_mutating_policy(policy)),
+            Kind::Policy(_) => CompiledPolicy::compile(object).map(|policy| set.add_policy(policy)),
+            Kind::Binding(PolicyKind::Mutating) => CompiledBinding::compile_mutating(object)
+                .map(|binding| set.add_mutating_binding(binding)),
+            _ => CompiledBinding::compile(object).map(|binding| set.add_binding(binding)),
+        };
+        match compiled {
+            Ok(()) => self.seen.push((id.clone(), source)),
+            Err(error) => {
+                if self.on_error == OnError::Unload {
+                    self.remove(id.clone());
+                }
+                self.problems.extend(policy_problems(id, &source, error));
+            }
+        }
+    }
+
     /// A Provider that is not valid any more is not asked any more either (`fix-stale-version`).
     fn upsert_provider(&mut self, id: &PolicyId, source: &PolicySource) {
         let compiled = match Provider::from_value(&source.object) {
@@ -381,6 +433,50 @@ fn constraint_problem(
     error: &constraint::ConstraintError,
 ) -> Problem {
     problem(id, source, error.field(), error.message())
+}
+
+fn policy_problems(id: &PolicyId, source: &PolicySource, error: PolicyError) -> Vec<Problem> {
+    match error {
+        PolicyError::Decode(DecodeError { path, message }) => {
+            vec![problem(id, source, &path, message)]
+        }
+        PolicyError::Invalid(found) => found
+            .into_iter()
+            .map(|found| {
+                let mut problem = problem(id, source, &found.field, found.message);
+                if let Some((text, span)) = found.expression {
+                    problem.text = Some(text);
+                    problem.span = span;
+                }
+                problem
+            })
+            .collect(),
+    }
+}
+
+/// New policies without a binding, and new bindings without a policy: they have no effect.
+fn without_effect(policies: &PolicySet, new: &[(PolicyId, PolicySource)]) -> Vec<Problem> {
+    let unbound: Vec<_> = policies.unbound().map(|(kind, name)| kind.id(name)).collect();
+    let unused: Vec<_> = policies
+        .unused_bindings()
+        .map(|(kind, name, policy)| {
+            let id = kind.id(name);
+            let kind = format!("{}Binding", id.kind).into();
+            (PolicyId { kind, ..id }, policy)
+        })
+        .collect();
+    let found = new.iter().filter_map(|(id, source)| {
+        let (field, message) = if unbound.contains(id) {
+            ("", "it has no effect: no binding names it".to_owned())
+        } else {
+            let (_, policy) = unused.iter().find(|(binding, _)| binding == id)?;
+            let field = "spec.policyName";
+            (field, format!("it has no effect: there is no policy `{policy}`"))
+        };
+        let found = problem(id, source, field, message);
+        Some(Problem { severity: Severity::Warning, ..found })
+    });
+    found.collect()
 }
 
 /// The constraints that wait for a template and did not wait for it before, or are new.

@@ -7,6 +7,7 @@ use modgate_value::gofmt;
 
 use super::{
     files::{first, read},
+    kat::is_part,
     suite::{GROUP, KIND, Suite},
 };
 use crate::read::{join, os_text, walk};
@@ -55,7 +56,7 @@ pub fn read_suites(
             }
             files.sort();
         }
-        files.retain(|file| is_yaml(file));
+        files.retain(|file| is_yaml(file) && !is_part(file));
     } else if recursive {
         return Err(format!(
             "can only recursively traverse directories, not a directory: {}",

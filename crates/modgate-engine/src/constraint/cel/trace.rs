@@ -8,7 +8,7 @@ use super::{
     input::{Input, Scope},
     types,
 };
-use crate::constraint::trace::{ExpressionResult, Placed, Traced, paths, shorten};
+use crate::constraint::trace::{ExpressionResult, ExpressionTrace, Placed, Traced, paths, shorten};
 
 /// What expressions read.
 const ROOTS: [&str; 5] = ["variables", "object", "oldObject", "request", "namespaceObject"];
@@ -69,6 +69,39 @@ impl CelDriver {
         }
         Traced { violations, expressions }
     }
+}
+
+/// How an expression of one of the cluster's own policies went, with what it read.
+pub(crate) fn expression_trace<'a>(
+    rule: String,
+    expression: &'a Expression,
+    environment: &modgate_cel::Env,
+    evaluation: &Evaluation<'a>,
+    again: &dyn Fn(&Program) -> String,
+) -> ExpressionTrace {
+    let roots = ROOTS.into_iter().chain(["params"]);
+    let names = roots.flat_map(|root| paths(&expression.text, root));
+    let values = names.map(|name| {
+        let shown = match Program::compile(name, environment) {
+            Ok(program) => again(&program),
+            Err(error) => error.to_string(),
+        };
+        (name.to_owned(), shown)
+    });
+    let values = values.collect();
+    ExpressionTrace {
+        rule,
+        module: String::new(),
+        text: expression.text.trim().to_owned(),
+        position: None,
+        result: expression.result(evaluation),
+        values,
+    }
+}
+
+/// The value of a program as it is shown.
+pub(crate) fn shown_value<'a>(program: &'a Program, evaluation: &Evaluation<'a>) -> String {
+    evaluate(program, evaluation).unwrap_or_else(|error| error)
 }
 
 impl Expression {

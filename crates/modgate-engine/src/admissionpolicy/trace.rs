@@ -1,0 +1,142 @@
+//! How each policy came to its result: every expression, with what it read.
+
+use modgate_cel::{Arena, CostLimits, Evaluation, Program};
+use modgate_value::{Budget, Value};
+
+use super::{
+    CompiledBinding, CompiledPolicy, PolicyKind, PolicySet, Surroundings,
+    compile::environment_of,
+    evaluate::{Asked, Scope, input_of},
+    matching::{Attributes, resource_of},
+    set::Met,
+};
+use crate::{
+    Review,
+    constraint::{
+        CelInput, ConstraintOutcome, ConstraintTrace, ExpressionTrace, expression_trace,
+        shown_value,
+    },
+};
+
+impl PolicySet {
+    /// How each policy that validates and is about the request decides, binding by binding and
+    /// parameter by parameter. Values are looked at without counting what that costs.
+    pub fn explain(
+        &self,
+        review: &Review,
+        surroundings: &Surroundings<'_>,
+        budget: &Budget<'_>,
+    ) -> Vec<ConstraintTrace> {
+        let resource = resource_of(review.request());
+        let attributes = Attributes::of(review.request(), &resource);
+        let mut traces = Vec::new();
+        for met in self.validating.met(&attributes, surroundings) {
+            match met {
+                Met::Misconfigured { policy, binding, error } => {
+                    let mut trace = trace_of(policy, binding);
+                    trace.violations.push(error.clone());
+                    trace.outcome = ConstraintOutcome::Undecided(error);
+                    traces.push(trace);
+                }
+                Met::Bound { policy, binding, matched, params } => {
+                    let input = match input_of(review, &attributes, surroundings, &matched) {
+                        Ok(input) => input,
+                        Err(error) => {
+                            let mut trace = trace_of(policy, Some(binding));
+                            trace.outcome = ConstraintOutcome::Undecided(error);
+                            traces.push(trace);
+                            continue;
+                        }
+                    };
+                    let asked = Asked::of(surroundings, &attributes);
+                    for param in &params {
+                        let mut trace = trace_of(policy, Some(binding));
+                        trace.parameters = param.clone().unwrap_or_default();
+                        policy.explain(&input, &asked, param.as_ref(), budget, &mut trace);
+                        traces.push(trace);
+                    }
+                }
+            }
+        }
+        traces
+    }
+}
+
+fn trace_of(policy: &CompiledPolicy, binding: Option<&CompiledBinding>) -> ConstraintTrace {
+    let id = PolicyKind::Validating.id(&policy.base.name);
+    let actions = binding.map(|binding| {
+        binding.actions.iter().map(|action| action.as_str()).collect::<Vec<_>>().join(", ")
+    });
+    let origin = binding.map_or_else(String::new, |binding| format!("binding {}", binding.name));
+    ConstraintTrace {
+        origin,
+        position: None,
+        template_origin: id.to_string(),
+        engine: "CEL",
+        action: actions.unwrap_or_default(),
+        parameters: Value::Null,
+        outcome: ConstraintOutcome::Satisfied,
+        violations: Vec::new(),
+        expressions: Vec::new(),
+        omitted: 0,
+        notes: Vec::new(),
+        policy: id,
+    }
+}
+
+impl CompiledPolicy {
+    fn explain(
+        &self,
+        input: &CelInput,
+        asked: &Asked<'_>,
+        param: Option<&Value>,
+        budget: &Budget<'_>,
+        trace: &mut ConstraintTrace,
+    ) {
+        let outcome = self.evaluate(input, asked, param, budget);
+        trace.violations = outcome.messages();
+        let (none, arena) = (Value::Null, Arena::new());
+        let params = param.unwrap_or(&none);
+        let scope = Scope { input, params, asked: Some(asked), without_namespace: false };
+        let variables = &self.base.variables;
+        let limits = CostLimits { total: u64::MAX, ..CostLimits::VALIDATIONS };
+        let evaluation = Evaluation::new(&scope, variables, &arena, budget, limits);
+        let environment = environment_of(true, true);
+        let environment = variables.declare(&environment);
+        // One evaluation for each value, which ends before its program does.
+        let again = |program: &Program| {
+            let arena = Arena::new();
+            let evaluation = Evaluation::new(&scope, variables, &arena, budget, limits);
+            shown_value(program, &evaluation)
+        };
+        let mut all: Vec<ExpressionTrace> = Vec::new();
+        for (index, condition) in self.base.conditions.iter().enumerate() {
+            let rule = format!("matchConditions[{index}]");
+            all.push(expression_trace(rule, condition, &environment, &evaluation, &again));
+        }
+        for (index, validation) in self.validations.iter().enumerate() {
+            let rule = format!("validations[{index}]");
+            let expression = &validation.expression;
+            all.push(expression_trace(rule.clone(), expression, &environment, &evaluation, &again));
+            if let Some(message) = &validation.message_expression {
+                all.push(expression_trace(rule, message, &environment, &evaluation, &again));
+            }
+        }
+        trace.expressions = all;
+        let reached = self.base.conditions_hold(
+            &Scope {
+                input,
+                params,
+                asked: Some(asked),
+                without_namespace: asked.without_namespace,
+            },
+            &arena,
+            budget,
+        );
+        trace.outcome = match reached {
+            Ok(false) => ConstraintOutcome::NotAsked("a match condition does not hold".to_owned()),
+            _ if trace.violations.is_empty() => ConstraintOutcome::Satisfied,
+            _ => ConstraintOutcome::Violated,
+        };
+    }
+}

@@ -1,0 +1,408 @@
+//! ValidatingAdmissionPolicies and MutatingAdmissionPolicies decide as a real API server decides:
+//! policies, bindings, parameters and objects from a seed, each sent as a dry run.
+//!
+//! `MODGATE_SEED` and `MODGATE_CASES` set other seeds and numbers of policies.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+#[path = "cluster_policies/api.rs"]
+mod api;
+#[path = "cluster_policies/generated.rs"]
+mod generated;
+#[path = "cluster_policies/types.rs"]
+mod types;
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use modgate_engine::{
+    Review,
+    admissionpolicy::{
+        Access, Action, Authorizer, CompiledBinding, CompiledMutatingPolicy, CompiledPolicy,
+        Denial, Mutated, ParamScope, Params, PolicyDecision, PolicyKind, PolicySet, Surroundings,
+        Types,
+    },
+    api::admissionregistration::ParamKind,
+    matching::Selector,
+};
+use modgate_testkit::cluster::{ASSETS, Cluster, Options};
+use modgate_value::{Budget, Object, Value};
+
+use self::{
+    api::{Answer, Api},
+    generated::{Case, Operation},
+};
+
+/// The administrator of the test cluster may do everything.
+#[derive(Debug)]
+struct Allowed;
+
+impl Authorizer for Allowed {
+    fn decide(&self, _: &Action<'_>) -> Access {
+        Access { allowed: true, ..Access::default() }
+    }
+}
+
+/// What the API server stores.
+struct World {
+    user: Value,
+    namespaces: BTreeMap<String, Value>,
+    params: Vec<Value>,
+}
+
+fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
+    value.path(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn named(kind: &ParamKind, object: &Value) -> bool {
+    text(object, &["apiVersion"]) == kind.api_version && text(object, &["kind"]) == kind.kind
+}
+
+impl Params for World {
+    fn scope(&self, kind: &ParamKind) -> Option<ParamScope> {
+        match kind.kind.as_str() {
+            "ConfigMap" => Some(ParamScope::Namespaced),
+            "Namespace" => Some(ParamScope::Cluster),
+            _ => None,
+        }
+    }
+
+    fn get(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value> {
+        let all = self.params.iter().chain(self.namespaces.values());
+        let mut all = all.filter(|object| named(kind, object));
+        all.find(|object| {
+            text(object, &["metadata", "namespace"]) == namespace
+                && text(object, &["metadata", "name"]) == name
+        })
+        .cloned()
+    }
+
+    fn list(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value> {
+        let all = self.params.iter().chain(self.namespaces.values());
+        all.filter(|object| named(kind, object))
+            .filter(|object| text(object, &["metadata", "namespace"]) == namespace)
+            .filter(|object| {
+                selector.matches(object.path(&["metadata", "labels"]).and_then(Value::as_object))
+            })
+            .cloned()
+            .collect()
+    }
+}
+
+fn with(value: &Value, path: &[&str], new: Option<Value>) -> Value {
+    let mut members = value.as_object().cloned().unwrap_or_default();
+    match (path, new) {
+        ([], _) => {}
+        ([key], Some(new)) => drop(members.insert(*key, new)),
+        ([key], None) => drop(members.remove(key)),
+        ([key, rest @ ..], new) => {
+            let inner = members.get(key).cloned().unwrap_or_else(|| Object::default().into());
+            members.insert(*key, with(&inner, rest, new));
+        }
+    }
+    members.into()
+}
+
+/// Without what the API server writes into every object anew.
+fn lasting(object: &Value) -> Value {
+    ["uid", "creationTimestamp", "managedFields", "resourceVersion", "generation"]
+        .iter()
+        .fold(object.clone(), |object, member| with(&object, &["metadata", member], None))
+}
+
+/// The request that admission sees.
+fn review(case: &Case, world: &World, object: &Value, old: &Value) -> Review {
+    let kind = case.kind;
+    let (group, version) = kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
+    let request: Value = [
+        ("uid", Value::from("1")),
+        (
+            "kind",
+            [("group", group), ("version", version), ("kind", kind.kind)]
+                .map(|(key, text)| (key, Value::from(text)))
+                .into_iter()
+                .collect(),
+        ),
+        (
+            "resource",
+            [("group", group), ("version", version), ("resource", kind.resource)]
+                .map(|(key, text)| (key, Value::from(text)))
+                .into_iter()
+                .collect(),
+        ),
+        ("name", case.name.as_str().into()),
+        ("namespace", case.namespace.into()),
+        ("operation", case.operation.as_str().into()),
+        ("userInfo", world.user.clone()),
+        ("object", object.clone()),
+        ("oldObject", old.clone()),
+        ("dryRun", true.into()),
+    ]
+    .into_iter()
+    .collect();
+    Review::from_request(&request).expect("a request")
+}
+
+/// What we decide about a case.
+struct Ours {
+    validated: PolicyDecision,
+    mutated: Mutated,
+    denials: Vec<Denial>,
+}
+
+fn decide(set: &PolicySet, case: &Case, world: &World, object: &Value, old: &Value) -> Ours {
+    let surroundings = Surroundings {
+        namespace: &|| Ok(world.namespaces.get(case.namespace).cloned()),
+        params: world,
+        authorizer: &Allowed,
+        types: &Types::kubernetes(),
+        conditions_see_namespace: false,
+    };
+    let budget = Budget::unlimited();
+    let request = review(case, world, object, old);
+    let validated = set.validate(&request, &surroundings, &budget).expect("Namespaces are read");
+    // Policies that mutate see objects that are not stored yet.
+    let fresh = if case.operation == Operation::Create { lasting(object) } else { object.clone() };
+    let request = review(case, world, &fresh, old);
+    let mutated = set.mutate(&request, &surroundings, &budget).expect("Namespaces are read");
+    let denials = mutated.denials.iter().chain(&validated.denials).cloned().collect();
+    Ours { validated, mutated, denials }
+}
+
+/// Policies and bindings of the cases that the API server and modgate both accept. What only one
+/// of them accepts is a difference.
+fn install(api: &mut Api, cases: &[Case], differences: &mut Vec<String>) -> (PolicySet, usize) {
+    let (mut set, mut refused) = (PolicySet::new(), 0);
+    for case in cases {
+        for document in &case.policies {
+            let kind = text(document, &["kind"]);
+            let resource = format!("{}s", kind.to_lowercase()).replace("policys", "policies");
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{resource}");
+            let answer = api.send("POST", &path, Some(document));
+            let ours = match kind {
+                "ValidatingAdmissionPolicy" => {
+                    CompiledPolicy::compile(document).map(|policy| set.add_policy(policy))
+                }
+                "ValidatingAdmissionPolicyBinding" => {
+                    CompiledBinding::compile(document).map(|binding| set.add_binding(binding))
+                }
+                "MutatingAdmissionPolicy" => CompiledMutatingPolicy::compile(document)
+                    .map(|policy| set.add_mutating_policy(policy)),
+                _ => CompiledBinding::compile_mutating(document)
+                    .map(|binding| set.add_mutating_binding(binding)),
+            };
+            let error = ours.err().map(|error| error.to_string());
+            refused += usize::from(error.is_some());
+            if (answer.code == 201) != error.is_none() {
+                differences.push(format!(
+                    "{}: {} {}, {error:?}\n{document}",
+                    case.id,
+                    answer.code,
+                    text(&answer.body, &["message"])
+                ));
+            }
+        }
+    }
+    (set, refused)
+}
+
+/// What differs between the answer and our decision.
+fn differences(case: &Case, answer: &Answer, ours: &Ours) -> Vec<String> {
+    let mut found = Vec::new();
+    let kind = case.kind;
+    let denied = answer.code >= 400;
+    if denied == ours.denials.is_empty() {
+        found.push(format!(
+            "answer {} {}, ours {:?}",
+            answer.code,
+            text(&answer.body, &["message"]),
+            ours.denials
+        ));
+        return found;
+    }
+    if denied {
+        let (group, _) = kind.api_version.split_once('/').unwrap_or_default();
+        let dot = if group.is_empty() { "" } else { "." };
+        let prefix = format!("{}{dot}{group} {:?} is forbidden: ", kind.resource, case.name);
+        let theirs = (
+            answer.code,
+            text(&answer.body, &["reason"]).to_owned(),
+            text(&answer.body, &["message"]).to_owned(),
+        );
+        let possible = ours.denials.iter().map(|denial| {
+            let prefix = if denial.kind == PolicyKind::Validating { prefix.as_str() } else { "" };
+            (denial.code(), denial.reason.to_string(), format!("{prefix}{denial}"))
+        });
+        let possible: Vec<_> = possible.collect();
+        if !possible.contains(&theirs) {
+            found.push(format!("answer {theirs:?}, ours {possible:?}"));
+        }
+    }
+    let mut warnings = ours.validated.warnings.clone();
+    warnings.sort();
+    // Where a mutation denies, nothing is validated.
+    let validated = ours.mutated.denials.is_empty();
+    if validated && answer.warnings != warnings {
+        found.push(format!("warnings {:?}, ours {warnings:?}", answer.warnings));
+    }
+    if validated && answer.annotations != ours.validated.audit_annotations {
+        found.push(format!(
+            "annotations {:?}, ours {:?}",
+            answer.annotations, ours.validated.audit_annotations
+        ));
+    }
+    found
+}
+
+/// What differs between the object that the API server would store and ours, with the defaults that
+/// the API server gives it.
+fn other_object(api: &mut Api, case: &Case, answer: &Answer, made: &Value) -> Option<String> {
+    let labels = ["metadata", "labels", generated::LABEL];
+    // Without its label the object meets no policy.
+    let unmatched = with(&lasting(made), &labels, None);
+    let filled = api.send("POST", &case.path(), Some(&unmatched));
+    let theirs = lasting(&answer.body);
+    let ours = with(&lasting(&filled.body), &labels, theirs.path(&labels).cloned());
+    if filled.code == 201 && ours == theirs {
+        return None;
+    }
+    Some(format!("object {theirs}, ours {} {ours}", filled.code))
+}
+
+#[test]
+fn policies_decide_as_the_api_server_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (rules, log) = (folder.path().join("rules"), folder.path().join("log"));
+    let levels = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
+                  rules: [{level: Metadata}]\n";
+    std::fs::write(&rules, levels).expect("a file");
+    let flags = [("policy-file", &rules), ("log-path", &log)];
+    let flags = flags.map(|(name, path)| format!("--audit-{name}={}", path.display()));
+    let options = Options { flags: flags.into() };
+    let Some(cluster) = Cluster::start(&options).expect("a cluster") else { return };
+    let mut api = Api::start(&cluster, &log);
+    let number = |name: &str, default: u64| {
+        env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let (seed, count) = (number("MODGATE_SEED", 1), number("MODGATE_CASES", 400));
+    let cases = generated::cases(seed, count);
+
+    let world = prepare(&mut api);
+    let mut objects = Vec::new();
+    for case in &cases {
+        objects.push(case.before(&mut api));
+    }
+    let mut wrong = Vec::new();
+    let (set, refused) = install(&mut api, &cases, &mut wrong);
+    until_in_force(&mut api);
+    let (mut denied, mut warned, mut annotated, mut mutated, mut invalid) = (0, 0, 0, 0, 0);
+    for (case, (object, old)) in cases.iter().zip(&objects) {
+        let answer = case.send(&mut api, object);
+        let ours = decide(&set, case, &world, object, old);
+        // A mutation may make an object that the API server does not store, whoever made it.
+        if answer.code == 422 && ours.denials.is_empty() && case.operation != Operation::Delete {
+            let made = ours.mutated.object.as_ref().unwrap_or(object);
+            let unmatched = with(&lasting(made), &["metadata", "labels", generated::LABEL], None);
+            if api.send("POST", &case.path(), Some(&unmatched)).body.get("message")
+                == answer.body.get("message")
+            {
+                invalid += 1;
+                continue;
+            }
+        }
+        let mut found = differences(case, &answer, &ours);
+        denied += usize::from(answer.code >= 400);
+        warned += usize::from(!answer.warnings.is_empty());
+        annotated += usize::from(!answer.annotations.is_empty());
+        if answer.code < 400 && case.operation == Operation::Create {
+            let made = ours.mutated.object.as_ref().unwrap_or(object);
+            mutated += usize::from(ours.mutated.object.is_some());
+            found.extend(other_object(&mut api, case, &answer, made));
+        }
+        for difference in found {
+            let policies: Vec<_> = case.policies.iter().map(Value::to_json).collect();
+            wrong.push(format!("{}: {difference}\n  {}", case.id, policies.join("\n  ")));
+        }
+    }
+    println!(
+        "{} requests from seed {seed}: {denied} denied, {warned} with warnings, {annotated} with \
+         annotations, {mutated} mutated; {invalid} made invalid; {refused} policies refused by both",
+        cases.len()
+    );
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    let least = cases.len() / 20;
+    for (what, count) in
+        [("denied", denied), ("warned", warned), ("annotated", annotated), ("mutated", mutated)]
+    {
+        assert!(count >= least, "only {count} of {} {what}", cases.len());
+    }
+}
+
+/// The table of types is what the API server publishes. `MODGATE_RECORD=1` writes it anew.
+#[test]
+fn types_are_those_of_the_api_server() {
+    let Some(cluster) = Cluster::shared() else { return };
+    if env::var_os(ASSETS).is_some() {
+        println!("skipped: the table is that of the version in tests/cluster");
+        return;
+    }
+    let mut api = Api::start(cluster, Path::new(""));
+    let found = types::table(&mut api);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../modgate-engine/src/admissionpolicy/types/builtin.txt");
+    if env::var_os("MODGATE_RECORD").is_some() {
+        std::fs::write(&file, &found).expect("the table");
+    }
+    let known = std::fs::read_to_string(&file).expect("the table");
+    let differ = found.lines().zip(known.lines()).find(|(found, known)| found != known);
+    assert_eq!(differ, None);
+    assert_eq!(found.lines().count(), known.lines().count());
+}
+
+fn prepare(api: &mut Api) -> World {
+    let review = "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"SelfSubjectReview\"}";
+    let review = Value::from_json(review.as_bytes()).expect("JSON");
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let user = api.send("POST", path, Some(&review)).body;
+    let user = user.path(&["status", "userInfo"]).cloned().expect("a user");
+    let mut namespaces = BTreeMap::new();
+    for document in generated::namespaces() {
+        let made = api.send("POST", "/api/v1/namespaces", Some(&document)).body;
+        namespaces.insert(text(&made, &["metadata", "name"]).to_owned(), made);
+    }
+    let mut params = Vec::new();
+    for document in generated::params() {
+        let namespace = text(&document, &["metadata", "namespace"]);
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        params.push(api.send("POST", &path, Some(&document)).body);
+    }
+    World { user, namespaces, params }
+}
+
+/// Waits until policies of both kinds that came last are in force.
+fn until_in_force(api: &mut Api) {
+    for document in generated::sentinels() {
+        let kind = text(&document, &["kind"]);
+        let resource = format!("{}s", kind.to_lowercase()).replace("policys", "policies");
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{resource}");
+        assert_eq!(api.send("POST", &path, Some(&document)).code, 201, "{document}");
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let path = "/api/v1/namespaces/diff-a/configmaps?dryRun=All";
+    loop {
+        let answer = api.send("POST", path, Some(&generated::sentinel()));
+        if answer.code >= 400 && answer.body.to_json().contains("mutated first") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", answer.body);
+        thread::sleep(Duration::from_millis(200));
+    }
+    // Parameters of other kinds are listed when the first policy asks for them.
+    thread::sleep(Duration::from_secs(3));
+}
