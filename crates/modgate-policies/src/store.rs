@@ -159,7 +159,7 @@ impl PolicyStore {
                         *present.entry(path).or_insert(false) |= holds_policies;
                     }
                     for problem in listing.problems {
-                        complete &= !matches!(problem, FileError::Read { .. });
+                        complete &= !matches!(problem, manifest::FileError::Read { .. });
                         let finding = Diagnostic::error(problem.to_string());
                         // Reported when it appears, not with each look.
                         if !self.skipped.contains(&finding.message) {
