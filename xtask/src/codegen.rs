@@ -5,7 +5,7 @@ mod chart;
 use std::{env, fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_engine::api::crds;
+use modgate_engine::{Code, api::crds};
 use modgate_testkit::{cluster::build, corpus};
 use modgate_value::{Value, yaml};
 
@@ -28,7 +28,9 @@ struct Generated {
 pub(crate) fn run(args: &Args) -> Result<bool> {
     // The manifest is made of the definitions.
     let (mut count, mut stale) = (0, 0);
-    for generate in [definitions, flags, chart::documents, manifest, cli_reference, metrics] {
+    for generate in
+        [definitions, flags, chart::documents, manifest, cli_reference, metrics, warnings]
+    {
         for Generated { path, text } in generate()? {
             count += 1;
             let file = corpus::repository().join(&path);
@@ -94,6 +96,42 @@ fn flags() -> Result<Vec<Generated>> {
 fn metrics() -> Result<Vec<Generated>> {
     Ok(vec![Generated { path: "docs/metrics.md".to_owned(), text: printed(&["metrics"])? }])
 }
+
+/// Every warning about a policy.
+fn warnings() -> Result<Vec<Generated>> {
+    let mut text = String::from(WARNINGS);
+    for code in Code::ALL {
+        let words: Vec<&str> = code.explanation().split_whitespace().collect();
+        text.push_str(&format!("| `{code}` | {} |\n", words.join(" ")));
+    }
+    Ok(vec![Generated { path: "docs/warnings.md".to_owned(), text }])
+}
+
+const WARNINGS: &str = "\
+# Warnings about policies
+
+Written by `cargo xtask codegen` from the code; do not edit.
+
+A warning is about a policy that loads and probably does not do what its author means. Each has a code
+that stays the same from release to release. modgate says it wherever it reads the policy: on the command
+line with file, line and column, in the log of `modgate serve` (field `code`), and in the answer of the
+validating webhook, which kubectl prints.
+
+`--strict` makes warnings errors: `review`, `explain`, `plan` and `audit` then exit with code 2.
+
+An annotation of the policy allows a warning. It needs a reason; several entries stand on lines of their
+own, or behind semicolons. `duplicate-key` is about the text of a file, and `unknown-kind` and
+`unknown-group` are about documents that are not loaded: no annotation allows the latter two.
+
+```yaml
+metadata:
+  annotations:
+    modgate.sh/allow: never-matches the CRD of this kind comes with the next release
+```
+
+| Code | What it is about |
+| --- | --- |
+";
 
 /// The help of `modgate` and of each of its commands, as the binary prints it.
 fn cli_reference() -> Result<Vec<Generated>> {

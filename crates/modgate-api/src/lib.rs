@@ -15,6 +15,7 @@ pub mod constraints;
 pub mod crds;
 pub mod expansion;
 pub mod externaldata;
+pub mod kinds;
 pub mod matching;
 pub mod meta;
 pub mod modrule;

@@ -82,6 +82,7 @@ pub mod explain;
 pub mod gatekeeper;
 mod host;
 pub mod jsonpatch;
+pub mod lint;
 pub mod matching;
 pub mod modrule;
 pub mod mutation;
@@ -98,6 +99,7 @@ pub use decide::{
 };
 pub use explain::Explanation;
 pub use host::{Host, HostError};
+pub use lint::Code;
 pub use modgate_api as api;
 pub use modgate_rego as rego;
 pub use modgate_template as template;

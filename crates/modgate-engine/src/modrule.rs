@@ -18,6 +18,8 @@ mod references;
 mod run;
 mod trace;
 
+mod advice;
+
 mod admission;
 mod binding;
 
@@ -27,6 +29,7 @@ pub use compile::{FieldError, FieldErrorKind};
 pub use path::{PathError, PathTemplate};
 
 pub(crate) use admission::compile_or_deny;
+pub(crate) use advice::{decoding as decoding_advice, plain_words};
 pub(crate) use compile::{CompiledModRule, compile};
 pub(crate) use lint::unknown_fields;
 pub(crate) use run::{mutate, validate};

@@ -6,7 +6,7 @@ use modgate_api::{meta::GroupVersionKind, mutations};
 use modgate_value::{Str, Value, diag::Span, yaml};
 use serde::Serialize;
 
-use crate::mutation::MutatorId;
+use crate::{Code, mutation::MutatorId};
 
 /// Identifies a policy: its kind, namespace (empty for cluster-scoped kinds) and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -108,7 +108,15 @@ impl PolicySource {
     /// (`spec.match[0].select`).
     pub fn position(&self, field: &str) -> Option<Position> {
         let positions = self.positions.as_ref()?;
-        Some(positions.nearest(&pointer(field)).into())
+        let pointer = pointer(field);
+        // What is missing has no place; what it is missing from is found by its name.
+        let exact = positions.value(&pointer);
+        Some(exact.unwrap_or_else(|| positions.nearest_key(&pointer)).into())
+    }
+
+    /// Where the name of a member stands, or that of the innermost part of its path that exists.
+    pub fn key_position(&self, field: &str) -> Option<Position> {
+        Some(self.positions.as_ref()?.nearest_key(&pointer(field)).into())
     }
 }
 
@@ -166,6 +174,8 @@ pub enum Severity {
 pub struct Problem {
     /// Whether the policy still loads.
     pub severity: Severity,
+    /// The stable name of a warning; errors have none.
+    pub code: Option<Code>,
     /// Which policy.
     pub policy: PolicyId,
     /// File or object it came from.
@@ -183,6 +193,24 @@ pub struct Problem {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+}
+
+impl Problem {
+    /// Field, message, advice and code on one line: what the API server passes on as a warning. The
+    /// policy is the one that the request is about.
+    pub(crate) fn one_line(&self) -> String {
+        let mut line = match self.field.as_str() {
+            "" => self.message.clone(),
+            field => format!("{field}: {}", self.message),
+        };
+        if let Some(help) = &self.help {
+            line.push_str(&format!("; {help}"));
+        }
+        if let Some(code) = self.code {
+            line.push_str(&format!(" [{code}]"));
+        }
+        line
+    }
 }
 
 fn span_as_list<S: serde::Serializer>(

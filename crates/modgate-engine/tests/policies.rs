@@ -66,8 +66,8 @@ fn load_errors_name_rule_field_and_position() {
     check(
         "  type: Reject\n  matches:\n  - {select: $.kind}\n",
         &[
-            "warning 7:3 spec.matches: unknown field, ignored",
-            "5:3 spec.match: required: a rule must have at least one item",
+            "warning 6:3 spec.matches: unknown field, ignored",
+            "4:1 spec.match: required: a rule must have at least one item",
         ],
     );
     check(

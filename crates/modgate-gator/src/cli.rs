@@ -201,6 +201,9 @@ pub fn is_verb(argument: &str) -> bool {
     command.get_subcommands().any(|verb| verb.get_name() == argument)
 }
 
+/// The name by which the program says what gator says and nothing else.
+const GATOR: &str = "gator";
+
 /// The version of OPA whose behaviour our Rego has. The constraint framework is our own.
 const OPA: &str = "v1.19.0";
 const FRAMEWORKS: &str = concat!("v", env!("CARGO_PKG_VERSION"));
@@ -263,10 +266,10 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
         }
         RootVerb::Verb(Verb::Test(args)) => {
             none("test", &args.rest)?;
-            test::run(&args, io)
+            test::run(&args, program == GATOR, io)
         }
         RootVerb::Verb(Verb::Verify(args)) => match args.paths.as_slice() {
-            [path] => verify::run(path, &args, io),
+            [path] => verify::run(path, &args, program == GATOR, io),
             paths => Err(refuse("verify", format!("accepts 1 arg(s), received {}", paths.len()))),
         },
         RootVerb::Verb(Verb::Expand(args)) => {

@@ -2,8 +2,8 @@
 
 mod output;
 
-use modgate_api::constraints::EnforcementAction;
-use modgate_engine::{Review, Stages};
+use modgate_api::{constraints::EnforcementAction, modrule::ModRule};
+use modgate_engine::{Code, Review, Stages};
 use modgate_value::{Str, Value};
 
 use crate::{
@@ -23,10 +23,17 @@ struct TestResult<'o> {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+    if !is_gator && !["text", "json", "yaml"].contains(&args.output.as_str()) {
+        let text = format!("invalid output format: {} (must be text, json or yaml)", args.output);
+        return Err(Failure { code: 2, ..Failure::error(text) });
+    }
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
     let settings = Settings::of(&args.cel, args.verbose)?;
     let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
+    if !is_gator {
+        note_what_is_not_evaluated(&objects, io);
+    }
     let failed = |error: String| Failure::plain(format!("auditing objects: {error}"));
     let policies = Policies::load(objects.iter().copied(), &settings).map_err(failed)?;
     let expander = Expander::of(objects.iter().copied(), &policies)
@@ -59,6 +66,19 @@ pub(crate) fn run(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
         io.print(&output::printed(&printed))?;
     }
     Ok(u8::from(is_denied))
+}
+
+/// ModRules are not gator's, and a run that leaves them out must not look like one that passed them.
+fn note_what_is_not_evaluated(objects: &[&Value], io: &mut Io<'_>) {
+    let count = objects.iter().filter(|object| ModRule::is_modrule(object)).count();
+    if count > 0 {
+        let plural = if count == 1 { " was" } else { "s were" };
+        io.note(&format!(
+            "warning[{}]: {count} ModRule{plural} not evaluated: `test` evaluates constraints\n  \
+             = help: `modgate review` evaluates ModRules, mutators and constraints",
+            Code::NothingFound
+        ));
+    }
 }
 
 /// Results of one action and message keep the order of the input.

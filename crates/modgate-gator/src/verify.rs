@@ -10,6 +10,7 @@ mod filter;
 mod find;
 mod kat;
 mod machine;
+mod members;
 mod pipeline;
 mod report;
 mod runner;
@@ -38,7 +39,12 @@ enum Format {
 }
 
 /// Runs the verb.
-pub(crate) fn run(path: &str, args: &VerifyArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(
+    path: &str,
+    args: &VerifyArgs,
+    is_gator: bool,
+    io: &mut Io<'_>,
+) -> Result<u8, Failure> {
     let format = match args.output.as_str() {
         "text" => Format::Text,
         "json" => Format::Json,
@@ -58,6 +64,10 @@ pub(crate) fn run(path: &str, args: &VerifyArgs, io: &mut Io<'_>) -> Result<u8, 
     let target = clean(&io.path(path).to_string_lossy());
     let suites = read_suites(target.trim_start_matches('/'), path, recursive)
         .map_err(|error| Failure::error(format!("listing test files: {error}")))?;
+    if !is_gator {
+        let warnings = members::warnings(&args.paths.join(" "), &suites);
+        warnings.iter().for_each(|warning| io.note(warning));
+    }
     let filter = Filter::new(&args.run)
         .map_err(|error| Failure::error(format!("compiling filter: {error}")))?;
     let mut results = runner::run(&suites, &filter, &settings, args.trace);

@@ -1,6 +1,7 @@
 //! Kubernetes objects in files: which files there are, which documents they hold, and where in the
 //! text each part stands.
 
+mod advice;
 mod unquoted;
 
 use std::{
@@ -133,7 +134,13 @@ impl Manifest {
 
     /// A finding about the object as a whole.
     pub fn finding(&self, diagnostic: Diagnostic, source: &Source) -> Diagnostic {
-        let offset = self.positions.nearest("").offset;
+        self.finding_at("", diagnostic, source)
+    }
+
+    /// A finding about a member of the object, or about the object as a whole.
+    pub fn finding_at(&self, member: &str, diagnostic: Diagnostic, source: &Source) -> Diagnostic {
+        let pointer = if member.is_empty() { String::new() } else { format!("/{member}") };
+        let offset = self.positions.nearest(&pointer).offset;
         diagnostic.at(source.clone(), line_span(&source.text, offset))
     }
 }
@@ -270,8 +277,14 @@ pub fn parse(source: &Source) -> (Vec<Manifest>, Vec<Diagnostic>) {
             Ok(document) => collect(document, source, &mut manifests, &mut findings),
             Err(error) => {
                 let offset = error.position.map_or(0, |position| position.offset);
-                let span = line_span(&source.text, offset);
-                findings.push(Diagnostic::error(error.message).at(source.clone(), span));
+                let quote = advice::unclosed_quote(&error, &source.text);
+                let span = line_span(&source.text, quote.unwrap_or(offset));
+                let mut found = Diagnostic::error(advice::message(&error)).at(source.clone(), span);
+                found.help = match quote {
+                    Some(_) => Some("the quote that opens this text is not closed".to_owned()),
+                    None => advice::help(&error, &source.text),
+                };
+                findings.push(found);
             }
         }
     }
@@ -329,6 +342,7 @@ pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
         modgate_engine::Severity::Error => Diagnostic::error(message),
     };
     diagnostic.help.clone_from(&problem.help);
+    diagnostic.code = problem.code.map(|code| code.as_str());
     match (source, problem.position) {
         (Some(source), Some(position)) => {
             let text = problem.text.as_deref();

@@ -19,13 +19,15 @@ use crate::{
     set::{Objects, PolicySet},
 };
 use modgate_engine::{
-    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot, Update,
+    Change, Code, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot,
+    Update,
     api::{
         admission::AdmissionReview,
-        constraints, meta,
+        constraints,
         modrule::{self, ModRule},
     },
     constraint::Inventory,
+    lint,
 };
 use modgate_value::{
     Str, Value,
@@ -215,8 +217,8 @@ impl PolicyStore {
         for file in self.seen.values() {
             for (index, manifest) in file.manifests.iter().enumerate() {
                 let source = sources.get(&manifest.origin);
+                // Only files that were just read are reported, so each finding comes once.
                 let report = |findings: &mut Vec<Diagnostic>, finding: Diagnostic| {
-                    // Only files that were just read are reported, so each finding comes once.
                     if let Some(source) = source {
                         findings.push(manifest.finding(finding, source));
                     }
@@ -238,8 +240,10 @@ impl PolicyStore {
                     continue;
                 }
                 if !Snapshot::takes(&manifest.object) {
-                    if let Some(finding) = not_a_policy(manifest) {
-                        report(findings, finding);
+                    if let (Some((member, finding)), Some(source)) =
+                        (not_a_policy(manifest), source)
+                    {
+                        findings.push(manifest.finding_at(member, finding, source));
                     }
                     continue;
                 }
@@ -276,7 +280,9 @@ impl PolicyStore {
             if problem.severity == modgate_engine::Severity::Error {
                 self.broken.insert(problem.policy.clone());
             }
-            findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
+            if !problem.is_consequence() {
+                findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
+            }
         }
         // As in a cluster; which kinds are synced says who names the files.
         inventory.retain(|synced| !snapshot.exclusions().excludes_synced(synced));
@@ -329,48 +335,49 @@ fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
     id
 }
 
-/// API groups whose objects are policies, whether or not modgate knows their kind.
-const POLICY_GROUPS: [&str; 8] = [
-    modrule::GROUP,
-    "templates.gatekeeper.sh",
-    "constraints.gatekeeper.sh",
-    "mutations.gatekeeper.sh",
-    "expansion.gatekeeper.sh",
-    "externaldata.gatekeeper.sh",
-    "config.gatekeeper.sh",
-    "match.gatekeeper.sh",
+/// Files of Kustomize and Helm that lie beside policies.
+const NO_OBJECTS: [&str; 6] = [
+    "Chart.yaml",
+    "kustomization.yaml",
+    "kustomization.yml",
+    "values.schema.json",
+    "values.yaml",
+    "values.yml",
 ];
 
 /// API groups of policies that other engines evaluate.
 const FOREIGN_GROUPS: [&str; 4] =
     ["kyverno.io", "policies.kyverno.io", "policies.kubewarden.io", "jspolicy.com"];
 
-/// What to say of an object that is not a policy: nothing, unless it looks as if it should be one.
-/// Policies often live next to the objects they are for.
-fn not_a_policy(manifest: &Manifest) -> Option<Diagnostic> {
+/// What to say of an object that is not a policy, and which member of it that is about: nothing,
+/// unless it looks as if it should be a policy. Policies often live next to the objects they are for.
+fn not_a_policy(manifest: &Manifest) -> Option<(&'static str, Diagnostic)> {
+    let file = Path::new(manifest.origin.as_str()).file_name().and_then(|name| name.to_str());
+    if manifest.kind().is_empty() && file.is_some_and(|file| NO_OBJECTS.contains(&file)) {
+        let mut finding = Diagnostic::warning("no Kubernetes object, skipped");
+        finding.severity = Severity::Note;
+        return Some(("", finding));
+    }
+    if manifest.kind().is_empty() {
+        let message = "the document has no `kind`, not loaded";
+        return Some(("", Diagnostic::warning(message).code(Code::UnknownKind.as_str())));
+    }
     let (group, _) = meta::split_api_version(manifest.api_version());
-    let message = match manifest.kind() {
-        "" => "the document has no `kind`, skipped".to_owned(),
-        kind if kind == modrule::KIND || POLICY_GROUPS.contains(&group) => {
-            format!("`{kind}` of `{}` is no policy modgate knows, skipped", manifest.api_version())
-        }
-        kind if FOREIGN_GROUPS.contains(&group) => {
-            let message = format!(
-                "`{kind}` of `{}` is a policy of another engine, skipped: modgate does not evaluate it",
-                manifest.api_version()
-            );
-            return Some(Diagnostic::warning(message));
-        }
-        _ => return None,
-    };
-    let help = format!(
-        "policies are of kind `{}` in `{}`, `ConstraintTemplate` in `templates.gatekeeper.sh/v1`, of \
-         the kinds these make in `constraints.gatekeeper.sh/v1beta1`, or mutators and other kinds of \
-         Gatekeeper's",
-        modrule::KIND,
-        modrule::API_VERSION
-    );
-    Some(Diagnostic::warning(message).help(help))
+    if FOREIGN_GROUPS.contains(&group) {
+        let message = format!(
+            "`{}` of `{}` is a policy of another engine, skipped: modgate does not evaluate it",
+            manifest.kind(),
+            manifest.api_version()
+        );
+        return Some((
+            "apiVersion",
+            Diagnostic::warning(message).code(Code::UnknownGroup.as_str()),
+        ));
+    }
+    let (code, member, message, help) = lint::not_loaded(&manifest.object)?;
+    let mut finding = Diagnostic::warning(message).code(code.as_str());
+    finding.help = help;
+    Some((member, finding))
 }
 
 #[cfg(test)]
@@ -574,8 +581,8 @@ mod tests {
             findings,
             [
                 "a.yaml:9:1: expected an object, found a document of type array",
-                "a.yaml:4:1: `Modrule` of `api.kubemod.io/v1beta1` is no policy modgate knows, skipped",
-                "a.yaml:7:1: the document has no `kind`, skipped",
+                "a.yaml:4:7: unknown kind `Modrule` in api.kubemod.io/v1beta1, not loaded",
+                "a.yaml:7:1: the document has no `kind`, not loaded",
             ]
         );
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use modgate_value::{diag::Span, gofloat};
+use modgate_value::{diag::Span, gofloat, near};
 
 use crate::{
     ast::{Binary, Function, Kind, Link, Node, Path, Root, Step, Text, Unary},
@@ -82,6 +82,7 @@ pub(crate) fn lints(root: &Node) -> Vec<Lint> {
             help: None,
         }),
         Kind::CallVariable(keys, _) => unknown_function(keys, node.span, &mut lints),
+        Kind::Variable(keys) => bare_name(keys, node.span, &mut lints),
         _ => {}
     });
     lints
@@ -199,15 +200,36 @@ fn pattern(link: &Link, out: &mut Vec<Lint>) {
     }
 }
 
+/// a name without `$` is looked up in the object, which is seldom meant.
+fn bare_name(keys: &[Node], span: Span, out: &mut Vec<Lint>) {
+    let names: Option<Vec<&str>> = keys
+        .iter()
+        .map(|key| match &key.kind {
+            Kind::Text(name) => Some(name.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let Some(names) = names else { return };
+    let path = names.join(".");
+    let help = match names.as_slice() {
+        [name] => {
+            format!("a text needs quotes: `\"{name}\"`; a member of the object `$`: `$.{name}`")
+        }
+        _ => format!("did you mean `$.{path}`?"),
+    };
+    out.push(Lint {
+        id: "Q-79",
+        message: format!("`{path}` without `$` and without quotes is a member of the object"),
+        span,
+        help: Some(help),
+    });
+}
+
 fn unknown_function(keys: &[Node], span: Span, out: &mut Vec<Lint>) {
     let name = match keys {
         [Node { kind: Kind::Text(name), .. }] => name.text.as_str(),
         _ => "",
     };
-    let known = Function::ALL
-        .into_iter()
-        .map(Function::name)
-        .find(|known| known.eq_ignore_ascii_case(name) || is_near(known, name));
     let mut names: Vec<&str> = Function::ALL.into_iter().map(Function::name).collect();
     names.sort_unstable();
     out.push(Lint {
@@ -218,18 +240,6 @@ fn unknown_function(keys: &[Node], span: Span, out: &mut Vec<Lint>) {
             format!("there is no function `{name}`, so this always fails")
         },
         span,
-        help: Some(match known {
-            Some(known) => format!("did you mean `{known}`?"),
-            None => format!("the functions are {}", names.join(", ")),
-        }),
+        help: Some(near::did_you_mean_or(name, &names, "the functions are")),
     });
-}
-
-/// Whether the names differ by one letter: exchanged, missing or in excess.
-fn is_near(known: &str, name: &str) -> bool {
-    let same_start = known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-    let rest = |text: &str, skip: usize| text.get(same_start + skip..).map(str::to_owned);
-    let (one, other) = (rest(known, 1), rest(name, 1));
-    (one.is_some() && (one == other || one == rest(name, 0)))
-        || (other.is_some() && other == rest(known, 0))
 }

@@ -6,7 +6,7 @@ use modgate_value::{Budget, Str, Value, format_smolstr};
 
 use crate::{
     EvalError, ParseError, Val, analysis,
-    ast::Path,
+    ast::{Path, Step},
     parse,
     plain::{self, Plain, Scope},
     stream::Stream,
@@ -82,6 +82,13 @@ impl PatchSelect {
     /// The text it was parsed from.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// How many keys each place captures; `None` where that depends on the document.
+    pub fn captures(&self) -> Option<usize> {
+        let steps = &self.path.steps;
+        let descends = steps.iter().any(|step| matches!(step, Step::Descend));
+        (!descends).then(|| steps.iter().filter(|step| step.is_multi()).count())
     }
 
     /// Whether what it selects may depend on what is at `place`, keys from the root. `false` is

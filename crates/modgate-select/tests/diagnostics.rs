@@ -133,7 +133,7 @@ fn lints() {
     let lints = Expr::parse("contains($.a)").expect("a call").lints();
     assert_eq!(
         lints[0].help.as_deref(),
-        Some("the functions are date, isDefined, isEmpty, isNotEmpty, isUndefined, length")
+        Some("the functions are: date, isDefined, isEmpty, isNotEmpty, isUndefined, length")
     );
 }
 

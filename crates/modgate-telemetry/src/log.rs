@@ -269,17 +269,18 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 pub fn log_finding(finding: &Diagnostic) {
     let file = finding.source.as_ref().map(|source| &*source.name).unwrap_or_default();
     let Location { line, column } = finding.location().unwrap_or(Location { line: 0, column: 0 });
-    let help = finding.help.as_deref().unwrap_or_default();
+    let help = finding.help.as_deref().filter(|help| !help.is_empty());
+    let code = finding.code;
     let message = &finding.message;
     match finding.severity {
         Severity::Error => {
-            tracing::error!(target: LOGGER, file, line, column, help, "{message}");
+            tracing::error!(target: LOGGER, file, line, column, code, help, "{message}");
         }
         Severity::Warning => {
-            tracing::warn!(target: LOGGER, file, line, column, help, "{message}");
+            tracing::warn!(target: LOGGER, file, line, column, code, help, "{message}");
         }
         Severity::Note => {
-            tracing::info!(target: LOGGER, file, line, column, help, "{message}");
+            tracing::info!(target: LOGGER, file, line, column, code, help, "{message}");
         }
     }
 }

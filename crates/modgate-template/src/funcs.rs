@@ -228,6 +228,12 @@ pub(crate) fn lookup(name: &str, functions: Functions) -> Option<&'static Functi
     groups.flat_map(|group| group.iter()).find(|function| function.name == name)
 }
 
+/// The names of all functions: Go's own and Sprig's.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    let groups = SPRIG.iter().copied().chain(std::iter::once(builtin::FUNCTIONS));
+    groups.flat_map(|group| group.iter()).map(|function| function.name)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

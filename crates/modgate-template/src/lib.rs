@@ -68,4 +68,5 @@ mod val;
 pub use data::{Data, KeyPart, PatchContext, RejectContext, preprocess};
 pub use env::{Env, Host, Isolated, Refused};
 pub use error::{ParseError, RenderError};
+pub use funcs::function_names;
 pub use template::{Functions, Template};

@@ -58,6 +58,8 @@ const SUITES: &[Suite] = &[
 
 /// Files that hold no cases themselves: documentation, and what cases refer to.
 const SUPPORT: &[&str] = &[
+    // Of `cargo xtask mistakes`.
+    "mistakes/",
     "gatekeeper-library/",
     "gatekeeper/config/",
     "gatekeeper/demo/",

@@ -186,6 +186,8 @@ pub struct Label {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
+    /// The stable name of what it is about, such as `never-matches`.
+    pub code: Option<&'static str>,
     /// Lower-case fragment without final stop; user text in backticks.
     pub message: String,
     /// The text the spans point into, where there is one.
@@ -203,6 +205,7 @@ impl Diagnostic {
     pub fn error(message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
+            code: None,
             message: message.into(),
             source: None,
             span: Span::default(),
@@ -214,6 +217,13 @@ impl Diagnostic {
     /// A warning without a place.
     pub fn warning(message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(message) }
+    }
+
+    /// Sets the stable name of what it is about.
+    #[must_use]
+    pub fn code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
     }
 
     /// Sets the place.

@@ -34,6 +34,7 @@ pub mod gofloat;
 pub mod gofmt;
 pub mod gotime;
 pub mod json;
+pub mod near;
 mod number;
 pub mod regex;
 mod ser;

@@ -11,7 +11,7 @@ mod write;
 
 pub use self::write::{ScalarPlace, ScalarStyle, write, write_double_quoted, write_literal};
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use self::{
     parse::{Options, Parser},
@@ -69,6 +69,8 @@ struct Place {
     key: Option<Spot>,
     value: Spot,
     places: Places,
+    /// Whether a merge key (`<<`) brought it in.
+    merged: bool,
 }
 
 /// Shared, because an alias repeats them.
@@ -132,7 +134,7 @@ impl Positions {
         let narrow = |wide: usize| u32::try_from(wide).unwrap_or(u32::MAX);
         let (line, column) = (narrow(line + 1), narrow(column + 1));
         let value = Spot { line, column, offset: narrow(offset) };
-        Self { root: Place { key: None, value, places: Places::None } }
+        Self { root: Place { key: None, value, places: Places::None, merged: false } }
     }
 
     /// Where the value at `pointer` (RFC 6901) starts; the empty pointer is the document itself.
@@ -150,6 +152,42 @@ impl Positions {
     /// Where the value at the longest existing prefix of `pointer` starts.
     pub fn nearest(&self, pointer: &str) -> Position {
         self.find(pointer).0.value.into()
+    }
+
+    /// Where the key of the innermost member on the way to `pointer` stands that exists; where the
+    /// value of a list element starts, which has no key.
+    pub fn nearest_key(&self, pointer: &str) -> Position {
+        let place = self.find(pointer).0;
+        place.key.unwrap_or(place.value).into()
+    }
+
+    /// The members that their object has more than once: the name, where it stands first, and where
+    /// it stands last, which is the one that counts.
+    pub fn repeated(&self) -> Vec<(Str, Position, Position)> {
+        let mut found = Vec::new();
+        let mut open = vec![&self.root];
+        while let Some(place) = open.pop() {
+            match &place.places {
+                Places::None => {}
+                Places::List(items) => open.extend(items.iter()),
+                Places::Map(members) => {
+                    open.extend(members.iter().map(|(_, place)| place));
+                    let mut own: BTreeMap<&str, (Spot, Spot)> = BTreeMap::new();
+                    for (name, place) in members.iter().filter(|(_, place)| !place.merged) {
+                        let Some(key) = place.key else { continue };
+                        own.entry(name).or_insert((key, key)).1 = key;
+                    }
+                    let repeated =
+                        own.into_iter().filter(|(_, (first, last))| first.offset != last.offset);
+                    found.extend(repeated.map(|(name, (first, last))| {
+                        (Str::from(name), Position::from(first), Position::from(last))
+                    }));
+                }
+            }
+        }
+        found.sort_by_key(|(_, _, last)| last.offset);
+        found.dedup_by_key(|(_, _, last)| last.offset);
+        found
     }
 
     /// The positions of the value at `pointer`, addressed from there; `None` if there is none.

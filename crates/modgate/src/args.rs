@@ -156,6 +156,9 @@ pub(crate) struct PolicyArgs {
     /// constraints see as `data.inventory`; repeat for more.
     #[arg(long, value_name = "PATH")]
     pub(crate) objects: Vec<PathBuf>,
+    /// Treat warnings about policies as errors; docs/warnings.md lists them.
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }

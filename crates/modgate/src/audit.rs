@@ -21,11 +21,7 @@ use modgate_audit::{
 };
 use modgate_engine::api::{admission::AdmissionReview, constraints::EnforcementAction};
 use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
-use modgate_value::{
-    Value,
-    diag::{Diagnostic, Severity},
-    yaml,
-};
+use modgate_value::{Value, diag::Diagnostic, yaml};
 
 use crate::{
     args::{AuditCommandArgs, AuditOutput, FailOn},
@@ -52,8 +48,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     };
     let mut store = PolicyStore::new(files, args.policies.engine.config(&args.namespace));
     let findings = store.refresh().findings;
-    findings.iter().for_each(|finding| terminal.diagnostic(finding));
-    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+    if !inputs::are_good(findings, args.policies.strict, terminal) {
         return Ok(Exit::BadInput);
     }
     let world = PolicySet::clone(store.policies());

@@ -80,8 +80,7 @@ pub(crate) fn read(
         PolicyFiles { policies: policies.policies.clone(), objects: policies.objects.clone() };
     let mut store = PolicyStore::new(files, policies.engine.config(&subjects.namespace));
     let findings = store.refresh().findings;
-    findings.iter().for_each(|finding| terminal.diagnostic(finding));
-    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+    if !are_good(findings, policies.strict, terminal) {
         return Ok(None);
     }
     let mut world = PolicySet::clone(store.policies());
@@ -101,6 +100,20 @@ pub(crate) fn read(
     }
     tell_assumed_namespaces(&world, &found, terminal);
     Ok(Some(Inputs { world: Arc::new(world), subjects: found, incomplete }))
+}
+
+/// Prints what was found about policies; whether all of it is bearable. Warnings are errors with
+/// `strict`.
+pub(crate) fn are_good(findings: Vec<Diagnostic>, strict: bool, terminal: &Terminal) -> bool {
+    let mut good = true;
+    for mut finding in findings {
+        if strict && finding.severity == Severity::Warning {
+            finding.severity = Severity::Error;
+        }
+        good &= finding.severity != Severity::Error;
+        terminal.diagnostic(&finding);
+    }
+    good
 }
 
 /// Says which Namespaces no file describes, where ModRules look at them.

@@ -260,6 +260,7 @@ impl<'t> Input<'t> {
         let policy = manifest.clone().into_policy();
         let problem = Problem {
             severity,
+            code: None,
             policy: policy.id(),
             origin: policy.origin.clone(),
             field: field.to_owned(),

@@ -28,6 +28,7 @@ const KUBEMOD_CERTIFICATE: &str = "/tmp/k8s-webhook-server/serving-certs";
 pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     let program = Program::of_this_process();
     args.compat.check()?;
+    let of_flags = args.gatekeeper.check()?;
     for path in args.policies.iter().chain(&args.objects) {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
         ensure!(path.exists(), "`{}` does not exist", path.display());
@@ -39,6 +40,7 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     }
     let notes = args.compat.notes().into_iter().chain(args.telemetry.notes());
     notes.for_each(|note| tracing::warn!(target: "serve", "{note}"));
+    of_flags.iter().for_each(|note| tracing::warn!(target: "serve", "{note}"));
     let telemetry = args.telemetry.clone();
     let mut config = config(args, program);
     telemetry.apply(&mut config)?;

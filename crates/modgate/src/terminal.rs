@@ -98,7 +98,11 @@ fn render(diagnostic: &Diagnostic, colour: bool) -> String {
         Severity::Warning => Level::WARNING,
         Severity::Note => Level::NOTE,
     };
-    let mut group = Group::with_title(level.primary_title(printable(&diagnostic.message)));
+    let title = level.primary_title(printable(&diagnostic.message));
+    let mut group = Group::with_title(match diagnostic.code {
+        Some(code) => title.id(code),
+        None => title,
+    });
     if let Some(source) = &diagnostic.source {
         let primary = AnnotationKind::Primary.span(within(&source.text, diagnostic.span).into());
         let labels = diagnostic.labels.iter().map(|label| {

@@ -21,6 +21,24 @@ impl Schema {
         self.unknown(resource, true, budget)
     }
 
+    /// The members that the object may have which the member at `path` is in, as
+    /// [`unknown_fields`](Self::unknown_fields) names paths.
+    pub fn known_members(&self, path: &str) -> Vec<&str> {
+        let mut schema = Some(self);
+        let mut names: Vec<&str> = Vec::new();
+        for step in path.split('.') {
+            let name = step.split('[').next().unwrap_or(step);
+            let known =
+                schema.map(|schema| schema.properties.iter().map(|(name, _)| name.as_str()));
+            names = known.into_iter().flatten().collect();
+            schema = schema.and_then(|schema| schema.property(name));
+            for _ in step.matches('[') {
+                schema = schema.and_then(Self::item);
+            }
+        }
+        names
+    }
+
     /// As [`Schema::unknown_fields`] for a value that is no resource unless its schema says so.
     pub(super) fn unknown(
         &self,

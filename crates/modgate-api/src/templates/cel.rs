@@ -141,13 +141,16 @@ impl CelSource {
         }
     }
 
+    /// The members of a source.
+    pub const MEMBERS: [&str; 5] =
+        ["failurePolicy", "generateVAP", "matchCondition", "validations", "variables"];
+
     /// The members of a source that mean nothing, sorted: misspelt, or in the plural.
     pub fn unknown_fields(value: &Value) -> Vec<Str> {
-        let known = ["failurePolicy", "generateVAP", "matchCondition", "validations", "variables"];
         let members = value.as_object().into_iter().flatten();
         members
             .map(|(name, _)| name)
-            .filter(|name| !known.contains(&name.as_str()))
+            .filter(|name| !Self::MEMBERS.contains(&name.as_str()))
             .cloned()
             .collect()
     }

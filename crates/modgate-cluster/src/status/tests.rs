@@ -237,6 +237,7 @@ fn rule(problems: Vec<Problem>) -> Loaded {
 
 fn problem(severity: Severity, field: &str, message: &str) -> Problem {
     Problem {
+        code: None,
         severity,
         policy: modgate_engine::PolicyId::of_object(&Value::Null),
         origin: "".into(),

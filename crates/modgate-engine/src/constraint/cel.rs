@@ -5,6 +5,7 @@
 //! compile are kept: the template is accepted, what is wrong is reported, and requests are judged
 //! by `failurePolicy` (CE-18, Q-10).
 
+mod advice;
 mod input;
 mod trace;
 mod types;
@@ -23,7 +24,7 @@ use super::{
     driver::RawViolation,
     template::{TemplateError, TemplateOptions, TemplateProblem},
 };
-use crate::Severity;
+use crate::{Code, Severity};
 
 /// The variables every policy has (CE-11).
 const INJECTED: [(&str, &str); 2] = [
@@ -84,8 +85,11 @@ impl CelDriver {
         let decoded = CelSource::from_value(source).map_err(refused)?;
         let failure_policy = decoded.failure_policy(options.failure_policy).map_err(refused)?;
         let mut problems = unknown_fields(source, &field);
+        let declared = decoded.variables.iter().flatten();
+        let variables: Vec<Str> = declared.map(|variable| variable.name.clone()).collect();
         let mut report = |part: String, text: &str, error: &CompileError| {
-            problems.extend(problems_of(&format!("{field}.{part}"), text, error));
+            let names: Vec<&str> = variables.iter().map(Str::as_str).collect();
+            problems.extend(problems_of(&format!("{field}.{part}"), text, error, &names));
         };
         let driver = Self::build(field.clone(), decoded, failure_policy, &mut report);
         Ok((driver, problems))
@@ -327,29 +331,43 @@ fn unknown_fields(source: &Value, field: &str) -> Vec<TemplateProblem> {
     unknown
         .map(|key| TemplateProblem {
             severity: Severity::Warning,
+            code: Some(Code::UnknownField),
             field: format!("{field}.{key}"),
             text: None,
             span: None,
             message: "unknown field, ignored".to_owned(),
-            help: (key == "matchConditions").then(|| "the key is `matchCondition`".to_owned()),
+            help: Some(match key.as_str() {
+                "matchConditions" => "the key is `matchCondition`".to_owned(),
+                key => crate::lint::known_fields(key, &CelSource::MEMBERS),
+            }),
         })
         .collect()
 }
 
-fn problems_of(field: &str, text: &str, error: &CompileError) -> Vec<TemplateProblem> {
+fn problems_of(
+    field: &str,
+    text: &str,
+    error: &CompileError,
+    variables: &[&str],
+) -> Vec<TemplateProblem> {
     let problem = |span: Option<Span>, message: String| TemplateProblem {
         severity: Severity::Error,
+        code: None,
         field: field.to_owned(),
         text: Some(text.into()),
         span,
-        message,
-        help: None,
+        help: advice::advice(text, &message, variables),
+        message: advice::shortened(&message),
     };
-    match error {
-        CompileError::Check(errors) => {
-            let issues = errors.issues.iter();
-            issues.map(|issue| problem(Some(issue.span), issue.message.clone())).collect()
-        }
-        error => vec![problem(None, error.to_string())],
-    }
+    let CompileError::Check(errors) = error else {
+        return vec![problem(None, error.to_string())];
+    };
+    // A function that is misspelt leaves its variable undeclared, and a token that nobody knows
+    // leaves what follows without meaning: the first error says it all.
+    let first = errors.issues.first();
+    let stops = first.is_some_and(|issue| {
+        issue.message.starts_with("Syntax error") || issue.message.starts_with("undeclared")
+    });
+    let issues = errors.issues.iter().take(if stops { 1 } else { usize::MAX });
+    issues.map(|issue| problem(Some(advice::named(text, issue)), issue.message.clone())).collect()
 }

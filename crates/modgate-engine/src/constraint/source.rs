@@ -1,5 +1,8 @@
 //! Rego sources of a template: what they may say, and their compilation (spec 2.3).
 
+pub(super) mod advice;
+pub(super) mod lint;
+
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use modgate_api::templates::RegoSource;
@@ -8,7 +11,7 @@ use modgate_rego::{
     ast::{Module, Span, Term, TermKind},
     parse_module,
 };
-use modgate_value::Str;
+use modgate_value::{Str, Value};
 
 use super::{
     driver::RegoDriver,
@@ -26,11 +29,15 @@ const PACKAGE: &str = "template";
 const WRAPPER: &str =
     "package hooks\n\nresult[msg] {\n\tdata.template.violation[r]\n\tmsg := r.msg\n}\n";
 
-/// Parses, checks and compiles; the order and the texts of errors are the original's.
+/// What errors call it.
+pub(super) const WRAPPER_NAME: &str = "hooks.hooks_builtin";
+
+/// Parses, checks and compiles, and finds what can only be a mistake although it compiles; the order and the texts of errors are the original's.
 pub(super) fn compile(
     source: &RegoSource,
+    schema: Option<&Value>,
     options: &TemplateOptions,
-) -> Result<RegoDriver, TemplateError> {
+) -> Result<(RegoDriver, Vec<lint::Lint>), TemplateError> {
     let version = match source.version.as_deref() {
         Some("v1") => RegoVersion::V1,
         _ => RegoVersion::V0,
@@ -66,7 +73,8 @@ pub(super) fn compile(
     for module in &modules {
         check_builtins(module, options)?;
     }
-    modules.push(parse("hooks.hooks_builtin", WRAPPER, RegoVersion::V0)?);
+    let lints = lint::lint(&modules, schema);
+    modules.push(parse(WRAPPER_NAME, WRAPPER, RegoVersion::V0)?);
     let capabilities = Capabilities {
         host_functions: options
             .external_data
@@ -85,7 +93,7 @@ pub(super) fn compile(
             "invalid rego: invalid module: missing required rules: [violation]",
         ));
     };
-    Ok(RegoDriver::new(program, violation, inventory_reads(&modules)))
+    Ok((RegoDriver::new(program, violation, inventory_reads(&modules)), lints))
 }
 
 /// The parts of the inventory that the text refers to. Nothing else can be reached: `data` is never
@@ -121,11 +129,11 @@ fn parse(name: &str, text: &str, version: RegoVersion) -> Result<Module, Templat
 /// Errors as OPA prints a list of them.
 fn text_of(errors: &[Error]) -> String {
     match errors {
-        [error] => format!("1 error occurred: {error}"),
+        [error] => format!("1 error occurred: {}", error.detailed()),
         _ => {
             let mut text = format!("{} errors occurred:", errors.len());
             for error in errors {
-                let _ = write!(text, "\n{error}");
+                let _ = write!(text, "\n{}", error.detailed());
             }
             text
         }
@@ -228,7 +236,7 @@ fn check_builtins(module: &Module, options: &TemplateOptions) -> Result<(), Temp
     Err(TemplateError::Uncompilable {
         message: format!(
             "unable to compile modules: 1 error occurred: {}:{line}: rego_type_error: undefined \
-             function {name}",
+             function {name}: it is switched off (REGO-8)",
             module.name
         ),
         place: place(module, span),

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use modgate_api::templates::{self as wire, ConstraintTemplate, FailurePolicy, RegoSource, Target};
-use modgate_value::{DecodeError, Str, Value, diag::Span, gofmt};
+use modgate_value::{DecodeError, Str, Value, diag::Span, gofmt, near};
 
 use super::{
     cel::CelDriver,
     crd::{ConstraintSchema, SchemaError},
     driver::Driver,
-    source,
+    source::{self, advice},
 };
-use crate::{PolicyId, Severity, policy::pointer};
+use crate::{Code, PolicyId, Severity, policy::pointer};
 
 /// What an installation allows templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +149,8 @@ pub struct SourcePlace {
 pub struct TemplateProblem {
     /// An error if the template is refused, or accepted and can only fail; else a warning.
     pub severity: Severity,
+    /// The stable name of a warning.
+    pub code: Option<Code>,
     /// The field, as Kubernetes writes paths: `spec.targets[0].rego`.
     pub field: String,
     /// The field's own text, if the message is about a part of it.
@@ -166,51 +168,56 @@ impl TemplateError {
     pub fn problems(&self, resource: &Value) -> Vec<TemplateProblem> {
         let plain = |field: &str, message: String| TemplateProblem {
             severity: Severity::Error,
+            code: None,
             field: field.to_owned(),
             text: None,
             span: None,
             message,
             help: None,
         };
+        let part = |place: &SourcePlace| {
+            let field = rego_field(&rego_fields(resource), &place.file);
+            let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
+            (field, text.map(Str::from), text.map(|_| place.span))
+        };
         match self {
             Self::Decode(DecodeError { path, message }) => vec![plain(path, message.clone())],
             Self::Operations => vec![plain("spec.targets[0].operations", self.to_string())],
-            Self::NoDriver { .. } => vec![plain("spec.targets[0]", self.to_string())],
+            Self::NoDriver { .. } => vec![no_driver(resource, plain("", self.to_string()))],
             Self::Cel { field, message } => vec![plain(field, message.clone())],
             Self::Source { place: None, .. } => {
-                vec![plain(&rego_fields(resource).0, self.to_string())]
+                vec![missing_rule(resource, plain(&rego_fields(resource).0, self.to_string()))]
             }
-            Self::Source { place: Some(place), .. } | Self::Uncompilable { place, .. } => {
-                let field = rego_field(&rego_fields(resource), &place.file);
-                let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
-                vec![TemplateProblem {
-                    text: text.map(Str::from),
-                    span: text.map(|_| place.span),
-                    ..plain(&field, self.to_string())
-                }]
+            Self::Source { place: Some(place), message } => {
+                let (field, text, span) = part(place);
+                let written = span.zip(text.as_ref());
+                let written = written.and_then(|(span, text)| text.get(span.start..span.end));
+                let help = match message.starts_with("invalid data references") {
+                    true => written.map(advice::reference),
+                    false => {
+                        Some("a template imports `data.lib.NAME` and `future.keywords`".to_owned())
+                    }
+                };
+                let message = self.to_string().replace("errors (1):\n", "").trim_end().to_owned();
+                vec![TemplateProblem { text, span, help, ..plain(&field, message) }]
             }
-            Self::Invalid(_) => vec![plain("", self.to_string())],
+            Self::Uncompilable { place, .. } => {
+                let (field, text, span) = part(place);
+                let written = span.zip(text.as_ref());
+                let name = written.and_then(|(span, text)| text.get(span.start..span.end));
+                let message = format!("{} is switched off (REGO-8)", name.unwrap_or_default());
+                let help = Some("use `external_data`".to_owned());
+                vec![TemplateProblem { text, span, help, ..plain(&field, message) }]
+            }
+            Self::Invalid(message) => {
+                let (field, help) = invalid_field(message, resource);
+                vec![TemplateProblem { help, ..plain(field, self.to_string()) }]
+            }
             Self::Schema(error) => {
                 let problems = error.problems();
                 problems.into_iter().map(|(field, message)| plain(&field, message)).collect()
             }
-            Self::Rego { errors, .. } => {
-                let located = |error: &modgate_rego::Error| {
-                    let field = rego_field(&rego_fields(resource), &error.file);
-                    let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
-                    TemplateProblem {
-                        severity: Severity::Error,
-                        text: text.map(Str::from),
-                        span: text
-                            .and(error.span)
-                            .map(|span| Span::new(span.start as usize, span.end as usize)),
-                        field,
-                        message: format!("{}: {}", error.code, error.message),
-                        help: error.help.as_deref().map(str::to_owned),
-                    }
-                };
-                errors.iter().map(located).collect()
-            }
+            Self::Rego { errors, .. } => rego_problems(resource, errors),
         }
     }
 
@@ -283,17 +290,18 @@ impl CompiledTemplate {
             return Err(TemplateError::Operations);
         }
         let schema = ConstraintSchema::of_template(resource)?;
-        let mut problems = Vec::new();
-        let driver = match cel {
+        let (driver, problems) = match cel {
             Some((index, source)) => {
-                let (driver, found) = CelDriver::compile(&source, index, options)?;
-                problems = found;
-                Driver::Cel(driver)
+                let (driver, problems) = CelDriver::compile(&source, index, options)?;
+                (Driver::Cel(driver), problems)
             }
             None => {
                 let source = rego_source(target)?;
                 let source = source.ok_or(TemplateError::NoDriver { cel: options.cel })?;
-                Driver::Rego(source::compile(&source, options)?)
+                let schema = "/spec/crd/spec/validation/openAPIV3Schema";
+                let (driver, lints) = source::compile(&source, resource.pointer(schema), options)?;
+                let lints = lints.into_iter().map(|lint| rego_lint(resource, lint));
+                (Driver::Rego(driver), lints.collect())
             }
         };
         Ok(Self {
@@ -358,6 +366,106 @@ impl CompiledTemplate {
     /// The field that holds a Rego module, by the name errors give the module.
     pub(super) fn rego_field(&self, module: &str) -> String {
         rego_field(&self.rego_fields, module)
+    }
+}
+
+/// Where a template that does not hang together goes wrong, by the original's texts, and what to do.
+fn invalid_field(message: &str, resource: &Value) -> (&'static str, Option<String>) {
+    let kind = resource.path(&["spec", "crd", "spec", "names", "kind"]).and_then(Value::as_str);
+    if message.contains("does not specify CRD Kind") {
+        return ("spec.crd.spec.names.kind", None);
+    }
+    if message.contains("is not equal to the lowercase") {
+        return ("metadata.name", kind.map(|kind| format!("name it `{}`", kind.to_lowercase())));
+    }
+    if message.starts_with("must declare exactly one target") {
+        return ("spec.targets", None);
+    }
+    if message.starts_with("target ") {
+        return ("spec.targets[0].target", Some(format!("the target is `{}`", wire::TARGET)));
+    }
+    ("", None)
+}
+
+/// A template without a source that an engine takes: a misspelt engine, most of the time.
+fn no_driver(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
+    let code = resource.pointer("/spec/targets/0/code").and_then(Value::as_array);
+    let engines = code.into_iter().flat_map(|code| code.iter()).enumerate();
+    let mut engines = engines.filter_map(|(at, code)| Some((at, code.get("engine")?.as_str()?)));
+    match engines.next() {
+        Some((at, engine)) => TemplateProblem {
+            field: format!("spec.targets[0].code[{at}].engine"),
+            help: Some(near::did_you_mean_or(engine, &["K8sNativeValidation", "Rego"], "engines")),
+            ..problem
+        },
+        None => TemplateProblem { field: "spec.targets[0]".to_owned(), ..problem },
+    }
+}
+
+/// A module without `violation`: the rule that was meant, if one looks like it.
+fn missing_rule(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
+    let text = resource.pointer(&pointer(&problem.field)).and_then(Value::as_str);
+    let Some(text) = text.filter(|_| problem.message.contains("missing required rules")) else {
+        return problem;
+    };
+    let Some((at, name)) = advice::meant_as_violation(text) else { return problem };
+    TemplateProblem {
+        text: Some(text.into()),
+        span: Some(Span::new(at, at + name.len())),
+        help: Some(format!("Gatekeeper evaluates the rule `violation`: rename `{name}`")),
+        ..problem
+    }
+}
+
+/// Errors of Rego with the text they are about, each place once.
+fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<TemplateProblem> {
+    let mut problems: Vec<TemplateProblem> = Vec::new();
+    for error in errors {
+        let field = rego_field(&rego_fields(resource), &error.file);
+        let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
+        let span = error.span.unwrap_or_default();
+        let span = Span::new(span.start as usize, span.end as usize);
+        // What follows from the first error is not another one.
+        if problems.iter().any(|known| known.field == field && known.span == Some(span)) {
+            continue;
+        }
+        let version = advice::version_of(resource, &field);
+        let help = text.and_then(|text| advice::advice(text, version, error));
+        // The engine's own module uses the rule as the template should have written it.
+        let of_rule = error.file == source::WRAPPER_NAME;
+        let rule = text.and_then(|text| text.find("violation[")).filter(|_| of_rule);
+        let span = rule.map_or(span, |at| Span::new(at, at + "violation".len()));
+        let wrong = text.filter(|_| of_rule).and_then(|text| advice::wrong_rule(text, version));
+        let (span, help) = match wrong {
+            Some((span, advice)) => (span, Some(advice)),
+            None => (span, help),
+        };
+        let details = advice::details(error).map(|types| format!("; {types}")).unwrap_or_default();
+        problems.push(TemplateProblem {
+            severity: Severity::Error,
+            code: None,
+            text: text.map(Str::from),
+            span: text.map(|_| span),
+            field,
+            message: format!("{}: {}{details}", error.code, error.message),
+            help,
+        });
+    }
+    problems
+}
+
+/// A finding about a Rego module as one about the field that holds it.
+fn rego_lint(resource: &Value, lint: source::lint::Lint) -> TemplateProblem {
+    let field = rego_field(&rego_fields(resource), &lint.place.file);
+    let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
+    TemplateProblem {
+        severity: Severity::Warning,
+        code: Some(lint.code),
+        text: text.map(Str::from),
+        span: text.map(|_| lint.place.span),
+        field,
+        message: lint.message,
+        help: lint.help,
     }
 }
 

@@ -15,7 +15,7 @@ use super::kind_of;
 use crate::{
     Review, Severity, Snapshot,
     constraint::{CompiledTemplate, ConstraintError, TemplateError, TemplateProblem},
-    expansion,
+    expansion, lint,
     mutation::{self, Refusal, check_name},
     provider::CompiledProvider,
 };
@@ -60,8 +60,23 @@ pub(crate) fn check_resource(
     if group != STATUS_GROUP {
         check_name(object)?;
     }
+    let mut warnings =
+        checked(object, (group, kind.kind.as_str()), snapshot, templates_may_follow)?;
+    if group != STATUS_GROUP {
+        warnings.extend(lint::warnings(object));
+    }
+    Ok(warnings)
+}
+
+/// The checks of one kind, and what they warn about.
+fn checked(
+    object: &Value,
+    kind: (&str, &str),
+    snapshot: &Snapshot,
+    templates_may_follow: bool,
+) -> Result<Vec<String>, Refusal> {
     let config = snapshot.config();
-    match (group, kind.kind.as_str()) {
+    match kind {
         (templates::GROUP, templates::KIND) => {
             check_version(object, &templates::VERSIONS)?;
             check_template(object, snapshot, config.installation.deny_invalid_templates)
@@ -166,7 +181,9 @@ fn source_warning(object: &Value, error: &TemplateError) -> String {
 /// What is wrong with a part of a template that is enforced all the same.
 fn located(problem: &TemplateProblem) -> String {
     let place = place(problem).unwrap_or_else(|| problem.field.clone());
-    format!("{place}: {}", one_line(&problem.message))
+    let code = problem.code.map(|code| format!(" [{code}]")).unwrap_or_default();
+    let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("{place}: {}{help}{code}", one_line(&problem.message))
 }
 
 /// Field, line and column, where a problem is about a part of a text.

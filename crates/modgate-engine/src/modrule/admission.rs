@@ -7,6 +7,7 @@ use super::compile::{CompiledModRule, FieldError, compile};
 use crate::{
     EngineConfig, PolicyId, PolicySource, Problem,
     jsonpatch::{self, PatchOperation},
+    lint,
 };
 
 /// A ModRule that must not be stored.
@@ -73,8 +74,10 @@ fn with_defaults(object: &Value) -> Option<Value> {
 /// When the rule would not load.
 pub fn validate_modrule(object: &Value, config: &EngineConfig) -> Result<Vec<String>, Denied> {
     let rule = decode(object)?;
-    let (_, warnings) = compile_or_deny(&rule, object, config)?;
-    Ok(warnings.into_iter().map(|problem| problem.to_string()).collect())
+    let (_, mut warnings) = compile_or_deny(&rule, object, config)?;
+    lint::retain(object, &mut warnings, 0);
+    let warnings = warnings.into_iter().map(|problem| problem.to_string());
+    Ok(warnings.chain(lint::warnings(object)).collect())
 }
 
 fn decode(object: &Value) -> Result<ModRule, Denied> {

@@ -11,9 +11,9 @@ use modgate_api::{
 };
 use modgate_select::{Expr, PatchSelect};
 use modgate_template::{Template, preprocess};
-use modgate_value::{Str, Value, diag::Span, gofmt::quote, regex::GoRegex, yaml};
+use modgate_value::{Str, Value, diag::Span, gofmt::quote, near, regex::GoRegex, yaml};
 
-use super::{lint, path::PathTemplate, references::Reads};
+use super::{advice, lint, path::PathTemplate, references::Reads};
 use crate::{
     EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, cost::Usage, jsonpatch::Op,
 };
@@ -236,6 +236,16 @@ impl FieldError {
         self
     }
 
+    /// Whether it follows from a type that is misspelt, so that the type is all there is to mend.
+    pub(crate) fn follows_from_type(&self) -> bool {
+        ["spec.patch", "spec.rejectMessage"].contains(&self.field.as_str())
+    }
+
+    /// Whether it is about the type of the rule.
+    pub(crate) fn is_of_type(&self) -> bool {
+        self.field == "spec.type"
+    }
+
     /// The error as a problem of the policy it was found in.
     pub(crate) fn into_problem(self, id: &PolicyId, source: &PolicySource) -> Problem {
         let (text, span) = self.span.unzip();
@@ -248,6 +258,7 @@ impl FieldError {
         };
         Problem {
             severity: Severity::Error,
+            code: None,
             policy: id.clone(),
             origin: source.origin.clone(),
             position: source.position(&self.field),
@@ -330,7 +341,11 @@ fn check_spec(rule: &ModRule, errors: &mut Vec<FieldError>) {
     let spec = &rule.spec;
     let is = |name: &str| spec.rule_type == name;
     if !is("Patch") && !is("Reject") {
-        errors.push(FieldError::invalid("spec.type", &spec.rule_type, "unrecognized ModRule type"));
+        let help = near::did_you_mean_or(&spec.rule_type, &["Patch", "Reject"], "the types are");
+        errors.push(
+            FieldError::invalid("spec.type", &spec.rule_type, "unrecognized ModRule type")
+                .help(Some(help)),
+        );
     }
     if !is("Patch") && !spec.patch.is_empty() {
         let mut error = FieldError::invalid(
@@ -397,11 +412,11 @@ fn criterion(
         "Any" => Quantifier::Any,
         "All" => Quantifier::All,
         other => {
-            errors.push(FieldError::invalid(
-                field("matchFor"),
-                other,
-                "unrecognized matchFor value",
-            ));
+            let help = near::did_you_mean_or(other, &["All", "Any"], "the values are");
+            errors.push(
+                FieldError::invalid(field("matchFor"), other, "unrecognized matchFor value")
+                    .help(Some(help)),
+            );
             Quantifier::Any
         }
     };
@@ -517,11 +532,14 @@ fn check_schema(rule: &ModRule, errors: &mut Vec<FieldError>) -> Operations {
     }
     for (index, operation) in rule.spec.patch.iter().enumerate() {
         if !Op::ALL.iter().any(|op| op.as_str() == operation.op) {
-            errors.push(FieldError::unsupported(
-                format!("spec.patch[{index}].op"),
-                &operation.op,
-                r#""add", "replace", "remove""#,
-            ));
+            errors.push(
+                FieldError::unsupported(
+                    format!("spec.patch[{index}].op"),
+                    &operation.op,
+                    r#""add", "replace", "remove""#,
+                )
+                .help(near::did_you_mean(&operation.op, Op::ALL.map(Op::as_str))),
+            );
         }
         if operation.path.is_none() {
             let field = format!("spec.patch[{index}].path");
@@ -532,11 +550,14 @@ fn check_schema(rule: &ModRule, errors: &mut Vec<FieldError>) -> Operations {
     for (index, name) in rule.spec.admission_operations.iter().enumerate() {
         match name.parse() {
             Ok(operation) if operation != Operation::Connect => operations.insert(operation),
-            _ => errors.push(FieldError::unsupported(
-                format!("spec.admissionOperations[{index}]"),
-                name,
-                r#""CREATE", "UPDATE", "DELETE""#,
-            )),
+            _ => errors.push(
+                FieldError::unsupported(
+                    format!("spec.admissionOperations[{index}]"),
+                    name,
+                    r#""CREATE", "UPDATE", "DELETE""#,
+                )
+                .help(near::did_you_mean(name, ["CREATE", "UPDATE", "DELETE"])),
+            ),
         }
     }
     operations
@@ -545,10 +566,11 @@ fn check_schema(rule: &ModRule, errors: &mut Vec<FieldError>) -> Operations {
 fn expression(field: &str, text: &str, errors: &mut Vec<FieldError>) -> Option<Expr> {
     Expr::parse(text)
         .map_err(|error| {
+            let help = advice::select(text, error.span);
             errors.push(
                 FieldError::invalid(field, text, error.message)
-                    .at(text, error.span)
-                    .help(error.help),
+                    .at(text, advice::word(text).unwrap_or(error.span))
+                    .help(help.or(error.help.map(str::to_owned))),
             );
         })
         .ok()
@@ -570,7 +592,8 @@ fn template(
 ) -> Option<Template> {
     Template::parse(name, text)
         .map_err(|error| {
-            let found = FieldError::invalid(field, shown, error.to_string());
+            let found = FieldError::invalid(field, shown, error.to_string())
+                .help(advice::template(&error.message));
             // A span in a rewritten text would point beside the mark.
             errors.push(if shown == text { found.at(shown, error.span) } else { found });
         })

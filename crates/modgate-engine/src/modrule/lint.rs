@@ -1,13 +1,17 @@
 //! What loads but probably does not do what its author thinks: the verdicts W of section 9.
 
 use modgate_api::{meta::Operation, modrule::ModRule};
+use modgate_select::PatchSelect;
 use modgate_value::{Value, gofmt::quote};
 
 use super::{
-    compile::{Action, CompiledModRule, PatchValue, Test},
+    compile::{Action, CompiledModRule, PatchStep, PatchValue, Test},
     patch,
 };
-use crate::{EngineConfig, PolicyId, PolicySource, Problem, Severity, jsonpatch::PatchOperation};
+use crate::{
+    Code, EngineConfig, PolicyId, PolicySource, Problem, Severity, jsonpatch::PatchOperation,
+    lint::known_fields,
+};
 
 /// The warnings about a rule, in the order of its fields.
 pub(super) fn lint(
@@ -26,6 +30,7 @@ pub(super) fn lint(
             .map(|namespace| format!("`{namespace}`"))
             .collect();
         lints.push(
+            Code::NoEffect,
             "spec.targetNamespaceRegex".to_owned(),
             format!(
                 "has no effect in namespace `{}`, only in {}",
@@ -38,7 +43,12 @@ pub(super) fn lint(
     for criterion in &compiled.criteria {
         let field = |name: &str| format!("spec.match[{}].{name}", criterion.index);
         for lint in criterion.select.lints() {
-            lints.push(field("select"), format!("{} ({})", lint.message, lint.id), lint.help);
+            lints.push(
+                select_code(lint.id),
+                field("select"),
+                format!("{} ({})", lint.message, lint.id),
+                lint.help,
+            );
             if let Some(problem) = lints.found.last_mut() {
                 problem.text = Some(criterion.select.text().into());
                 problem.span = Some(lint.span);
@@ -51,6 +61,7 @@ pub(super) fn lint(
         };
         for text in texts.into_iter().filter(|text| is_big_integer(text)) {
             lints.push(
+                Code::SelectNumber,
                 field("matchValue"),
                 format!(
                     "a number from 1000000 on has exponent form as text, so {} never equals one \
@@ -64,6 +75,7 @@ pub(super) fn lint(
     if let Action::Patch(steps) = &compiled.action {
         if compiled.operations.contains(Operation::Delete) {
             lints.push(
+                Code::NoEffect,
                 "spec.admissionOperations".to_owned(),
                 "a patch cannot change an object that is being deleted; it is dropped (Q-34)"
                     .to_owned(),
@@ -77,6 +89,7 @@ pub(super) fn lint(
                 operation.and_then(|operation| operation.path.as_deref()).unwrap_or_default();
             if !path.starts_with('/') {
                 lints.push(
+                    Code::PatchPath,
                     field("path"),
                     match path.split_once('/') {
                         Some((before, _)) => {
@@ -87,16 +100,18 @@ pub(super) fn lint(
                     Some("start the path with `/`".to_owned()),
                 );
             }
+            captured_keys(step, field("path"), &mut lints);
             match &step.value {
                 PatchValue::Constant(value, Some(text)) => {
                     let (path, value_of) = (path.to_owned(), Some(value.clone()));
                     let operation = PatchOperation { op: step.op, path, value: value_of };
                     if let Some(found) = patch::not_text(&operation) {
-                        lints.push(field("value"), found, None);
+                        lints.push(Code::PatchValue, field("value"), found, None);
                     }
                     let text = text.trim();
                     if value.is_null() && (text.is_empty() || text.starts_with('#')) {
                         lints.push(
+                            Code::PatchValue,
                             field("value"),
                             "an empty value and one that starts with `#` are null (Q-22)"
                                 .to_owned(),
@@ -106,6 +121,7 @@ pub(super) fn lint(
                 }
                 PatchValue::Constant(_, None) => {}
                 PatchValue::Broken(cause) => lints.push(
+                    Code::PatchValue,
                     field("value"),
                     format!("the value is not YAML, so the patch is always dropped: {cause}"),
                     Some("quote it within the value".to_owned()),
@@ -122,6 +138,31 @@ pub(super) fn lint(
     lints.found
 }
 
+/// Placeholders beyond the keys that `select` captures: the patch fails on every object (Q-25).
+fn captured_keys(step: &PatchStep, field: String, lints: &mut Lints<'_>) {
+    let Some(most) = step.select.as_ref().and_then(PatchSelect::captures) else { return };
+    let Some(beyond) = step.path.placeholders().find(|number| *number >= most) else { return };
+    let help = match most {
+        0 => "`select` has no step with several results, such as `[*]`".to_owned(),
+        1 => "`select` captures one key: `#0`".to_owned(),
+        most => format!("`select` captures {most} keys: `#0` to `#{}`", most - 1),
+    };
+    let message = format!("nothing stands for `#{beyond}`, so the patch is always dropped");
+    lints.push(Code::CapturedKey, field, message, Some(help));
+}
+
+/// The code of what a `select` expression is warned about.
+fn select_code(id: &str) -> Code {
+    match id {
+        "Q-03" | "Q-04" => Code::SelectMissing,
+        "Q-07" | "Q-08" => Code::SelectNumber,
+        "Q-12" => Code::SelectIndex,
+        "Q-14" => Code::BadPattern,
+        "Q-79" => Code::SelectName,
+        _ => Code::UnknownFunction,
+    }
+}
+
 /// Members the resource does not have: the API server would prune them, and a misspelled field
 /// silently does nothing.
 pub(crate) fn unknown_fields(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
@@ -132,14 +173,15 @@ pub(crate) fn unknown_fields(id: &PolicyId, source: &PolicySource) -> Vec<Proble
             let field = format!("{at}{key}");
             found.push(Problem {
                 severity: Severity::Warning,
+                code: Some(Code::UnknownField),
                 policy: id.clone(),
                 origin: source.origin.clone(),
-                position: source.position(&field),
-                field,
+                position: source.key_position(&field),
                 text: None,
                 span: None,
                 message: "unknown field, ignored".to_owned(),
-                help: Some(format!("known fields: {}", known.join(", "))),
+                help: Some(known_fields(&field, known)),
+                field,
             });
         }
     };
@@ -184,9 +226,10 @@ struct Lints<'a> {
 }
 
 impl Lints<'_> {
-    fn push(&mut self, field: String, message: String, help: Option<String>) {
+    fn push(&mut self, code: Code, field: String, message: String, help: Option<String>) {
         self.found.push(Problem {
             severity: Severity::Warning,
+            code: Some(code),
             policy: self.compiled.id.clone(),
             origin: self.source.origin.clone(),
             position: self.source.position(&field),
@@ -202,6 +245,7 @@ impl Lints<'_> {
         if !functions.is_empty() {
             let names: Vec<String> = functions.iter().map(|name| format!("`{name}`")).collect();
             self.push(
+                Code::ImpureTemplate,
                 field,
                 format!(
                     "the result depends on more than the object and differs from one review to \

@@ -71,6 +71,14 @@ impl PathTemplate {
         Self { parts, last }
     }
 
+    /// The numbers of its placeholders.
+    pub(super) fn placeholders(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Literal(_) => None,
+            Part::Key(number) => Some(*number),
+        })
+    }
+
     /// The placeholder that is the whole last segment, if that is what it is.
     pub(super) fn last_key(&self) -> Option<usize> {
         self.last

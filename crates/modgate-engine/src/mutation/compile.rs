@@ -54,13 +54,35 @@ pub enum CompileError {
     #[error(transparent)]
     Selector(#[from] SelectorError),
     /// Anything else, in the original's words.
-    #[error("{0}")]
-    Invalid(String),
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong.
+        message: String,
+        /// The field it is about; empty for the whole.
+        field: &'static str,
+    },
 }
 
 impl CompileError {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self::Invalid(message.into())
+        Self::Invalid { message: message.into(), field: "" }
+    }
+
+    /// About this field, unless it is about one already.
+    fn of(self, about: &'static str) -> Self {
+        match self {
+            Self::Invalid { message, field: "" } => Self::Invalid { message, field: about },
+            other => other,
+        }
+    }
+
+    /// The field it is about, as Kubernetes writes paths; empty for the whole.
+    pub(crate) fn field(&self) -> &str {
+        match self {
+            Self::Decode(error) => &error.path,
+            Self::Selector(_) => "spec.match",
+            Self::Invalid { field, .. } => field,
+        }
     }
 }
 
@@ -92,21 +114,23 @@ impl Compiler {
         if self.name.len() > MAX_NAME {
             return Err(CompileError::new(format!("maximum name length is {MAX_NAME} characters")));
         }
-        let location = self.location()?;
+        let location = self.location().map_err(|error| error.of("spec.location"))?;
         let action = match self.kind {
-            MutatorKind::Assign => self.assign(&location)?,
-            MutatorKind::AssignMetadata => self.assign_metadata(&location)?,
-            MutatorKind::ModifySet => self.modify_set(&location)?,
-            MutatorKind::AssignImage => self.assign_image(&location)?,
+            MutatorKind::Assign => self.assign(&location),
+            MutatorKind::AssignMetadata => self.assign_metadata(&location),
+            MutatorKind::ModifySet => self.modify_set(&location),
+            MutatorKind::AssignImage => self.assign_image(&location),
         };
+        let action = action.map_err(|error| error.of("spec.parameters"))?;
         let (tests, apply_to) = if self.kind == MutatorKind::AssignMetadata {
             (PathTests::must_not_exist(&location), None)
         } else {
             let tests = self.mutator.spec.parameters.path_tests.as_deref().unwrap_or_default();
-            let tests = PathTests::compile(tests, &location, self.kind.as_str(), &self.name)?;
-            (tests, Some(self.apply_to()?))
+            let tests = PathTests::compile(tests, &location, self.kind.as_str(), &self.name);
+            let tests = tests.map_err(|error| error.of("spec.parameters.pathTests"))?;
+            (tests, Some(self.apply_to().map_err(|error| error.of("spec.applyTo"))?))
         };
-        let (matching, warnings) = self.matching()?;
+        let (matching, warnings) = self.matching().map_err(|error| error.of("spec.match"))?;
         Ok(CompiledMutator {
             id: MutatorId {
                 kind: self.kind,
@@ -233,7 +257,8 @@ impl Compiler {
                 return Err(CompileError::new(format!(
                     "spec.parameters.assign.value field must be a string for AssignMetadata {}",
                     gofmt::quote(name)
-                )));
+                ))
+                .of("spec.parameters.assign.value"));
             }
             _ => {}
         }
@@ -248,7 +273,8 @@ impl Compiler {
             ("" | "merge", Some(values)) => Ok(Action::Merge(Constants::new(values))),
             ("prune", Some(values)) => Ok(Action::Prune(Constants::new(values))),
             (other, _) => {
-                Err(CompileError::new(format!("unrecognized operation for modifyset: {other}")))
+                Err(CompileError::new(format!("unrecognized operation for modifyset: {other}"))
+                    .of("spec.parameters.operation"))
             }
         }
     }
@@ -273,7 +299,8 @@ impl Compiler {
                 "namespace" => Ok(AssignFrom::Metadata("namespace")),
                 other => Err(CompileError::new(format!(
                     "field {other} is not recognized: invalid fromMetadata field"
-                ))),
+                ))
+                .of("spec.parameters.assign.fromMetadata.field")),
             },
             (None, None, Some(_)) if !self.options.external_data => {
                 Err(CompileError::new("external data feature flag is not enabled"))

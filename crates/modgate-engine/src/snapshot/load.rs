@@ -11,17 +11,18 @@ use modgate_api::{
     mutations::{self, MutatorKind},
     templates,
 };
-use modgate_value::{DecodeError, Str, Value};
+use modgate_value::{DecodeError, Str, Value, near};
 
 use super::Snapshot;
 use crate::{
-    Change, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
+    Change, Code, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
     admissionpolicy::{
         CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyKind, PolicySet,
     },
     constraint::{self, CompiledTemplate, ConstraintKey, Inserted, TemplateProblem},
     expansion::{self, ExpansionSystem},
     gatekeeper::Exclusions,
+    lint,
     modrule::{self, CompiledModRule},
     mutation::{CompileError, CompiledMutator, MutationSystem, MutatorId},
     provider::CompiledProvider,
@@ -108,7 +109,10 @@ impl<'s> Loader<'s> {
         let known = self.problems.len();
         match change {
             Change::Remove(id) => self.remove(id),
-            Change::Upsert(source) => self.upsert(source),
+            Change::Upsert(source) => {
+                self.upsert(source.clone());
+                self.lint(&source, known);
+            }
         }
         let found = self.problems.get(known..).unwrap_or_default();
         found.iter().all(|problem| problem.severity != Severity::Error)
@@ -242,6 +246,23 @@ impl<'s> Loader<'s> {
         }
     }
 
+    /// What loads and does not do what its author means, unless the author allows it.
+    fn lint(&mut self, source: &PolicySource, first: usize) {
+        let mut id = source.id();
+        if id.namespace.is_empty() && id.group == api::GROUP {
+            id.namespace.clone_from(&self.before.config.default_namespace);
+        }
+        let mut found = self.problems.split_off(first);
+        lint::retain(&source.object, &mut found, 0);
+        if found.iter().all(|problem| problem.severity != Severity::Error) {
+            found.extend(lint::lint(&id, source));
+        } else {
+            // What is missing may only be misspelt.
+            found.extend(lint::unread(&id, source));
+        }
+        self.problems.append(&mut found);
+    }
+
     /// Of Configs the one with the fixed name counts (ST-30).
     fn upsert_config(&mut self, id: &PolicyId, source: &PolicySource) {
         if id.name != config::NAME {
@@ -282,7 +303,10 @@ impl<'s> Loader<'s> {
                 store.set_template_source(source.clone());
                 let refused = store.insert_template(template.into(), &config.constraints);
                 for (source, error) in refused {
-                    self.problems.push(constraint_problem(&source.id(), &source, &error));
+                    let mut found = constraint_problem(&source.id(), &source, &error);
+                    let template = self.constraints().template(&found.policy.kind).cloned();
+                    lint::advise(&mut found, &source, template.as_deref());
+                    self.problems.push(found);
                 }
             }
             Err(error) => {
@@ -300,11 +324,16 @@ impl<'s> Loader<'s> {
             Ok(Inserted::Live(constraint)) => {
                 for warning in constraint.warnings() {
                     let found = problem(id, &source, "spec", warning.clone());
-                    self.problems.push(Problem { severity: Severity::Warning, ..found });
+                    self.problems.push(warned(Code::EnforcementAction, found));
                 }
             }
             Ok(Inserted::Waiting) => {}
-            Err(error) => self.problems.push(constraint_problem(id, &source, &error)),
+            Err(error) => {
+                let mut found = constraint_problem(id, &source, &error);
+                let template = self.constraints().template(&id.kind).cloned();
+                lint::advise(&mut found, &source, template.as_deref());
+                self.problems.push(found);
+            }
         }
     }
 
@@ -314,16 +343,18 @@ impl<'s> Loader<'s> {
             Ok(mutator) => {
                 for warning in mutator.warnings() {
                     let found = problem(id, source, "spec", warning.clone());
-                    self.problems.push(Problem { severity: Severity::Warning, ..found });
+                    self.problems.push(warned(Code::Deprecated, found));
                 }
                 self.mutators().insert(mutator.id().clone(), Arc::new(mutator));
             }
             Err(error) => {
-                let (field, message) = match error {
-                    CompileError::Decode(DecodeError { path, message }) => (path, message),
-                    error => (String::new(), error.to_string()),
+                let message = match &error {
+                    CompileError::Decode(DecodeError { message, .. }) => message.clone(),
+                    error => error.to_string(),
                 };
-                self.problems.push(problem(id, source, &field, message));
+                let found = problem(id, source, error.field(), message);
+                let help = lint::advice(&source.object, error.field());
+                self.problems.push(Problem { help, ..found });
                 if self.on_error == OnError::Unload {
                     let PolicyId { namespace, name, .. } = id.clone();
                     self.mutators().remove(&MutatorId { kind, namespace, name });
@@ -341,7 +372,7 @@ impl<'s> Loader<'s> {
                     let message = "what is generated has no kind, so that every constraint with a \
                                    match block refuses it";
                     let found = problem(id, source, field, message.to_owned());
-                    self.problems.push(Problem { severity: Severity::Warning, ..found });
+                    self.problems.push(warned(Code::GeneratedKind, found));
                 }
                 self.expansions().insert(template.name().clone(), Arc::new(template));
             }
@@ -404,9 +435,15 @@ impl<'s> Loader<'s> {
     }
 }
 
+/// As a warning of this code.
+fn warned(code: Code, problem: Problem) -> Problem {
+    Problem { severity: Severity::Warning, code: Some(code), ..problem }
+}
+
 fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -> Problem {
     Problem {
         severity: Severity::Error,
+        code: None,
         policy: id.clone(),
         origin: source.origin.clone(),
         position: source.position(field),
@@ -421,6 +458,10 @@ fn problem(id: &PolicyId, source: &PolicySource, field: &str, message: String) -
 fn template_problem(id: &PolicyId, source: &PolicySource, found: TemplateProblem) -> Problem {
     let mut problem = problem(id, source, &found.field, found.message);
     problem.severity = found.severity;
+    problem.code = found.code;
+    if found.code == Some(Code::UnknownField) {
+        problem.position = source.key_position(&found.field);
+    }
     problem.text = found.text;
     problem.span = found.span;
     problem.help = found.help;
@@ -474,9 +515,19 @@ fn without_effect(policies: &PolicySet, new: &[(PolicyId, PolicySource)]) -> Vec
             (field, format!("it has no effect: there is no policy `{policy}`"))
         };
         let found = problem(id, source, field, message);
-        Some(Problem { severity: Severity::Warning, ..found })
+        Some(warned(Code::NoEffect, found))
     });
     found.collect()
+}
+
+/// What a constraint is told whose template is broken: the template's own errors say the rest.
+const REFUSED_TEMPLATE: &str = "its template has errors of its own";
+
+impl Problem {
+    /// Whether it follows from another problem that was found with it: one cause is said once.
+    pub fn is_consequence(&self) -> bool {
+        self.help.as_deref() == Some(REFUSED_TEMPLATE)
+    }
 }
 
 /// The constraints that wait for a template and did not wait for it before, or are new.
@@ -490,11 +541,14 @@ fn still_waiting(
         let same = before.source(&key).is_some_and(|known| known.object == source.object);
         !same || before.template(&key.kind).is_some()
     };
+    // A template whose name is wrong is broken by that, too.
+    let broken: Vec<&str> = problems
+        .iter()
+        .filter(|it| it.severity == Severity::Error && it.policy.kind == templates::KIND)
+        .map(|problem| problem.policy.name.as_str())
+        .collect();
     let refused = |template: &str| {
-        let mut problems = problems.iter().filter(|problem| problem.severity == Severity::Error);
-        problems.any(|problem| {
-            problem.policy.kind == templates::KIND && problem.policy.name == template
-        })
+        broken.contains(&template) || near::nearest(template, broken.iter().copied()).is_some()
     };
     after
         .waiting()
@@ -502,14 +556,17 @@ fn still_waiting(
         .map(|source| {
             let kind = source.object.get("kind").and_then(Value::as_str).unwrap_or_default();
             let template = kind.to_lowercase();
+            let kinds = after.templates().map(|template| template.kind().as_str());
             let help = if refused(&template) {
-                "its template has errors of its own"
+                REFUSED_TEMPLATE.to_owned()
+            } else if let Some(near) = near::did_you_mean(kind, kinds) {
+                near
             } else {
-                "it takes effect when a template of its kind is loaded"
+                "it takes effect when a template of its kind is loaded".to_owned()
             };
             let error = constraint::ConstraintError::NoTemplate { template };
             let found = constraint_problem(&source.id(), source, &error);
-            Problem { help: Some(help.to_owned()), ..found }
+            Problem { help: Some(help), ..found }
         })
         .collect()
 }
@@ -520,6 +577,7 @@ fn new_conflicts(before: &MutationSystem, after: &MutationSystem) -> Vec<Problem
         let policy = PolicyId::from(id);
         Problem {
             severity: Severity::Error,
+            code: None,
             origin: policy.to_string().into(),
             policy,
             position: None,
@@ -540,6 +598,7 @@ fn new_cycles(before: &ExpansionSystem, after: &ExpansionSystem) -> Vec<Problem>
     templates
         .map(|template| Problem {
             severity: Severity::Error,
+            code: None,
             origin: template.id().to_string().into(),
             policy: template.id(),
             position: None,
@@ -568,8 +627,9 @@ fn compile_modrule(
     let rule = match ModRule::from_value(&source.object) {
         Ok(rule) => rule,
         Err(DecodeError { path, message }) => {
-            let found = problem(&id, source, &path, message);
-            return (id, None, vec![found]);
+            let help = modrule::decoding_advice(&source.object, &path, &message);
+            let found = problem(&id, source, &path, modrule::plain_words(message));
+            return (id, None, vec![Problem { help, ..found }]);
         }
     };
     let mut problems = modrule::unknown_fields(&id, source);
@@ -578,7 +638,10 @@ fn compile_modrule(
             problems.extend(warnings);
             (id, Some(compiled), problems)
         }
-        Err(errors) => {
+        Err(mut errors) => {
+            if errors.iter().any(modrule::FieldError::is_of_type) {
+                errors.retain(|error| !error.follows_from_type());
+            }
             problems.extend(errors.into_iter().map(|error| error.into_problem(&id, source)));
             (id, None, problems)
         }

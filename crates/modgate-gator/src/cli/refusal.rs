@@ -2,6 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use modgate_value::near;
+
 use crate::{Failure, Io};
 
 /// What to answer where clap stopped: help is no failure.
@@ -34,8 +36,13 @@ pub(super) fn of_clap(
         ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
             let word = context(ContextKind::InvalidSubcommand).unwrap_or_default();
             let known = prefixed(program, &path);
+            let verbs = command.get_subcommands().map(clap::Command::get_name);
+            let tip = match near::nearest(word, verbs) {
+                Some(near) => format!("\n\nDid you mean this?\n\t{near}\n"),
+                None => String::new(),
+            };
             return Err(Failure::error(format!(
-                "unknown command {word:?} for {known:?}\nRun '{known} --help' for usage."
+                "unknown command {word:?} for {known:?}{tip}\nRun '{known} --help' for usage."
             )));
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modgate_value::{Str, Value};
+use modgate_value::{Str, Value, near};
 
 use super::{
     errors::{Errors, Late},
@@ -937,7 +937,15 @@ impl<'c, 'm> Resolver<'c, 'm> {
 
     fn builtin(&mut self, name: &str, args: &[Term], output: bool, span: Span) -> Option<Callee> {
         let Some(signature) = self.symbols.signature(name) else {
-            let help = nearest(name, builtins::all().map(|builtin| builtin.name));
+            let own: Vec<String> = self
+                .symbols
+                .groups
+                .iter()
+                .filter(|group| matches!(group.kind, GroupKind::Function { .. }))
+                .map(|group| self.symbols.path_text(&group.path))
+                .collect();
+            let own = own.iter().filter_map(|path| path.rsplit('.').next());
+            let help = nearest(name, builtins::all().map(|builtin| builtin.name).chain(own));
             self.late_with(span, format!("undefined function {name}"), Vec::new(), help);
             return None;
         };
@@ -1049,75 +1057,7 @@ fn dotted(parts: &[ast::Term]) -> String {
     name
 }
 
-/// The known name that is closest to `name`, when one is close.
+/// Advice about a name that does not exist, when a known one is near.
 fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
-    let limit = (name.len() / 3).clamp(1, 3);
-    known
-        .filter(|candidate| !candidate.starts_with("internal."))
-        .map(|candidate| (distance(name, candidate, limit), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
-}
-
-/// How many letters have to be added, dropped, changed or swapped with the next one to make one
-/// name of the other; more than `limit` when it is more.
-fn distance(left: &str, right: &str, limit: usize) -> usize {
-    if left.len().abs_diff(right.len()) > limit || left.len() > 128 {
-        return limit + 1;
-    }
-    let right = right.as_bytes();
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=right.len()).collect();
-    let mut previous = 0;
-    for (index, a) in left.bytes().enumerate() {
-        let mut row = vec![index + 1];
-        for (at, b) in right.iter().copied().enumerate() {
-            let cell = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX / 2);
-            let mut best = (cell(&last, at) + usize::from(a != b))
-                .min(cell(&last, at + 1) + 1)
-                .min(cell(&row, at) + 1);
-            let swapped = at > 0 && a == cell_byte(right, at - 1) && previous == b;
-            if swapped && index > 0 {
-                best = best.min(cell(&before_last, at - 1) + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-        previous = a;
-    }
-    last.last().copied().unwrap_or(limit + 1)
-}
-
-fn cell_byte(text: &[u8], at: usize) -> u8 {
-    text.get(at).copied().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_are_close() {
-        let known = || ["count", "concat", "contains", "object.get", "startswith"].into_iter();
-        let check = |name: &str, wanted: Option<&str>| {
-            let wanted = wanted.map(|wanted| format!("did you mean `{wanted}`?"));
-            assert_eq!(nearest(name, known()), wanted, "{name}");
-        };
-        check("cuont", Some("count"));
-        check("conut", Some("count"));
-        check("object.gett", Some("object.get"));
-        check("startwith", Some("startswith"));
-        check("starts_with", Some("startswith"));
-        check("sprintf", None);
-        check("", None);
-    }
-
-    #[test]
-    fn swapped_letters_are_one_change() {
-        assert_eq!(distance("ab", "ba", 3), 1);
-        assert_eq!(distance("abc", "abc", 3), 0);
-        assert_eq!(distance("abc", "xyz", 3), 3);
-        assert_eq!(distance("", "ab", 3), 2);
-    }
+    near::did_you_mean(name, known.filter(|candidate| !candidate.starts_with("internal.")))
 }

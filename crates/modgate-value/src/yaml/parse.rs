@@ -222,7 +222,8 @@ impl<'a> Parser<'a> {
         if let Err(error) = std::mem::take(&mut self.faults).check() {
             return Some(Err((error, false)));
         }
-        let positions = Positions { root: Place { key: None, value: start.into(), places } };
+        let positions =
+            Positions { root: Place { key: None, value: start.into(), places, merged: false } };
         Some(Ok(Document { value, positions }))
     }
 
@@ -791,7 +792,7 @@ impl<'a> Parser<'a> {
                 continue;
             }
             if let Some(place) = places.member(key) {
-                members.places.push((key.clone(), place.clone()));
+                members.places.push((key.clone(), Place { merged: true, ..place.clone() }));
             }
             members.entries.push((key.clone(), value.clone()));
         }
@@ -830,7 +831,12 @@ fn too_deep(at: Mark) -> Box<Problem> {
 
 impl Node {
     fn place(&self, key: Option<Mark>) -> Place {
-        Place { key: key.map(Into::into), value: self.start.into(), places: self.places.clone() }
+        Place {
+            key: key.map(Into::into),
+            value: self.start.into(),
+            places: self.places.clone(),
+            merged: false,
+        }
     }
 }
 

@@ -77,9 +77,12 @@ impl From<Box<Problem>> for Error {
         let at = problem.at.unwrap_or_default().line;
         let line = if at != 0 { at + usize::from(problem.scanner) } else { problem.context.line };
         let place = if line == 0 { String::new() } else { format!("line {line}: ") };
+        // A quote that is not closed is found at the end, and mended where it is opened.
+        let unclosed = problem.message == "found unexpected end of stream";
+        let at = if unclosed { Some(problem.context) } else { problem.at };
         Self {
             message: format!("yaml: {place}{}", problem.message),
-            position: problem.at.map(Mark::position),
+            position: at.map(Mark::position),
         }
     }
 }

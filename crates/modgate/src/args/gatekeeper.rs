@@ -1,13 +1,16 @@
 //! Flags of Gatekeeper's webhooks, under Gatekeeper's names and with its defaults
 //! (spec `gatekeeper-validation`, 9.5).
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use clap::ValueEnum;
-use modgate_engine::{EngineConfig, api::templates::FailurePolicy, gatekeeper::ExemptNamespaces};
+use modgate_engine::{
+    EngineConfig, api::templates::FailurePolicy, constraint::TemplateOptions,
+    gatekeeper::ExemptNamespaces, rego,
+};
 use modgate_gator::flags::GoBool as _;
 use modgate_server::{GatekeeperConfig, LateRejections, OnFailure};
-use modgate_value::gotime;
+use modgate_value::{gotime, near};
 
 /// What Gatekeeper's policies may do, and what its webhooks answer.
 #[derive(Debug, clap::Args)]
@@ -177,6 +180,29 @@ impl GatekeeperArgs {
         for name in &self.disable_opa_builtin {
             config.templates.disable_builtins(name);
         }
+    }
+
+    /// Refuses names of built-ins that are misspelt: what should be switched off would stay on.
+    /// Names that are like none are noted: another release of OPA may have them.
+    pub(crate) fn check(&self) -> anyhow::Result<Vec<String>> {
+        let mut notes = Vec::new();
+        let mut options =
+            TemplateOptions { disabled_builtins: BTreeSet::new(), ..Default::default() };
+        for name in &self.disable_opa_builtin {
+            options.disable_builtins(name);
+        }
+        let known = || rego::builtins::all().map(|builtin| builtin.name);
+        for name in &options.disabled_builtins {
+            if known().any(|known| known == name.as_str()) {
+                continue;
+            }
+            let problem = format!("--disable-opa-builtin: there is no built-in `{name}`");
+            match near::did_you_mean(name, known()) {
+                Some(help) => anyhow::bail!("{problem}; {help}"),
+                None => notes.push(problem),
+            }
+        }
+        Ok(notes)
     }
 
     /// How many requests may be evaluated at the same time, if it is said.

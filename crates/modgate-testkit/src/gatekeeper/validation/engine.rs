@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use modgate_api::{admission::AdmissionResponse, constraints::EnforcementPoint};
 use modgate_engine::{
-    AdmissionStatus, Change, Decision, EngineConfig, Evaluation, Host, HostError, OnError,
-    PolicySource, Review, Silent, Snapshot, Stages,
+    AdmissionStatus, Change, Code, Decision, EngineConfig, Evaluation, Host, HostError, OnError,
+    PolicySource, Problem, Review, Silent, Snapshot, Stages,
     constraint::{Admission, Arena, Inventory},
     gatekeeper::{ExemptNamespaces, Installation, admit_label},
 };
@@ -58,7 +58,14 @@ impl Subject for EngineSubject {
         let sources = resources.iter().cloned().map(PolicySource::of_object);
         let update = self.snapshot.apply(sources.map(Change::Upsert).collect(), OnError::Unload);
         self.snapshot = update.snapshot;
-        update.problems.into_iter().map(|problem| problem.message).collect()
+        // The specification knows nothing of what modgate warns authors about.
+        let is_specified = |problem: &Problem| {
+            problem.code.is_none_or(|code| {
+                matches!(code, Code::Deprecated | Code::EnforcementAction | Code::GeneratedKind)
+            })
+        };
+        let problems = update.problems.into_iter().filter(is_specified);
+        problems.map(|problem| problem.message).collect()
     }
 
     fn admit(&mut self, request: &Value) -> Result<Answer> {

@@ -1,0 +1,163 @@
+//! What to do about Rego that does not compile: help for the mistakes that most authors make.
+
+use modgate_rego::{Code, Error, RegoVersion, parse_module};
+use modgate_value::{Value, diag::Span, near};
+
+/// The keywords that a module of version 0 has to import.
+const KEYWORDS: [&str; 4] = ["contains", "every", "if", "in"];
+
+/// What to do about an error in a module with this text, which was read as this version.
+pub(in crate::constraint) fn advice(
+    text: &str,
+    version: RegoVersion,
+    error: &Error,
+) -> Option<String> {
+    if error.help.is_some() {
+        return error.help.as_deref().map(str::to_owned);
+    }
+    let message = error.message.as_str();
+    let name = || message.split(' ').nth(1).unwrap_or_default();
+    match error.code {
+        Code::Parse => parse(text, version, message),
+        Code::UnsafeVar => unsafe_variable(text, version, name()),
+        Code::Recursion => {
+            Some("a rule or function cannot use itself; `walk` visits what is nested".to_owned())
+        }
+        Code::Compile if message.ends_with("assigned above") => {
+            Some(format!("`:=` gives `{}` a value once; compare with `==`", name()))
+        }
+        Code::Type => types(message),
+        _ => None,
+    }
+}
+
+fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
+    let parses = |text: &str, version| parse_module("", text, version).is_ok();
+    if message == "package expected" {
+        return Some("the first line has to be `package NAME`".to_owned());
+    }
+    if message.starts_with("non-terminated string") {
+        return Some("a `\"` is missing at the end of the text".to_owned());
+    }
+    if message.contains("keyword is required") {
+        let advice = "in Rego v1 the rule is `violation contains {\"msg\": msg} if { … }`";
+        return Some(advice.to_owned());
+    }
+    match version {
+        RegoVersion::V0 => {
+            if parses(text, RegoVersion::V1) {
+                let advice = "this is Rego v1: write `code: [{engine: Rego, source: {version: v1, rego: …}}]` \
+                              instead of `rego`, or add `import future.keywords` below the package";
+                return Some(advice.to_owned());
+            }
+            if let Some(keyword) = missing_import(text) {
+                // One import would only lead to the next.
+                let several = keyword != "if" && text.contains(" if {");
+                let keyword = if several { String::new() } else { format!(".{keyword}") };
+                return Some(format!("add `import future.keywords{keyword}` below the package"));
+            }
+        }
+        RegoVersion::V1 if parses(text, RegoVersion::V0) => {
+            return Some(
+                "this is Rego v0: leave `version: v1` out, or use `contains` and `if`".to_owned(),
+            );
+        }
+        RegoVersion::V1 => {}
+    }
+    let count = |bracket: char| text.matches(bracket).count();
+    let missing = [('{', '}'), ('[', ']'), ('(', ')')];
+    let (open, close) = missing.into_iter().find(|(open, close)| count(*open) != count(*close))?;
+    Some(match count(open) > count(close) {
+        true => format!("a `{close}` is missing"),
+        false => format!("there is a `{close}` too many"),
+    })
+}
+
+/// The one keyword whose import makes the text parse.
+fn missing_import(text: &str) -> Option<&'static str> {
+    let package = text.lines().position(|line| line.trim_start().starts_with("package "))?;
+    KEYWORDS.into_iter().find(|keyword| {
+        let mut lines: Vec<&str> = text.lines().collect();
+        let import = format!("import future.keywords.{keyword}");
+        lines.insert(package + 1, &import);
+        text.contains(keyword) && parse_module("", &lines.join("\n"), RegoVersion::V0).is_ok()
+    })
+}
+
+fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<String> {
+    if version == RegoVersion::V0 && text.lines().any(|line| line.trim_end().ends_with(" if {")) {
+        return Some("`if` is a keyword only after `import future.keywords.if`".to_owned());
+    }
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let names = text.split(|letter| !is_part(letter)).filter(|word| word.len() > 2);
+    near::did_you_mean(name, names).or_else(|| {
+        Some(format!("nothing gives `{name}` a value: `{name} := …`, outside of `not`"))
+    })
+}
+
+fn types(message: &str) -> Option<String> {
+    let advice = match message {
+        "sprintf: arity mismatch" => "it takes a format and a list: `sprintf(\"%v\", [value])`",
+        "plus: invalid argument(s)" => "`+` adds numbers; `sprintf` and `concat` join texts",
+        "conflicting rules data.template.violation found" => {
+            "`violation` is a set of what is wrong: it has neither a default nor a value"
+        }
+        "undefined ref: r.msg" => "the rule is `violation[{\"msg\": msg}] { … }`",
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+/// The rule that keeps the engine from reading `msg`, if one can be told, and what to do about it.
+pub(in crate::constraint) fn wrong_rule(
+    text: &str,
+    version: RegoVersion,
+) -> Option<(Span, String)> {
+    let module = parse_module("", text, version).ok()?;
+    let mut found = Vec::new();
+    super::lint::violations(&module, &mut found);
+    let lint = found.into_iter().next()?;
+    Some((lint.place.span, lint.help?))
+}
+
+/// What types a call has and wants, as OPA's errors say it behind their first line.
+pub(in crate::constraint) fn details(error: &Error) -> Option<String> {
+    let lines = error.details.iter().map(|line| line.trim());
+    let types: Vec<&str> =
+        lines.filter(|line| line.starts_with("have: ") || line.starts_with("want: ")).collect();
+    (!types.is_empty()).then(|| types.join(", "))
+}
+
+/// What to do about a reference into `data` that no template may read.
+pub(in crate::constraint) fn reference(written: &str) -> String {
+    let name = written.strip_prefix("data.").unwrap_or(written);
+    let name = name.split(['.', '[']).next().unwrap_or(name);
+    near::did_you_mean_or(name, &["inventory", "lib"], "of `data` a template sees")
+}
+
+/// The rule that the author meant as `violation`, and where it stands in the text.
+pub(in crate::constraint) fn meant_as_violation(text: &str) -> Option<(usize, &str)> {
+    let known = ["deny", "warn", "violations", "allow"];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let name = line.split(|letter| !is_part(letter)).next().unwrap_or_default();
+        if known.contains(&name) || near::nearest(name, ["violation"]).is_some() {
+            return Some((at, name));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// The version of Rego that the module in this field is read as.
+pub(in crate::constraint) fn version_of(resource: &Value, field: &str) -> RegoVersion {
+    let source = field.rsplit_once(".rego").or_else(|| field.split_once(".libs"));
+    let version = source.and_then(|(source, _)| {
+        resource.pointer(&crate::policy::pointer(&format!("{source}.version")))
+    });
+    match version.and_then(Value::as_str) {
+        Some("v1") => RegoVersion::V1,
+        _ => RegoVersion::V0,
+    }
+}

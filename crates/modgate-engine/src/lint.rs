@@ -1,0 +1,223 @@
+//! What loads and does not do what its author means: warnings about policies, each with a [`Code`].
+//!
+//! One function, [`lint`], is behind every door: the command line and the server that reads files
+//! (`snapshot/load.rs`), and the validating webhook that stores policies (`gatekeeper/resources.rs`,
+//! `modrule/admission.rs`). It reads the object as it was written, so it works for every version of a
+//! kind. What only the compiled form shows is found where that is made (`modrule/lint.rs`,
+//! `constraint/source/lint.rs`).
+
+mod allow;
+mod code;
+mod constraint;
+mod fields;
+mod matching;
+mod mutator;
+mod template;
+
+use modgate_api::{
+    config, constraints, expansion, externaldata, meta, modrule, mutations, templates,
+};
+use modgate_value::{Str, Value, near};
+
+pub use code::Code;
+
+pub(crate) use allow::retain;
+pub(crate) use constraint::advise;
+pub(crate) use fields::help as known_fields;
+pub(crate) use mutator::advice;
+
+use crate::{PolicyId, PolicySource, Position, Problem, Severity};
+
+/// The API groups of policies, with the versions of each that a cluster serves.
+const VERSIONS: [(&str, &[&str]); 8] = [
+    (modrule::GROUP, &["v1beta1"]),
+    (templates::GROUP, &templates::VERSIONS),
+    (constraints::GROUP, &constraints::VERSIONS),
+    (mutations::GROUP, &["v1", "v1beta1", "v1alpha1"]),
+    (expansion::GROUP, &["v1beta1", "v1alpha1"]),
+    (externaldata::GROUP, &externaldata::VERSIONS),
+    (config::GROUP, &["v1alpha1"]),
+    ("syncset.gatekeeper.sh", &["v1alpha1"]),
+];
+
+/// The API groups of policies.
+pub fn groups() -> impl Iterator<Item = &'static str> {
+    VERSIONS.iter().map(|(group, _)| *group)
+}
+
+/// The kinds of policies in an API group; none for constraints, whose kinds come from templates.
+pub fn kinds(group: &str) -> &'static [&'static str] {
+    match group {
+        modrule::GROUP => &[modrule::KIND],
+        templates::GROUP => &[templates::KIND],
+        mutations::GROUP => &["Assign", "AssignImage", "AssignMetadata", "ModifySet"],
+        expansion::GROUP => &[expansion::KIND],
+        externaldata::GROUP => &[externaldata::KIND],
+        config::GROUP => &[config::KIND],
+        "syncset.gatekeeper.sh" => &["SyncSet"],
+        _ => &[],
+    }
+}
+
+/// What is wrong with a document that is no policy but looks as if it should be one: the code, the
+/// message and the advice.
+pub fn not_loaded(object: &Value) -> Option<(Code, &'static str, String, Option<String>)> {
+    let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let (group, _) = meta::split_api_version(api_version);
+    if groups().any(|known| known == group) {
+        let known = kinds(group);
+        let is_known = known.contains(&kind) || known.is_empty();
+        return (!is_known).then(|| {
+            let message = format!("unknown kind `{kind}` in {api_version}, not loaded");
+            let help = near::did_you_mean_or(kind, known, "the kinds of the group");
+            (Code::UnknownKind, "kind", message, Some(help))
+        });
+    }
+    let near_group = near::nearest(group, groups().filter(|_| group.contains('.')));
+    let known_kind = || groups().any(|group| kinds(group).contains(&kind));
+    if near_group.is_none() && !known_kind() {
+        return None;
+    }
+    let right = near_group.or_else(|| groups().find(|group| kinds(group).contains(&kind)));
+    let message = format!("unknown API group `{group}`, not loaded");
+    let help = right.map(|right| format!("did you mean `{right}`?"));
+    // A kind that others have, too, such as Config or Provider, says nothing by itself.
+    let is_ours = near_group.is_some() || !["Config", "Provider"].contains(&kind);
+    is_ours.then_some((Code::UnknownGroup, "apiVersion", message, help))
+}
+
+/// Every warning about a policy that needs no compiled form, without those its author allows.
+pub(crate) fn lint(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
+    let mut lints = Lints { id, source, found: Vec::new() };
+    version(&mut lints);
+    repeated(&mut lints);
+    allow::check(&mut lints);
+    match id.group.as_str() {
+        // `modrule::unknown_fields` knows those of ModRules.
+        modrule::GROUP => {}
+        constraints::GROUP => matching::lint(&mut lints, "spec.match"),
+        mutations::GROUP => {
+            fields::lint(&mut lints);
+            matching::lint(&mut lints, "spec.match");
+            mutator::lint(&mut lints);
+        }
+        expansion::GROUP => {
+            fields::lint(&mut lints);
+            matching::apply_to(&mut lints);
+            mutator::template_source(&mut lints);
+        }
+        templates::GROUP => {
+            fields::lint(&mut lints);
+            template::lint(&mut lints);
+        }
+        _ => fields::lint(&mut lints),
+    }
+    let mut found = lints.found;
+    retain(&source.object, &mut found, 0);
+    found
+}
+
+/// What can be said of a policy that does not load: members nobody reads, and the like.
+pub(crate) fn unread(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
+    let mut lints = Lints { id, source, found: Vec::new() };
+    version(&mut lints);
+    repeated(&mut lints);
+    if id.group != modrule::GROUP && id.group != constraints::GROUP {
+        fields::lint(&mut lints);
+    }
+    if id.group == templates::GROUP {
+        template::lint(&mut lints);
+    }
+    let mut found = lints.found;
+    retain(&source.object, &mut found, 0);
+    found
+}
+
+/// As [`lint`], as texts for the answer to a request that stores the policy.
+pub(crate) fn warnings(object: &Value) -> Vec<String> {
+    let source = PolicySource::of_object(object.clone());
+    lint(&source.id(), &source).iter().map(Problem::one_line).collect()
+}
+
+/// A version that no cluster serves: what works from files would be refused there.
+fn version(lints: &mut Lints<'_>) {
+    let api_version = lints.text("apiVersion");
+    let (group, version) = meta::split_api_version(&api_version);
+    let known = VERSIONS.iter().find(|(known, _)| *known == group).map(|(_, versions)| *versions);
+    let Some(known) = known.filter(|known| !known.contains(&version)) else { return };
+    let help = near::did_you_mean_or(version, known, "the versions are");
+    lints.push(
+        Code::UnknownVersion,
+        "apiVersion",
+        format!("`{group}` has no version `{version}`, so a cluster refuses this"),
+        Some(help),
+    );
+}
+
+/// Members that are there twice: the last counts, and the API server's strict validation refuses it.
+fn repeated(lints: &mut Lints<'_>) {
+    let Some(positions) = &lints.source.positions else { return };
+    for (name, first, last) in positions.repeated() {
+        lints.push(
+            Code::DuplicateKey,
+            "",
+            format!("`{name}` is there twice; only the last counts"),
+            Some(format!("the first is on line {}", first.line)),
+        );
+        if let Some(problem) = lints.found.last_mut() {
+            problem.position = Some(last.into());
+        }
+    }
+}
+
+/// The warnings about one policy in the making.
+pub(super) struct Lints<'a> {
+    id: &'a PolicyId,
+    source: &'a PolicySource,
+    found: Vec<Problem>,
+}
+
+impl<'a> Lints<'a> {
+    fn object(&self) -> &'a Value {
+        &self.source.object
+    }
+
+    fn text(&self, key: &str) -> Str {
+        self.object().get(key).and_then(Value::as_str).unwrap_or_default().into()
+    }
+
+    /// A warning that marks a value.
+    fn push(&mut self, code: Code, field: &str, message: String, help: Option<String>) {
+        let position = self.source.position(field);
+        self.at(code, field, position, message, help);
+    }
+
+    /// A warning that marks the key of a member.
+    fn push_key(&mut self, code: Code, field: &str, message: String, help: Option<String>) {
+        let position = self.source.key_position(field);
+        self.at(code, field, position, message, help);
+    }
+
+    fn at(
+        &mut self,
+        code: Code,
+        field: &str,
+        position: Option<Position>,
+        message: String,
+        help: Option<String>,
+    ) {
+        self.found.push(Problem {
+            severity: Severity::Warning,
+            code: Some(code),
+            policy: self.id.clone(),
+            origin: self.source.origin.clone(),
+            field: field.to_owned(),
+            position,
+            text: None,
+            span: None,
+            message,
+            help,
+        });
+    }
+}

@@ -1,0 +1,271 @@
+//! Match blocks and `applyTo` that fit nothing, or more than their author means.
+
+use modgate_api::{kinds, meta::GroupVersionKind};
+use modgate_value::{Str, Value, near};
+
+use super::{Code, Lints};
+
+/// The values of `scope`.
+const SCOPES: [&str; 3] = ["Cluster", "Namespaced", "*"];
+/// The values of `source`.
+const SOURCES: [&str; 3] = ["All", "Generated", "Original"];
+
+/// Checks the match block of a constraint or mutator.
+pub(super) fn lint(lints: &mut Lints<'_>, field: &str) {
+    let Some(block) = lints.object().pointer(&crate::policy::pointer(field)) else { return };
+    kinds_of_match(lints, block, field);
+    scope(lints, block, field);
+    namespaces(lints, block, field);
+    let source = block.get("source").and_then(Value::as_str).unwrap_or_default();
+    if !source.is_empty() && !SOURCES.contains(&source) {
+        let help = near::did_you_mean_or(source, &SOURCES, "the values are");
+        let message = format!("`{source}` is unknown, so the match block fails for every object");
+        lints.push(Code::UnknownValue, &format!("{field}.source"), message, Some(help));
+    }
+}
+
+/// The texts of a list, with their places.
+fn texts<'v>(value: &'v Value, key: &str) -> Vec<(usize, &'v str)> {
+    let list = value.get(key).and_then(Value::as_array);
+    let items = list.into_iter().flat_map(|list| list.iter()).enumerate();
+    items.filter_map(|(index, item)| Some((index, item.as_str()?))).collect()
+}
+
+fn entries<'v>(block: &'v Value, key: &str) -> Vec<&'v Value> {
+    block.get(key).and_then(Value::as_array).map(|list| list.iter().collect()).unwrap_or_default()
+}
+
+fn kinds_of_match(lints: &mut Lints<'_>, block: &Value, field: &str) {
+    for (index, entry) in entries(block, "kinds").into_iter().enumerate() {
+        let field = format!("{field}.kinds[{index}]");
+        let groups = texts(entry, "apiGroups");
+        let any_group = groups.is_empty() || groups.iter().any(|(_, group)| *group == "*");
+        for (at, group) in &groups {
+            group_exists(lints, group, &format!("{field}.apiGroups[{at}]"), true);
+        }
+        let names: Vec<&str> = groups.iter().map(|(_, group)| *group).collect();
+        for (at, kind) in texts(entry, "kinds") {
+            let field = format!("{field}.kinds[{at}]");
+            if kind == "*" {
+                continue;
+            }
+            if kind.contains('*') {
+                lints.push(
+                    Code::NeverMatches,
+                    &field,
+                    format!("`{kind}` is no pattern: only `*` alone stands for all kinds"),
+                    None,
+                );
+            } else {
+                kind_exists(lints, kind, (!any_group).then_some(&names), &field);
+            }
+        }
+    }
+}
+
+/// A group that no cluster has. `named` groups may be `*`.
+fn group_exists(lints: &mut Lints<'_>, group: &str, field: &str, wildcard: bool) {
+    if kinds::of_group(group).is_some() || (wildcard && group == "*") {
+        return;
+    }
+    let (message, help) = if group == "*" {
+        (
+            "`*` is no wildcard here, so this never applies".to_owned(),
+            Some("list the groups; the core group is \"\"".to_owned()),
+        )
+    } else if let Some((name, _)) = group.split_once('/') {
+        let name = if kinds::of_group(name).is_some() { name } else { "" };
+        (
+            format!("`{group}` has a version; an API group has none"),
+            Some(format!("did you mean `{name}`?")),
+        )
+    } else if group == "core" || is_version(group) {
+        (
+            format!("no API group is called `{group}`"),
+            Some("the core group is the empty text: \"\"".to_owned()),
+        )
+    } else if let Some(near) = near_group(group) {
+        (format!("no API group is called `{group}`"), Some(format!("did you mean `{near}`?")))
+    } else if group.contains('.') {
+        // A CRD may bring it.
+        return;
+    } else {
+        (format!("no API group is called `{group}`: those without a dot are Kubernetes' own"), None)
+    };
+    lints.push(Code::NeverMatches, field, message, help);
+}
+
+fn is_version(text: &str) -> bool {
+    let digits = text.strip_prefix('v').unwrap_or_default();
+    digits.starts_with(|digit: char| digit.is_ascii_digit())
+        && digits.chars().all(|letter| letter.is_ascii_alphanumeric())
+}
+
+/// The group of Kubernetes or of ours that is nearest.
+fn near_group(group: &str) -> Option<&'static str> {
+    near::nearest(group, kinds::groups().filter(|known| !known.is_empty()).chain(super::groups()))
+}
+
+/// A kind that none of these groups has; `None` stands for all groups.
+fn kind_exists(lints: &mut Lints<'_>, kind: &str, groups: Option<&Vec<&str>>, field: &str) {
+    let as_resource = kinds::of_resource_name(kind).filter(|known| *known != kind);
+    let never = |what: String| format!("{what}, so this never matches");
+    let Some(groups) = groups else {
+        // Any CRD may have brought the kind, if it looks like one.
+        let lower = kind.starts_with(|first: char| first.is_lowercase());
+        if let Some(meant) = as_resource.filter(|_| lower || kind.ends_with('s'))
+            && !kinds::all().any(|known| known == kind)
+        {
+            let message = never(format!("no kind is called `{kind}`"));
+            lints.push(
+                Code::NeverMatches,
+                field,
+                message,
+                Some(format!("did you mean `{meant}`?")),
+            );
+        }
+        return;
+    };
+    let known: Option<Vec<&[&str]>> = groups.iter().map(|group| kinds::of_group(group)).collect();
+    let Some(known) = known else { return };
+    if known.iter().any(|kinds| kinds.contains(&kind)) {
+        return;
+    }
+    let listed: Vec<String> = groups.iter().map(|group| format!("\"{group}\"")).collect();
+    let elsewhere: Vec<String> =
+        kinds::groups_of(kind).map(|group| format!("\"{group}\"")).collect();
+    if !elsewhere.is_empty() {
+        lints.push(
+            Code::NeverMatches,
+            field,
+            never(format!("there is no `{kind}` in the API groups {}", listed.join(", "))),
+            Some(format!("`{kind}` is in {}", elsewhere.join(" and "))),
+        );
+        return;
+    }
+    let help = match as_resource {
+        Some(meant) => Some(format!("did you mean `{meant}`?")),
+        None => near::did_you_mean(kind, known.iter().flat_map(|kinds| kinds.iter().copied()))
+            .or_else(|| near::did_you_mean(kind, kinds::all())),
+    };
+    lints.push(
+        Code::NeverMatches,
+        field,
+        never(format!("no kind of the API groups {} is called `{kind}`", listed.join(", "))),
+        help,
+    );
+}
+
+fn scope(lints: &mut Lints<'_>, block: &Value, field: &str) {
+    let scope = block.get("scope").and_then(Value::as_str).unwrap_or_default();
+    let field = format!("{field}.scope");
+    if scope.is_empty() || scope == "*" {
+        return;
+    }
+    if !SCOPES.contains(&scope) {
+        let help = near::did_you_mean(scope, SCOPES)
+            .unwrap_or_else(|| "the values are: Cluster, Namespaced, *".to_owned());
+        let message = format!("`{scope}` is unknown and matches objects of every scope");
+        lints.push(Code::UnknownValue, &field, message, Some(help));
+        return;
+    }
+    let Some(selected) = selected(block) else { return };
+    let cluster = |kind: &GroupVersionKind| kind.is_cluster_scoped() || kind.is_namespace();
+    let fits = selected.iter().any(|kind| cluster(kind) == (scope == "Cluster"));
+    if !selected.is_empty() && !fits {
+        let what = if scope == "Cluster" { "a namespace" } else { "no namespace" };
+        let message = format!("every kind of the match block has {what}, so this never matches");
+        lints.push(Code::NeverMatches, &field, message, None);
+    }
+}
+
+/// The kinds a match block selects, if all of them are Kubernetes' own.
+fn selected(block: &Value) -> Option<Vec<GroupVersionKind>> {
+    let mut selected = Vec::new();
+    for entry in entries(block, "kinds") {
+        let (groups, names) = (texts(entry, "apiGroups"), texts(entry, "kinds"));
+        if groups.is_empty() || names.is_empty() {
+            return None;
+        }
+        for (_, group) in &groups {
+            let known = kinds::of_group(group)?;
+            for (_, kind) in names.iter().filter(|(_, kind)| known.contains(kind) || *kind == "*") {
+                if *kind == "*" {
+                    return None;
+                }
+                let (group, kind) = (Str::from(*group), Str::from(*kind));
+                selected.push(GroupVersionKind { group, version: Str::default(), kind });
+            }
+        }
+    }
+    (!selected.is_empty()).then_some(selected)
+}
+
+fn namespaces(lints: &mut Lints<'_>, block: &Value, field: &str) {
+    for key in ["namespaces", "excludedNamespaces"] {
+        for (index, name) in texts(block, key) {
+            let plain = name.strip_prefix('*').unwrap_or(name);
+            let plain = plain.strip_suffix('*').unwrap_or(plain);
+            let field = format!("{field}.{key}[{index}]");
+            let what = if key == "namespaces" { "matches" } else { "excludes" };
+            if plain.contains('*') {
+                let message =
+                    format!("`*` is a wildcard at either end only, so this never {what} anything");
+                lints.push(Code::NeverMatches, &field, message, None);
+            } else if plain.chars().any(|letter| letter.is_uppercase() || letter == '_') {
+                let message =
+                    format!("no namespace can be called `{name}`, so this never {what} anything");
+                let help = format!("did you mean `{}`?", name.to_lowercase().replace('_', "-"));
+                lints.push(Code::NeverMatches, &field, message, Some(help));
+            }
+        }
+    }
+    let (wanted, excluded) = (texts(block, "namespaces"), texts(block, "excludedNamespaces"));
+    let is_excluded =
+        |name: &str| excluded.iter().any(|(_, other)| *other == name || *other == "*");
+    if !wanted.is_empty() && wanted.iter().all(|(_, name)| is_excluded(name)) {
+        let message = "every namespace that is matched is excluded, too, so this never matches";
+        let field = format!("{field}.excludedNamespaces");
+        lints.push_key(Code::NeverMatches, &field, message.to_owned(), None);
+    }
+}
+
+/// Checks `spec.applyTo` of a mutator or an expansion template: any combination of its lists, all of
+/// them exact.
+pub(super) fn apply_to(lints: &mut Lints<'_>) {
+    let Some(spec) = lints.object().get("spec") else { return };
+    for (index, entry) in entries(spec, "applyTo").into_iter().enumerate() {
+        let field = format!("spec.applyTo[{index}]");
+        let groups = texts(entry, "groups");
+        for (at, group) in &groups {
+            group_exists(lints, group, &format!("{field}.groups[{at}]"), false);
+        }
+        for (at, version) in texts(entry, "versions") {
+            let field = format!("{field}.versions[{at}]");
+            let (message, help) = if version == "*" {
+                ("`*` is no wildcard here, so this never applies".to_owned(), None)
+            } else if let Some((_, version)) = version.split_once('/') {
+                (
+                    "a version has no API group here, so this never applies".to_owned(),
+                    Some(format!("did you mean `{version}`?")),
+                )
+            } else if !is_version(version) {
+                (format!("no version is called `{version}`, so this never applies"), None)
+            } else {
+                continue;
+            };
+            lints.push(Code::NeverMatches, &field, message, help);
+        }
+        let names: Vec<&str> = groups.iter().map(|(_, group)| *group).collect();
+        for (at, kind) in texts(entry, "kinds") {
+            let field = format!("{field}.kinds[{at}]");
+            if kind.contains('*') {
+                let message = format!("`{kind}` is no wildcard here, so this never applies");
+                let help = "list the kinds".to_owned();
+                lints.push(Code::NeverMatches, &field, message, Some(help));
+            } else {
+                kind_exists(lints, kind, Some(&names), &field);
+            }
+        }
+    }
+}

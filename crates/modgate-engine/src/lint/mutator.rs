@@ -1,0 +1,250 @@
+//! Locations of mutators and sources of expansion templates that no object has.
+
+use modgate_value::{Value, near};
+
+use super::{Code, Lints, matching};
+use crate::mutation::location::{Location, Node};
+
+/// The kinds whose Pods stand at `spec.template`.
+const WORKLOADS: [&str; 6] =
+    ["DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
+
+/// The lists of containers of a Pod.
+const CONTAINERS: [&str; 3] = ["containers", "ephemeralContainers", "initContainers"];
+
+/// Fields of a Pod's `spec`.
+const POD: [&str; 42] = [
+    "activeDeadlineSeconds",
+    "affinity",
+    "automountServiceAccountToken",
+    "containers",
+    "dnsConfig",
+    "dnsPolicy",
+    "enableServiceLinks",
+    "ephemeralContainers",
+    "hostAliases",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostUsers",
+    "hostname",
+    "hostnameOverride",
+    "imagePullSecrets",
+    "initContainers",
+    "nodeName",
+    "nodeSelector",
+    "os",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "readinessGates",
+    "resourceClaims",
+    "resources",
+    "restartPolicy",
+    "runtimeClassName",
+    "schedulerName",
+    "schedulingGates",
+    "securityContext",
+    "serviceAccount",
+    "serviceAccountName",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "subdomain",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+    "workloadRef",
+];
+
+/// Fields of a container.
+const CONTAINER: [&str; 26] = [
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "name",
+    "ports",
+    "readinessProbe",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "restartPolicyRules",
+    "securityContext",
+    "startupProbe",
+    "stdin",
+    "stdinOnce",
+    "targetContainerName",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeDevices",
+    "volumeMounts",
+    "workingDir",
+];
+
+/// Members of every object, as far as they can be mistaken for one another.
+const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+
+/// Checks `applyTo`, the location, and that there is something to set.
+pub(super) fn lint(lints: &mut Lints<'_>) {
+    matching::apply_to(lints);
+    let Some(spec) = lints.object().get("spec") else { return };
+    if lints.id.kind == "ModifySet" && spec.path(&["parameters", "values", "fromList"]).is_none() {
+        let members = spec.path(&["parameters", "values"]).and_then(Value::as_object);
+        let mut names = members.into_iter().flat_map(|members| members.keys());
+        let (field, help) = match names.next() {
+            Some(name) => (
+                format!("spec.parameters.values.{name}"),
+                near::did_you_mean_or(name, &["fromList"], "the values are in"),
+            ),
+            None => (
+                "spec.parameters.values.fromList".to_owned(),
+                "the values are in `spec.parameters.values.fromList`".to_owned(),
+            ),
+        };
+        let message = "there are no values, so this changes nothing";
+        lints.push_key(Code::NoEffect, &field, message.to_owned(), Some(help));
+    }
+    let text = spec.get("location").and_then(Value::as_str).unwrap_or_default();
+    let Ok(location) = Location::parse(text) else { return };
+    let steps: Vec<&str> = location
+        .nodes()
+        .iter()
+        .map(|node| match node {
+            Node::Field(name) => name.as_str(),
+            Node::List { .. } => "",
+        })
+        .collect();
+    let entries = spec.get("applyTo").and_then(Value::as_array);
+    let kinds: Vec<&str> = entries
+        .into_iter()
+        .flat_map(|entries| entries.iter())
+        .filter_map(|entry| entry.get("kinds")?.as_array())
+        .flat_map(|kinds| kinds.iter().filter_map(Value::as_str))
+        .collect();
+    if let Some((name, meant)) = misspelt(&kinds, &steps) {
+        lints.push(
+            Code::UnknownPath,
+            "spec.location",
+            format!("no kind that this applies to has the field `{name}`"),
+            Some(format!("did you mean `{meant}`?")),
+        );
+    }
+}
+
+/// The first step that the kinds do not have, and the one that is near.
+fn misspelt<'s>(kinds: &[&str], steps: &[&'s str]) -> Option<(&'s str, &'static str)> {
+    let near = |name: &'s str, known: &'static [&'static str]| {
+        let unknown = !name.is_empty() && !known.contains(&name);
+        let meant = near::nearest(name, known.iter().copied()).filter(|_| unknown)?;
+        Some((name, meant))
+    };
+    let (first, rest) = steps.split_first()?;
+    if let Some(found) = near(first, &OBJECT) {
+        return Some(found);
+    }
+    let all = |known: &[&str]| !kinds.is_empty() && kinds.iter().all(|kind| known.contains(kind));
+    let rest = match rest {
+        _ if *first != "spec" => return None,
+        rest if all(&["Pod"]) => rest,
+        ["template", "spec", rest @ ..] if all(&WORKLOADS) => rest,
+        _ => return None,
+    };
+    let (field, rest) = rest.split_first()?;
+    if let Some(found) = near(field, &POD) {
+        return Some(found);
+    }
+    // The list and its element are one step of a location: `containers[name: *]`.
+    let in_container = CONTAINERS.contains(field);
+    let below = rest.iter().find(|name| !name.is_empty()).filter(|_| in_container)?;
+    near(below, &CONTAINER)
+}
+
+/// Checks `templateSource` of an expansion template: where the generated object stands.
+pub(super) fn template_source(lints: &mut Lints<'_>) {
+    let Some(spec) = lints.object().get("spec") else { return };
+    let text = spec.get("templateSource").and_then(Value::as_str).unwrap_or_default();
+    let known = ["spec.template", "spec.jobTemplate"];
+    if let Some(meant) = near::nearest(text, known).filter(|_| !known.contains(&text)) {
+        lints.push(
+            Code::UnknownPath,
+            "spec.templateSource",
+            format!("no kind that this expands has `{text}`"),
+            Some(format!("did you mean `{meant}`?")),
+        );
+    }
+}
+
+/// What to do about a mutator that does not compile because of this field.
+pub(crate) fn advice(object: &Value, field: &str) -> Option<String> {
+    let at = |field: &str| object.pointer(&crate::policy::pointer(field));
+    let text = |field: &str| at(field).and_then(Value::as_str).unwrap_or_default();
+    match field {
+        "spec.location" => location_advice(text(field), object),
+        "spec.parameters.operation" => {
+            Some(near::did_you_mean_or(text(field), &["merge", "prune"], "the values are"))
+        }
+        "spec.parameters.assign.fromMetadata.field" => {
+            Some(near::did_you_mean_or(text(field), &["name", "namespace"], "the values are"))
+        }
+        "spec.parameters.assign.value" => Some("put the value in quotes".to_owned()),
+        "spec.parameters.pathTests" => {
+            let known = ["MustExist", "MustNotExist"];
+            let tests = at(field)?.as_array()?;
+            let mut conditions = tests.iter().filter_map(|test| test.get("condition")?.as_str());
+            let wrong = conditions.find(|condition| !known.contains(condition))?;
+            Some(near::did_you_mean_or(wrong, &known, "the values are"))
+        }
+        "spec.parameters" if at("spec.parameters.value").is_some() => {
+            Some("the value is `spec.parameters.assign.value`".to_owned())
+        }
+        "spec.applyTo" if at(field).is_none() => {
+            Some("write `applyTo: [{groups: [\"\"], versions: [v1], kinds: [Pod]}]`".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn location_advice(text: &str, object: &Value) -> Option<String> {
+    if let Some(rest) = text.strip_prefix("$.").or_else(|| text.strip_prefix('$')) {
+        return Some(format!("a location has no `$`: did you mean `{rest}`?"));
+    }
+    if text.starts_with('/') {
+        return Some(
+            "a location has dots, not slashes: `spec.containers[name: *].image`".to_owned(),
+        );
+    }
+    let index =
+        |part: &str| part.starts_with(|first: char| first.is_ascii_digit() || "*]".contains(first));
+    if text.split('[').skip(1).any(index) {
+        let advice = "list elements are told apart by a field: `[name: x]`, or `[name: *]` for all";
+        return Some(advice.to_owned());
+    }
+    if text.matches('[').count() > text.matches(']').count() {
+        return Some("a `]` is missing".to_owned());
+    }
+    let mut steps = text.splitn(3, '.');
+    let (first, map, name) = (steps.next()?, steps.next()?, steps.next());
+    if first != "metadata" {
+        let of_metadata = object.get("kind").and_then(Value::as_str) == Some("AssignMetadata");
+        return of_metadata.then(|| {
+            "the location is `metadata.labels.NAME` or `metadata.annotations.NAME`".to_owned()
+        });
+    }
+    if object.get("kind").and_then(Value::as_str) != Some("AssignMetadata") {
+        return Some("labels and annotations are set by an `AssignMetadata`".to_owned());
+    }
+    let maps = ["annotations", "labels"];
+    if !maps.contains(&map) {
+        return near::did_you_mean(map, maps);
+    }
+    let name = name.filter(|name| name.contains('.') || name.contains('/'))?;
+    let name = name.trim_matches('"');
+    Some(format!("names with dots need quotes: `metadata.{map}.\"{name}\"`"))
+}

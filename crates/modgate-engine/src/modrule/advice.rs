@@ -1,0 +1,81 @@
+//! What to do about a ModRule that does not compile: help for the mistakes that most authors make.
+
+use modgate_value::{Value, diag::Span, near};
+
+/// Words of other languages, and what `select` writes for them.
+const WORDS: [(&str, &str); 3] = [("and", "&&"), ("or", "||"), ("not", "!")];
+
+/// The word of another language that a `select` expression has for an operator.
+pub(super) fn word(text: &str) -> Option<Span> {
+    let is_part = |letter: char| letter.is_alphanumeric() || "_.$@\"'".contains(letter);
+    WORDS.into_iter().find_map(|(word, _)| {
+        let (at, _) = text.match_indices(word).find(|(at, _)| {
+            let before = text.get(..*at).and_then(|text| text.chars().next_back());
+            let after = text.get(at + word.len()..).and_then(|text| text.chars().next());
+            !before.is_some_and(is_part) && !after.is_some_and(is_part)
+        })?;
+        Some(Span::new(at, at + word.len()))
+    })
+}
+
+/// What to do about a `select` expression that does not parse at `span`.
+pub(super) fn select(text: &str, span: Span) -> Option<String> {
+    let written = text.get(span.start..).unwrap_or_default();
+    if written.starts_with('=') && !written.starts_with("==") {
+        return Some("compare with `==`".to_owned());
+    }
+    let written = word(text).and_then(|span| text.get(span.start..span.end));
+    if let Some((word, sign)) = WORDS.into_iter().find(|(word, _)| written == Some(word)) {
+        return Some(format!("`{word}` is written `{sign}`"));
+    }
+    let count = |bracket: char| text.matches(bracket).count();
+    let brackets = [('(', ')'), ('[', ']'), ('{', '}')];
+    let (open, close) = brackets.into_iter().find(|(open, close)| count(*open) != count(*close))?;
+    Some(match count(open) > count(close) {
+        true => format!("a `{close}` is missing"),
+        false => format!("there is a `{close}` too many"),
+    })
+}
+
+/// What to do about a template that does not parse.
+pub(super) fn template(message: &str) -> Option<String> {
+    if let Some((_, rest)) = message.split_once("function \"") {
+        let name = rest.split('"').next().unwrap_or_default();
+        return near::did_you_mean(name, modgate_template::function_names());
+    }
+    if message.ends_with("unclosed action") {
+        return Some("a `}}` is missing".to_owned());
+    }
+    message
+        .ends_with("unexpected EOF")
+        .then(|| "an `{{ if }}`, `{{ range }}` or `{{ with }}` needs an `{{ end }}`".to_owned())
+}
+
+/// What to do about a member of the wrong type.
+pub(crate) fn decoding(object: &Value, path: &str, message: &str) -> Option<String> {
+    let value = object.pointer(&crate::policy::pointer(path))?;
+    let name = path.rsplit('.').next().unwrap_or(path);
+    match value {
+        Value::Array(_) if name == "matchValue" => {
+            Some("several texts go into `matchValues`".to_owned())
+        }
+        Value::String(text) if message.ends_with("expected a list") => {
+            Some(format!("write `[{text}]`"))
+        }
+        _ => None,
+    }
+}
+
+/// A message of the decoder in the words of YAML.
+pub(crate) fn plain_words(message: String) -> String {
+    const NUMBERS: [&str; 8] = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"];
+    let Some((before, expected)) = message.rsplit_once("expected ") else { return message };
+    if NUMBERS.contains(&expected) {
+        return format!("{before}expected a whole number");
+    }
+    match expected {
+        "a sequence" => format!("{before}expected a list"),
+        "a map" => format!("{before}expected an object"),
+        _ => message,
+    }
+}

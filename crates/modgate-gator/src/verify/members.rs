@@ -1,0 +1,83 @@
+//! Members of a suite that nobody reads: gator ignores them, and an assertion that is misspelt holds.
+
+use std::fmt::Write as _;
+
+use modgate_engine::Code;
+use modgate_value::{Value, near, yaml};
+
+use super::{files::read, find::FoundSuite};
+
+const SUITE: [&str; 6] = ["apiVersion", "kind", "metadata", "skip", "status", "tests"];
+const TEST: [&str; 9] = [
+    "cases",
+    "constraint",
+    "expansion",
+    "invalid",
+    "modrules",
+    "mutators",
+    "name",
+    "skip",
+    "template",
+];
+const CASE: [&str; 11] = [
+    "assertions",
+    "expected",
+    "idempotent",
+    "inventory",
+    "name",
+    "namespace",
+    "object",
+    "operation",
+    "patch",
+    "rejected",
+    "skip",
+];
+const ASSERTION: [&str; 2] = ["message", "violations"];
+
+/// What is probably not meant in suites, a warning with its place on several lines each.
+pub(super) fn warnings(path: &str, suites: &[FoundSuite]) -> Vec<String> {
+    if suites.is_empty() {
+        let below = "`PATH/...` is every suite below a folder";
+        return vec![format!(
+            "warning[{}]: no suites found in `{path}`\n  = help: {below}",
+            Code::NothingFound
+        )];
+    }
+    suites.iter().flat_map(of_suite).collect()
+}
+
+fn of_suite(suite: &FoundSuite) -> Vec<String> {
+    let mut found = Vec::new();
+    let Ok(text) = read(&suite.absolute_path) else { return found };
+    let Some(Ok(document)) = yaml::documents(&text).next() else { return found };
+    let mut check = |value: &Value, pointer: &str, known: &[&str]| {
+        let names = value.as_object().into_iter().flat_map(|members| members.keys());
+        for name in names.filter(|name| !known.contains(&name.as_str())) {
+            let place = document.positions.nearest_key(&format!("{pointer}/{name}"));
+            let mut text =
+                format!("warning[{}]: unknown member `{name}`, ignored", Code::SuiteMember);
+            let _ = write!(text, "\n --> {}:{place}", suite.input_path);
+            let help = near::did_you_mean_or(name, known, "known members");
+            let _ = write!(text, "\n  = help: {help}");
+            found.push(text);
+        }
+    };
+    check(&document.value, "", &SUITE);
+    for (pointer, test) in items(&document.value, "", "tests") {
+        check(test, &pointer, &TEST);
+        for (pointer, case) in items(test, &pointer, "cases") {
+            check(case, &pointer, &CASE);
+            for (pointer, assertion) in items(case, &pointer, "assertions") {
+                check(assertion, &pointer, &ASSERTION);
+            }
+        }
+    }
+    found
+}
+
+/// The elements of a list, each with its pointer.
+fn items<'v>(value: &'v Value, pointer: &str, key: &str) -> Vec<(String, &'v Value)> {
+    let list = value.get(key).and_then(Value::as_array);
+    let items = list.into_iter().flat_map(|list| list.iter()).enumerate();
+    items.map(|(index, item)| (format!("{pointer}/{key}/{index}"), item)).collect()
+}
