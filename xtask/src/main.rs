@@ -10,6 +10,7 @@ mod docs;
 mod fuzz;
 mod layers;
 mod load;
+mod mistakes;
 mod soak;
 mod supply;
 mod test;
@@ -39,6 +40,8 @@ enum Task {
     Differential(differential::Args),
     /// Write the files that are made from code.
     Codegen(codegen::Args),
+    /// Make authors' mistakes and compare what the binary says of them with what it should say.
+    Mistakes(mistakes::Args),
     /// Find ids of rules and relative links that lead nowhere.
     Docs(docs::Args),
     /// Run libFuzzer on the fuzz targets; print executions, coverage and findings.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Conformance(args) => conformance::run(&args),
         Task::Differential(args) => differential::run(&args),
         Task::Codegen(args) => codegen::run(&args),
+        Task::Mistakes(args) => mistakes::run(&args),
         Task::Docs(args) => docs::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Layers(args) => layers::run(&args),

@@ -31,7 +31,7 @@ use modgate_engine::{
 };
 use modgate_value::{
     Str, Value,
-    diag::{Diagnostic, Source},
+    diag::{Diagnostic, Severity, Source},
 };
 
 /// Which files hold policies, and which hold the objects policies may refer to.
