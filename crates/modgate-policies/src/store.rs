@@ -15,17 +15,13 @@ use std::{
 
 use crate::{
     files::Fingerprint,
-    manifest::{self, Manifest},
+    manifest::{self, FileError, Manifest},
     set::{Objects, PolicySet},
 };
 use modgate_engine::{
     Change, Code, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot,
     Update,
-    api::{
-        admission::AdmissionReview,
-        constraints,
-        modrule::{self, ModRule},
-    },
+    api::{admission::AdmissionReview, constraints, modrule::ModRule},
     constraint::Inventory,
     lint,
 };
