@@ -21,7 +21,7 @@ use crate::{
 use modgate_engine::{
     Change, Code, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot,
     Update,
-    api::{admission::AdmissionReview, constraints, modrule::ModRule},
+    api::{admission::AdmissionReview, constraints, meta, modrule::ModRule},
     constraint::Inventory,
     lint,
 };
