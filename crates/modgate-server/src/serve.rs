@@ -307,34 +307,10 @@ impl Server {
             modgate_telemetry::otlp::start(otlp, &app.metrics)?;
         }
         let workers = Workers::start(&app.evaluators)?;
-        let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
-        let plain =
-            [(health, Routes::Health), (metrics, Routes::Metrics), (dry_run, Routes::DryRun)];
-        let mut listeners = Vec::new();
-        let mut address = None;
-        if !webhooks.is_empty() {
-            let listener = Listener {
-                socket: bind(&webhooks).await?,
-                transport: Transport::Tls(tls),
-                routes: router(Arc::clone(&app), config.main_routes()),
-                runtime: workers.handle(),
-            };
-            address = listener.local_addr().ok();
-            listeners.push(listener);
-        }
+        let (listeners, address) = listen_on(&config, &app, tls, &workers).await?;
         if let (true, Some(address)) = (config.tls_health_check, address) {
             let check = LoopbackCheck::new(address, Arc::clone(&certificates));
             app.readiness.check_loopback(check);
-        }
-        for (address, routes) in plain {
-            let Some(address) = address else { continue };
-            let evaluates = routes == Routes::DryRun;
-            listeners.push(Listener {
-                socket: bind(&address).await?,
-                transport: Transport::Plain,
-                routes: router(Arc::clone(&app), routes),
-                runtime: if evaluates { workers.handle() } else { Handle::current() },
-            });
         }
 
         let report: Report = Arc::new(report);
@@ -510,6 +486,41 @@ impl ServingCertificate for Serving {
     fn set_reachable(&self, reachable: Result<(), String>) {
         self.app.readiness.set_reachable(reachable);
     }
+}
+
+/// Binds every address of the configuration; returns the listeners, and the HTTPS address if there is
+/// one.
+async fn listen_on(
+    config: &ServeConfig,
+    app: &Arc<App>,
+    tls: TlsAcceptor,
+    workers: &Workers,
+) -> Result<(Vec<Listener>, Option<SocketAddr>), ServeError> {
+    let Addresses { webhooks, health, metrics, dry_run } = config.addresses.clone();
+    let plain = [(health, Routes::Health), (metrics, Routes::Metrics), (dry_run, Routes::DryRun)];
+    let mut listeners = Vec::new();
+    let mut address = None;
+    if !webhooks.is_empty() {
+        let listener = Listener {
+            socket: bind(&webhooks).await?,
+            transport: Transport::Tls(tls),
+            routes: router(Arc::clone(app), config.main_routes()),
+            runtime: workers.handle(),
+        };
+        address = listener.local_addr().ok();
+        listeners.push(listener);
+    }
+    for (address, routes) in plain {
+        let Some(address) = address else { continue };
+        let evaluates = routes == Routes::DryRun;
+        listeners.push(Listener {
+            socket: bind(&address).await?,
+            transport: Transport::Plain,
+            routes: router(Arc::clone(app), routes),
+            runtime: if evaluates { workers.handle() } else { Handle::current() },
+        });
+    }
+    Ok((listeners, address))
 }
 
 /// `:9443` means every address, as in Go.
