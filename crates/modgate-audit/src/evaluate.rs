@@ -1,4 +1,4 @@
-//! One object, asked about by the policies that concern it.
+//! One object, evaluated against the policies that concern it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use modgate_engine::{
         config::Process,
         constraints::{EnforcementAction, EnforcementPoint},
     },
-    constraint::{self, Admission, Arena, CompiledConstraint, Evaluation, World},
+    constraint::{self, Admission, Arena, CompiledConstraint, Evaluation, Externals},
     cost::{Meter, Statistics},
     expansion::Resultant,
     matching::Source,
@@ -16,11 +16,11 @@ use modgate_engine::{
 use modgate_value::{Budget, Limits, Str, Value};
 
 use crate::{
-    host::Watched,
+    host::RecordingHost,
     message,
     policies::{Policies, UnitId, UnitKey},
     rules,
-    violation::{Judge, Subject},
+    violation::{ObjectRef, PolicyRef},
 };
 
 /// What one thread keeps from object to object.
@@ -45,7 +45,7 @@ impl Session {
     }
 }
 
-/// Which units are asked.
+/// Which units are evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Asked<'a> {
     All,
@@ -64,55 +64,55 @@ impl Asked<'_> {
 
 /// One violation, without what the unit says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct UnitViolation {
     /// Cut.
     pub(crate) message: Str,
     pub(crate) details: Value,
-    pub(crate) charge: Charge,
+    pub(crate) attribution: Attribution,
 }
 
-/// Whose demand a violation is, and what it leads to.
+/// Which policy a violation is of, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Charge {
+pub(crate) enum Attribution {
     /// As the constraint says.
     Constraint,
     /// As the expansion template says instead.
     Overridden(EnforcementAction),
     /// A ModRule or mutator, and what it would do.
-    Rule(Arc<Judge>, &'static str),
+    Rule(Arc<PolicyRef>, &'static str),
 }
 
-/// What came of one object.
+/// The result of one object.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// Units with violations, by number.
-    pub(crate) found: Vec<(UnitId, Vec<Found>)>,
-    /// Units that asked the outside, by number.
+    pub(crate) found: Vec<(UnitId, Vec<UnitViolation>)>,
+    /// Units that depend on the outside, by number.
     pub(crate) volatile: Vec<UnitId>,
     /// Units that looked at the inventory, by number.
     pub(crate) looked: Vec<UnitId>,
-    /// Why the object, or a part of it, could not be judged.
+    /// Why the object, or a part of it, could not be evaluated.
     pub(crate) errors: Vec<String>,
     /// Whether more than the object and its Namespace was looked at, hence nothing of it may be
     /// kept.
     pub(crate) fleeting: bool,
-    /// Whether it was left alone (EX-4).
+    /// Whether the Config excludes it (EX-4).
     pub(crate) excluded: bool,
-    /// Questions asked: a constraint about the object or about a resultant.
+    /// How many evaluations there were: a constraint for the object or for a resultant.
     pub(crate) asked: u64,
 }
 
 /// The name that Config exclusions look at (EX-3).
-pub(crate) fn excluded_as(subject: &Subject) -> &str {
+pub(crate) fn excluded_as(subject: &ObjectRef) -> &str {
     if subject.kind.is_namespace() { &subject.name } else { &subject.namespace }
 }
 
 impl Policies {
-    /// Judges one object.
+    /// Evaluates one object.
     pub(crate) fn evaluate(
         &self,
         object: &Value,
-        subject: &Subject,
+        subject: &ObjectRef,
         asked: Asked<'_>,
         host: &dyn Host,
         session: &mut Session,
@@ -122,7 +122,7 @@ impl Policies {
             outcome.excluded = true;
             return outcome;
         }
-        let host = Watched::new(host);
+        let host = RecordingHost::new(host);
         let namespace = match subject.namespace.as_str() {
             _ if subject.kind.is_namespace() => None,
             "" => None,
@@ -138,20 +138,20 @@ impl Policies {
         let resultants = self.resultants(object, namespace, subject, &host, &mut outcome);
         let is_fleeting = host.take_asked();
         outcome.fleeting |= is_fleeting;
-        let mut judging = Judging { policies: self, asked, host: &host, session, outcome };
+        let mut evaluator = Evaluator { policies: self, asked, host: &host, session, outcome };
         let admission = Admission::of_object(object.clone(), namespace);
-        judging.constraints(&admission, None);
+        evaluator.constraints(&admission, None);
         for resultant in &resultants {
             // Its Namespace is then looked for in the inventory (MA-4).
             let wanders =
                 namespace.is_none() && resultant.object.path(&["metadata", "namespace"]).is_some();
-            judging.outcome.fleeting |= wanders;
+            evaluator.outcome.fleeting |= wanders;
             let admission = Admission::of_object(resultant.object.clone(), namespace)
                 .with_source(Some(Source::Generated));
-            judging.constraints(&admission, Some(resultant));
+            evaluator.constraints(&admission, Some(resultant));
         }
-        judging.rules(object, subject);
-        let mut outcome = judging.outcome;
+        evaluator.rules(object, subject);
+        let mut outcome = evaluator.outcome;
         outcome.found.sort_by_key(|(id, _)| *id);
         for ids in [&mut outcome.volatile, &mut outcome.looked] {
             ids.sort_unstable();
@@ -164,8 +164,8 @@ impl Policies {
         &self,
         object: &Value,
         namespace: Option<&Value>,
-        subject: &Subject,
-        host: &Watched<'_>,
+        subject: &ObjectRef,
+        host: &RecordingHost<'_>,
         outcome: &mut Outcome,
     ) -> Vec<Resultant> {
         if !self.options.expansion || !self.snapshot.expansions().expands(&subject.kind) {
@@ -181,15 +181,15 @@ impl Policies {
     }
 }
 
-struct Judging<'a> {
+struct Evaluator<'a> {
     policies: &'a Policies,
     asked: Asked<'a>,
-    host: &'a Watched<'a>,
+    host: &'a RecordingHost<'a>,
     session: &'a mut Session,
     outcome: Outcome,
 }
 
-impl Judging<'_> {
+impl Evaluator<'_> {
     fn constraints(&mut self, admission: &Admission, resultant: Option<&Resultant>) {
         for constraint in self.policies.snapshot.constraints().candidates(admission) {
             let Some(id) = self.policies.id_of(constraint) else { continue };
@@ -212,7 +212,7 @@ impl Judging<'_> {
         let budget = Budget::new(limits, self.host);
         let evaluation = Evaluation {
             point: EnforcementPoint::Audit,
-            world: World { inventory: &self.policies.inventory, host: self.host },
+            externals: Externals { inventory: &self.policies.inventory, host: self.host },
             budget: &budget,
             limits: Limits::UNLIMITED,
             meter: Meter {
@@ -221,7 +221,7 @@ impl Judging<'_> {
                 ..Meter::default()
             },
         };
-        let findings =
+        let violations =
             constraint::review([constraint], admission, evaluation, &mut self.session.arena);
         self.outcome.asked += 1;
         if self.host.take_asked() {
@@ -230,23 +230,25 @@ impl Judging<'_> {
         if self.session.arena.take_looked() {
             self.outcome.looked.push(id);
         }
-        let found = findings.into_iter().map(|finding| match resultant {
-            None => Found {
-                message: message::cut(&finding.message),
-                details: finding.details,
-                charge: Charge::Constraint,
+        let found = violations.into_iter().map(|violation| match resultant {
+            None => UnitViolation {
+                message: message::cut(&violation.message),
+                details: violation.details,
+                attribution: Attribution::Constraint,
             },
-            Some(resultant) => Found {
-                message: message::cut(&resultant.implied(&finding.message)),
-                details: finding.details,
-                charge: resultant.action().map_or(Charge::Constraint, Charge::Overridden),
+            Some(resultant) => UnitViolation {
+                message: message::cut(&resultant.implied(&violation.message)),
+                details: violation.details,
+                attribution: resultant
+                    .action()
+                    .map_or(Attribution::Constraint, Attribution::Overridden),
             },
         });
         self.add(id, found.collect());
     }
 
-    fn rules(&mut self, object: &Value, subject: &Subject) {
-        type Ask = fn(&Policies, &Value, &Subject, &dyn Host, usize) -> rules::Judged;
+    fn rules(&mut self, object: &Value, subject: &ObjectRef) {
+        type Ask = fn(&Policies, &Value, &ObjectRef, &dyn Host, usize) -> rules::RuleResult;
         let policies = self.policies;
         let units: [(UnitKey, bool, Ask); 2] = [
             (UnitKey::ModRules, policies.asks_modrules(), rules::modrules),
@@ -259,7 +261,7 @@ impl Judging<'_> {
             };
             let config = policies.snapshot.config();
             self.host.allow(config.request_limits.time.min(config.mutation_limits.time));
-            let rules::Judged { found, errors } =
+            let rules::RuleResult { found, errors } =
                 ask(policies, object, subject, self.host, self.session.shard);
             self.outcome.asked += 1;
             if self.host.take_asked() || !errors.is_empty() {
@@ -270,7 +272,7 @@ impl Judging<'_> {
         }
     }
 
-    fn add(&mut self, id: UnitId, mut found: Vec<Found>) {
+    fn add(&mut self, id: UnitId, mut found: Vec<UnitViolation>) {
         if found.is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! A host that notices what an evaluation asks of the outside.
+//! A host that records whether an evaluation depends on anything but its input.
 
 use std::{
     cell::Cell,
@@ -19,14 +19,14 @@ use modgate_value::{Clock, Str, Value};
 ///
 /// Policies are pure functions of what they are given, and all that is not given to them they get
 /// from a host. So nothing needs to be known about built-ins, templates or mutators.
-pub(crate) struct Watched<'h> {
+pub(crate) struct RecordingHost<'h> {
     inner: &'h dyn Host,
     asked: Cell<bool>,
     /// When evaluation is cut short, which depends on the machine.
     deadline: Cell<Duration>,
 }
 
-impl<'h> Watched<'h> {
+impl<'h> RecordingHost<'h> {
     pub(crate) fn new(inner: &'h dyn Host) -> Self {
         Self { inner, asked: Cell::new(false), deadline: Cell::new(Duration::MAX) }
     }
@@ -47,7 +47,7 @@ impl<'h> Watched<'h> {
     }
 }
 
-impl Clock for Watched<'_> {
+impl Clock for RecordingHost<'_> {
     fn now(&self) -> Duration {
         let now = self.inner.clock().now();
         if now >= self.deadline.get() {
@@ -57,12 +57,12 @@ impl Clock for Watched<'_> {
     }
 }
 
-impl Host for Watched<'_> {
+impl Host for RecordingHost<'_> {
     fn clock(&self) -> &dyn Clock {
         self
     }
 
-    /// Whoever keeps results compares Namespaces itself.
+    /// The caller that keeps results compares Namespaces itself.
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
         self.inner.namespace(name)
     }
@@ -84,7 +84,7 @@ impl Host for Watched<'_> {
     }
 }
 
-impl template::Host for Watched<'_> {
+impl template::Host for RecordingHost<'_> {
     fn now(&self) -> Result<Duration, Refused> {
         self.ask().templates().now()
     }
@@ -102,7 +102,7 @@ impl template::Host for Watched<'_> {
     }
 }
 
-impl builtins::Host for Watched<'_> {
+impl builtins::Host for RecordingHost<'_> {
     fn now_ns(&self) -> Option<i64> {
         self.ask().policies().now_ns()
     }
@@ -124,8 +124,8 @@ impl builtins::Host for Watched<'_> {
     }
 }
 
-impl Providers for Watched<'_> {
+impl Providers for RecordingHost<'_> {
     fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
-        Watched::ask(self).providers().ask(keys)
+        RecordingHost::ask(self).providers().ask(keys)
     }
 }

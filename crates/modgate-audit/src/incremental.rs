@@ -3,7 +3,7 @@
 //! What a constraint finds in an object depends on the object, its Namespace, the constraint with its
 //! template, the parts of the inventory that the template can look at if it did look at any, the expansion templates and
 //! mutators where the object is a generator, and what the host is asked. So for each object is kept
-//! which version of it was judged, when, and what was found; for everything else, when it last
+//! which version of it was evaluated, when, and what was found; for everything else, when it last
 //! changed. *When* is an epoch: the number of the last [`Incremental::adopt`].
 //!
 //! What asked the host for anything that may change by itself (time, randomness, providers, Nodes),
@@ -31,7 +31,7 @@ use modgate_value::Str;
 
 use self::{
     change::{Changes, Since},
-    kept::{Broken, Finding, Findings, Json, Kept},
+    kept::{Broken, Json, Kept, PackedViolation, PackedViolations},
     record::{OfKind, Record},
     verdicts::Verdicts,
 };
@@ -103,7 +103,7 @@ impl Incremental {
         }
     }
 
-    /// Begins an epoch: from now on objects are judged by these policies, and what depends on
+    /// Begins an epoch: from now on objects are evaluated against these policies, and what depends on
     /// anything that differs from before is [stale](Self::stale).
     pub fn adopt(&mut self, snapshot: &Snapshot, inventory: &Inventory, host: &dyn Host) {
         self.epoch += 1;
@@ -128,7 +128,7 @@ impl Incremental {
         self.policies = Some(Arc::new(next));
     }
 
-    /// What objects are judged by.
+    /// The policies in force.
     pub fn policies(&self) -> Option<&Arc<Policies>> {
         self.policies.as_ref()
     }
@@ -238,7 +238,7 @@ impl Incremental {
         }
     }
 
-    /// What must be evaluated of an object that has not changed; `since` is about its kind.
+    /// What must be evaluated of an object that has not changed; `since` belongs to its kind.
     fn need(
         &self,
         (kind, namespace, name): (&GroupVersionKind, &Str, &Str),
@@ -280,12 +280,12 @@ impl Incremental {
         let found = outcome.found.into_iter().flat_map(|(id, found)| {
             found.into_iter().map(move |found| (id, found)).collect::<Vec<_>>()
         });
-        let found = found.map(|(id, found)| Finding {
-            verdict: verdicts.id((id, found.charge)),
+        let found = found.map(|(id, found)| PackedViolation {
+            verdict: verdicts.id((id, found.attribution)),
             message: found.message,
             details: Json::of(&found.details),
         });
-        let mut findings = Findings {
+        let mut violations = PackedViolations {
             uid: subject.uid.clone(),
             labels: Json::of(&subject.labels),
             errors: outcome.errors.into_iter().map(Into::into).collect(),
@@ -299,9 +299,9 @@ impl Incremental {
             && let Some(before) = &before.kept
         {
             match before.open() {
-                Ok(before) => findings.merge(before, ids, &self.verdicts),
+                Ok(before) => violations.merge(before, ids, &self.verdicts),
                 // Then the object is evaluated once more, wholly.
-                Err(Broken) => findings.errors.push(Broken.to_string().into()),
+                Err(Broken) => violations.errors.push(Broken.to_string().into()),
             }
         }
         let record = Record {
@@ -310,8 +310,8 @@ impl Incremental {
             sweep: of_kind.sweep,
             fleeting: outcome.fleeting,
             excluded: outcome.excluded,
-            failed: !findings.errors.is_empty(),
-            kept: Kept::of(&findings, &mut of_kind.packer),
+            failed: !violations.errors.is_empty(),
+            kept: Kept::of(&violations, &mut of_kind.packer),
         };
         of_kind.insert(&subject.namespace, &subject.name, record);
     }
@@ -336,9 +336,9 @@ impl Incremental {
                     continue;
                 }
                 match kept.open() {
-                    Ok(mut findings) => {
-                        findings.forget(|id| forgotten.contains(&id), verdicts);
-                        record.kept = Kept::of(&findings, &mut of_kind.packer);
+                    Ok(mut violations) => {
+                        violations.forget(|id| forgotten.contains(&id), verdicts);
+                        record.kept = Kept::of(&violations, &mut of_kind.packer);
                     }
                     Err(Broken) => record.failed = true,
                 }

@@ -1,6 +1,6 @@
 //! Audits: what policies say of the objects that exist (spec `gatekeeper-validation`, section 7).
 //!
-//! [`Policies`] are what objects are judged by. [`audit`] judges every object of a source as it
+//! [`Policies`] are evaluated for objects. [`audit`] evaluates every object of a source as it
 //! arrives, on all cores, and keeps nothing of it: what comes out is a [`Report`], and each
 //! [`Violation`] on its way there goes to a [`Sink`]. [`Incremental`] gives the same report again and
 //! again and evaluates only what may have changed.
@@ -30,8 +30,8 @@ pub use self::{
     object::Item,
     pass::{AuditOptions, Source, audit},
     policies::{Options, Policies},
-    report::{Counts, JudgeReport, MAX_ERRORS, ObjectError, Report, Totals, place},
+    report::{Counts, MAX_ERRORS, ObjectError, PolicySummary, Report, Totals, place},
     rules::{MUTATE, PATCH, REJECT},
     sink::Sink,
-    violation::{Judge, SCOPED, Subject, Violation},
+    violation::{ObjectRef, PolicyRef, SCOPED, Violation},
 };

@@ -7,15 +7,15 @@ use std::{
 
 use modgate_value::Value;
 
-use crate::violation::Subject;
+use crate::violation::ObjectRef;
 
-/// An object to be judged.
+/// An object to audit.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// The whole of it.
     pub object: Value,
     /// Which one it is.
-    pub subject: Arc<Subject>,
+    pub subject: Arc<ObjectRef>,
     /// Differs from that of any other version of the object.
     pub(crate) version: u64,
 }
@@ -23,12 +23,12 @@ pub struct Item {
 impl Item {
     /// An object as it exists.
     pub fn new(object: Value) -> Self {
-        let subject = Arc::new(Subject::of_object(&object));
+        let subject = Arc::new(ObjectRef::of_object(&object));
         Self::of_subject(object, subject)
     }
 
     /// An object that stands in a file.
-    pub fn of_subject(object: Value, subject: Arc<Subject>) -> Self {
+    pub fn of_subject(object: Value, subject: Arc<ObjectRef>) -> Self {
         Self { version: version(&object), object, subject }
     }
 }

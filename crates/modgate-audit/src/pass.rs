@@ -1,4 +1,4 @@
-//! Objects as they arrive, judged on all cores.
+//! Objects as they arrive, evaluated on all cores.
 
 use std::{
     num::NonZero,
@@ -49,7 +49,7 @@ impl AuditOptions<'_> {
 /// Only what was handed out is in memory, once for each thread.
 pub type Source<'a> = dyn FnMut() -> Option<Vec<Item>> + Send + 'a;
 
-/// Judges every object of a source once and keeps nothing but the report: `None` if it was stopped.
+/// Evaluates every object of a source once and keeps nothing but the report: `None` if it was stopped.
 ///
 /// This is the reference for audits that keep results ([`Incremental`](crate::Incremental)).
 pub fn audit(

@@ -1,4 +1,4 @@
-//! What objects are judged by: the policies of a snapshot, numbered.
+//! The policies that objects are evaluated against: those of a snapshot, numbered.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,18 +13,18 @@ use modgate_engine::{
 };
 use modgate_value::{Object, Str};
 
-use crate::{rules, violation::Judge};
+use crate::{rules, violation::PolicyRef};
 
 /// What an audit looks at beside constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Whether workloads are judged by what they expand to, too. An audit of synced objects does
+    /// Whether what workloads expand to is evaluated, too. An audit of synced objects does
     /// not.
     pub expansion: bool,
-    /// Whether ModRules are asked: which objects Reject rules would refuse and Patch rules would
+    /// Whether ModRules are evaluated: which objects Reject rules would refuse and Patch rules would
     /// still change.
     pub modrules: bool,
-    /// Whether Gatekeeper's mutators are asked what they would still change.
+    /// Whether Gatekeeper's mutators are evaluated: what they would still change.
     pub mutators: bool,
 }
 
@@ -51,11 +51,11 @@ pub(crate) enum UnitKey {
 #[derive(Debug, Clone)]
 pub(crate) struct Unit {
     pub(crate) key: UnitKey,
-    /// The constraint and who is told to demand it; none for the other units.
-    pub(crate) constraint: Option<(Arc<CompiledConstraint>, Arc<Judge>)>,
+    /// The constraint and its reference; none for the other units.
+    pub(crate) constraint: Option<(Arc<CompiledConstraint>, Arc<PolicyRef>)>,
 }
 
-/// The policies of a snapshot and what they may see, ready to judge.
+/// The policies of a snapshot and what they may see, ready for an audit.
 #[derive(Debug)]
 pub struct Policies {
     pub(crate) snapshot: Snapshot,
@@ -98,8 +98,8 @@ impl Policies {
         for constraint in snapshot.constraints().constraints() {
             let key =
                 ConstraintKey { kind: constraint.kind().clone(), name: constraint.name().clone() };
-            let judge = Arc::new(Judge::of_policy(constraint.resource()));
-            let constraint = Some((Arc::clone(constraint), judge));
+            let policy = Arc::new(PolicyRef::of_policy(constraint.resource()));
+            let constraint = Some((Arc::clone(constraint), policy));
             place(Unit { key: UnitKey::Constraint(key), constraint });
         }
         place(Unit { key: UnitKey::ModRules, constraint: None });
@@ -139,16 +139,18 @@ impl Policies {
 
     /// Every constraint in force, by kind, then name: who demands it, its action, and what that
     /// leads to in audits.
-    pub(crate) fn judges(&self) -> impl Iterator<Item = (&Arc<Judge>, &Str, &[EnforcementAction])> {
+    pub(crate) fn audited(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<PolicyRef>, &Str, &[EnforcementAction])> {
         let constraints = self.ids.values().filter_map(|id| self.unit(*id)?.constraint.as_ref());
-        constraints.map(|(constraint, judge)| {
+        constraints.map(|(constraint, policy)| {
             let enforcement = constraint.enforcement();
             let actions = enforcement.at(EnforcementPoint::Audit).unwrap_or_default();
-            (judge, enforcement.name(), actions)
+            (policy, enforcement.name(), actions)
         })
     }
 
-    /// Whether ModRules are asked about objects.
+    /// Whether ModRules are evaluated.
     pub(crate) fn asks_modrules(&self) -> bool {
         let any = |operation| self.snapshot.modrules_for(operation).next().is_some();
         self.options.modrules && (any(Operation::Create) || any(Operation::Update))
@@ -166,7 +168,7 @@ impl Policies {
             || self.asks_modrules() && rules::reach_modrules(self, kind)
     }
 
-    /// Whether mutators are asked about objects.
+    /// Whether mutators are evaluated.
     pub(crate) fn asks_mutators(&self) -> bool {
         self.options.mutators && !self.snapshot.mutators().is_empty()
     }
@@ -182,10 +184,10 @@ impl Policies {
     }
 }
 
-/// The judge that a ModRule is.
-pub(crate) fn modrule_judge(namespace: &Str, name: &Str) -> Judge {
+/// The reference to a ModRule.
+pub(crate) fn modrule_policy(namespace: &Str, name: &Str) -> PolicyRef {
     let (group, version) = split_api_version(modrule::API_VERSION);
-    Judge {
+    PolicyRef {
         kind: GroupVersionKind {
             group: group.into(),
             version: version.into(),

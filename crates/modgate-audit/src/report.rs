@@ -10,7 +10,7 @@ use modgate_value::{Str, Value};
 
 use crate::{
     policies::Policies,
-    violation::{Judge, SCOPED, Subject, Violation},
+    violation::{ObjectRef, PolicyRef, SCOPED, Violation},
 };
 
 /// What an audit found.
@@ -20,20 +20,20 @@ pub struct Report {
     pub audit: Str,
     /// Every constraint in force, and the other policies that have violations, by kind, then
     /// namespace and name.
-    pub judges: Vec<JudgeReport>,
+    pub by_policy: Vec<PolicySummary>,
     /// How many violations lead to what.
     pub totals: Totals,
     /// How much was looked at.
     pub counts: Counts,
-    /// Why objects, or parts of them, could not be judged: the first of them.
+    /// Why objects, or parts of them, could not be evaluated: the first of them.
     pub errors: Vec<ObjectError>,
 }
 
 /// What an audit has to say about one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JudgeReport {
+pub struct PolicySummary {
     /// Which policy.
-    pub judge: Arc<Judge>,
+    pub policy: Arc<PolicyRef>,
     /// Its `enforcementAction`; what it would do for ModRules and mutators.
     pub action: Str,
     /// What that leads to in audits.
@@ -65,7 +65,7 @@ pub struct Totals {
 /// How much was looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Objects that the report is about.
+    /// Objects that were audited.
     pub objects: u64,
     /// Of those, the ones in namespaces that the Config excludes.
     pub excluded: u64,
@@ -88,11 +88,11 @@ impl Counts {
     }
 }
 
-/// An object that could not be judged completely.
+/// An object that could not be evaluated completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectError {
     /// Which object.
-    pub subject: Arc<Subject>,
+    pub subject: Arc<ObjectRef>,
     /// Why.
     pub message: String,
 }
@@ -117,9 +117,9 @@ impl Totals {
         self.by_action().iter().map(|(_, count)| count).sum::<u64>() + self.rules
     }
 
-    fn count(&mut self, judge: &Judge, action: &str, count: u64) {
+    fn count(&mut self, policy: &PolicyRef, action: &str, count: u64) {
         let total = match action {
-            _ if judge.kind.group != constraints::GROUP => &mut self.rules,
+            _ if policy.kind.group != constraints::GROUP => &mut self.rules,
             "deny" => &mut self.deny,
             "dryrun" => &mut self.dryrun,
             "warn" => &mut self.warn,
@@ -134,7 +134,7 @@ impl Violation {
     /// The order that decides which violations of a policy are listed (AU-21).
     pub fn cmp_listed(&self, other: &Self) -> Ordering {
         fn key(it: &Violation) -> (&Str, &Str, &Str, &Str, &Str, &Str, &Str) {
-            let Subject { kind, namespace, name, .. } = &*it.subject;
+            let ObjectRef { kind, namespace, name, .. } = &*it.subject;
             (&kind.group, &kind.version, &kind.kind, namespace, name, &it.message, &it.action)
         }
         key(self).cmp(&key(other))
@@ -142,7 +142,7 @@ impl Violation {
 
     /// The entry of `status.violations` (AU-30).
     pub fn to_status(&self) -> Value {
-        let Subject { kind, namespace, name, .. } = &*self.subject;
+        let ObjectRef { kind, namespace, name, .. } = &*self.subject;
         let mut members = vec![
             ("group", Value::from(kind.group.clone())),
             ("version", kind.version.clone().into()),
@@ -162,7 +162,7 @@ impl Violation {
     }
 }
 
-impl JudgeReport {
+impl PolicySummary {
     /// What the status of the constraint says of the audit: `auditTimestamp`, `totalViolations`, and
     /// `violations` unless there are none. The last in order stand first (Q-27).
     pub fn status(&self, audit: &str) -> Value {
@@ -179,9 +179,9 @@ impl JudgeReport {
 
 impl Report {
     /// The report of a constraint.
-    pub fn of_constraint(&self, kind: &str, name: &str) -> Option<&JudgeReport> {
-        self.judges.iter().find(|report| {
-            let Judge { kind: of, name: called, .. } = &*report.judge;
+    pub fn of_constraint(&self, kind: &str, name: &str) -> Option<&PolicySummary> {
+        self.by_policy.iter().find(|report| {
+            let PolicyRef { kind: of, name: called, .. } = &*report.policy;
             of.group == constraints::GROUP && of.kind == kind && called == name
         })
     }
@@ -191,36 +191,36 @@ impl Report {
 #[derive(Debug)]
 pub(crate) struct Tally {
     limit: usize,
-    judges: BTreeMap<JudgeKey, JudgeReport>,
+    by_policy: BTreeMap<PolicyKey, PolicySummary>,
     totals: Totals,
     counts: Counts,
     errors: Vec<ObjectError>,
 }
 
 /// Group, kind, namespace and name.
-type JudgeKey = (Str, Str, Str, Str);
+type PolicyKey = (Str, Str, Str, Str);
 
-fn key_of(judge: &Judge) -> JudgeKey {
-    let Judge { kind, namespace, name, .. } = judge;
+fn key_of(policy: &PolicyRef) -> PolicyKey {
+    let PolicyRef { kind, namespace, name, .. } = policy;
     (kind.group.clone(), kind.kind.clone(), namespace.clone(), name.clone())
 }
 
 impl Tally {
     /// Nothing found yet; `limit` violations are listed for each policy.
     pub(crate) fn new(policies: &Policies, limit: usize) -> Self {
-        let judges = policies.judges().map(|(judge, action, actions)| {
-            let report = JudgeReport {
-                judge: Arc::clone(judge),
+        let by_policy = policies.audited().map(|(policy, action, actions)| {
+            let report = PolicySummary {
+                policy: Arc::clone(policy),
                 action: action.clone(),
                 actions: actions.to_vec(),
                 total: 0,
                 first: Vec::new(),
             };
-            (key_of(judge), report)
+            (key_of(policy), report)
         });
         Self {
             limit,
-            judges: judges.collect(),
+            by_policy: by_policy.collect(),
             totals: Totals::default(),
             counts: Counts::default(),
             errors: Vec::new(),
@@ -232,30 +232,30 @@ impl Tally {
     }
 
     pub(crate) fn violation(&mut self, violation: &Violation) {
-        let Violation { judge, action, actions, .. } = violation;
-        self.count_violations(judge, action, actions, 1);
+        let Violation { policy, action, actions, .. } = violation;
+        self.count_violations(policy, action, actions, 1);
         self.list(violation);
     }
 
     /// Counts so many violations of a policy.
     pub(crate) fn count_violations(
         &mut self,
-        judge: &Arc<Judge>,
+        policy: &Arc<PolicyRef>,
         action: &Str,
         actions: &[EnforcementAction],
         count: u64,
     ) {
         if count > 0 {
-            self.totals.count(judge, action, count);
-            self.of_judge(judge, action, actions).total += count;
+            self.totals.count(policy, action, count);
+            self.of_policy(policy, action, actions).total += count;
         }
     }
 
     /// Lists a violation if it is one of the first of its policy; does not count it.
     pub(crate) fn list(&mut self, violation: &Violation) {
         let limit = self.limit;
-        let Violation { judge, action, actions, .. } = violation;
-        let first = &mut self.of_judge(judge, action, actions).first;
+        let Violation { policy, action, actions, .. } = violation;
+        let first = &mut self.of_policy(policy, action, actions).first;
         if first.len() >= limit {
             let is_later =
                 first.last().is_none_or(|last| violation.cmp_listed(last) != Ordering::Less);
@@ -269,18 +269,18 @@ impl Tally {
     }
 
     /// Whether fewer violations of a policy are listed than may be.
-    pub(crate) fn is_short(&self, judge: &Judge) -> bool {
-        self.judges.get(&key_of(judge)).is_none_or(|report| report.first.len() < self.limit)
+    pub(crate) fn is_short(&self, policy: &PolicyRef) -> bool {
+        self.by_policy.get(&key_of(policy)).is_none_or(|report| report.first.len() < self.limit)
     }
 
-    fn of_judge(
+    fn of_policy(
         &mut self,
-        judge: &Arc<Judge>,
+        policy: &Arc<PolicyRef>,
         action: &Str,
         actions: &[EnforcementAction],
-    ) -> &mut JudgeReport {
-        self.judges.entry(key_of(judge)).or_insert_with(|| JudgeReport {
-            judge: Arc::clone(judge),
+    ) -> &mut PolicySummary {
+        self.by_policy.entry(key_of(policy)).or_insert_with(|| PolicySummary {
+            policy: Arc::clone(policy),
             action: action.clone(),
             actions: actions.to_vec(),
             total: 0,
@@ -288,11 +288,11 @@ impl Tally {
         })
     }
 
-    /// Counts an error; the smallest are told, so that the same are told whatever came first.
-    pub(crate) fn error(&mut self, subject: &Arc<Subject>, message: &str) {
+    /// Counts an error; the smallest are listed, so that the order of arrival does not matter.
+    pub(crate) fn error(&mut self, subject: &Arc<ObjectRef>, message: &str) {
         self.counts.errors += 1;
         fn key(error: &ObjectError) -> (&str, &Str, &Str, &str) {
-            let Subject { kind, namespace, name, .. } = &*error.subject;
+            let ObjectRef { kind, namespace, name, .. } = &*error.subject;
             (&kind.kind, namespace, name, &error.message)
         }
         let error = ObjectError { subject: Arc::clone(subject), message: message.to_owned() };
@@ -306,7 +306,7 @@ impl Tally {
     pub(crate) fn finish(self, audit: &str) -> Report {
         Report {
             audit: audit.into(),
-            judges: self.judges.into_values().collect(),
+            by_policy: self.by_policy.into_values().collect(),
             totals: self.totals,
             counts: self.counts,
             errors: self.errors,
@@ -335,11 +335,11 @@ mod tests {
             r#"{{"apiVersion": "v1", "kind": "Pod",
             "metadata": {{"name": "{name}", "namespace": "{namespace}"}}}}"#
         );
-        let judge = br#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
+        let policy = br#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
             "metadata": {"name": "c"}}"#;
         Violation {
-            judge: Judge::of_policy(&Value::from_json(judge).expect("a constraint")).into(),
-            subject: Subject::of_object(&Value::from_json(object.as_bytes()).expect("a pod"))
+            policy: PolicyRef::of_policy(&Value::from_json(policy).expect("a constraint")).into(),
+            subject: ObjectRef::of_object(&Value::from_json(object.as_bytes()).expect("a pod"))
                 .into(),
             action: action.into(),
             actions: vec![EnforcementAction::Deny],
@@ -358,7 +358,7 @@ mod tests {
 
     fn listed(limit: usize, violations: &[Violation]) -> (i64, Vec<String>) {
         let report = report(limit, violations);
-        let status = report.judges[0].status(&report.audit);
+        let status = report.by_policy[0].status(&report.audit);
         let text = |entry: &Value, key: &str| {
             entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
@@ -403,7 +403,7 @@ mod tests {
             .map(|action| violation("a", "m", action))
             .collect();
         let mut rule = violation("a", "m", "reject");
-        Arc::make_mut(&mut rule.judge).kind.group = "api.kubemod.io".into();
+        Arc::make_mut(&mut rule.policy).kind.group = "api.kubemod.io".into();
         all.push(rule);
         let totals = report(1, &all).totals;
         let expected =
@@ -421,11 +421,11 @@ mod tests {
         let entry = violation("n/a", "m", "scoped").to_status();
         let expected = r#"{"enforcementAction":"scoped","enforcementActions":["deny"],"group":"","kind":"Pod","message":"m","name":"a","namespace":"n","version":"v1"}"#;
         assert_eq!(entry.to_json(), expected);
-        let status = report(20, &[violation("a", "m", "deny")]).judges[0].status("t");
+        let status = report(20, &[violation("a", "m", "deny")]).by_policy[0].status("t");
         assert!(status.to_json().starts_with(r#"{"auditTimestamp":"t","totalViolations":1,"vi"#));
-        let none = JudgeReport {
+        let none = PolicySummary {
             first: Vec::new(),
-            ..report(1, &[violation("a", "m", "d")]).judges[0].clone()
+            ..report(1, &[violation("a", "m", "d")]).by_policy[0].clone()
         };
         assert_eq!(none.status("t").get("violations"), None);
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use modgate_engine::{
-    Decision, Evaluation, Host, HostError, Observer, PolicyId, Review, Scope, Silent, StageReport,
-    Stages, Trace,
+    Decision, Evaluation, Host, HostError, NoopObserver, Observer, PolicyId, Review, Scope,
+    StageReport, Stages, Trace,
     api::meta::{GroupVersionKind, Operation},
     constraint::Arena,
     explain::{Outcome, RuleTrace},
@@ -14,10 +14,10 @@ use modgate_engine::{
 use modgate_value::{Clock, Object, Str, Value, budget::Frozen};
 
 use crate::{
-    evaluate::{Charge, Found},
+    evaluate::{Attribution, UnitViolation},
     message,
-    policies::{Policies, modrule_judge},
-    violation::{Judge, Subject},
+    policies::{Policies, modrule_policy},
+    violation::{ObjectRef, PolicyRef},
 };
 
 /// What a Reject rule would do.
@@ -27,26 +27,26 @@ pub const PATCH: &str = "patch";
 /// What a mutator would do.
 pub const MUTATE: &str = "mutate";
 
-/// What came of it.
-pub(crate) struct Judged {
-    pub(crate) found: Vec<Found>,
+/// The result.
+pub(crate) struct RuleResult {
+    pub(crate) found: Vec<UnitViolation>,
     pub(crate) errors: Vec<String>,
 }
 
 /// Which Reject rules would refuse the object, and which Patch rules would still change it.
 ///
-/// Rules are asked as if the object were created; those that react to updates only, as if it were
-/// updated to what it is. Reject rules see what the Patch rules make of the object, as in the
+/// Rules are evaluated as if the object were created; those that react to updates only, as if it
+/// were updated to what it is. Reject rules see what the Patch rules make of the object, as in the
 /// webhook.
 pub(crate) fn modrules(
     policies: &Policies,
     object: &Value,
-    subject: &Subject,
+    subject: &ObjectRef,
     host: &dyn Host,
     shard: usize,
-) -> Judged {
+) -> RuleResult {
     let snapshot = &policies.snapshot;
-    let mut judged = Judged { found: Vec::new(), errors: Vec::new() };
+    let mut result = RuleResult { found: Vec::new(), errors: Vec::new() };
     let mut asked: Vec<PolicyId> = Vec::new();
     for operation in [Operation::Create, Operation::Update] {
         let mut rules = snapshot.modrules_for(operation).filter(|id| !asked.contains(id));
@@ -55,12 +55,12 @@ pub(crate) fn modrules(
         }
         let review = review(object, subject, operation);
         let stages = Stages::MODRULES.as_configured();
-        let decision = decide(policies, &review, stages, (host, shard), &mut Silent);
+        let decision = decide(policies, &review, stages, (host, shard), &mut NoopObserver);
         if matches!(decision.stages.modrules, StageReport::Skipped(_)) {
             continue;
         }
         let failures = decision.failures.iter();
-        judged.errors.extend(failures.map(|failure| match failure.rule.as_str() {
+        result.errors.extend(failures.map(|failure| match failure.rule.as_str() {
             "" => failure.message.clone(),
             rule => format!("ModRule {rule}: {}", failure.message),
         }));
@@ -68,23 +68,23 @@ pub(crate) fn modrules(
             let mut trace = Trace::default();
             decide(policies, &review, stages, (host, shard), &mut trace);
             let rules = trace.modrules.iter().filter(|rule| !asked.contains(&rule.policy));
-            judged.found.extend(rules.filter_map(of_rule));
+            result.found.extend(rules.filter_map(of_rule));
         }
         asked.extend(snapshot.modrules_for(operation).cloned());
     }
-    judged
+    result
 }
 
-fn of_rule(rule: &RuleTrace) -> Option<Found> {
+fn of_rule(rule: &RuleTrace) -> Option<UnitViolation> {
     let PolicyId { namespace, name, .. } = &rule.policy;
-    let judge = || Arc::new(modrule_judge(namespace, name));
+    let policy = || Arc::new(modrule_policy(namespace, name));
     match &rule.outcome {
         Outcome::Rejected(rejection) => {
             let message = rejection.message.as_deref().unwrap_or("rejected by the ModRule");
-            Some(Found {
+            Some(UnitViolation {
                 message: message::cut(message),
                 details: Object::default().into(),
-                charge: Charge::Rule(judge(), REJECT),
+                attribution: Attribution::Rule(policy(), REJECT),
             })
         }
         Outcome::Patched => {
@@ -108,10 +108,10 @@ fn of_rule(rule: &RuleTrace) -> Option<Found> {
                     members.into_iter().collect::<Value>()
                 })
                 .collect();
-            Some(Found {
+            Some(UnitViolation {
                 message: message::cut(&format!("would change {}", paths.join(", "))),
                 details: [("patch", patch)].into_iter().collect(),
-                charge: Charge::Rule(judge(), PATCH),
+                attribution: Attribution::Rule(policy(), PATCH),
             })
         }
         _ => None,
@@ -122,20 +122,20 @@ fn of_rule(rule: &RuleTrace) -> Option<Found> {
 pub(crate) fn mutators(
     policies: &Policies,
     object: &Value,
-    subject: &Subject,
+    subject: &ObjectRef,
     host: &dyn Host,
     shard: usize,
-) -> Judged {
+) -> RuleResult {
     let review = review(object, subject, Operation::Create);
     let stages = Stages::MUTATORS.as_configured();
-    let decision = decide(policies, &review, stages, (host, shard), &mut Silent);
-    let mut judged = Judged { found: Vec::new(), errors: Vec::new() };
+    let decision = decide(policies, &review, stages, (host, shard), &mut NoopObserver);
+    let mut result = RuleResult { found: Vec::new(), errors: Vec::new() };
     if !decision.allowed {
-        judged.errors.push(decision.reason);
-        return judged;
+        result.errors.push(decision.reason);
+        return result;
     }
     if decision.patch.is_empty() {
-        return judged;
+        return result;
     }
     let paths: Vec<String> =
         decision.patch.iter().map(|operation| operation.path.to_string()).collect();
@@ -153,27 +153,27 @@ pub(crate) fn mutators(
     changing.sort();
     changing.dedup();
     for id in changing {
-        let judge = Judge {
+        let policy = PolicyRef {
             kind: GroupVersionKind { group: id.group, version: "v1".into(), kind: id.kind },
             namespace: id.namespace,
             name: id.name,
             annotations: Object::default().into(),
         };
-        judged.found.push(Found {
+        result.found.push(UnitViolation {
             message: message.clone(),
             details: details.clone(),
-            charge: Charge::Rule(judge.into(), MUTATE),
+            attribution: Attribution::Rule(policy.into(), MUTATE),
         });
     }
-    judged
+    result
 }
 
-/// Whether the webhooks of ModRules are asked about objects of a kind.
+/// Whether the API server sends objects of a kind to the webhooks of ModRules.
 pub(crate) fn reach_modrules(policies: &Policies, kind: &GroupVersionKind) -> bool {
     let members =
         [("apiVersion", Value::from(kind.api_version())), ("kind", kind.kind.clone().into())];
     let review = Review::of_object(members.into_iter().collect(), Operation::Create, "");
-    Scope::of(&review, policies.snapshot.config(), &Nobody).modrules.is_ok()
+    Scope::of(&review, policies.snapshot.config(), &EmptyHost).modrules.is_ok()
 }
 
 fn decide<O: Observer>(
@@ -189,10 +189,10 @@ fn decide<O: Observer>(
     policies.snapshot.decide(review, stages, &mut evaluation, observer)
 }
 
-/// Knows nothing: an object without a namespace is asked about.
-struct Nobody;
+/// A cluster without objects.
+struct EmptyHost;
 
-impl Host for Nobody {
+impl Host for EmptyHost {
     fn clock(&self) -> &dyn Clock {
         &Frozen
     }
@@ -208,7 +208,7 @@ impl Host for Nobody {
 
 /// The request that would make the object. It has the namespace the object has, so that
 /// cluster-scoped objects of unknown kinds stay so.
-fn review(object: &Value, subject: &Subject, operation: Operation) -> Review {
+fn review(object: &Value, subject: &ObjectRef, operation: Operation) -> Review {
     let namespace: &Str =
         if subject.kind.is_namespace() { &subject.name } else { &subject.namespace };
     Review::of_object(object.clone(), operation, namespace)

@@ -19,9 +19,9 @@ pub trait Sink: Send + Sync {
         let _ = audit;
     }
 
-    /// Whether it wants to be told of violations now; it may be told even if not.
+    /// Whether it wants violations now; it may get them even if not.
     ///
-    /// An audit that keeps results counts violations without reading their words. Where nobody wants
+    /// An audit that keeps results counts violations without reading their words. Where no sink wants
     /// them, only those that the report lists are read.
     fn wants_violations(&self) -> bool {
         true
@@ -30,7 +30,7 @@ pub trait Sink: Send + Sync {
     /// Something is not as it should be.
     fn violation(&self, audit: &str, violation: &Violation);
 
-    /// The audit is complete: every violation has been told.
+    /// The audit is complete: every violation was reported.
     fn finished(&self, audit: &str) {
         let _ = audit;
     }

@@ -13,13 +13,13 @@ use modgate_value::{Object, Str, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    evaluate::{Charge, Found},
+    evaluate::{Attribution, UnitViolation},
     policies::{Policies, UnitId},
 };
 
-/// The policy that judged: a constraint or a ModRule.
+/// The policy that is violated: a constraint, a ModRule or a mutator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Judge {
+pub struct PolicyRef {
     /// Its group, version and kind.
     pub kind: GroupVersionKind,
     /// Empty for constraints.
@@ -33,8 +33,8 @@ pub struct Judge {
 /// The annotation that holds a copy of the object it stands on.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-impl Judge {
-    /// The judge that a policy object is.
+impl PolicyRef {
+    /// The reference to a policy object.
     pub fn of_policy(policy: &Value) -> Self {
         let annotations = policy.path(&["metadata", "annotations"]).and_then(Value::as_object);
         let mut annotations = annotations.cloned().unwrap_or_default();
@@ -48,9 +48,9 @@ impl Judge {
     }
 }
 
-/// The object that was judged. Objects that others generate answer for them (`[Implied by …]`).
+/// The object that violates a policy. A generator is reported for its resultants (`[Implied by …]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
+pub struct ObjectRef {
     /// Its group, version and kind.
     pub kind: GroupVersionKind,
     /// Empty for cluster-scoped objects.
@@ -67,7 +67,7 @@ pub struct Subject {
     pub position: Option<Position>,
 }
 
-impl Subject {
+impl ObjectRef {
     /// What identifies an object as far as that is known.
     pub(crate) fn known(kind: &GroupVersionKind, namespace: &Str, name: &Str) -> Self {
         Self {
@@ -104,10 +104,10 @@ fn text(object: &Value, member: &str) -> Str {
 /// One violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Whose demand it is.
-    pub judge: Arc<Judge>,
-    /// Who does not meet it.
-    pub subject: Arc<Subject>,
+    /// The policy.
+    pub policy: Arc<PolicyRef>,
+    /// The object.
+    pub subject: Arc<ObjectRef>,
     /// The `enforcementAction` of the constraint, or of the expansion template instead.
     pub action: Str,
     /// What it leads to in audits, sorted; shown for scoped constraints.
@@ -116,7 +116,7 @@ pub struct Violation {
     pub message: Str,
     /// `details` of the policy; an empty object where it gives none.
     pub details: Value,
-    /// Counts the violations of one judge by one subject, from 0, as the engine orders them.
+    /// Counts the violations of one policy by one object, from 0, as the engine orders them.
     pub ordinal: u32,
 }
 
@@ -129,19 +129,20 @@ impl Violation {
         if self.action == SCOPED { &self.actions } else { &[] }
     }
 
-    /// Identifies the violation among those of all audits: the same for the same audit, judge,
+    /// Identifies the violation among those of all audits: the same for the same audit, policy,
     /// object and ordinal, however often it is reported, 32 hexadecimal digits.
     ///
     /// An object is known by its uid; without one, by kind, namespace and name.
     pub fn id(&self, audit: &str) -> String {
-        let (judge, subject) = (&self.judge, &self.subject);
+        let (policy, subject) = (&self.policy, &self.subject);
         let mut hash = Sha256::new();
         let mut add = |part: &str| {
             // Lengths keep `ab`, `c` from being `a`, `bc`.
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
             hash.update(part);
         };
-        for part in [audit, &judge.kind.group, &judge.kind.kind, &judge.namespace, &judge.name] {
+        for part in [audit, &policy.kind.group, &policy.kind.kind, &policy.namespace, &policy.name]
+        {
             add(part);
         }
         // An object may be listed as one of two groups (AU-5).
@@ -158,46 +159,46 @@ impl Violation {
     }
 }
 
-/// Who charges an object, with which `enforcementAction`, and what that leads to in audits: `None`
+/// The policy of a violation, its `enforcementAction`, and what that leads to in audits: `None`
 /// if the unit is gone.
-pub(crate) fn charged<'a>(
+pub(crate) fn attributed<'a>(
     policies: &'a Policies,
     unit: UnitId,
-    charge: &'a Charge,
-) -> Option<(&'a Arc<Judge>, Str, Vec<EnforcementAction>)> {
-    if let Charge::Rule(judge, action) = charge {
-        return Some((judge, (*action).into(), Vec::new()));
+    attribution: &'a Attribution,
+) -> Option<(&'a Arc<PolicyRef>, Str, Vec<EnforcementAction>)> {
+    if let Attribution::Rule(policy, action) = attribution {
+        return Some((policy, (*action).into(), Vec::new()));
     }
-    let (constraint, judge) = policies.unit(unit)?.constraint.as_ref()?;
-    if let Charge::Overridden(action) = charge {
-        return Some((judge, action.as_str().into(), vec![*action]));
+    let (constraint, policy) = policies.unit(unit)?.constraint.as_ref()?;
+    if let Attribution::Overridden(action) = attribution {
+        return Some((policy, action.as_str().into(), vec![*action]));
     }
     let enforcement = constraint.enforcement();
     let actions = enforcement.at(EnforcementPoint::Audit).unwrap_or_default();
-    Some((judge, enforcement.name().clone(), actions.to_vec()))
+    Some((policy, enforcement.name().clone(), actions.to_vec()))
 }
 
 /// The violations of one object, from what its units found.
 pub(crate) fn violations<'a>(
     policies: &'a Policies,
-    subject: &'a Arc<Subject>,
-    found: &'a [(UnitId, impl AsRef<[Found]> + 'a)],
+    subject: &'a Arc<ObjectRef>,
+    found: &'a [(UnitId, impl AsRef<[UnitViolation]> + 'a)],
 ) -> impl Iterator<Item = Violation> + 'a {
     found.iter().flat_map(move |(id, found)| {
-        let mut rules: Vec<(&Judge, u32)> = Vec::new();
+        let mut rules: Vec<(&PolicyRef, u32)> = Vec::new();
         (0..).zip(found.as_ref()).filter_map(move |(index, found)| {
-            let Found { message, details, charge } = found;
-            let (judge, action, actions) = charged(policies, *id, charge)?;
-            let ordinal = match charge {
-                Charge::Rule(judge, _) => {
-                    let same = rules.iter_mut().find(|(known, _)| **known == **judge);
+            let UnitViolation { message, details, attribution } = found;
+            let (policy, action, actions) = attributed(policies, *id, attribution)?;
+            let ordinal = match attribution {
+                Attribution::Rule(policy, _) => {
+                    let same = rules.iter_mut().find(|(known, _)| **known == **policy);
                     match same {
                         Some((_, count)) => {
                             *count += 1;
                             *count
                         }
                         None => {
-                            rules.push((judge, 0));
+                            rules.push((policy, 0));
                             0
                         }
                     }
@@ -205,7 +206,7 @@ pub(crate) fn violations<'a>(
                 _ => index,
             };
             Some(Violation {
-                judge: Arc::clone(judge),
+                policy: Arc::clone(policy),
                 subject: Arc::clone(subject),
                 action,
                 actions,
@@ -223,16 +224,16 @@ mod tests {
 
     use super::*;
 
-    fn violation(judge: &str, object: &str, ordinal: u32) -> Violation {
+    fn violation(policy: &str, object: &str, ordinal: u32) -> Violation {
         let object = Value::from_json(object.as_bytes()).expect(object);
-        let judge = format!(
+        let policy = format!(
             r#"{{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
-            "metadata": {{"name": "{judge}", "annotations": {{"{LAST_APPLIED}": "x", "a": "b"}}}}}}"#
+            "metadata": {{"name": "{policy}", "annotations": {{"{LAST_APPLIED}": "x", "a": "b"}}}}}}"#
         );
-        let judge = Value::from_json(judge.as_bytes()).expect("a constraint");
+        let policy = Value::from_json(policy.as_bytes()).expect("a constraint");
         Violation {
-            judge: Judge::of_policy(&judge).into(),
-            subject: Subject::of_object(&object).into(),
+            policy: PolicyRef::of_policy(&policy).into(),
+            subject: ObjectRef::of_object(&object).into(),
             action: "deny".into(),
             actions: vec![EnforcementAction::Deny],
             message: "m".into(),
@@ -265,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn annotations_of_judges() {
-        let judge = violation("c", "{}", 0).judge;
-        assert_eq!(judge.annotations.to_json(), r#"{"a":"b"}"#);
+    fn annotations_of_policies() {
+        let policy = violation("c", "{}", 0).policy;
+        assert_eq!(policy.annotations.to_json(), r#"{"a":"b"}"#);
     }
 }

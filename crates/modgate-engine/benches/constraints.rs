@@ -17,8 +17,8 @@ use std::{
 };
 
 use modgate_engine::{
-    Change, Decision, EngineConfig, Evaluation, Host, HostError, Lookup, OnError, PolicySource,
-    Review, Silent, Snapshot, Stages,
+    Change, Decision, EngineConfig, Evaluation, Host, HostError, Lookup, NoopObserver, OnError,
+    PolicySource, Review, Snapshot, Stages,
     constraint::{Arena, Inventory},
 };
 use modgate_value::{Clock, Value, yaml};
@@ -38,7 +38,7 @@ fn decide(
     arena: &mut Arena,
 ) -> Decision {
     let mut evaluation = Evaluation::new(&Cluster, inventory, arena);
-    snapshot.decide(review, Stages::CONSTRAINTS, &mut evaluation, &mut Silent)
+    snapshot.decide(review, Stages::CONSTRAINTS, &mut evaluation, &mut NoopObserver)
 }
 
 /// The 75 constraints, and beside them some for other kinds.

@@ -6,8 +6,10 @@
 use std::time::Duration;
 
 use modgate_engine::{
-    Change, EngineConfig, Host, HostError, Lookup, OnError, PolicySource, Review, Snapshot,
+    Change, Decision, EngineConfig, Evaluation, Host, HostError, Lookup, NoopObserver, OnError,
+    PolicySource, Review, Snapshot, Stages,
     api::meta::Operation,
+    constraint::{Arena, Inventory},
 };
 use modgate_value::{Clock, Value};
 
@@ -20,7 +22,7 @@ fn main() {
 fn mutate(bencher: divan::Bencher<'_, '_>, rules: usize) {
     let snapshot = snapshot(matching_rules(rules), Lookup::Index);
     let review = review();
-    bencher.bench(|| snapshot.mutate(&review, &Cluster));
+    bencher.bench(|| decide(&snapshot, &review));
 }
 
 /// The oracle, which looks at every rule.
@@ -28,7 +30,7 @@ fn mutate(bencher: divan::Bencher<'_, '_>, rules: usize) {
 fn mutate_scanning(bencher: divan::Bencher<'_, '_>, rules: usize) {
     let snapshot = snapshot(matching_rules(rules), Lookup::Scan);
     let review = review();
-    bencher.bench(|| snapshot.mutate(&review, &Cluster));
+    bencher.bench(|| decide(&snapshot, &review));
 }
 
 /// N = 100 beside 10,000 rules that concern other objects.
@@ -38,13 +40,19 @@ fn beside_excluded(bencher: divan::Bencher<'_, '_>, excluded: usize) {
     rules.extend(excluded_rules(excluded));
     let snapshot = snapshot(rules, Lookup::Index);
     let review = review();
-    bencher.bench(|| snapshot.mutate(&review, &Cluster));
+    bencher.bench(|| decide(&snapshot, &review));
 }
 
 #[divan::bench(args = [100, 1000])]
 fn compile(bencher: divan::Bencher<'_, '_>, rules: usize) {
     let rules = matching_rules(rules);
     bencher.bench(|| snapshot(rules.clone(), Lookup::Index));
+}
+
+fn decide(snapshot: &Snapshot, review: &Review) -> Decision {
+    let (inventory, mut arena) = (Inventory::default(), Arena::new());
+    let mut evaluation = Evaluation::new(&Cluster, &inventory, &mut arena);
+    snapshot.decide(review, Stages::MODRULES, &mut evaluation, &mut NoopObserver)
 }
 
 struct Cluster;

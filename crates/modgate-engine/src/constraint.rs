@@ -33,7 +33,7 @@ pub use self::{
     cel::CelDriver,
     compile::{CompiledConstraint, ConstraintError, ConstraintMatchError, ConstraintOptions},
     crd::{ConstraintSchema, SchemaError},
-    driver::{Arena, Driver, RegoDriver, World},
+    driver::{Arena, Driver, Externals, RegoDriver},
     evaluate::{Cause, Evaluation, Violation, review},
     inventory::{Fields, Inventory, InventoryError, InventoryPart, Synced},
     store::{ConstraintKey, Inserted, Store},

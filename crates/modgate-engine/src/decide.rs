@@ -31,7 +31,7 @@ pub use self::{
         StageReport, StageReports,
     },
     dry_run::{DryRunError, dry_run},
-    observer::{Observer, Silent, Trace},
+    observer::{NoopObserver, Observer, Trace},
     plan::{Plan, PlannedConstraint, PlannedResultant, Stage},
     scope::{Scope, Skipped},
     stages::Stages,
@@ -187,9 +187,9 @@ impl<O: Observer> Run<'_, '_, O> {
         let decided = if !self.stages.patches {
             modrule::validate(store, config, &self.review, outside)
         } else if O::EXPLAINS {
-            let explanation = modrule::explain(store, config, &self.review, outside);
-            self.observer.modrules(explanation.rules);
-            explanation.decision
+            let (decision, rules) = modrule::explain(store, config, &self.review, outside);
+            self.observer.modrules(rules);
+            decision
         } else {
             modrule::mutate(store, config, &self.review, outside)
         };

@@ -10,7 +10,7 @@ mod compile;
 mod cycle;
 mod system;
 
-pub(crate) use self::system::{Afterwards, Manner};
+pub(crate) use self::system::{ExpandOptions, PostProcess};
 pub use self::{
     compile::{CompileError, CompiledTemplate, validate},
     system::{CYCLE, ExpansionError, ExpansionRequest, ExpansionSystem, Resultant},

@@ -3,17 +3,7 @@
 use modgate_value::Value;
 use serde::Serialize;
 
-use crate::{Decision, PolicyId, Position, Rejection};
-
-/// A decision, and what every rule had to do with it.
-#[derive(Debug, Clone)]
-pub struct Explanation {
-    /// The decision.
-    pub decision: Decision,
-    /// Every loaded rule, in the order they are visited: Patch tiers, then Reject tiers, then
-    /// those that were no candidates.
-    pub rules: Vec<RuleTrace>,
-}
+use crate::{PolicyId, Position, Rejection};
 
 /// What one rule did.
 #[derive(Debug, Clone, Serialize)]

@@ -23,7 +23,7 @@ pub(crate) use self::{
 
 use modgate_api::{admission::AdmissionRequest, meta::GroupVersionKind};
 
-/// The kind a request is about: as the API server says, or else as the object does.
+/// The kind of a request: that of the request itself, or else that of its object.
 fn kind_of(request: &AdmissionRequest) -> GroupVersionKind {
     if !request.kind.kind.is_empty() {
         return request.kind.clone();

@@ -3,7 +3,7 @@
 //!
 //! [`apply`] works on a [`Tree`], which opens a document only where an operation touches it: the
 //! rest stays shared with the original, so that [`diff`] can skip it without looking, and a text
-//! such as the last-applied annotation keeps the bytes nobody changed.
+//! such as the last-applied annotation keeps the bytes that no operation changed.
 
 mod apply;
 mod diff;

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use modgate_engine::{
-//!     Change, EngineConfig, Evaluation, Host, HostError, OnError, PolicySource, Review, Silent,
+//!     Change, EngineConfig, Evaluation, Host, HostError, OnError, PolicySource, Review, NoopObserver,
 //!     Snapshot, Stages, api::meta::Operation,
 //!     constraint::{Arena, Inventory},
 //! };
@@ -51,7 +51,7 @@
 //! let review = Review::of_object(pod, Operation::Create, "default");
 //! let (inventory, mut arena) = (Inventory::default(), Arena::new());
 //! let mut evaluation = Evaluation::new(&NoCluster, &inventory, &mut arena);
-//! let decision = update.snapshot.decide(&review, Stages::ALL, &mut evaluation, &mut Silent);
+//! let decision = update.snapshot.decide(&review, Stages::ALL, &mut evaluation, &mut NoopObserver);
 //! assert!(!decision.allowed);
 //! assert_eq!(decision.rejections[0].rule, "shop/no-latest");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -94,10 +94,9 @@ mod snapshot;
 pub use config::{EngineConfig, Lookup, MissingReference, NodeReferences, NodeView};
 pub use decide::{
     AdmissionStatus, Decision, DryRunError, Evaluation, Failure, FailureKind, MutationStatus,
-    Observer, Plan, PlannedConstraint, PlannedResultant, Rejection, RuleFailure, Scope, Silent,
-    Skipped, Stage, StageReport, StageReports, Stages, Trace, dry_run,
+    NoopObserver, Observer, Plan, PlannedConstraint, PlannedResultant, Rejection, RuleFailure,
+    Scope, Skipped, Stage, StageReport, StageReports, Stages, Trace, dry_run,
 };
-pub use explain::Explanation;
 pub use host::{Host, HostError};
 pub use lint::Code;
 pub use modgate_api as api;

@@ -1,8 +1,8 @@
-//! Match criteria: which objects a mutator or constraint is about
+//! Match criteria: which objects a mutator or constraint applies to
 //! (spec `gatekeeper-mutation…`, 1.3; `gatekeeper-validation`, section 5).
 //!
 //! [`Criteria::compile`] reads the block once, refusing what upstream only notices while a request
-//! waits; [`Criteria::matches`] asks it about one [`Subject`] and [`Criteria::first_mismatch`]
+//! waits; [`Criteria::matches`] asks it about one [`Matchable`] and [`Criteria::first_mismatch`]
 //! tells which criterion excluded it.
 
 mod selector;
@@ -29,9 +29,9 @@ enum SourceCriterion {
     Unknown(Str),
 }
 
-/// The object a criterion is asked about, with what it needs to know beside it.
+/// An object with everything that criteria look at.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct Matchable<'a> {
     /// The object.
     pub object: &'a Value,
     /// Its kind.
@@ -62,7 +62,7 @@ enum Scope {
     Namespaced,
 }
 
-/// One criterion of a match block, in the order in which they are asked.
+/// One criterion of a match block, in the order of evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Criterion {
     /// `kinds`
@@ -155,7 +155,7 @@ impl Criteria {
     /// # Errors
     ///
     /// When one cannot be decided.
-    pub fn matches(&self, subject: Subject<'_>) -> Result<bool, MatchError> {
+    pub fn matches(&self, subject: Matchable<'_>) -> Result<bool, MatchError> {
         self.first_mismatch(subject).map(|mismatch| mismatch.is_none())
     }
 
@@ -164,7 +164,7 @@ impl Criteria {
     /// # Errors
     ///
     /// When a criterion before that cannot be decided.
-    pub fn first_mismatch(&self, subject: Subject<'_>) -> Result<Option<Criterion>, MatchError> {
+    pub fn first_mismatch(&self, subject: Matchable<'_>) -> Result<Option<Criterion>, MatchError> {
         let facts = Facts::of(subject);
         if !self.admits_kind(subject.kind) {
             return Ok(Some(Criterion::Kinds));
@@ -257,7 +257,7 @@ struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    fn of(subject: Subject<'a>) -> Self {
+    fn of(subject: Matchable<'a>) -> Self {
         let own = metadata(subject.object, "namespace");
         let is_namespace = subject.kind.group.is_empty() && subject.kind.kind == "Namespace";
         let namespace_name = if is_namespace {

@@ -184,7 +184,7 @@ pub struct Problem {
     pub field: String,
     /// Where the field's value starts in the file.
     pub position: Option<Position>,
-    /// The field's own text, if the message is about a part of it.
+    /// The field's own text, if the message points at a part of it.
     pub text: Option<Str>,
     /// That part of `text`.
     #[serde(serialize_with = "span_as_list")]

@@ -11,11 +11,10 @@ use modgate_value::{Clock, Str, Value, budget::Frozen};
 pub use self::expanded::Expansion;
 pub(crate) use self::expanded::charge;
 use crate::{
-    Change, Decision, EngineConfig, Explanation, Host, OnError, PolicyId, Problem, Review,
-    Severity,
+    Change, EngineConfig, OnError, PolicyId, Problem, Severity,
     admissionpolicy::PolicySet,
-    constraint::{self, Admission, ConstraintTrace, Evaluation, Violation, World},
-    cost::{Meter, PolicyCost},
+    constraint::{self, Admission, ConstraintTrace, Evaluation, Externals, Violation},
+    cost::PolicyCost,
     decide,
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
@@ -244,21 +243,6 @@ impl Snapshot {
         Arc::ptr_eq(&self.modrules, &other.modrules)
     }
 
-    /// Patches the object, then asks the Reject rules about the result: KubeMod's dragnet webhook.
-    pub fn mutate(&self, review: &Review, host: &dyn Host) -> Decision {
-        modrule::mutate(&self.modrules, &self.config, review, (host, Meter::starting(host)))
-    }
-
-    /// Asks the Reject rules about the object as it is.
-    pub fn validate(&self, review: &Review, host: &dyn Host) -> Decision {
-        modrule::validate(&self.modrules, &self.config, review, (host, Meter::starting(host)))
-    }
-
-    /// What [`Snapshot::mutate`] does, and how each rule came to match or not.
-    pub fn explain(&self, review: &Review, host: &dyn Host) -> Explanation {
-        modrule::explain(&self.modrules, &self.config, review, (host, Meter::starting(host)))
-    }
-
     /// How every constraint decides about an admission at the webhook.
     pub(crate) fn explain_admission(
         &self,
@@ -270,7 +254,7 @@ impl Snapshot {
         let budget = meter.budget(self.config.review_limits, *host);
         let evaluation = Evaluation {
             point,
-            world: World { inventory, host: host.policies() },
+            externals: Externals { inventory, host: host.policies() },
             budget: &budget,
             limits: self.config.constraint_limits,
             meter: *meter,
@@ -290,7 +274,7 @@ impl Snapshot {
         let budget = meter.budget(self.config.review_limits, *host);
         let evaluation = Evaluation {
             point,
-            world: World { inventory, host: host.policies() },
+            externals: Externals { inventory, host: host.policies() },
             budget: &budget,
             limits: self.config.constraint_limits,
             meter: *meter,

@@ -12,7 +12,7 @@ use std::{
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::constraint::{
     Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation,
-    Inventory, TemplateOptions, TemplateProblem, Violation, World, review,
+    Externals, Inventory, TemplateOptions, TemplateProblem, Violation, review,
 };
 use modgate_engine::matching::Source;
 use modgate_engine::{Code, Decision, cost::Meter};
@@ -197,7 +197,7 @@ fn ask(
     let evaluation = Evaluation {
         meter: Meter::default(),
         point,
-        world: World { inventory, host: &Isolated },
+        externals: Externals { inventory, host: &Isolated },
         budget: &budget,
         limits: Limits::UNLIMITED,
     };
@@ -666,7 +666,7 @@ fn a_spent_budget_is_a_violation() {
     let evaluation = Evaluation {
         meter: Meter::default(),
         point: EnforcementPoint::Webhook,
-        world: World { inventory: &inventory, host: &Isolated },
+        externals: Externals { inventory: &inventory, host: &Isolated },
         budget: &budget,
         limits: Limits { steps: 1000, ..Limits::UNLIMITED },
     };

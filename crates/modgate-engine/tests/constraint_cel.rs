@@ -10,7 +10,7 @@ use modgate_engine::{
     Severity,
     constraint::{
         Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation,
-        Inventory, TemplateOptions, World, review,
+        Externals, Inventory, TemplateOptions, review,
     },
     cost::Meter,
 };
@@ -54,7 +54,7 @@ fn messages_with(
     let evaluation = Evaluation {
         meter: Meter::default(),
         point: EnforcementPoint::Webhook,
-        world: World { inventory: &inventory, host: &Isolated },
+        externals: Externals { inventory: &inventory, host: &Isolated },
         budget: &budget,
         limits: Limits::UNLIMITED,
     };

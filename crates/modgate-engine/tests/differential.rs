@@ -5,7 +5,7 @@ mod support;
 use modgate_engine::{EngineConfig, Lookup, Review, api::meta::Operation};
 use modgate_value::Value;
 use proptest::prelude::*;
-use support::{Cluster, rule, snapshot_with, value};
+use support::{Cluster, modrules, rule, snapshot_with, value};
 
 fn kind() -> impl Strategy<Value = &'static str> {
     prop_oneof![Just("Pod"), Just("Job"), Just("1.20"), Just("Namespace")]
@@ -96,7 +96,7 @@ proptest! {
         let review = Review::of_object(object, operation, "default");
         let decide = |rules: Vec<Value>, lookup| {
             let config = EngineConfig { lookup, ..EngineConfig::default() };
-            snapshot_with(config, rules).mutate(&review, &Cluster::default())
+            modrules(&snapshot_with(config, rules), &review, &Cluster::default())
         };
         // Of equal names the last one counts; the order of the others must not.
         let mut distinct: Vec<(Value, u8)> = Vec::new();

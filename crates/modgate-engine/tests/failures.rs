@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use modgate_engine::{EngineConfig, FailureKind, Review, api::meta::Operation};
 use modgate_value::{Limits, Value};
-use support::{Cluster, create, rule, snapshot_with, value};
+use support::{Cluster, create, modrules, rule, snapshot_with, value};
 
 const POD: &str =
     "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, spec: {list: [1, 2, 3]}}";
@@ -54,7 +54,7 @@ fn what_cannot_be_decided_is_denied_or_dropped() {
         ),
     ];
     let review = Review::of_object(value(POD), Operation::Create, "default");
-    let decision = snapshot_with(config, rules).mutate(&review, &Cluster::default());
+    let decision = modrules(&snapshot_with(config, rules), &review, &Cluster::default());
     assert!(!decision.allowed);
     assert_eq!(
         decision.reason,
@@ -77,7 +77,8 @@ fn an_undecidable_rule_for_another_kind_concerns_nobody() {
     for lookup in [modgate_engine::Lookup::Index, modgate_engine::Lookup::Scan] {
         let config = EngineConfig { rule_limits: limits, lookup, ..EngineConfig::default() };
         let review = Review::of_object(value(POD), Operation::Create, "default");
-        let decision = snapshot_with(config, rules.clone()).mutate(&review, &Cluster::default());
+        let decision =
+            modrules(&snapshot_with(config, rules.clone()), &review, &Cluster::default());
         assert!(decision.allowed, "{lookup:?}: {}", decision.reason);
     }
 }

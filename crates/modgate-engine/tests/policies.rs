@@ -13,7 +13,7 @@ use modgate_engine::{
     modrule::{default_modrule, validate_modrule},
 };
 use modgate_value::{Value, yaml};
-use support::{Cluster, create, rule, snapshot, value};
+use support::{Cluster, create, explained, rule, snapshot, value};
 
 /// Loads one rule from a file; the line of its spec's first member is 5.
 fn problems(spec: &str) -> Vec<Problem> {
@@ -161,11 +161,10 @@ fn explanations() {
         rule("ns/reject", "type: Reject, match: [{select: '$.spec.copy[5]', negate: true}]"),
     ];
     let review = Review::of_object(value(POD), Operation::Create, "default");
-    let explanation = snapshot(rules.clone()).explain(&review, &Cluster::default());
-    assert_eq!(explanation.decision, create(rules, POD));
-    let trace =
-        |name: &str| explanation.rules.iter().find(|trace| trace.policy.name == name).expect(name);
-    assert_eq!(explanation.rules.len(), 4);
+    let (decision, traces) = explained(&snapshot(rules.clone()), &review, &Cluster::default());
+    assert_eq!(decision, create(rules, POD));
+    let trace = |name: &str| traces.iter().find(|trace| trace.policy.name == name).expect(name);
+    assert_eq!(traces.len(), 4);
 
     let patch = trace("patch");
     assert_eq!(patch.outcome, Outcome::Patched);
@@ -208,8 +207,8 @@ fn explanations() {
 fn an_explanation_is_data() {
     let rules = vec![rule("ns/r", "type: Reject, match: [{select: $.kind}]")];
     let review = Review::of_object(value(POD), Operation::Create, "default");
-    let explanation = snapshot(rules).explain(&review, &Cluster::default());
-    let trace = serde_json::to_string(&explanation.rules).expect("serialisable");
+    let (_, traces) = explained(&snapshot(rules), &review, &Cluster::default());
+    let trace = serde_json::to_string(&traces).expect("serialisable");
     let trace = Value::from_json(trace.as_bytes()).expect("json");
     assert_eq!(trace.pointer("/0/outcome/result"), Some(&Value::from("rejected")));
 }

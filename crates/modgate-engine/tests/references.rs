@@ -5,10 +5,10 @@ mod support;
 
 use modgate_engine::{
     Decision, EngineConfig, FailureKind, MissingReference, NodeReferences, NodeView, Review,
-    api::meta::Operation,
+    Stages, api::meta::Operation,
 };
 use modgate_value::Value;
-use support::{Cluster, rule, snapshot_with, value};
+use support::{Cluster, decide as run, modrules, rule, snapshot_with, value};
 
 const POD: &str = "{apiVersion: v1, kind: Pod, \
     metadata: {name: p, namespace: ns, annotations: {ref.kubemod.io/nodename: n1}}, \
@@ -42,7 +42,7 @@ fn cluster(state: State) -> Cluster {
 fn decide(mode: MissingReference, state: State, rules: &[Value]) -> Decision {
     let config = EngineConfig { missing_reference: mode, ..EngineConfig::default() };
     let review = Review::of_object(value(POD), Operation::Create, "default");
-    snapshot_with(config, rules.to_vec()).mutate(&review, &cluster(state))
+    modrules(&snapshot_with(config, rules.to_vec()), &review, &cluster(state))
 }
 
 fn reject(name: &str, select: &str) -> Value {
@@ -162,9 +162,8 @@ fn no_name_of_a_node_switches_rules_off() {
         let review = Review::of_object(object.into(), Operation::Create, "default");
         let snapshot = snapshot_with(EngineConfig::default(), rules.to_vec());
         for decision in [
-            snapshot.mutate(&review, &Cluster::default()),
-            snapshot.validate(&review, &Cluster::default()),
-            snapshot.explain(&review, &Cluster::default()).decision,
+            modrules(&snapshot, &review, &Cluster::default()),
+            run(&snapshot, &review, Stages::REJECTIONS),
         ] {
             assert!(!decision.allowed, "{name:.20}");
             let longest = decision.warnings.iter().map(String::len).max();
@@ -189,7 +188,7 @@ fn without_a_kind_rules_run_and_without_an_object_there_is_nothing_to_check() {
     for (object, allowed) in
         [(r#"{"spec": {"privileged": true}}"#, false), ("null", true), (r#""text""#, false)]
     {
-        let decision = snapshot.mutate(&review(object), &Cluster::default());
+        let decision = modrules(&snapshot, &review(object), &Cluster::default());
         assert_eq!(decision.allowed, allowed, "{object}: {}", decision.reason);
     }
 }
@@ -222,7 +221,7 @@ fn rules_of_one_namespace_see_a_summary_of_the_node() {
         let node_references = NodeReferences { namespaced, cluster: cluster_wide };
         let config = EngineConfig { node_references, ..EngineConfig::default() };
         let review = Review::of_object(value(POD), Operation::Create, "default");
-        let decision = snapshot_with(config, rules()).mutate(&review, &cluster(State::Found));
+        let decision = modrules(&snapshot_with(config, rules()), &review, &cluster(State::Found));
         assert_eq!(decision.object.pointer("/spec/own"), Some(own));
         assert_eq!(decision.object.pointer("/spec/all"), Some(all));
         assert_eq!(decision.object.pointer("/spec/z"), Some(own));

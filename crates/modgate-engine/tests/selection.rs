@@ -4,7 +4,7 @@ mod support;
 
 use modgate_engine::{Change, OnError, Review, api::meta::Operation};
 use modgate_value::Value;
-use support::{Cluster, appends, create, mutate, rule, snapshot, value};
+use support::{Cluster, appends, create, modrules, mutate, rule, snapshot, value};
 
 const POD: &str =
     "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: my-namespace}, spec: {}}";
@@ -162,7 +162,7 @@ fn a_bad_version_unloads_or_stays() {
         let source = modgate_engine::PolicySource::of_object(bad.clone());
         let update = loaded.apply(vec![Change::Upsert(source)], on_error);
         assert!(update.has_errors());
-        let decision = update.snapshot.mutate(&review, &Cluster::default());
+        let decision = modrules(&update.snapshot, &review, &Cluster::default());
         assert_eq!(decision.allowed, allowed, "{on_error:?}");
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn closing(audit: &str, violations: u64, left_out: u64) -> String {
 /// A violation that an audit found.
 pub(super) fn of_audit(audit: &str, violation: &Violation) -> Line {
     let id = violation.id(audit);
-    let (judge, subject) = (&violation.judge, &violation.subject);
+    let (policy, subject) = (&violation.policy, &violation.subject);
     let is_secret = subject.kind.group.is_empty() && subject.kind.kind == "Secret";
     let members = [
         ("id", audit.into()),
@@ -49,14 +49,14 @@ pub(super) fn of_audit(audit: &str, violation: &Violation) -> Line {
         ("eventType", "violation_audited".into()),
         ("details", if is_secret { Value::Null } else { violation.details.clone() }),
         ("message", if is_secret { HIDDEN.into() } else { violation.message.clone().into() }),
-        ("group", judge.kind.group.clone().into()),
-        ("version", judge.kind.version.clone().into()),
-        ("kind", judge.kind.kind.clone().into()),
-        ("name", judge.name.clone().into()),
-        ("namespace", judge.namespace.clone().into()),
+        ("group", policy.kind.group.clone().into()),
+        ("version", policy.kind.version.clone().into()),
+        ("kind", policy.kind.kind.clone().into()),
+        ("name", policy.name.clone().into()),
+        ("namespace", policy.namespace.clone().into()),
         ("enforcementAction", violation.action.clone().into()),
         ("enforcementActions", actions(violation.scoped_actions())),
-        ("constraintAnnotations", judge.annotations.clone()),
+        ("constraintAnnotations", policy.annotations.clone()),
         ("resourceGroup", subject.kind.group.clone().into()),
         ("resourceAPIVersion", subject.kind.version.clone().into()),
         ("resourceKind", subject.kind.kind.clone().into()),
@@ -155,7 +155,7 @@ fn object<'k>(members: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
 pub(super) mod tests {
     use std::sync::Arc;
 
-    use modgate_audit::{Judge, Subject};
+    use modgate_audit::{ObjectRef, PolicyRef};
     use modgate_engine::{api::meta::Operation, constraint::Cause};
 
     use super::*;
@@ -165,11 +165,11 @@ pub(super) mod tests {
     }
 
     pub(crate) fn violation(object: &str) -> Violation {
-        let judge = r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
+        let policy = r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
             "metadata": {"name": "c", "annotations": {"a": "b"}}}"#;
         Violation {
-            judge: Arc::new(Judge::of_policy(&value(judge))),
-            subject: Arc::new(Subject::of_object(&value(object))),
+            policy: Arc::new(PolicyRef::of_policy(&value(policy))),
+            subject: Arc::new(ObjectRef::of_object(&value(object))),
             action: "deny".into(),
             actions: vec![EnforcementAction::Deny],
             message: "s3cret".into(),

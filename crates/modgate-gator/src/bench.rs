@@ -144,7 +144,7 @@ fn is_yaml(path: &str) -> bool {
     matches!(Path::new(path).extension().and_then(|it| it.to_str()), Some("yaml" | "yml"))
 }
 
-/// Writes the figures for a later comparison, for nobody else to read.
+/// Writes the figures for a later comparison; only their owner can read them.
 fn save(figures: &[Figures], shown: &str, path: &Path) -> Result<(), String> {
     let saved = report::saved(figures);
     let text = if is_yaml(shown) { report::saved_yaml(&saved) } else { report::json(&saved) };

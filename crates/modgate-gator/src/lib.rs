@@ -70,7 +70,7 @@ impl Io<'_> {
         self.stdout.write_all(text.as_bytes()).map_err(Failure::output)
     }
 
-    /// A line on standard error; nobody can be told when that fails.
+    /// A line on standard error; a failure cannot be reported.
     pub(crate) fn note(&mut self, text: &str) {
         let _ = writeln!(self.stderr, "{text}");
     }

@@ -546,12 +546,12 @@ mod tests {
     #[test]
     fn what_is_no_file_spares_its_neighbours() {
         let dir = tempfile::tempdir().expect("dir");
-        std::fs::write(dir.path().join("a.yaml"), "").expect("write");
+        fs::write(dir.path().join("a.yaml"), "").expect("write");
         std::os::unix::fs::symlink(dir.path(), dir.path().join("again")).expect("link");
         let _socket =
             std::os::unix::net::UnixListener::bind(dir.path().join("s.yaml")).expect("bind");
         let deep = dir.path().join("d/".repeat(MAX_FOLDER_DEPTH + 2));
-        std::fs::create_dir_all(deep).expect("folders");
+        fs::create_dir_all(deep).expect("folders");
         let Listing { files, problems } = files(dir.path()).expect("listed");
         assert_eq!(files, [dir.path().join("a.yaml")]);
         let mut problems: Vec<_> = problems.iter().map(ToString::to_string).collect();

@@ -15,7 +15,7 @@ use std::{
 
 use crate::{
     files::Fingerprint,
-    manifest::{self, FileError, Manifest},
+    manifest::{self, Manifest},
     set::{Objects, PolicySet},
 };
 use modgate_engine::{
@@ -361,14 +361,11 @@ fn not_a_policy(manifest: &Manifest) -> Option<(&'static str, Diagnostic)> {
     let (group, _) = meta::split_api_version(manifest.api_version());
     if FOREIGN_GROUPS.contains(&group) {
         let message = format!(
-            "`{}` of `{}` is a policy of another engine, skipped: modgate does not evaluate it",
+            "`{}` of `{}` is a policy of another engine, not loaded: modgate does not evaluate it",
             manifest.kind(),
             manifest.api_version()
         );
-        return Some((
-            "apiVersion",
-            Diagnostic::warning(message).code(Code::UnknownGroup.as_str()),
-        ));
+        return Some(("kind", Diagnostic::warning(message).code(Code::UnknownKind.as_str())));
     }
     let (code, member, message, help) = lint::not_loaded(&manifest.object)?;
     let mut finding = Diagnostic::warning(message).code(code.as_str());
@@ -380,11 +377,19 @@ fn not_a_policy(manifest: &Manifest) -> Option<(&'static str, Diagnostic)> {
 mod tests {
     use std::fs;
 
-    use modgate_engine::{Evaluation, Host as _, Review, Silent, Stages, api::meta::Operation};
+    use modgate_engine::{
+        Decision, Evaluation, Host as _, NoopObserver, Review, Stages, api::meta::Operation,
+    };
     use modgate_value::Value;
     use tempfile::TempDir;
 
     use super::*;
+
+    fn decide(world: &PolicySet, review: &Review, stages: Stages) -> Decision {
+        let mut arena = modgate_engine::constraint::Arena::new();
+        let mut evaluation = Evaluation::new(&world.objects, &world.inventory, &mut arena);
+        world.snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver)
+    }
 
     struct Folder {
         dir: TempDir,
@@ -418,8 +423,7 @@ mod tests {
         fn rejection(&self) -> Option<String> {
             let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
             let review = Review::of_object(pod, Operation::Create, "default");
-            let policies = self.store.policies();
-            let decision = policies.snapshot.mutate(&review, &policies.objects);
+            let decision = decide(self.store.policies(), &review, Stages::MODRULES);
             decision.rejections.first().map(ToString::to_string)
         }
     }
@@ -500,14 +504,9 @@ mod tests {
     #[test]
     fn constraints_and_templates_come_in_any_order() {
         let denial = |folder: &Folder| {
-            let world = folder.store.policies();
             let pod = Value::from_json(br#"{"apiVersion": "v1", "kind": "Pod"}"#).expect("pod");
             let review = Review::of_object(pod, Operation::Create, "default");
-            let mut arena = modgate_engine::constraint::Arena::new();
-            let objects = &world.objects;
-            let mut evaluation = Evaluation::new(objects, &world.inventory, &mut arena);
-            let stages = Stages::CONSTRAINTS;
-            world.snapshot.decide(&review, stages, &mut evaluation, &mut Silent).reason
+            decide(folder.store.policies(), &review, Stages::CONSTRAINTS).reason
         };
         let mut folder = Folder::new();
         let (template, constraint) = constrained("one");

@@ -22,8 +22,8 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http_body_util::BodyExt as _;
 use modgate_engine::{
-    Change, Decision, EngineConfig, Evaluation, OnError, Plan, PolicySource, Review, Scope, Silent,
-    Snapshot, Stages, Trace,
+    Change, Decision, EngineConfig, Evaluation, NoopObserver, OnError, Plan, PolicySource, Review,
+    Scope, Snapshot, Stages, Trace,
     api::meta::Operation,
     constraint::{Arena, Inventory},
     jsonpatch::{self, Op, PatchOperation, Tree},
@@ -118,7 +118,7 @@ impl Server {
         let PolicySet { snapshot, objects, inventory } = &self.world;
         let mut arena = Arena::new();
         let mut evaluation = Evaluation::new(objects, inventory, &mut arena);
-        let decision = snapshot.decide(review, stages, &mut evaluation, &mut Silent);
+        let decision = snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver);
         let mut trace = Trace::default();
         let watched = snapshot.decide(review, stages, &mut evaluation, &mut trace);
         assert_eq!(decision, watched, "`explain` decides as `review` does");

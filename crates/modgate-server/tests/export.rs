@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use modgate_audit::{Judge, Sink as _, Subject, Violation};
+use modgate_audit::{ObjectRef, PolicyRef, Sink as _, Violation};
 use modgate_engine::api::constraints::EnforcementAction;
 use modgate_export::{ExportConfig, Exporter};
 use modgate_telemetry::metrics::Metrics;
@@ -73,17 +73,17 @@ fn on_disk(folder: &Path) -> Value {
 
 /// The violations of an audit that finds the same each time.
 fn violations(count: u32) -> impl Iterator<Item = Violation> {
-    let judge = r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
+    let policy = r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
         "metadata": {"name": "c"}}"#;
-    let judge = Arc::new(Judge::of_policy(&value(judge)));
+    let policy = Arc::new(PolicyRef::of_policy(&value(policy)));
     (0..count).map(move |number| {
         let object = format!(
             r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "p{number}",
             "namespace": "n", "uid": "u{number}"}}}}"#
         );
         Violation {
-            judge: Arc::clone(&judge),
-            subject: Arc::new(Subject::of_object(&value(&object))),
+            policy: Arc::clone(&policy),
+            subject: Arc::new(ObjectRef::of_object(&value(&object))),
             action: "deny".into(),
             actions: vec![EnforcementAction::Deny],
             message: format!("p{number} is not as it should be").into(),

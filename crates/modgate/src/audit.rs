@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_audit::{
-    AuditOptions, Item, MUTATE, Options, PATCH, Policies, Report, SCOPED, Sink, Source, Subject,
+    AuditOptions, Item, MUTATE, ObjectRef, Options, PATCH, Policies, Report, SCOPED, Sink, Source,
     Violation, audit,
 };
 use modgate_engine::api::{admission::AdmissionReview, constraints::EnforcementAction};
@@ -132,7 +132,7 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
             terminal.diagnostic(&manifest.finding(Diagnostic::error(error.to_string()), &source));
             continue;
         }
-        let mut subject = Subject::of_object(object);
+        let mut subject = ObjectRef::of_object(object);
         subject.origin = manifest.origin.clone();
         subject.position = Some(manifest.positions.nearest("").into());
         items.push(Item::of_subject(manifest.object, Arc::new(subject)));
@@ -149,13 +149,13 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
         progress.show(batch.len());
         (!batch.is_empty()).then_some(batch)
     };
-    let found = judge(args, &world, &mut source);
+    let found = audit_objects(args, &world, &mut source);
     progress.clear();
     Ok(Found { incomplete, ..found })
 }
 
-/// Judges every object of a source.
-fn judge(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source<'_>) -> Found {
+/// Audits every object of a source.
+fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source<'_>) -> Found {
     static NEVER: AtomicBool = AtomicBool::new(false);
     let options = Options { mutators: args.mutators, ..Options::default() };
     let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
@@ -169,11 +169,11 @@ fn judge(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source<'_>) ->
     let report = audit("", &policies, source, &world.objects, &seen, options);
     let mut violations = seen.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     violations.sort_by(|a, b| {
-        let judge = |it: &Violation| {
-            let judge = &it.judge;
-            (judge.kind.clone(), judge.namespace.clone(), judge.name.clone())
+        let policy = |it: &Violation| {
+            let policy = &it.policy;
+            (policy.kind.clone(), policy.namespace.clone(), policy.name.clone())
         };
-        judge(a).cmp(&judge(b)).then_with(|| a.cmp_listed(b)).then(a.ordinal.cmp(&b.ordinal))
+        policy(a).cmp(&policy(b)).then_with(|| a.cmp_listed(b)).then(a.ordinal.cmp(&b.ordinal))
     });
     // It is never stopped.
     let report = report.unwrap_or_else(unreachable_report);
@@ -183,7 +183,7 @@ fn judge(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source<'_>) ->
 fn unreachable_report() -> Report {
     Report {
         audit: "".into(),
-        judges: Vec::new(),
+        by_policy: Vec::new(),
         totals: modgate_audit::Totals::default(),
         counts: modgate_audit::Counts::default(),
         errors: Vec::new(),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use modgate_engine::{
-    Decision, Evaluation, Observer, Review, Silent, Snapshot, Stages,
+    Decision, Evaluation, NoopObserver, Observer, Review, Snapshot, Stages,
     admissionpolicy::Denial,
     constraint::{Arena, Violation},
     jsonpatch,
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let mut documents = 0;
     let mut arena = Arena::new();
     for subject in &inputs.subjects {
-        let decision = decide(&inputs.world, &subject.review, &mut arena, &mut Silent);
+        let decision = decide(&inputs.world, &subject.review, &mut arena, &mut NoopObserver);
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }

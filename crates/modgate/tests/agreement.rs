@@ -19,7 +19,8 @@ use std::{
 
 use modgate_audit::{AuditOptions, Item, Options, Policies, Sink, Violation, audit};
 use modgate_engine::{
-    Change, Evaluation, Host, HostError, OnError, PolicySource, Review, Silent, Snapshot, Stages,
+    Change, Evaluation, Host, HostError, NoopObserver, OnError, PolicySource, Review, Snapshot,
+    Stages,
     api::meta::{GroupVersionKind, Operation},
     constraint::{Arena, Inventory},
 };
@@ -115,7 +116,7 @@ impl Case {
         let mut arena = Arena::new();
         let mut evaluation = Evaluation::new(&cluster, &inventory, &mut arena);
         let stages = Stages::CONSTRAINTS;
-        let decision = self.snapshot().decide(&review, stages, &mut evaluation, &mut Silent);
+        let decision = self.snapshot().decide(&review, stages, &mut evaluation, &mut NoopObserver);
         let violations = decision.violations.into_iter();
         let shown = violations.map(|it| {
             [it.kind.to_string(), it.constraint.to_string(), it.action.to_string(), it.message]
@@ -214,10 +215,10 @@ struct Seen(Mutex<Vec<Shown>>);
 
 impl Sink for Seen {
     fn violation(&self, _: &str, violation: &Violation) {
-        let Violation { judge, action, message, .. } = violation;
+        let Violation { policy, action, message, .. } = violation;
         let shown = [
-            judge.kind.kind.to_string(),
-            judge.name.to_string(),
+            policy.kind.kind.to_string(),
+            policy.name.to_string(),
             action.to_string(),
             message.to_string(),
         ];

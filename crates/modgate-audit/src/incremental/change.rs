@@ -122,7 +122,7 @@ pub(super) fn concerns(policies: &Policies, id: UnitId, kind: &GroupVersionKind)
         Some(Unit { constraint: None, .. }) => true,
         Some(Unit { constraint: Some((constraint, _)), .. }) => {
             let admits = constraint.criteria().is_none_or(|criteria| criteria.admits_kind(kind));
-            // A constraint on Pods is about Deployments that expand to Pods, too.
+            // A constraint on Pods also applies to Deployments that expand to Pods.
             admits || policies.options.expansion && policies.snapshot().expansions().expands(kind)
         }
     }

@@ -15,22 +15,22 @@ use crate::policies::UnitId;
 
 /// What there is to say about an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Findings {
+pub(super) struct PackedViolations {
     pub(super) uid: Str,
     pub(super) labels: Json,
-    /// Why it could not be judged completely.
+    /// Why it could not be evaluated completely.
     pub(super) errors: Vec<Str>,
     /// Units that must be asked every time, by number.
     pub(super) volatile: Vec<UnitId>,
     /// Units that looked at the inventory, by number.
     pub(super) looked: Vec<UnitId>,
     /// By unit; those of one unit as they were found.
-    pub(super) found: Vec<Finding>,
+    pub(super) found: Vec<PackedViolation>,
 }
 
 /// A violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(super) struct PackedViolation {
     pub(super) verdict: VerdictId,
     pub(super) message: Str,
     pub(super) details: Json,
@@ -61,7 +61,7 @@ impl Json {
 #[error("what was found before cannot be read; the object is evaluated again in the next audit")]
 pub(super) struct Broken;
 
-impl Findings {
+impl PackedViolations {
     fn is_empty(&self) -> bool {
         self.found.is_empty()
             && self.volatile.is_empty()
@@ -73,7 +73,7 @@ impl Findings {
     pub(super) fn merge(&mut self, mut before: Self, asked: &[UnitId], verdicts: &Verdicts) {
         before.forget(|id| asked.binary_search(&id).is_ok(), verdicts);
         self.found.append(&mut before.found);
-        self.found.sort_by_key(|finding| verdicts.unit(finding.verdict));
+        self.found.sort_by_key(|violation| verdicts.unit(violation.verdict));
         let pairs =
             [(&mut self.volatile, &mut before.volatile), (&mut self.looked, &mut before.looked)];
         for (ids, before) in pairs {
@@ -85,13 +85,13 @@ impl Findings {
 
     /// Drops some units.
     pub(super) fn forget(&mut self, is_gone: impl Fn(UnitId) -> bool, verdicts: &Verdicts) {
-        self.found.retain(|finding| !verdicts.unit(finding.verdict).is_none_or(&is_gone));
+        self.found.retain(|violation| !verdicts.unit(violation.verdict).is_none_or(&is_gone));
         self.volatile.retain(|id| !is_gone(*id));
         self.looked.retain(|id| !is_gone(*id));
     }
 }
 
-/// [`Findings`], packed.
+/// [`PackedViolations`], packed.
 #[derive(Debug)]
 pub(super) struct Kept {
     bytes: Box<[u8]>,
@@ -100,11 +100,11 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Packs what there is to say, if anything.
-    pub(super) fn of(findings: &Findings, packer: &mut Packer) -> Option<Self> {
-        if findings.is_empty() {
+    pub(super) fn of(violations: &PackedViolations, packer: &mut Packer) -> Option<Self> {
+        if violations.is_empty() {
             return None;
         }
-        let Findings { uid, labels, errors, volatile, looked, found } = findings;
+        let PackedViolations { uid, labels, errors, volatile, looked, found } = violations;
         let mut out = Vec::new();
         for ids in [volatile, looked] {
             put_number(&mut out, ids.len());
@@ -134,9 +134,9 @@ impl Kept {
         put_text(&mut words, &labels.0);
         put_number(&mut words, errors.len());
         errors.iter().for_each(|error| put_text(&mut words, error));
-        for finding in found {
-            put_text(&mut words, &finding.message);
-            put_text(&mut words, &finding.details.0);
+        for violation in found {
+            put_text(&mut words, &violation.message);
+            put_text(&mut words, &violation.details.0);
         }
         put_number(&mut out, words.len());
         let dictionary = packer.pack(&words, &mut out);
@@ -165,7 +165,7 @@ impl Kept {
     }
 
     /// All of it.
-    pub(super) fn open(&self) -> Result<Findings, Broken> {
+    pub(super) fn open(&self) -> Result<PackedViolations, Broken> {
         let mut input = Input(&self.bytes);
         let (volatile, looked) = (input.ids()?, input.ids()?);
         let counts =
@@ -187,7 +187,7 @@ impl Kept {
         let mut found = Vec::new();
         for (verdict, count) in counts {
             for _ in 0..count {
-                found.push(Finding {
+                found.push(PackedViolation {
                     verdict,
                     message: words.text()?,
                     details: Json(words.text()?),
@@ -197,7 +197,7 @@ impl Kept {
         if !words.0.is_empty() {
             return Err(Broken);
         }
-        Ok(Findings { uid, labels, errors, volatile, looked, found })
+        Ok(PackedViolations { uid, labels, errors, volatile, looked, found })
     }
 }
 
@@ -284,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    fn findings() -> impl Strategy<Value = Findings> {
+    fn violations() -> impl Strategy<Value = PackedViolations> {
         let uid = prop_oneof![
             Just(String::new()),
             "[ -~]{0,12}",
@@ -303,22 +303,20 @@ mod tests {
             json.prop_filter_map("JSON", |text| Value::from_json(text.as_bytes()).ok())
                 .prop_map(|value| Json::of(&value))
         };
-        let finding =
-            ("[ -~é]{0,80}", 0..300_u32, json()).prop_map(|(message, verdict, details)| Finding {
-                verdict,
-                message: message.into(),
-                details,
+        let violation =
+            ("[ -~é]{0,80}", 0..300_u32, json()).prop_map(|(message, verdict, details)| {
+                PackedViolation { verdict, message: message.into(), details }
             });
         let lists = (
             prop::collection::vec("[ -~]{0,20}".prop_map(Str::from), 0..3),
             [prop::collection::vec(any::<u32>(), 0..4), prop::collection::vec(any::<u32>(), 0..2)],
-            prop::collection::vec((finding, 1..4_usize), 0..20),
+            prop::collection::vec((violation, 1..4_usize), 0..20),
         );
         (uid, json(), lists).prop_map(|(uid, labels, (errors, [volatile, looked], found))| {
             let found = found.into_iter();
-            let found = found.flat_map(|(finding, count)| std::iter::repeat_n(finding, count));
+            let found = found.flat_map(|(violation, count)| std::iter::repeat_n(violation, count));
             let found = found.collect();
-            Findings { uid: uid.into(), labels, errors, volatile, looked, found }
+            PackedViolations { uid: uid.into(), labels, errors, volatile, looked, found }
         })
     }
 
@@ -326,30 +324,30 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_kept_is_what_was_found(all in prop::collection::vec(findings(), 1..12)) {
+        fn what_is_kept_is_what_was_found(all in prop::collection::vec(violations(), 1..12)) {
             let mut packer = Packer::default();
             let kept: Vec<_> = all.iter().map(|it| Kept::of(it, &mut packer)).collect();
-            for (findings, kept) in all.iter().zip(&kept) {
-                prop_assert_eq!(kept.is_none(), findings.is_empty());
+            for (violations, kept) in all.iter().zip(&kept) {
+                prop_assert_eq!(kept.is_none(), violations.is_empty());
                 let Some(kept) = kept else { continue };
-                prop_assert_eq!(&kept.open().expect("readable"), findings);
-                prop_assert_eq!(kept.volatile().collect::<Vec<_>>(), &findings.volatile[..]);
-                prop_assert_eq!(kept.looked().collect::<Vec<_>>(), &findings.looked[..]);
+                prop_assert_eq!(&kept.open().expect("readable"), violations);
+                prop_assert_eq!(kept.volatile().collect::<Vec<_>>(), &violations.volatile[..]);
+                prop_assert_eq!(kept.looked().collect::<Vec<_>>(), &violations.looked[..]);
                 let counted: Vec<VerdictId> = kept
                     .counts()
                     .flat_map(|(verdict, count)| (0..count).map(move |_| verdict))
                     .collect();
                 let expected: Vec<VerdictId> =
-                    findings.found.iter().map(|finding| finding.verdict).collect();
+                    violations.found.iter().map(|violation| violation.verdict).collect();
                 prop_assert_eq!(counted, expected);
             }
         }
 
         #[test]
         fn broken_bytes_are_told_from_findings(
-            findings in findings(), at in any::<prop::sample::Index>(), bit in 0..8_u32
+            violations in violations(), at in any::<prop::sample::Index>(), bit in 0..8_u32
         ) {
-            let kept = Kept::of(&findings, &mut Packer::default());
+            let kept = Kept::of(&violations, &mut Packer::default());
             let Some(kept) = kept else { return Ok(()) };
             for end in 0..kept.bytes.len() {
                 let cut = Kept {
@@ -384,18 +382,18 @@ mod tests {
     fn few_bytes() {
         let mut packer = Packer::default();
         let kept = |number: u32, packer: &mut Packer| {
-            let found = (0..44).map(|verdict| Finding {
+            let found = (0..44).map(|verdict| PackedViolation {
                 verdict,
                 message: format!("rule {verdict} forbids what container main of web-{number} does")
                     .into(),
                 details: Json::default(),
             });
-            let findings = Findings {
+            let violations = PackedViolations {
                 uid: print_uuid(u128::from(number) << 64 | 0x1234),
                 found: found.collect(),
-                ..Findings::default()
+                ..PackedViolations::default()
             };
-            Kept::of(&findings, packer).expect("something").bytes.len()
+            Kept::of(&violations, packer).expect("something").bytes.len()
         };
         let sizes: Vec<usize> = (0..20).map(|number| kept(number, &mut packer)).collect();
         assert!(sizes[19] < 44 * 16, "{sizes:?}");

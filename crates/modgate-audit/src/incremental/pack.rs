@@ -1,4 +1,4 @@
-//! Findings of objects of one kind, compressed by what they have in common.
+//! PackedViolations of objects of one kind, compressed by what they have in common.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use lz4_flex::block::{
     compress_into_with_dict, decompress_into_with_dict, get_maximum_output_size,
 };
 
-/// Bytes that findings of a kind often have in common.
+/// Bytes that violations of a kind often have in common.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary(Box<[u8]>);
 
@@ -17,7 +17,7 @@ const STEP: usize = 4 << 10;
 /// What takes more than one byte of so many has something that the dictionary lacks.
 const NOVEL: usize = 3;
 
-/// Packs findings; what it sees makes it better.
+/// Packs violations; what it sees makes it better.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     dictionary: Arc<Dictionary>,
@@ -45,7 +45,7 @@ impl Packer {
         dictionary
     }
 
-    /// Forgets what findings had in common: they will be others.
+    /// Forgets what violations had in common: they will be others.
     pub(super) fn renew(&mut self) {
         *self = Self::default();
     }
@@ -80,7 +80,7 @@ pub(super) fn unpack(packed: &[u8], length: usize, dictionary: &Dictionary) -> O
 mod tests {
     use super::*;
 
-    fn finding(number: u32) -> Vec<u8> {
+    fn violation(number: u32) -> Vec<u8> {
         let words = ["privileged", "hostPath", "runAsUser", "latest", "capabilities"];
         let lines = words.iter().map(|word| {
             format!("container <main-{number}> of object-{number}: {word} is not allowed; ")
@@ -93,7 +93,7 @@ mod tests {
         let mut packer = Packer::default();
         let mut sizes = Vec::new();
         for number in 0..1000 {
-            let (bytes, mut out) = (finding(number), Vec::new());
+            let (bytes, mut out) = (violation(number), Vec::new());
             let dictionary = packer.pack(&bytes, &mut out);
             assert_eq!(unpack(&out, bytes.len(), &dictionary).as_deref(), Some(&*bytes));
             assert!(dictionary.0.len() <= MAX_DICTIONARY);
@@ -127,9 +127,9 @@ mod tests {
     fn broken_bytes() {
         let mut packer = Packer::default();
         for number in 0..100 {
-            packer.pack(&finding(number), &mut Vec::new());
+            packer.pack(&violation(number), &mut Vec::new());
         }
-        let (bytes, mut out) = (finding(7), Vec::new());
+        let (bytes, mut out) = (violation(7), Vec::new());
         let dictionary = packer.pack(&bytes, &mut out);
         assert_eq!(unpack(&out, bytes.len() + 1, &dictionary), None);
         assert_eq!(unpack(&out, usize::MAX, &dictionary), None);

@@ -19,7 +19,7 @@ pub(super) struct OfKind {
     pub(super) packer: Packer,
 }
 
-/// An object as it was judged.
+/// An object as it was evaluated.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) version: u64,
@@ -30,7 +30,7 @@ pub(super) struct Record {
     /// Whether nothing of it may be kept.
     pub(super) fleeting: bool,
     pub(super) excluded: bool,
-    /// Whether it could not be judged completely.
+    /// Whether it could not be evaluated completely.
     pub(super) failed: bool,
     /// `None` if there is nothing to say about it, as about most objects.
     pub(super) kept: Option<Kept>,

@@ -1,8 +1,8 @@
-//! What is known of all objects, told.
+//! The report of the results that are kept.
 //!
 //! How many violations there are of what stands in front of what is kept of an object; the words are
-//! read where somebody wants them: the first objects of each policy, in the order in which they are
-//! listed, and all of them if a sink is to be told.
+//! read only where they are shown: the first objects of each policy, in the order in which they are
+//! listed, and all of them if a sink wants them.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,15 +11,15 @@ use modgate_value::Str;
 
 use super::{
     Incremental,
-    kept::{Broken, Findings, Kept},
+    kept::{Broken, Kept, PackedViolations},
     verdicts::Verdicts,
 };
 use crate::{
-    evaluate::Found,
+    evaluate::UnitViolation,
     policies::{Policies, UnitId},
     report::{Report, Tally},
     sink::Sink,
-    violation::{Subject, charged, violations},
+    violation::{ObjectRef, attributed, violations},
 };
 
 impl Incremental {
@@ -52,7 +52,7 @@ impl Incremental {
                     let Some(kept) = &record.kept else { continue };
                     let place = (kind, namespace, name);
                     if let Err(broken) = telling.object(place, kept, record.failed) {
-                        let subject = Arc::new(Subject::known(kind, namespace, name));
+                        let subject = Arc::new(ObjectRef::known(kind, namespace, name));
                         telling.tally.error(&subject, &broken.to_string());
                         record.failed = true;
                     }
@@ -61,10 +61,10 @@ impl Incremental {
         }
         let Telling { mut tally, of_verdict, .. } = telling;
         for (id, of_verdict) in (0..).zip(&of_verdict) {
-            if let Some((unit, charge)) = self.verdicts.get(id)
-                && let Some((judge, action, actions)) = charged(&policies, *unit, charge)
+            if let Some((unit, attribution)) = self.verdicts.get(id)
+                && let Some((policy, action, actions)) = attributed(&policies, *unit, attribution)
             {
-                tally.count_violations(judge, &action, &actions, of_verdict.count);
+                tally.count_violations(policy, &action, &actions, of_verdict.count);
             }
         }
         let is_used = |id| of_verdict.get(id as usize).is_some_and(|it| it.count > 0);
@@ -116,11 +116,11 @@ impl Telling<'_> {
             return Ok(());
         }
         for (id, _) in kept.counts() {
-            let judge = self.verdicts.get(id).and_then(|(unit, charge)| {
-                charged(self.policies, *unit, charge).map(|(judge, ..)| judge)
+            let policy = self.verdicts.get(id).and_then(|(unit, attribution)| {
+                attributed(self.policies, *unit, attribution).map(|(policy, ..)| policy)
             });
             if let Some(of_verdict) = self.of_verdict.get_mut(id as usize) {
-                of_verdict.is_short &= judge.is_some_and(|judge| self.tally.is_short(judge));
+                of_verdict.is_short &= policy.is_some_and(|policy| self.tally.is_short(policy));
             }
         }
         Ok(())
@@ -129,21 +129,21 @@ impl Telling<'_> {
     fn words(
         &mut self,
         (kind, namespace, name): (&GroupVersionKind, &Str, &Str),
-        findings: Findings,
+        packed: PackedViolations,
         is_listed: bool,
     ) -> Result<(), Broken> {
-        let Findings { uid, labels, errors, found, .. } = findings;
+        let PackedViolations { uid, labels, errors, found, .. } = packed;
         let subject =
-            Subject { uid, labels: labels.value()?, ..Subject::known(kind, namespace, name) };
+            ObjectRef { uid, labels: labels.value()?, ..ObjectRef::known(kind, namespace, name) };
         let subject = Arc::new(subject);
         errors.iter().for_each(|error| self.tally.error(&subject, error));
-        let mut by_unit: Vec<(UnitId, Vec<Found>)> = Vec::new();
-        for finding in found {
-            let Some((unit, charge)) = self.verdicts.get(finding.verdict) else { continue };
-            let found = Found {
-                message: finding.message,
-                details: finding.details.value()?,
-                charge: charge.clone(),
+        let mut by_unit: Vec<(UnitId, Vec<UnitViolation>)> = Vec::new();
+        for violation in found {
+            let Some((unit, attribution)) = self.verdicts.get(violation.verdict) else { continue };
+            let found = UnitViolation {
+                message: violation.message,
+                details: violation.details.value()?,
+                attribution: attribution.clone(),
             };
             match by_unit.last_mut() {
                 Some((last, all)) if last == unit => all.push(found),

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::{evaluate::Charge, policies::UnitId};
+use crate::{evaluate::Attribution, policies::UnitId};
 
 /// Numbers whose demand a violation is, and what it leads to.
 pub(super) type VerdictId = u32;
 
 /// A unit, and what it charges objects with.
-pub(super) type Verdict = (UnitId, Charge);
+pub(super) type Verdict = (UnitId, Attribution);
 
 /// The numbers there are.
 #[derive(Debug, Default)]
@@ -72,14 +72,14 @@ mod tests {
     #[test]
     fn numbers() {
         let mut verdicts = Verdicts::default();
-        assert_eq!(verdicts.id((7, Charge::Constraint)), 0);
-        assert_eq!(verdicts.id((8, Charge::Constraint)), 1);
-        assert_eq!(verdicts.id((7, Charge::Constraint)), 0);
+        assert_eq!(verdicts.id((7, Attribution::Constraint)), 0);
+        assert_eq!(verdicts.id((8, Attribution::Constraint)), 1);
+        assert_eq!(verdicts.id((7, Attribution::Constraint)), 0);
         verdicts.retain(|id| id == 1);
         assert_eq!(verdicts.get(0), None);
-        assert_eq!(verdicts.get(1), Some(&(8, Charge::Constraint)));
-        assert_eq!(verdicts.id((9, Charge::Constraint)), 0);
-        assert_eq!(verdicts.id((7, Charge::Constraint)), 2);
+        assert_eq!(verdicts.get(1), Some(&(8, Attribution::Constraint)));
+        assert_eq!(verdicts.id((9, Attribution::Constraint)), 0);
+        assert_eq!(verdicts.id((7, Attribution::Constraint)), 2);
         assert_eq!(verdicts.len(), 3);
     }
 }

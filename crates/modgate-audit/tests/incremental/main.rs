@@ -14,7 +14,7 @@ mod world;
 use std::sync::atomic::AtomicBool;
 
 use modgate_audit::{
-    AuditOptions, Incremental, Item, Options, Policies, Report, Sink, Subject, Violation, audit,
+    AuditOptions, Incremental, Item, ObjectRef, Options, Policies, Report, Sink, Violation, audit,
 };
 use modgate_engine::api::meta::GroupVersionKind;
 use modgate_value::Value;
@@ -43,11 +43,11 @@ fn told(seen: Seen) -> Vec<String> {
 /// Everything a report says but how much work it was.
 fn said(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
-    for judge in &report.judges {
-        let first: Vec<String> = judge.first.iter().map(line).collect();
+    for policy in &report.by_policy {
+        let first: Vec<String> = policy.first.iter().map(line).collect();
         lines.push(format!(
             "{} {}: {} {:?} {} {first:?}",
-            judge.judge.kind, judge.judge.name, judge.action, judge.actions, judge.total
+            policy.policy.kind, policy.policy.name, policy.action, policy.actions, policy.total
         ));
     }
     lines.extend(report.errors.iter().map(|error| format!("{error:?}")));
@@ -58,13 +58,13 @@ fn said(report: &Report) -> Vec<String> {
 }
 
 fn line(it: &Violation) -> String {
-    let (judge, subject) = (&it.judge, &it.subject);
+    let (policy, subject) = (&it.policy, &it.subject);
     format!(
         "{} {} {}/{} {} of {} {}/{}: {} {} {:?} {} {} {}",
-        judge.kind,
-        judge.kind.group,
-        judge.namespace,
-        judge.name,
+        policy.kind,
+        policy.kind.group,
+        policy.namespace,
+        policy.name,
         it.ordinal,
         subject.kind,
         subject.namespace,
@@ -135,7 +135,7 @@ fn hand_in(
 }
 
 fn kind(object: &Value) -> GroupVersionKind {
-    Subject::of_object(object).kind
+    ObjectRef::of_object(object).kind
 }
 
 /// What a cluster that is watched gives: what changed, then what has to be looked at again.
@@ -156,7 +156,7 @@ fn follow(incremental: &mut Incremental, world: &World, edits: Vec<Edit>) {
     }
     for stale in incremental.stale() {
         let wanted = world.objects.values().filter(|object| {
-            let subject = Subject::of_object(object);
+            let subject = ObjectRef::of_object(object);
             kind(object) == stale.kind
                 && stale.objects.contains(&(subject.namespace.clone(), subject.name))
         });

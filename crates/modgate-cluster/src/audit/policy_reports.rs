@@ -19,7 +19,7 @@ use std::{
 };
 
 use kube::api::ApiResource;
-use modgate_audit::{Judge, MUTATE, PATCH, SCOPED, Sink, Subject, Violation};
+use modgate_audit::{MUTATE, ObjectRef, PATCH, PolicyRef, SCOPED, Sink, Violation};
 use modgate_engine::api::constraints::EnforcementAction;
 use modgate_value::Str;
 use serde_json::{Value, json};
@@ -237,9 +237,9 @@ fn hash(body: &Value) -> String {
 
 /// The order of results.
 fn place(violation: &Violation) -> impl Ord + '_ {
-    let Violation { judge, subject, action, message, ordinal, .. } = violation;
+    let Violation { policy, subject, action, message, ordinal, .. } = violation;
     let object = (&subject.kind.group, &subject.kind.kind, &subject.name, &subject.kind.version);
-    (object, (&judge.kind.kind, &judge.namespace, &judge.name), ordinal, message, action)
+    (object, (&policy.kind.kind, &policy.namespace, &policy.name), ordinal, message, action)
 }
 
 /// Whether a violation counts as failed: requests like it are refused.
@@ -252,13 +252,13 @@ fn is_scored(violation: &Violation) -> bool {
 }
 
 fn result(violation: &Violation) -> Value {
-    let (judge, subject) = (&violation.judge, &violation.subject);
+    let (policy, subject) = (&violation.policy, &violation.subject);
     let is_scored = is_scored(violation);
     let message = if is_secret(subject) { NOT_SHOWN } else { violation.message.as_str() };
     json!({
         "source": SOURCE,
-        "policy": judge.kind.kind.as_str(),
-        "rule": rule(judge),
+        "policy": policy.kind.kind.as_str(),
+        "rule": rule(policy),
         "result": if is_scored { "fail" } else { "warn" },
         "scored": is_scored,
         "message": message,
@@ -267,15 +267,15 @@ fn result(violation: &Violation) -> Value {
     })
 }
 
-fn rule(judge: &Judge) -> String {
-    match judge.namespace.as_str() {
-        "" => judge.name.to_string(),
-        namespace => format!("{namespace}/{}", judge.name),
+fn rule(policy: &PolicyRef) -> String {
+    match policy.namespace.as_str() {
+        "" => policy.name.to_string(),
+        namespace => format!("{namespace}/{}", policy.name),
     }
 }
 
-fn reference(subject: &Subject) -> Value {
-    let Subject { kind, namespace, name, uid, .. } = subject;
+fn reference(subject: &ObjectRef) -> Value {
+    let ObjectRef { kind, namespace, name, uid, .. } = subject;
     let api_version = match kind.group.as_str() {
         "" => kind.version.to_string(),
         group => format!("{group}/{}", kind.version),
@@ -299,7 +299,7 @@ mod tests {
     fn violation(object: &str, action: &str, message: &str) -> Violation {
         let value = |json: &str| modgate_value::Value::from_json(json.as_bytes()).expect("JSON");
         let (namespace, name) = object.split_once('/').unwrap_or(("", object));
-        let judge = value(
+        let policy = value(
             r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K", "metadata": {"name": "c"}}"#,
         );
         let kind = if name.starts_with("secret") { "Secret" } else { "Pod" };
@@ -308,8 +308,8 @@ mod tests {
             "metadata": {{"name": "{name}", "namespace": "{namespace}", "uid": "u"}}}}"#
         ));
         Violation {
-            judge: Arc::new(Judge::of_policy(&judge)),
-            subject: Arc::new(Subject::of_object(&object)),
+            policy: Arc::new(PolicyRef::of_policy(&policy)),
+            subject: Arc::new(ObjectRef::of_object(&object)),
             action: action.into(),
             actions: vec![EnforcementAction::Deny],
             message: message.into(),

@@ -2,7 +2,7 @@
 //!
 //! Messages and details may quote the object, so where it is a Secret neither is told.
 
-use modgate_audit::{Report, SCOPED, Sink, Subject, Violation};
+use modgate_audit::{ObjectRef, Report, SCOPED, Sink, Violation};
 use modgate_engine::{
     api::constraints::{self, EnforcementAction},
     cost::Statistics,
@@ -23,7 +23,7 @@ impl Sink for Lines {
     }
 
     fn violation(&self, audit: &str, violation: &Violation) {
-        let Violation { judge, subject, action, message, details, .. } = violation;
+        let Violation { policy, subject, action, message, details, .. } = violation;
         let (message, details) = if is_secret(subject) {
             (NOT_SHOWN, "{}".to_owned())
         } else {
@@ -35,14 +35,14 @@ impl Sink for Lines {
             audit_id = audit,
             event_type = "violation_audited",
             details,
-            constraint_group = %judge.kind.group,
-            constraint_api_version = %judge.kind.version,
-            constraint_kind = %judge.kind.kind,
-            constraint_name = %judge.name,
-            constraint_namespace = %judge.namespace,
+            constraint_group = %policy.kind.group,
+            constraint_api_version = %policy.kind.version,
+            constraint_kind = %policy.kind.kind,
+            constraint_name = %policy.name,
+            constraint_namespace = %policy.namespace,
             constraint_action = %action,
             constraint_enforcement_actions = actions(violation.scoped_actions()).to_json(),
-            constraint_annotations = judge.annotations.to_json(),
+            constraint_annotations = policy.annotations.to_json(),
             resource_group = %subject.kind.group,
             resource_api_version = %subject.kind.version,
             resource_kind = %subject.kind.kind,
@@ -57,7 +57,7 @@ impl Sink for Lines {
 
 pub(super) const NOT_SHOWN: &str = "not shown for a Secret";
 
-pub(super) fn is_secret(subject: &Subject) -> bool {
+pub(super) fn is_secret(subject: &ObjectRef) -> bool {
     subject.kind.group.is_empty() && subject.kind.kind == "Secret"
 }
 
@@ -67,9 +67,9 @@ fn actions(actions: &[EnforcementAction]) -> Value {
 
 /// A line for each constraint with violations, and for what could not be judged (Q-8).
 pub(super) fn errors(audit: &str, report: &Report) {
-    for constraint in report.judges.iter().filter(|report| report.total > 0) {
-        let judge = &constraint.judge;
-        if judge.kind.group != constraints::GROUP {
+    for constraint in report.by_policy.iter().filter(|report| report.total > 0) {
+        let policy = &constraint.policy;
+        if policy.kind.group != constraints::GROUP {
             continue;
         }
         let scoped = if constraint.action == SCOPED { &*constraint.actions } else { &[] };
@@ -78,14 +78,14 @@ pub(super) fn errors(audit: &str, report: &Report) {
             process = "audit",
             audit_id = audit,
             event_type = "constraint_audited",
-            constraint_group = %judge.kind.group,
-            constraint_api_version = %judge.kind.version,
-            constraint_kind = %judge.kind.kind,
-            constraint_name = %judge.name,
-            constraint_namespace = %judge.namespace,
+            constraint_group = %policy.kind.group,
+            constraint_api_version = %policy.kind.version,
+            constraint_kind = %policy.kind.kind,
+            constraint_name = %policy.name,
+            constraint_namespace = %policy.namespace,
             constraint_action = %constraint.action,
             constraint_enforcement_actions = actions(scoped).to_json(),
-            constraint_annotations = judge.annotations.to_json(),
+            constraint_annotations = policy.annotations.to_json(),
             constraint_status = "enforced",
             constraint_violations = constraint.total.to_string(),
             semantic = true,
@@ -122,7 +122,7 @@ pub(super) struct AsEvents {
 
 impl Sink for AsEvents {
     fn violation(&self, audit: &str, violation: &Violation) {
-        if violation.judge.kind.group == constraints::GROUP {
+        if violation.policy.kind.group == constraints::GROUP {
             self.events.emit(self.event(audit, violation));
         }
     }
@@ -130,16 +130,16 @@ impl Sink for AsEvents {
 
 impl AsEvents {
     fn event(&self, audit: &str, violation: &Violation) -> Event {
-        let Violation { judge, subject, action, message, .. } = violation;
+        let Violation { policy, subject, action, message, .. } = violation;
         let message = if is_secret(subject) { NOT_SHOWN } else { message.as_str() };
-        let text = format!("Constraint: {}, Message: {message}", judge.name);
+        let text = format!("Constraint: {}, Message: {message}", policy.name);
         let (kind, namespace, name) = (&subject.kind, &subject.namespace, &subject.name);
         // The same object and uid as in the Events of the webhook (EV-A2).
         let (home, uid, text) = if self.in_namespace {
             let home = if namespace.is_empty() { &self.installation } else { namespace };
             (home, subject.uid.to_string(), text)
         } else {
-            let constraint = [&judge.kind.kind, &judge.namespace, &judge.name].map(Str::as_str);
+            let constraint = [&policy.kind.kind, &policy.namespace, &policy.name].map(Str::as_str);
             let object = format!("{}/{namespace}/{name}", kind.kind);
             let uid = format!("{object}/{}", constraint.join("/"));
             (&self.installation, uid, format!("Resource Namespace: {namespace}, {text}"))
@@ -161,11 +161,11 @@ impl AsEvents {
                 ("process", "audit".to_owned()),
                 ("auditTimestamp", audit.to_owned()),
                 ("event_type", "violation_audited".to_owned()),
-                ("constraint_group", judge.kind.group.to_string()),
-                ("constraint_api_version", judge.kind.version.to_string()),
-                ("constraint_kind", judge.kind.kind.to_string()),
-                ("constraint_name", judge.name.to_string()),
-                ("constraint_namespace", judge.namespace.to_string()),
+                ("constraint_group", policy.kind.group.to_string()),
+                ("constraint_api_version", policy.kind.version.to_string()),
+                ("constraint_kind", policy.kind.kind.to_string()),
+                ("constraint_name", policy.name.to_string()),
+                ("constraint_namespace", policy.namespace.to_string()),
                 ("constraint_action", action.to_string()),
                 ("constraint_enforcement_actions", actions(violation.scoped_actions()).to_json()),
                 ("resource_group", kind.group.to_string()),
@@ -199,7 +199,7 @@ pub(super) fn statistics(audit: &str, from_cache: bool, statistics: &Statistics)
 mod tests {
     use std::sync::Arc;
 
-    use modgate_audit::{Counts, Judge, JudgeReport, Totals};
+    use modgate_audit::{Counts, PolicyRef, PolicySummary, Totals};
 
     use super::*;
     use modgate_telemetry::{capture, metrics::Metrics};
@@ -209,11 +209,11 @@ mod tests {
     }
 
     fn violation(object: &str) -> Violation {
-        let judge = r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
+        let policy = r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "K",
             "metadata": {"name": "c", "annotations": {"severity": "high"}}}"#;
         Violation {
-            judge: Arc::new(Judge::of_policy(&value(judge))),
-            subject: Arc::new(Subject::of_object(&value(object))),
+            policy: Arc::new(PolicyRef::of_policy(&value(policy))),
+            subject: Arc::new(ObjectRef::of_object(&value(object))),
             action: SCOPED.into(),
             actions: vec![EnforcementAction::Deny],
             message: "it says s3cret".into(),
@@ -269,8 +269,8 @@ mod tests {
         );
         let report = Report {
             audit: "run".into(),
-            judges: vec![JudgeReport {
-                judge: violation(POD).judge,
+            by_policy: vec![PolicySummary {
+                policy: violation(POD).policy,
                 action: SCOPED.into(),
                 actions: vec![EnforcementAction::Deny],
                 total: 7,

@@ -20,7 +20,7 @@ enum Actions {
     Everywhere([EnforcementAction; 1]),
     /// At the points that some entry names: sorted, without unknown actions (EA-3).
     Scoped(Vec<(EnforcementPoint, Vec<EnforcementAction>)>),
-    /// An action nobody knows: evaluated, and its violations lead to nothing (EA-3).
+    /// An unknown action: the constraint is evaluated, and its violations have no effect (EA-3).
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! What constraints are asked about: `input.review`, and what match blocks look at (spec 3.1).
+//! The input of constraints: `input.review`, and what match blocks look at (spec 3.1).
 
 use std::sync::OnceLock;
 
@@ -8,15 +8,15 @@ use modgate_value::{Object, Str, Value};
 use super::{cel::Input, inventory::Inventory};
 use crate::{
     Review,
-    matching::{Criteria, Criterion, MatchError, Source, Subject},
+    matching::{Criteria, Criterion, MatchError, Matchable, Source},
 };
 
 /// An object or a request for admission, as constraints see it.
 #[derive(Debug, Clone)]
 pub struct Admission {
     review: Value,
-    object: Option<Judged>,
-    old_object: Option<Judged>,
+    object: Option<TypedObject>,
+    old_object: Option<TypedObject>,
     namespace: Option<Value>,
     source: Option<Source>,
     operation: Str,
@@ -27,12 +27,12 @@ pub struct Admission {
 
 /// An object and the kind it says it is (MA-3).
 #[derive(Debug, Clone)]
-struct Judged {
+struct TypedObject {
     object: Value,
     kind: GroupVersionKind,
 }
 
-impl Judged {
+impl TypedObject {
     fn name(&self) -> Str {
         metadata(&self.object, "name").into()
     }
@@ -179,11 +179,12 @@ impl Admission {
         // An empty object where there is no namespace, not null.
         let exposed = namespace.as_ref().and_then(exposed);
         members.push(("namespaceObject".into(), exposed.unwrap_or_else(nothing)));
-        let judged = |object: Value| Judged { kind: GroupVersionKind::of_object(&object), object };
+        let typed =
+            |object: Value| TypedObject { kind: GroupVersionKind::of_object(&object), object };
         Self {
             review: Object::from_entries(members).into(),
-            object: object.map(judged),
-            old_object: old_object.map(judged),
+            object: object.map(typed),
+            old_object: old_object.map(typed),
             namespace,
             source: Some(Source::Original),
             operation,
@@ -215,7 +216,7 @@ impl Admission {
 
     /// The kinds of the object and the old one, as far as there are any.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
-        self.object.iter().chain(&self.old_object).map(|judged| &judged.kind)
+        self.object.iter().chain(&self.old_object).map(|typed| &typed.kind)
     }
 
     /// Whether the object has no kind: no match block can be evaluated against it.
@@ -239,9 +240,9 @@ impl Admission {
         criteria: &Criteria,
         inventory: &Inventory,
     ) -> Result<bool, (MatchError, Str)> {
-        for judged in self.object.iter().chain(&self.old_object) {
-            let matched = criteria.matches(self.subject(judged, inventory));
-            if matched.map_err(|error| (error, judged.name()))? {
+        for typed in self.object.iter().chain(&self.old_object) {
+            let matched = criteria.matches(self.subject(typed, inventory));
+            if matched.map_err(|error| (error, typed.name()))? {
                 return Ok(true);
             }
         }
@@ -260,10 +261,10 @@ impl Admission {
         inventory: &Inventory,
     ) -> Result<Option<Mismatch>, (MatchError, Str)> {
         let mut first = None;
-        for judged in self.object.iter().chain(&self.old_object) {
-            let subject = self.subject(judged, inventory);
+        for typed in self.object.iter().chain(&self.old_object) {
+            let subject = self.subject(typed, inventory);
             let mismatch = criteria.first_mismatch(subject);
-            let Some(criterion) = mismatch.map_err(|error| (error, judged.name()))? else {
+            let Some(criterion) = mismatch.map_err(|error| (error, typed.name()))? else {
                 return Ok(None);
             };
             first.get_or_insert_with(|| Mismatch { criterion, found: found(criterion, subject) });
@@ -271,12 +272,12 @@ impl Admission {
         Ok(first)
     }
 
-    fn subject<'a>(&'a self, judged: &'a Judged, inventory: &'a Inventory) -> Subject<'a> {
-        let own = metadata(&judged.object, "namespace");
-        let synced = || inventory.namespace(own).filter(|_| !is_namespace(&judged.object));
-        Subject {
-            object: &judged.object,
-            kind: &judged.kind,
+    fn subject<'a>(&'a self, typed: &'a TypedObject, inventory: &'a Inventory) -> Matchable<'a> {
+        let own = metadata(&typed.object, "namespace");
+        let synced = || inventory.namespace(own).filter(|_| !is_namespace(&typed.object));
+        Matchable {
+            object: &typed.object,
+            kind: &typed.kind,
             namespace: self.namespace.as_ref().or_else(synced),
             source: self.source,
         }
@@ -293,7 +294,7 @@ pub(super) struct Mismatch {
 }
 
 /// What a subject is in regard to a criterion.
-fn found(criterion: Criterion, subject: Subject<'_>) -> String {
+fn found(criterion: Criterion, subject: Matchable<'_>) -> String {
     let text = |path: &[&str], of: &Value| {
         let value = of.path(path).filter(|value| !value.is_null());
         value.map_or_else(|| "none".to_owned(), Value::to_json)

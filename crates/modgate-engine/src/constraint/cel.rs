@@ -2,7 +2,7 @@
 //!
 //! It does what Kubernetes does with a ValidatingAdmissionPolicy of the same expressions
 //! (`apiserver/pkg/admission/plugin/policy/validating/validator.go`). Expressions that do not
-//! compile are kept: the template is accepted, what is wrong is reported, and requests are judged
+//! compile are kept: the template is accepted, what is wrong is reported, and requests are evaluated
 //! by `failurePolicy` (CE-18, Q-10).
 
 mod advice;
@@ -189,8 +189,8 @@ impl CelDriver {
         }
         let limits = CostLimits { total: evaluation.remaining(), ..limits };
         let evaluation = Evaluation::new(&scope, &self.variables, arena, budget, limits);
-        let judged = self.validations.iter().zip(outcomes);
-        judged
+        let evaluated = self.validations.iter().zip(outcomes);
+        evaluated
             .flat_map(|(validation, outcome)| match outcome {
                 Ok(true) => Vec::new(),
                 Ok(false) => vec![RawViolation::bare(self.message(validation, &evaluation))],
@@ -325,7 +325,7 @@ fn with_alias(source: &Value) -> Option<Value> {
     Some(members.into())
 }
 
-/// Members that nobody reads.
+/// Members that are never read.
 fn unknown_fields(source: &Value, field: &str) -> Vec<TemplateProblem> {
     let unknown = CelSource::unknown_fields(source).into_iter();
     unknown

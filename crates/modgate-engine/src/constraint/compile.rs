@@ -159,7 +159,7 @@ impl CompiledConstraint {
     }
 
     /// The same constraint with another version of its template, which takes it as it is: what was
-    /// valid once is not judged again. Parameters that the new defaults would make too large stay
+    /// valid once is not checked again. Parameters that the new defaults would make too large stay
     /// as they were.
     pub(super) fn with_template(&self, template: Arc<CompiledTemplate>) -> Self {
         let effective = template.schema().fill_defaults(&self.resource);

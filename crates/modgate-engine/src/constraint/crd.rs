@@ -64,7 +64,7 @@ pub enum SchemaError {
 }
 
 impl SchemaError {
-    /// Each thing that is wrong: the template's field it is about, and what it is.
+    /// Each error, with the template's field.
     pub fn problems(&self) -> Vec<(String, String)> {
         match self {
             Self::Decode(DecodeError { path, message }) => vec![(path.clone(), message.clone())],
@@ -378,7 +378,7 @@ fn check_selectors(constraint: &Value) -> Result<(), ConstraintError> {
     Ok(())
 }
 
-/// The map at a path, if it is there, told as Go's accessors tell it.
+/// The map at a path, if it is there, with the errors of Go's accessors.
 fn nested_map<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, ConstraintError> {
     let wrong = |depth: usize, value: &Value| {
         let path = path.iter().take(depth).map(|name| format!(".{name}")).collect::<String>();

@@ -65,14 +65,14 @@ impl Driver {
         &self,
         constraint: &CompiledConstraint,
         admission: &Admission,
-        world: World<'_>,
+        externals: Externals<'_>,
         arena: &Arena,
         budget: &Budget<'_>,
     ) -> Vec<RawViolation> {
         match self {
             Self::Rego(driver) => constraint
                 .specialized(driver)
-                .violations(admission.review(), constraint.parameters(), world, arena, budget)
+                .violations(admission.review(), constraint.parameters(), externals, arena, budget)
                 .unwrap_or_else(|error| vec![RawViolation::failure(error.to_string())]),
             Self::Cel(driver) => {
                 driver.violations(admission.cel(), constraint.effective(), &arena.cel, budget)
@@ -135,7 +135,7 @@ impl fmt::Debug for Arena {
 
 /// What an evaluation may see and use beside its input.
 #[derive(Clone, Copy)]
-pub struct World<'a> {
+pub struct Externals<'a> {
     /// `data.inventory`.
     pub inventory: &'a Inventory,
     /// What built-ins may ask of the outside.
@@ -213,26 +213,26 @@ impl RegoDriver {
         &self,
         review: &Value,
         parameters: &Value,
-        world: World<'_>,
+        externals: Externals<'_>,
         arena: &Arena,
         budget: &Budget<'_>,
     ) -> Result<Vec<RawViolation>, Error> {
-        let data = world.inventory.watched(&arena.looked);
-        self.run(review, parameters, (&data, world.host), arena, budget, None)
+        let data = externals.inventory.watched(&arena.looked);
+        self.run(review, parameters, (&data, externals.host), arena, budget, None)
     }
 
-    /// As [`violations`](Self::violations), and `tracer` is told of every expression.
+    /// As [`violations`](Self::violations), and `tracer` gets every expression.
     pub(super) fn traced(
         &self,
         review: &Value,
         parameters: &Value,
-        world: World<'_>,
+        externals: Externals<'_>,
         arena: &Arena,
         budget: &Budget<'_>,
         tracer: &mut dyn Tracer,
     ) -> Result<Vec<RawViolation>, Error> {
-        let data = world.inventory.watched(&arena.looked);
-        self.run(review, parameters, (&data, world.host), arena, budget, Some(tracer))
+        let data = externals.inventory.watched(&arena.looked);
+        self.run(review, parameters, (&data, externals.host), arena, budget, Some(tracer))
     }
 
     /// What was compiled.

@@ -6,7 +6,7 @@ use modgate_value::{Budget, Limits, Str, Value};
 use super::{
     admission::Admission,
     compile::CompiledConstraint,
-    driver::{Arena, RawViolation, World},
+    driver::{Arena, Externals, RawViolation},
 };
 use crate::cost::{Cost, Meter};
 
@@ -16,7 +16,7 @@ pub struct Evaluation<'a> {
     /// Where the result is enforced.
     pub point: EnforcementPoint,
     /// What policies may see.
-    pub world: World<'a>,
+    pub externals: Externals<'a>,
     /// Pays for the whole review.
     pub budget: &'a Budget<'a>,
     /// What one constraint may spend of it.
@@ -89,7 +89,7 @@ pub fn review<'c>(
             continue;
         }
         let Some(actions) = constraint.enforcement().at(evaluation.point) else { continue };
-        let violations = match constraint.matches(admission, evaluation.world.inventory) {
+        let violations = match constraint.matches(admission, evaluation.externals.inventory) {
             Ok(false) => continue,
             Ok(true) => {
                 arena.reset();
@@ -97,7 +97,7 @@ pub fn review<'c>(
                 let budget = evaluation.budget.child_since(limits, mark);
                 let driver = constraint.template().driver();
                 let violations =
-                    driver.violations(constraint, admission, evaluation.world, arena, &budget);
+                    driver.violations(constraint, admission, evaluation.externals, arena, &budget);
                 let now = budget.now();
                 constraint.spent(Cost::of(&budget, now.saturating_sub(mark)), evaluation.meter);
                 constraint.ended(evaluation, &budget, now.saturating_sub(mark));

@@ -185,7 +185,7 @@ impl Inventory {
         &*self.root
     }
 
-    /// [`data`](Self::data); `looked` says afterwards whether anybody looked.
+    /// [`data`](Self::data); `looked` is set when a policy reads it.
     pub(super) fn watched<'a>(&'a self, looked: &'a AtomicBool) -> Watched<'a> {
         Watched::new(self.data(), looked)
     }

@@ -52,7 +52,7 @@ struct Stored {
     compiled: Option<Arc<CompiledConstraint>>,
 }
 
-/// What became of a constraint that was given to a [`Store`].
+/// The state of a constraint that was inserted into a [`Store`].
 #[derive(Debug, Clone)]
 pub enum Inserted {
     /// It is in force.

@@ -153,7 +153,7 @@ pub struct TemplateProblem {
     pub code: Option<Code>,
     /// The field, as Kubernetes writes paths: `spec.targets[0].rego`.
     pub field: String,
-    /// The field's own text, if the message is about a part of it.
+    /// The field's own text, if the message points at a part of it.
     pub text: Option<Str>,
     /// That part.
     pub span: Option<Span>,
@@ -229,7 +229,7 @@ impl TemplateError {
         Self::Source { message: message.to_owned(), place: None }
     }
 
-    /// Whether it is about the policy itself, which Gatekeeper looks at only once the template is
+    /// Whether it concerns the policy itself, which Gatekeeper looks at only once the template is
     /// stored (TC-1, 8 and 9).
     pub fn is_of_source(&self) -> bool {
         !matches!(self, Self::Decode(_) | Self::Invalid(_) | Self::Schema(_) | Self::Operations)
@@ -358,7 +358,7 @@ impl CompiledTemplate {
     }
 
     /// What is wrong with it although it was accepted: CEL that does not compile, hence fails when
-    /// it is evaluated, and members of its source that nobody reads.
+    /// it is evaluated, and members of its source that are never read.
     pub fn problems(&self) -> &[TemplateProblem] {
         &self.problems
     }

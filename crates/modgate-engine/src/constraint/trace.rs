@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{
     admission::{Admission, Mismatch},
     compile::CompiledConstraint,
-    driver::{Arena, Driver, World},
+    driver::{Arena, Driver, Externals},
     evaluate::Evaluation,
     store::{ConstraintKey, Store},
 };
@@ -176,7 +176,7 @@ fn explain_one(
         let point = evaluation.point;
         ConstraintOutcome::NotAsked(format!("no action of it is for enforcement point {point}"))
     } else {
-        match constraint.mismatch(admission, evaluation.world.inventory) {
+        match constraint.mismatch(admission, evaluation.externals.inventory) {
             Err(error) => {
                 let why = error.to_string();
                 trace.violations.push(why.clone());
@@ -188,11 +188,11 @@ fn explain_one(
             Ok(None) => {
                 arena.reset();
                 let budget = evaluation.budget.child(evaluation.limits);
-                let host = NotingHost::new(evaluation.world.host);
-                let world = World { host: &host, ..evaluation.world };
+                let host = NotingHost::new(evaluation.externals.host);
+                let externals = Externals { host: &host, ..evaluation.externals };
                 let Traced { violations, mut expressions } = match template.driver() {
                     Driver::Rego(driver) => {
-                        rego::trace(driver, constraint, admission, world, arena, &budget)
+                        rego::trace(driver, constraint, admission, externals, arena, &budget)
                     }
                     Driver::Cel(driver) => {
                         driver.trace(admission.cel(), constraint.effective(), &arena.cel, &budget)

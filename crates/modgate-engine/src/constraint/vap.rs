@@ -34,7 +34,7 @@ pub struct VapOptions {
     pub for_constraints: bool,
     /// For templates that do not say (`--default-k8s-native-validation-failure-policy`).
     pub failure_policy: FailurePolicy,
-    /// What the webhook is about, which policies are about too (`--sync-vap-enforcement-scope`).
+    /// The webhook's scope, which generated policies share (`--sync-vap-enforcement-scope`).
     pub scope: VapScope,
 }
 
@@ -69,7 +69,7 @@ impl VapVersion {
     }
 }
 
-/// What the validating webhook is about (CE-36, CE-37).
+/// The scope of the validating webhook (CE-36, CE-37).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct VapScope {
     /// The entry [`WEBHOOK`] of its configuration; without one everything created and updated is
@@ -193,7 +193,7 @@ pub fn binding_actions(constraint: &Constraint, options: &VapOptions) -> Vec<Str
 ///
 /// # Errors
 ///
-/// When there is no action, or one that nobody knows.
+/// When there is no action, or an unknown one.
 pub fn binding(
     constraint: &Value,
     actions: &[Str],

@@ -8,7 +8,7 @@ use modgate_api::{
 use modgate_value::{Object, Str, Value, yaml};
 use similar::TextDiff;
 
-use super::{Evaluation, Silent, Stages};
+use super::{Evaluation, NoopObserver, Stages};
 use crate::{
     EngineConfig, Host, Review, Snapshot,
     constraint::{Arena, Inventory},
@@ -61,7 +61,7 @@ pub fn dry_run(
     let review = review(manifest, operation);
     let (inventory, mut arena) = (Inventory::default(), Arena::new());
     let mut evaluation = Evaluation::new(host, &inventory, &mut arena);
-    let decision = snapshot.decide(&review, Stages::MODRULES, &mut evaluation, &mut Silent);
+    let decision = snapshot.decide(&review, Stages::MODRULES, &mut evaluation, &mut NoopObserver);
     let patch = jsonpatch::diff(manifest, &decision.object);
     let diff = if patch.is_empty() { String::new() } else { diff(manifest, &decision.object) };
     let rejections: Value =

@@ -40,9 +40,9 @@ pub trait Observer {
 
 /// Ignores everything.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct NoopObserver;
 
-impl Observer for Silent {
+impl Observer for NoopObserver {
     const EXPLAINS: bool = false;
 }
 

@@ -212,7 +212,7 @@ impl ExpansionSystem {
     ///
     /// When one of them cannot be made; there is no partial result.
     pub fn expand(&self, request: &ExpansionRequest<'_>) -> Result<Vec<Resultant>, ExpansionError> {
-        self.resultants(request, Manner::default())
+        self.resultants(request, ExpandOptions::default())
     }
 
     /// What [`ExpansionSystem::expand`] does, with what mutators had to do with each resultant.
@@ -224,35 +224,35 @@ impl ExpansionSystem {
         &self,
         request: &ExpansionRequest<'_>,
     ) -> Result<Vec<Resultant>, ExpansionError> {
-        self.resultants(request, Manner { explain: true, ..Manner::default() })
+        self.resultants(request, ExpandOptions { explain: true, ..ExpandOptions::default() })
     }
 
     pub(crate) fn resultants(
         &self,
         request: &ExpansionRequest<'_>,
-        manner: Manner<'_>,
+        options: ExpandOptions<'_>,
     ) -> Result<Vec<Resultant>, ExpansionError> {
         let mut count = 0;
-        Expansion { system: self, request, manner, count: &mut count }.of(request.object, 0)
+        Expansion { system: self, request, options, count: &mut count }.of(request.object, 0)
     }
 }
 
 /// How an expansion is done.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Manner<'a> {
+pub(crate) struct ExpandOptions<'a> {
     /// Whether to keep what mutators had to do with each resultant.
     pub(crate) explain: bool,
     /// What else changes a resultant, after the mutators.
-    pub(crate) afterwards: Option<Afterwards<'a>>,
+    pub(crate) post_process: Option<PostProcess<'a>>,
 }
 
 /// Gives a changed resultant, or nothing where it stays as it is.
-pub(crate) type Afterwards<'a> = &'a dyn Fn(&Value) -> Option<Value>;
+pub(crate) type PostProcess<'a> = &'a dyn Fn(&Value) -> Option<Value>;
 
 struct Expansion<'a> {
     system: &'a ExpansionSystem,
     request: &'a ExpansionRequest<'a>,
-    manner: Manner<'a>,
+    options: ExpandOptions<'a>,
     /// How many resultants there are so far.
     count: &'a mut usize,
 }
@@ -278,7 +278,7 @@ impl Expansion<'_> {
         }
         for resultant in &mut direct {
             self.mutate(resultant)?;
-            if let Some(change) = self.manner.afterwards {
+            if let Some(change) = self.options.post_process {
                 // It has a budget of its own for each resultant.
                 self.request.budget.check_time()?;
                 if let Some(object) = change(&resultant.object) {
@@ -303,7 +303,7 @@ impl Expansion<'_> {
             shard: 0,
             object: &resultant.object,
             namespace,
-            // Nobody creates or updates a resultant (5.4).
+            // A resultant is not created or updated by a request (5.4).
             operation: None,
             source: Some(Source::Generated),
             username,
@@ -312,7 +312,7 @@ impl Expansion<'_> {
             providers: self.request.providers,
             budget: self.request.budget,
         };
-        let mutated = if self.manner.explain {
+        let mutated = if self.options.explain {
             let explanation = mutators.explain(&request);
             let result = explanation.result.clone();
             resultant.mutation = Some(explanation);

@@ -186,7 +186,7 @@ fn located(problem: &TemplateProblem) -> String {
     format!("{place}: {}{help}{code}", one_line(&problem.message))
 }
 
-/// Field, line and column, where a problem is about a part of a text.
+/// Field, line and column, where a problem has a place in a text.
 fn place(problem: &TemplateProblem) -> Option<String> {
     let (text, span) = (problem.text.as_ref()?, problem.span?);
     let Location { line, column } = Location::of(text, span.start);

@@ -73,7 +73,7 @@ impl PodBinding {
     ///
     /// # Errors
     ///
-    /// When the pod as it is contradicts the binding: anybody who reaches the webhook may send one.
+    /// When the pod as it is contradicts the binding: any client of the webhook may send one.
     pub fn update(&self, pod: &Value) -> Result<Option<Value>, Disbelief> {
         let text = |path: &[&str]| pod.path(path).and_then(Value::as_str).unwrap_or_default();
         if self.uid.as_deref().is_some_and(|uid| uid != text(&["metadata", "uid"])) {

@@ -222,7 +222,7 @@ impl Working {
 }
 
 impl ReferenceError {
-    /// Whether what it is about does not exist.
+    /// Whether the object does not exist.
     fn is_missing(&self) -> bool {
         match self {
             Self::Namespace { error, .. } | Self::Node { error, .. } => {

@@ -25,7 +25,7 @@ use crate::{
 /// How many warnings one answer carries; the API server cuts them off at 4 KiB.
 const MAX_WARNINGS: usize = 20;
 
-/// Watches a run; [`Silent`] for runs that are not explained.
+/// Watches a run; [`NoopObserver`] for runs that are not explained.
 pub(super) trait Observer {
     /// A candidate of a tier was asked whether it matches `document`.
     fn considered(
@@ -48,9 +48,9 @@ pub(super) trait Observer {
     fn rejected(&mut self, rule: &CompiledModRule, rejection: &Rejection);
 }
 
-pub(super) struct Silent;
+pub(super) struct NoopObserver;
 
-impl Observer for Silent {
+impl Observer for NoopObserver {
     fn considered(&mut self, _: &CompiledModRule, _: &Value, _: &Result<bool, Undecided>) {}
     fn patched(
         &mut self,
@@ -71,7 +71,7 @@ pub(crate) fn mutate(
     outside: (&dyn Host, Meter<'_>),
 ) -> Decision {
     let working = references::working_document(review, config, outside.0);
-    mutate_observed(store, config, review, outside, working, &mut Silent)
+    mutate_observed(store, config, review, outside, working, &mut NoopObserver)
 }
 
 /// Asks the Reject rules about the object as it is.
@@ -87,7 +87,7 @@ pub(crate) fn validate(
     };
     let budget = meter.budget(config.request_limits, host);
     let mut run = Run::new(store, config, review, (host, meter), &budget, working);
-    run.reject(&mut Silent);
+    run.reject(&mut NoopObserver);
     run.decide()
 }
 
@@ -459,7 +459,7 @@ impl<'a> Run<'a> {
 
     fn decide(mut self) -> Decision {
         let object = self.review.object().cloned().unwrap_or_default();
-        // Changes to the references concern nobody but later rules.
+        // Only later rules see changes to the references.
         let mut patch =
             jsonpatch::diff(&without_references(&self.before), &without_references(&self.document));
         if self.review.request().operation == Operation::Delete && !patch.is_empty() {

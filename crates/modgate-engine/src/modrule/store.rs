@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Which rules a pass is about.
+/// Which rules a pass visits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query<'a> {
     pub(super) rule_type: RuleType,

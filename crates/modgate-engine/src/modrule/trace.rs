@@ -14,7 +14,7 @@ use super::{
     store::Store,
 };
 use crate::{
-    EngineConfig, Explanation, Host, Lookup, Rejection, Review, RuleFailure,
+    Decision, EngineConfig, Host, Lookup, Rejection, Review, RuleFailure,
     cost::Meter,
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
     jsonpatch::{self, Op, Tree},
@@ -23,13 +23,14 @@ use crate::{
 /// How many values of one criteria item are shown.
 const MAX_VALUES: usize = 100;
 
-/// What [`run::mutate`] does, and how it came about.
+/// What [`run::mutate`] does, and what every loaded rule did: Patch tiers, then Reject tiers, then those
+/// that were no candidates.
 pub(crate) fn explain(
     store: &Store,
     config: &EngineConfig,
     review: &Review,
     outside: (&dyn Host, Meter<'_>),
-) -> Explanation {
+) -> (Decision, Vec<RuleTrace>) {
     let (host, _) = outside;
     // Every candidate is visited, so that also those the index leaves out say why.
     let config = EngineConfig { lookup: Lookup::Scan, ..config.clone() };
@@ -51,7 +52,7 @@ pub(crate) fn explain(
             rules.push(trace_of(rule, Outcome::NotCandidate(cause)));
         }
     }
-    Explanation { decision, rules }
+    (decision, rules)
 }
 
 fn trace_of(rule: &CompiledModRule, outcome: Outcome) -> RuleTrace {

@@ -39,7 +39,7 @@ impl Providers for NoProviders {
     }
 }
 
-/// Why nothing is asked without a client certificate (6.4, 6.5).
+/// Why no provider is called without a client certificate (6.4, 6.5).
 pub const NO_CLIENT_CERTIFICATE: &str = "failed to get client TLS certificate: external data client certificate watcher is not \
      initialized";
 
@@ -95,7 +95,7 @@ pub(super) struct Placeholders {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Placeholder {
     external: External,
-    /// What is asked, and what stays under `failurePolicy: Ignore`.
+    /// The key of the request, and the value that stays under `failurePolicy: Ignore`.
     key: Str,
     value_at_location: Str,
 }

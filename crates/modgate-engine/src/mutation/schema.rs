@@ -106,7 +106,7 @@ pub(super) fn conflicts(mutators: &[&CompiledMutator]) -> BTreeMap<usize, Confli
     found
 }
 
-/// Every kind and operation a mutator is about.
+/// Every kind and operation a mutator applies to.
 fn bindings(mutator: &CompiledMutator) -> BTreeSet<(GroupVersionKind, Operation)> {
     let mut bindings = BTreeSet::new();
     for entry in mutator.apply_to.iter().flatten() {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     cost::Cost,
-    matching::{Source, Subject},
+    matching::{Matchable, Source},
 };
 
 /// Every mutator there is, in the order in which they run. Never changed, only replaced.
@@ -273,7 +273,7 @@ impl MutationSystem {
             return Ok(Some(Mismatch::ApplyTo));
         }
         let subject =
-            Subject { object, kind, namespace: request.namespace, source: request.source };
+            Matchable { object, kind, namespace: request.namespace, source: request.source };
         match mutator.criteria.first_mismatch(subject) {
             Ok(mismatch) => Ok(mismatch.map(Mismatch::Criterion)),
             Err(source) => Err(MutationError::Match {

@@ -30,7 +30,7 @@ pub struct MutatorTrace {
     /// Which mutator.
     #[serde(serialize_with = "as_text")]
     pub mutator: MutatorId,
-    /// What became of it.
+    /// Its result.
     pub outcome: MutatorOutcome,
     /// What happened at each place its location led to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -41,7 +41,7 @@ fn as_text<S: Serializer>(id: &MutatorId, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_str(id)
 }
 
-/// What became of a mutator in one pass.
+/// The result of a mutator in one pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "result", content = "cause")]
 #[non_exhaustive]
@@ -142,11 +142,11 @@ pub enum What {
     NoElements,
     /// Nothing is there that could be pruned, or the mutator has no values.
     Nothing,
-    /// A provider is asked for the value once everything has converged.
+    /// A provider supplies the value once the object has converged.
     Asked {
         /// Which provider.
         provider: Str,
-        /// What it is asked.
+        /// The key of the request.
         key: Str,
     },
     /// The wanted value is there already.

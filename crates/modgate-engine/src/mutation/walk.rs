@@ -37,7 +37,7 @@ pub(super) struct Run<'a> {
     pub(super) username: &'a str,
     pub(super) placeholders: &'a mut Placeholders,
     pub(super) budget: &'a Budget<'a>,
-    /// Where the walk leaves its notes, if somebody wants them.
+    /// Where the walk leaves its notes, if it is explained.
     pub(super) trail: Option<&'a mut Trail>,
 }
 

@@ -70,7 +70,7 @@ impl ExternalData for NoExternalData {
 /// Calls the function: `{"provider": …, "keys": […]}` in,
 /// `{"responses", "errors", "status_code", "system_error"}` out.
 ///
-/// Each key is asked for once. What is said about one that stands several times in `keys` is
+/// Each key is requested once. What is said about one that stands several times in `keys` is
 /// repeated at the end, so that there are as many responses as if each had been asked for.
 ///
 /// # Errors

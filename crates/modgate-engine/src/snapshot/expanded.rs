@@ -9,7 +9,7 @@ use crate::{
     Host, Review,
     constraint::{Admission, Violation},
     cost::Meter,
-    expansion::{Afterwards, ExpansionError, ExpansionRequest, Manner, Resultant},
+    expansion::{ExpandOptions, ExpansionError, ExpansionRequest, PostProcess, Resultant},
     gatekeeper::{run_id, with_namespace},
     matching::Source,
     modrule,
@@ -92,8 +92,8 @@ impl Snapshot {
             providers: host.providers(),
             budget: &budget,
         };
-        let afterwards = config.expand_modrules.then_some(&by_modrules as Afterwards<'_>);
-        self.expansions.resultants(&request, Manner { explain, afterwards })
+        let post_process = config.expand_modrules.then_some(&by_modrules as PostProcess<'_>);
+        self.expansions.resultants(&request, ExpandOptions { explain, post_process })
     }
 
     /// The generator of a request: its object with the kind and namespace of the request; `None`

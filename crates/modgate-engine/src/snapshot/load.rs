@@ -69,7 +69,7 @@ pub(super) fn is_policy(object: &Value) -> bool {
     Kind::of(&PolicyId::of_object(object)).is_some()
 }
 
-/// The next snapshot in the making. Parts that no change is about stay shared.
+/// The next snapshot in the making. Parts without a change stay shared.
 pub(super) struct Loader<'s> {
     before: &'s Snapshot,
     on_error: OnError,

@@ -8,10 +8,11 @@
 )]
 
 use modgate_engine::{
-    Change, Decision, EngineConfig, Evaluation, Host, HostError, OnError, PolicySource, Review,
-    Silent, Snapshot, Stages, Trace,
+    Change, Decision, EngineConfig, Evaluation, Host, HostError, NoopObserver, OnError,
+    PolicySource, Review, Snapshot, Stages, Trace,
     api::meta::Operation,
     constraint::{Arena, Inventory},
+    explain::RuleTrace,
 };
 use modgate_value::{Clock, Value, budget::Frozen, yaml};
 
@@ -92,18 +93,38 @@ pub fn snapshot(rules: Vec<Value>) -> Snapshot {
 
 pub fn mutate(rules: Vec<Value>, operation: Operation, object: &str) -> Decision {
     let review = Review::of_object(value(object), operation, "default");
-    snapshot(rules).mutate(&review, &Cluster::default())
+    modrules(&snapshot(rules), &review, &Cluster::default())
 }
 
 pub fn create(rules: Vec<Value>, object: &str) -> Decision {
     mutate(rules, Operation::Create, object)
 }
 
+/// KubeMod's webhook.
+pub fn modrules(snapshot: &Snapshot, review: &Review, host: &dyn Host) -> Decision {
+    explained(snapshot, review, host).0
+}
+
+/// The same, and what every rule did.
+pub fn explained(
+    snapshot: &Snapshot,
+    review: &Review,
+    host: &dyn Host,
+) -> (Decision, Vec<RuleTrace>) {
+    let (inventory, mut arena) = (Inventory::default(), Arena::new());
+    let mut evaluation = Evaluation::new(host, &inventory, &mut arena);
+    let stages = Stages::MODRULES;
+    let decision = snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver);
+    let mut trace = Trace::default();
+    assert_eq!(decision, snapshot.decide(review, stages, &mut evaluation, &mut trace));
+    (decision, trace.modrules)
+}
+
 /// Runs stages of a request, silently and watched: both come to the same.
 pub fn decide(snapshot: &Snapshot, review: &Review, stages: Stages) -> Decision {
     let (inventory, mut arena, cluster) = (Inventory::default(), Arena::new(), Cluster::default());
     let mut evaluation = Evaluation::new(&cluster, &inventory, &mut arena);
-    let decision = snapshot.decide(review, stages, &mut evaluation, &mut Silent);
+    let decision = snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver);
     let watched = snapshot.decide(review, stages, &mut evaluation, &mut Trace::default());
     assert_eq!(decision, watched);
     decision

@@ -11,7 +11,7 @@ use std::{
 use modgate_api::constraints::EnforcementPoint;
 use modgate_engine::{
     Review, Stages,
-    constraint::{Admission, Evaluation, World, review},
+    constraint::{Admission, Evaluation, Externals, review},
     cost::{Meter, PolicyCost},
     expansion::ExpansionSystem,
     matching::Source,
@@ -309,7 +309,7 @@ impl<'p> Run<'p> {
         let evaluation = Evaluation {
             meter: Meter { shard, ..Meter::default() },
             point: EnforcementPoint::Gator,
-            world: World { inventory: &self.policies.inventory, host: &session.outside },
+            externals: Externals { inventory: &self.policies.inventory, host: &session.outside },
             budget: &budget,
             limits: POLICY,
         };

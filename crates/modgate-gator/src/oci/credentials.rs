@@ -15,7 +15,7 @@ use modgate_value::Value;
 /// A user and password, or a token to be traded for another.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
-    Nobody,
+    Anonymous,
     User {
         name: String,
         password: String,
@@ -37,10 +37,12 @@ impl Credentials {
         registry: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let Some(path) = config_path(env) else { return Ok(Self::Nobody) };
+        let Some(path) = config_path(env) else { return Ok(Self::Anonymous) };
         let text = match fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::Nobody),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::Anonymous);
+            }
             Err(error) => {
                 return Err(format!("{}: {}", path.display(), crate::read::os_text(&error)));
             }
@@ -64,14 +66,14 @@ impl Credentials {
                 auths.iter().find(|(key, _)| same(key)).map(|(_, entry)| entry)
             })
         });
-        let Some(entry) = entry else { return Ok(Self::Nobody) };
+        let Some(entry) = entry else { return Ok(Self::Anonymous) };
         let text = |key| entry.get(key).and_then(Value::as_str).unwrap_or_default();
         if !text("identitytoken").is_empty() {
             return Ok(Self::Token(text("identitytoken").to_owned()));
         }
         if text("auth").is_empty() {
             return Ok(match text("username") {
-                "" => Self::Nobody,
+                "" => Self::Anonymous,
                 user => Self::User { name: user.to_owned(), password: text("password").to_owned() },
             });
         }
@@ -91,7 +93,7 @@ impl Credentials {
             Self::User { name, password } => {
                 Some(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))
             }
-            Self::Nobody | Self::Token(_) => None,
+            Self::Anonymous | Self::Token(_) => None,
         }
     }
 }
@@ -100,7 +102,7 @@ impl Credentials {
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nobody => "Nobody",
+            Self::Anonymous => "Anonymous",
             Self::User { .. } => "User",
             Self::Token(_) => "Token",
         })
@@ -142,13 +144,13 @@ fn ask_helper(helper: &str, name: &str) -> Result<Credentials, String> {
     match ended {
         None => return Err(failed("no answer in time")),
         // Helpers report a registry they know nothing of as a failure.
-        Some(false) => return Ok(Credentials::Nobody),
+        Some(false) => return Ok(Credentials::Anonymous),
         Some(true) => {}
     }
     let answer = Value::from_json(&answer).map_err(|_| failed("the answer is not JSON"))?;
     let text = |key| answer.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(match text("Username").as_str() {
-        "" => Credentials::Nobody,
+        "" => Credentials::Anonymous,
         "<token>" => Credentials::Token(text("Secret")),
         user => Credentials::User { name: user.to_owned(), password: text("Secret") },
     })
@@ -211,13 +213,13 @@ mod tests {
             ("old.example", user("a", "b")),
             ("docker.io", user("d", "p")),
             ("token.example", Ok(Credentials::Token("t".to_owned()))),
-            ("other.example", Ok(Credentials::Nobody)),
+            ("other.example", Ok(Credentials::Anonymous)),
             ("bad.example", Err("`auths` has no user and password for bad.example".to_owned())),
         ] {
             assert_eq!(of(auths, registry), expected, "{registry}");
         }
         assert!(of("no", "r").is_err());
-        assert_eq!(Credentials::read("r", &|_| None), Ok(Credentials::Nobody));
+        assert_eq!(Credentials::read("r", &|_| None), Ok(Credentials::Anonymous));
         let helper = of(r#"{"credsStore": "../x"}"#, "r");
         assert_eq!(
             helper,

@@ -139,7 +139,7 @@ impl Registry {
         for _ in 0..=MAX_REDIRECTS {
             let mut outgoing = Outgoing::get(at.clone());
             outgoing.headers.push((ACCEPT, HeaderValue::from_static(MANIFESTS)));
-            // What the registry knows us by is nobody else's business.
+            // Credentials go to the registry alone.
             if let Some(authorization) = &self.authorization
                 && at.authority() == home.as_ref()
             {
@@ -374,7 +374,7 @@ mod tests {
     fn redirects() {
         let registry = |plain_http| {
             let reference = Reference::parse("r.example/a").expect("reference");
-            Registry::new(&reference, plain_http, Credentials::Nobody).expect("registry")
+            Registry::new(&reference, plain_http, Credentials::Anonymous).expect("registry")
         };
         for (plain_http, from, location, expected) in [
             (false, "https://r/a", "https://s/b?c", Some("https://s/b?c")),

@@ -221,7 +221,7 @@ impl Home {
     }
 }
 
-/// Writes a file for nobody else to read.
+/// Writes a file that only its owner can read.
 pub(super) fn write_private(path: &Path, text: &str) -> Result<(), String> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);

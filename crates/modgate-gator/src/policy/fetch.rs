@@ -12,7 +12,7 @@ use tokio::{runtime::Builder, time::Instant};
 
 use crate::read::{clean, os_text};
 
-/// The catalog that is meant when nobody says otherwise.
+/// The default catalog.
 const DEFAULT_CATALOG: &str =
     "https://raw.githubusercontent.com/open-policy-agent/gatekeeper-library/master/catalog.yaml";
 

@@ -219,7 +219,7 @@ impl Installation<'_> {
             if !is_managed(&existing) {
                 return Err(InstallError::Conflict { kind, name });
             }
-            // An upgrade does not take back what somebody decided.
+            // An upgrade does not undo a decision of the user.
             let kept = text(&existing, &["spec", "enforcementAction"]);
             action = action.or_else(|| (!kept.is_empty()).then_some(kept));
         }

@@ -24,7 +24,7 @@ pub(super) struct Files<'s> {
     templates: Mutex<HashMap<String, Arc<Once<Arc<CompiledTemplate>>>>>,
 }
 
-/// Made by whoever comes first; the others wait.
+/// Made by the first thread that needs it; the others wait.
 type Once<T> = OnceLock<Result<T, String>>;
 
 impl<'s> Files<'s> {

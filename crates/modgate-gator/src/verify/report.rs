@@ -1,8 +1,8 @@
-//! What came of suites, and how people read it.
+//! The results of suites, as text.
 
 use std::{fmt::Write as _, time::Duration};
 
-/// What came of a suite.
+/// The result of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SuiteResult {
     /// Its file, as the person asked for it.
@@ -15,7 +15,7 @@ pub struct SuiteResult {
     pub tests: Vec<TestResult>,
 }
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestResult {
     /// Its name.
@@ -30,7 +30,7 @@ pub struct TestResult {
     pub cases: Vec<CaseResult>,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CaseResult {
     /// Its name.

@@ -120,7 +120,7 @@ impl Runner<'_> {
             .collect()
     }
 
-    /// Loads what a test is about; `None` when its constraint was refused, as it had to be.
+    /// Loads the policies of a test; `None` when its constraint was refused, as it had to be.
     fn subject(&self, test: &Test) -> Result<Option<Subject>, String> {
         let mut policies = Policies::default();
         let is_complete = !test.template.is_empty() || !test.constraint.is_empty();

@@ -104,7 +104,7 @@ pub enum Violations {
 }
 
 impl Suite {
-    /// Reads a suite; members nobody knows are ignored.
+    /// Reads a suite; unknown members are ignored.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Suite {
 }
 
 impl Test {
-    /// Whether it is about policies that change objects, which only our suites have.
+    /// Whether it tests policies that change objects, which only our suites have.
     pub fn changes_objects(&self) -> bool {
         self.mutators.is_some() || self.modrules.is_some()
     }

@@ -3,8 +3,8 @@
 use std::{cell::RefCell, time::Duration};
 
 use modgate_engine::{
-    Decision, Evaluation, Host, Review, Silent, StageReport, Stages, Trace, constraint::Arena,
-    cost::Meter,
+    Decision, Evaluation, Host, NoopObserver, Review, StageReport, Stages, Trace,
+    constraint::Arena, cost::Meter,
 };
 use modgate_export::AdmissionQueue;
 use modgate_policies::PolicySet;
@@ -92,7 +92,7 @@ pub(super) fn decide(review: &Review, stages: Stages, conditions: Conditions<'_>
             trace::record(review, &world.snapshot, &decision, &trace);
             decision
         } else {
-            world.snapshot.decide(review, stages, &mut evaluation, &mut Silent)
+            world.snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver)
         };
         if arena.allocated_bytes() > KEPT_ARENA_BYTES {
             *arena = Arena::new();

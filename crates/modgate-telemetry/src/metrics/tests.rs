@@ -5,7 +5,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use modgate_engine::{Change, OnError, PolicySource, Review, api::meta::Operation};
+use modgate_engine::{
+    Change, Evaluation, NoopObserver, OnError, PolicySource, Review, Stages,
+    api::meta::Operation,
+    constraint::{Arena, Inventory},
+};
 use modgate_value::Value;
 
 use super::*;
@@ -84,7 +88,10 @@ fn asked() -> Snapshot {
     assert!(!update.has_errors(), "{:?}", update.problems);
     let pod = value(r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}"#);
     let review = Review::of_object(pod, Operation::Create, "default");
-    update.snapshot.validate(&review, &Objects::default());
+    let (objects, inventory, mut arena) = (Objects::default(), Inventory::default(), Arena::new());
+    let mut evaluation = Evaluation::new(&objects, &inventory, &mut arena);
+    let stages = Stages::REJECTIONS;
+    update.snapshot.decide(&review, stages, &mut evaluation, &mut NoopObserver);
     update.snapshot
 }
 

@@ -232,8 +232,8 @@ fn emit(
     documents("policies.yaml", &mut policies.map(Value::to_json));
     let pods_as_json = (0..pods).map(|index| parsed(&pod(index, 0, density)).to_json());
     documents("pods.yaml", &mut { pods_as_json });
-    for judge in audited(snapshot, pods, density, options).judges {
-        println!("{} {} {}", judge.judge.kind.kind, judge.judge.name, judge.total);
+    for policy in audited(snapshot, pods, density, options).by_policy {
+        println!("{} {} {}", policy.policy.kind.kind, policy.policy.name, policy.total);
     }
 }
 

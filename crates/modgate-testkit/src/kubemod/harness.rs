@@ -2,8 +2,9 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use modgate_engine::{
-    Change, Decision, EngineConfig, Host, HostError, Lookup, OnError, PolicySource, Problem,
-    Review, Severity, Snapshot,
+    Change, Decision, EngineConfig, Evaluation, Host, HostError, Lookup, NoopObserver, OnError,
+    PolicySource, Problem, Review, Severity, Snapshot, Stages,
+    constraint::{Arena, Inventory},
     jsonpatch::{Op, PatchOperation},
 };
 use modgate_value::{Clock, Object, Value, budget::Frozen};
@@ -43,8 +44,12 @@ impl Loaded {
     pub(super) fn decide(&self, request: &Request<'_>) -> Result<Decision> {
         let review = Review::from_request(&wire(request)).context("not a request")?;
         let host = TestHost { request };
-        let decision = self.snapshot.mutate(&review, &host);
-        let plain = self.oracle.mutate(&review, &host);
+        let decide = |snapshot: &Snapshot| {
+            let (inventory, mut arena) = (Inventory::default(), Arena::new());
+            let mut evaluation = Evaluation::new(&host, &inventory, &mut arena);
+            snapshot.decide(&review, Stages::MODRULES, &mut evaluation, &mut NoopObserver)
+        };
+        let (decision, plain) = (decide(&self.snapshot), decide(&self.oracle));
         ensure!(decision == plain, "by index {decision:?}, by asking every rule {plain:?}");
         Ok(decision)
     }

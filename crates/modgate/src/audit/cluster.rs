@@ -1,4 +1,4 @@
-//! Objects of a cluster, listed page by page as they are judged.
+//! Objects of a cluster, listed page by page as they are audited.
 
 use anyhow::{Error, Result};
 use modgate_audit::{Item, Options, Policies};
@@ -12,7 +12,7 @@ use crate::{args::AuditCommandArgs, terminal::Terminal};
 
 const NO_CLUSTER: &str = "give objects to audit, or say with `--kubeconfig` which cluster has them";
 
-/// Lists and judges what the policies may have something to do with. What they look at beside that is
+/// Lists and audits the objects that policies may apply to. What they look at beside that is
 /// listed first, and held in memory.
 pub(super) fn audit(
     args: &AuditCommandArgs,
@@ -82,7 +82,7 @@ pub(super) fn audit(
             Err(error) => failed.push(format!("{} are not audited: {error}", kind.plural)),
         }
     };
-    let found = super::judge(args, &world, &mut source);
+    let found = super::audit_objects(args, &world, &mut source);
     progress.clear();
     failed.iter().for_each(|line| terminal.error(line));
     incomplete |= !failed.is_empty();

@@ -7,7 +7,7 @@ use modgate_gator::xml::escape;
 
 use super::{
     Found,
-    report::{groups, judge_title, title},
+    report::{groups, policy_title, title},
 };
 use crate::args::AuditCommandArgs;
 
@@ -27,7 +27,7 @@ pub(super) fn write(out: &mut impl Write, found: &Found, args: &AuditCommandArgs
         }
         for violation in group.violations.iter().take(limit) {
             let object = escape(&title(&violation.subject));
-            let class = escape(&judge_title(&violation.judge));
+            let class = escape(&policy_title(&violation.policy));
             writeln!(out, r#"    <testcase name="{object}" classname="{class}">"#)?;
             let message = escape(&violation.message);
             let action = escape(&violation.action);

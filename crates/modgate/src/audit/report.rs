@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use modgate_audit::{Judge, Subject, Violation, place};
+use modgate_audit::{ObjectRef, PolicyRef, Violation, place};
 use modgate_export::violation_line;
 use modgate_value::Value;
 
@@ -13,7 +13,7 @@ use crate::{
     terminal::{Terminal, Tone, printable},
 };
 
-/// Violations shown of each group where nobody says.
+/// Violations shown of each group without `--limit`.
 const SHOWN: usize = 20;
 
 /// Violations that stand together.
@@ -29,15 +29,15 @@ pub(crate) fn groups<'f>(found: &'f Found, by: Grouping) -> Vec<Group<'f>> {
     let mut groups: Vec<Group<'f>> = match by {
         Grouping::Namespace => Vec::new(),
         Grouping::Constraint => {
-            let judges = found.report.judges.iter();
-            judges
-                .map(|report| Group { title: judge_title(&report.judge), violations: Vec::new() })
+            let by_policy = found.report.by_policy.iter();
+            by_policy
+                .map(|report| Group { title: policy_title(&report.policy), violations: Vec::new() })
                 .collect()
         }
     };
     for violation in &found.violations {
         let title = match by {
-            Grouping::Constraint => judge_title(&violation.judge),
+            Grouping::Constraint => policy_title(&violation.policy),
             Grouping::Namespace => match violation.subject.namespace.as_str() {
                 "" => "cluster-scoped objects".to_owned(),
                 namespace => format!("namespace {namespace}"),
@@ -53,15 +53,15 @@ pub(crate) fn groups<'f>(found: &'f Found, by: Grouping) -> Vec<Group<'f>> {
 }
 
 /// `K8sRequiredLabels must-have-owner`
-pub(crate) fn judge_title(judge: &Judge) -> String {
-    match judge.namespace.as_str() {
-        "" => format!("{} {}", judge.kind.kind, judge.name),
-        namespace => format!("{} {namespace}/{}", judge.kind.kind, judge.name),
+pub(crate) fn policy_title(policy: &PolicyRef) -> String {
+    match policy.namespace.as_str() {
+        "" => format!("{} {}", policy.kind.kind, policy.name),
+        namespace => format!("{} {namespace}/{}", policy.kind.kind, policy.name),
     }
 }
 
 /// `Deployment shop/web`
-pub(crate) fn title(subject: &Subject) -> String {
+pub(crate) fn title(subject: &ObjectRef) -> String {
     match subject.namespace.as_str() {
         "" => format!("{} {}", subject.kind.kind, subject.name),
         namespace => format!("{} {namespace}/{}", subject.kind.kind, subject.name),
@@ -84,7 +84,7 @@ pub(super) fn text(
         let heading = terminal.paint(Tone::Heading, printable(&group.title));
         writeln!(out, "{heading}: {count}")?;
         for violation in group.violations.iter().take(limit) {
-            let Violation { judge, subject, action, message, .. } = violation;
+            let Violation { policy, subject, action, message, .. } = violation;
             let tone = match severity(violation) {
                 FailOn::Deny => Tone::Bad,
                 FailOn::Warn => Tone::Notice,
@@ -92,7 +92,7 @@ pub(super) fn text(
             };
             let of = match args.by {
                 Grouping::Constraint => String::new(),
-                Grouping::Namespace => format!(" [{}]", judge_title(judge)),
+                Grouping::Namespace => format!(" [{}]", policy_title(policy)),
             };
             let place = place(&subject.origin, subject.position);
             let place = if place.is_empty() { place } else { format!(" ({place})") };
@@ -189,12 +189,12 @@ fn number(count: u64) -> Value {
 }
 
 fn of_violation(violation: &Violation) -> Value {
-    let Violation { judge, subject, action, message, details, .. } = violation;
-    let mut constraint: Vec<(&str, Value)> = kind_value(&judge.kind).into();
-    if !judge.namespace.is_empty() {
-        constraint.push(("namespace", judge.namespace.clone().into()));
+    let Violation { policy, subject, action, message, details, .. } = violation;
+    let mut constraint: Vec<(&str, Value)> = kind_value(&policy.kind).into();
+    if !policy.namespace.is_empty() {
+        constraint.push(("namespace", policy.namespace.clone().into()));
     }
-    constraint.push(("name", judge.name.clone().into()));
+    constraint.push(("name", policy.name.clone().into()));
     let mut members = vec![
         ("policy", constraint.into_iter().collect::<Value>()),
         ("object", of_subject(subject)),
@@ -210,7 +210,7 @@ fn of_violation(violation: &Violation) -> Value {
     members.into_iter().collect()
 }
 
-fn of_subject(subject: &Subject) -> Value {
+fn of_subject(subject: &ObjectRef) -> Value {
     let mut members: Vec<(&str, Value)> = kind_value(&subject.kind).into();
     if !subject.namespace.is_empty() {
         members.push(("namespace", subject.namespace.clone().into()));

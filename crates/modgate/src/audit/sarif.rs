@@ -1,11 +1,11 @@
 //! What an audit found as SARIF 2.1.0, which code scanning reads.
 
-use modgate_audit::{Judge, Violation};
+use modgate_audit::{PolicyRef, Violation};
 use modgate_value::Value;
 
 use super::{
     Found,
-    report::{groups, judge_title, title},
+    report::{groups, policy_title, title},
     severity,
 };
 use crate::args::{AuditCommandArgs, FailOn};
@@ -17,7 +17,7 @@ pub(super) fn value(found: &Found, args: &AuditCommandArgs) -> Value {
     let limit = args.limit.unwrap_or(usize::MAX);
     let groups = groups(found, args.by);
     let shown = groups.iter().flat_map(|group| group.violations.iter().take(limit));
-    let rules = found.report.judges.iter().map(|report| rule(&report.judge));
+    let rules = found.report.by_policy.iter().map(|report| rule(&report.policy));
     let driver = object([
         ("name", "modgate".into()),
         ("version", env!("CARGO_PKG_VERSION").into()),
@@ -40,12 +40,12 @@ fn text(text: &str) -> Value {
 }
 
 /// `K8sRequiredLabels/must-have-owner`
-fn id(judge: &Judge) -> Value {
-    judge_title(judge).replacen(' ', "/", 1).into()
+fn id(policy: &PolicyRef) -> Value {
+    policy_title(policy).replacen(' ', "/", 1).into()
 }
 
-fn rule(judge: &Judge) -> Value {
-    object([("id", id(judge)), ("shortDescription", text(&judge_title(judge)))])
+fn rule(policy: &PolicyRef) -> Value {
+    object([("id", id(policy)), ("shortDescription", text(&policy_title(policy)))])
 }
 
 fn result(violation: &Violation) -> Value {
@@ -74,7 +74,7 @@ fn result(violation: &Violation) -> Value {
     // Code scanning tells by it which result it has seen before.
     let fingerprint = object([("modgate/v1", violation.id("").into())]);
     object([
-        ("ruleId", id(&violation.judge)),
+        ("ruleId", id(&violation.policy)),
         ("level", level.into()),
         ("message", text(&format!("{title}: {}", violation.message))),
         ("locations", vec![location.into_iter().collect::<Value>()].into()),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use modgate_rego::value::{Node, Tree};
 
-/// What `data` is, and whether anybody looked.
+/// The value of `data`, and whether a policy read it.
 pub(in crate::constraint) struct Watched<'a> {
     data: &'a dyn Tree,
     looked: &'a AtomicBool,

@@ -13,20 +13,20 @@ use super::{ExpressionResult, Placed, Traced, paths, shorten};
 use crate::constraint::{
     admission::Admission,
     compile::CompiledConstraint,
-    driver::{Arena, RegoDriver, World},
+    driver::{Arena, Externals, RegoDriver},
 };
 
 pub(super) fn trace(
     driver: &RegoDriver,
     constraint: &CompiledConstraint,
     admission: &Admission,
-    world: World<'_>,
+    externals: Externals<'_>,
     arena: &Arena,
     budget: &Budget<'_>,
 ) -> Traced {
     let mut notes = Notes { program: driver.program(), tried: BTreeMap::new(), budget };
     let (review, parameters) = (admission.review(), constraint.parameters());
-    let found = driver.traced(review, parameters, world, arena, budget, &mut notes);
+    let found = driver.traced(review, parameters, externals, arena, budget, &mut notes);
     let violations = match found {
         Ok(violations) => violations.into_iter().map(|violation| violation.message).collect(),
         Err(error) => vec![error.to_string()],

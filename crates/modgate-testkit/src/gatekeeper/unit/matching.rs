@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use modgate_engine::{
     api::{matching::Match, meta::GroupVersionKind},
-    matching::{Criteria, Source, Subject},
+    matching::{Criteria, Matchable, Source},
 };
 use modgate_value::Value;
 use serde::Deserialize as _;
@@ -26,7 +26,7 @@ fn ask(block: &Value, subject: &Value, namespace: Option<&Value>, source: &str) 
         "Generated" => Some(Source::Generated),
         other => bail!("unknown source `{other}`"),
     };
-    let subject = Subject { object: subject, kind: &kind, namespace, source };
+    let subject = Matchable { object: subject, kind: &kind, namespace, source };
     Ok(criteria.matches(subject).map_err(|error| error.to_string()))
 }
 

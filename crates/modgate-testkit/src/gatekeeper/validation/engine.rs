@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use modgate_api::{admission::AdmissionResponse, constraints::EnforcementPoint};
 use modgate_engine::{
-    AdmissionStatus, Change, Code, Decision, EngineConfig, Evaluation, Host, HostError, OnError,
-    PolicySource, Problem, Review, Silent, Snapshot, Stages,
+    AdmissionStatus, Change, Code, Decision, EngineConfig, Evaluation, Host, HostError,
+    NoopObserver, OnError, PolicySource, Problem, Review, Snapshot, Stages,
     constraint::{Admission, Arena, Inventory},
     gatekeeper::{ExemptNamespaces, Installation, admit_label},
 };
@@ -73,7 +73,7 @@ impl Subject for EngineSubject {
         let mut arena = Arena::new();
         let mut evaluation = Evaluation::new(&self.cluster, &self.inventory, &mut arena);
         let stages = Stages::CONSTRAINTS;
-        let decision = self.snapshot.decide(&review, stages, &mut evaluation, &mut Silent);
+        let decision = self.snapshot.decide(&review, stages, &mut evaluation, &mut NoopObserver);
         let status = decision.admission_status().map(AdmissionStatus::as_str);
         let dry_run = if review.request().dry_run { "true" } else { "false" };
         let counted = status.map(|status| [status, dry_run]);
