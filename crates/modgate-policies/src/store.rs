@@ -361,11 +361,14 @@ fn not_a_policy(manifest: &Manifest) -> Option<(&'static str, Diagnostic)> {
     let (group, _) = meta::split_api_version(manifest.api_version());
     if FOREIGN_GROUPS.contains(&group) {
         let message = format!(
-            "`{}` of `{}` is a policy of another engine, not loaded: modgate does not evaluate it",
+            "`{}` of `{}` is a policy of another engine, skipped: modgate does not evaluate it",
             manifest.kind(),
             manifest.api_version()
         );
-        return Some(("kind", Diagnostic::warning(message).code(Code::UnknownKind.as_str())));
+        return Some((
+            "apiVersion",
+            Diagnostic::warning(message).code(Code::UnknownGroup.as_str()),
+        ));
     }
     let (code, member, message, help) = lint::not_loaded(&manifest.object)?;
     let mut finding = Diagnostic::warning(message).code(code.as_str());

@@ -112,7 +112,7 @@ fn stream(text: &str) -> Result<Value> {
     let objects: Result<Vec<Value>, _> = text
         .split("---\n")
         .filter(|document| !document.trim().is_empty())
-        .map(|document| serde_json::from_str(document))
+        .map(serde_json::from_str)
         .collect();
     Ok(Value::Array(objects.context("the answer of `expand`")?))
 }

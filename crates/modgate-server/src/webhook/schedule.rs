@@ -156,6 +156,10 @@ struct Running {
     charged: u64,
 }
 
+/// What goes first: the virtual times of its route, of the part of the route's time that it belongs
+/// to, and of its flow, then the order of arrival.
+type Rank = (u64, u64, u64, u64);
+
 impl<T> Schedule<T> {
     /// `turns` evaluations at the same time, and some more that take long; none at all if there are
     /// no turns.
@@ -228,7 +232,7 @@ impl<T> Schedule<T> {
         if self.waiting == 0 {
             return None;
         }
-        let mut first: Option<((u64, u64, u64, u64), Flow, bool)> = None;
+        let mut first: Option<(Rank, Flow, bool)> = None;
         for (path, route) in self.routes.iter().filter(|(_, route)| route.waiting > 0) {
             for namespace in &route.queue {
                 let Some(requests) = route.flows.get(namespace) else { continue };
