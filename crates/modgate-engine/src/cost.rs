@@ -16,11 +16,11 @@ use std::{
     time::Duration,
 };
 
-use modgate_value::{Budget, Limits};
+use modgate_value::{Budget, Clock, Limits};
 
 use self::conduct::Conduct;
 pub use self::statistics::{Evaluated, Figures, Statistics};
-use crate::{Host, PolicyId};
+use crate::PolicyId;
 
 /// What evaluations took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,23 +70,28 @@ pub struct Meter<'a> {
     pub shard: usize,
     /// Where the costs of this review alone are kept, if they are wanted.
     pub statistics: Option<&'a Statistics>,
-    /// When the review began, by [`Host::uptime`]; `None` where no policy is demoted, as in audits.
+    /// When the review began, by `Host::uptime`; `None` where no policy is demoted, as in audits.
     pub uptime: Option<Duration>,
-    /// When the answer is due, by [`Host::uptime`]; `None` where the caller waits as long as it takes.
+    /// When the answer is due, by `Host::uptime`; `None` where the caller waits as long as it takes.
     pub deadline: Option<Duration>,
 }
 
 impl Meter<'_> {
-    /// Of a review that begins now.
-    pub fn starting(host: &dyn Host) -> Self {
-        Self { uptime: Some(host.uptime()), ..Self::default() }
+    /// Of a review that begins at `uptime`, by the clock that all reviews share.
+    pub fn starting(uptime: Duration) -> Self {
+        Self { uptime: Some(uptime), ..Self::default() }
     }
 
     /// A budget that ends before the answer is due (EV-50).
-    pub(crate) fn budget<'h>(&self, limits: Limits, host: &'h dyn Host) -> Budget<'h> {
-        let left = self.deadline.map(|deadline| deadline.saturating_sub(host.uptime()));
+    pub(crate) fn budget<'h>(
+        &self,
+        limits: Limits,
+        uptime: Duration,
+        clock: &'h dyn Clock,
+    ) -> Budget<'h> {
+        let left = self.deadline.map(|deadline| deadline.saturating_sub(uptime));
         let time = left.map_or(limits.time, |left| left.min(limits.time));
-        Budget::new(Limits { time, ..limits }, host.clock())
+        Budget::new(Limits { time, ..limits }, clock)
     }
 }
 

@@ -64,7 +64,7 @@ pub struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     /// With these, and constraints after their templates.
     pub fn new(host: &'a dyn Host, inventory: &'a Inventory, arena: &'a mut Arena) -> Self {
-        let meter = Meter::starting(host);
+        let meter = Meter::starting(host.uptime());
         Self { host, inventory, arena, meter, templates_may_follow: false }
     }
 }
@@ -144,7 +144,7 @@ impl<O: Observer> Run<'_, '_, O> {
                 return;
             }
         };
-        let budget = meter.budget(snapshot.config().mutation_limits, host);
+        let budget = meter.budget(snapshot.config().mutation_limits, host.uptime(), host.clock());
         let run_id = || gatekeeper::run_id(host);
         let outside = (host, meter.shard);
         let request = prepared.request(&self.review, snapshot, outside, &budget, &run_id);

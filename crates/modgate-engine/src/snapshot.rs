@@ -251,7 +251,7 @@ impl Snapshot {
         evaluation: &mut decide::Evaluation<'_>,
     ) -> Vec<ConstraintTrace> {
         let decide::Evaluation { host, inventory, arena, meter, .. } = evaluation;
-        let budget = meter.budget(self.config.review_limits, *host);
+        let budget = meter.budget(self.config.review_limits, host.uptime(), host.clock());
         let evaluation = Evaluation {
             point,
             externals: Externals { inventory, host: host.policies() },
@@ -271,7 +271,7 @@ impl Snapshot {
         evaluation: &mut decide::Evaluation<'_>,
     ) -> Vec<Violation> {
         let decide::Evaluation { host, inventory, arena, meter, .. } = evaluation;
-        let budget = meter.budget(self.config.review_limits, *host);
+        let budget = meter.budget(self.config.review_limits, host.uptime(), host.clock());
         let evaluation = Evaluation {
             point,
             externals: Externals { inventory, host: host.policies() },

@@ -9,9 +9,10 @@ use crate::{
     Failure, Io,
     cli::ExpandArgs,
     expander::Expander,
+    object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
-    read::{self, metadata},
+    read,
     review::Session,
 };
 

@@ -10,7 +10,7 @@ use modgate_engine::{
 };
 use modgate_value::{Str, Value};
 
-use crate::{policies::Policies, read::metadata};
+use crate::{object::metadata, policies::Policies};
 
 /// All policies of an input, and the Namespaces in it.
 #[derive(Debug)]

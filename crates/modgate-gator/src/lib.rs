@@ -13,6 +13,7 @@ mod cli;
 mod expand;
 mod expander;
 pub mod flags;
+mod object;
 mod oci;
 mod outside;
 mod policies;

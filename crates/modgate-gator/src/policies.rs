@@ -21,8 +21,8 @@ use modgate_value::{Limits, Object, Value};
 use crate::{
     Failure,
     cli::CelArgs,
+    object::{kind_text, metadata},
     outside::{OBJECT, POLICY},
-    read::{kind_text, metadata},
 };
 
 /// Constraints' actions are not checked here: an unknown one leads to nothing (7.4).

@@ -120,17 +120,6 @@ pub(crate) fn os_text(error: &io::Error) -> String {
     }
 }
 
-/// Group, version and kind as the original's messages give them: `apps/v1, Kind=Deployment`.
-pub(crate) fn kind_text(object: &Value) -> String {
-    let GroupVersionKind { group, version, kind } = GroupVersionKind::of_object(object);
-    format!("{group}/{version}, Kind={kind}")
-}
-
-/// A text member of `metadata`; empty where there is none.
-pub(crate) fn metadata<'o>(object: &'o Value, key: &str) -> &'o str {
-    object.path(&["metadata", key]).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The files a path of the command line stands for, as messages show them.
 fn files_of(name: &str, directory: &Path) -> Result<Vec<String>, String> {
     let path = directory.join(name);

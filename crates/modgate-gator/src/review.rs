@@ -17,8 +17,8 @@ use modgate_engine::{
 use modgate_value::{Clock, Str, Value, gofmt};
 
 use crate::{
+    object::metadata,
     outside::{Outside, WallClock},
-    read::metadata,
 };
 
 /// One violation, with everything that is printed about it.

@@ -8,12 +8,7 @@ use modgate_api::meta::GroupVersionKind;
 use modgate_value::{Str, Value};
 
 use self::needs::{Needs, needs_of};
-use crate::{
-    Failure, Io,
-    cli::SyncTestArgs,
-    policies::is_template,
-    read::{self, metadata},
-};
+use crate::{Failure, Io, cli::SyncTestArgs, object::metadata, policies::is_template, read};
 
 /// Which kinds there are, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;

@@ -10,8 +10,9 @@ use crate::{
     Failure, Io,
     cli::TestArgs,
     expander::Expander,
+    object::metadata,
     policies::{Policies, Settings, is_constraint},
-    read::{self, metadata},
+    read,
     review::{Outcome, Reviewed, Session},
     work::parallel,
 };

@@ -24,7 +24,7 @@ impl<O: Observer> Run<'_, '_, O> {
             types: &types,
             conditions_see_namespace: false,
         };
-        let budget = meter.budget(snapshot.config().constraint_limits, host);
+        let budget = meter.budget(snapshot.config().constraint_limits, host.uptime(), host.clock());
         let mutated = match snapshot.cluster_policies().mutate(&self.review, &surroundings, &budget)
         {
             Ok(mutated) => mutated,
@@ -58,7 +58,7 @@ impl<O: Observer> Run<'_, '_, O> {
             types: &types,
             conditions_see_namespace: false,
         };
-        let budget = meter.budget(snapshot.config().constraint_limits, host);
+        let budget = meter.budget(snapshot.config().constraint_limits, host.uptime(), host.clock());
         let policies = snapshot.cluster_policies();
         let decided = match policies.validate(&self.review, &surroundings, &budget) {
             Ok(decided) => decided,

@@ -85,7 +85,7 @@ pub(crate) fn validate(
         Ok(working) => working,
         Err(error) => return unreferenced(config, review, &error),
     };
-    let budget = meter.budget(config.request_limits, host);
+    let budget = meter.budget(config.request_limits, host.uptime(), host.clock());
     let mut run = Run::new(store, config, review, (host, meter), &budget, working);
     run.reject(&mut NoopObserver);
     run.decide()
@@ -104,7 +104,7 @@ pub(super) fn mutate_observed<O: Observer>(
         Ok(working) => working,
         Err(error) => return unreferenced(config, review, &error),
     };
-    let budget = meter.budget(config.request_limits, host);
+    let budget = meter.budget(config.request_limits, host.uptime(), host.clock());
     let mut run = Run::new(store, config, review, (host, meter), &budget, working);
     run.patch(observer);
     run.reject(observer);

@@ -60,7 +60,7 @@ impl Snapshot {
         expansion: &Expansion<'_>,
         host: &dyn Host,
     ) -> Result<Vec<Resultant>, ExpansionError> {
-        self.resultants(expansion, host, Meter::starting(host), false)
+        self.resultants(expansion, host, Meter::starting(host.uptime()), false)
     }
 
     /// The same, and with `explain` what mutators had to do with each resultant.
@@ -75,7 +75,7 @@ impl Snapshot {
         if !config.expansion || self.expansions.is_empty() {
             return Ok(Vec::new());
         }
-        let budget = meter.budget(config.expansion_limits, host);
+        let budget = meter.budget(config.expansion_limits, host.uptime(), host.clock());
         let by_modrules = |resultant: &Value| {
             let review =
                 Review::of_object(resultant.clone(), Operation::Create, &config.default_namespace);

@@ -21,9 +21,9 @@ use modgate_value::{Budget, Limits, Object, Value, gofmt};
 
 use super::args::Engine;
 use crate::{
+    object::metadata,
     outside::{POLICY, WallClock},
     policies::{Policies, Settings},
-    read::metadata,
     review::{Session, Timing},
 };
 

@@ -7,9 +7,9 @@ use modgate_value::{Object, Value, gofmt};
 
 use super::TestResult;
 use crate::{
+    object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
-    read::metadata,
     review::{Outcome, Timing},
 };
 

@@ -11,8 +11,8 @@ use super::{
     suite::{Assertion, Case, Violations},
 };
 use crate::{
+    object::{kind_text, metadata},
     policies::Policies,
-    read::{kind_text, metadata},
     review::{Outcome, Session},
 };
 

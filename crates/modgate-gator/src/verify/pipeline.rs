@@ -22,9 +22,9 @@ use super::{
 };
 use crate::{
     expander::mutation_system,
+    object::metadata,
     outside::{OBJECT, WallClock},
     policies::config,
-    read::metadata,
     review::{Session, bare_namespace},
 };
 

@@ -1,0 +1,15 @@
+//! What every verb reads of objects.
+
+use modgate_api::meta::GroupVersionKind;
+use modgate_value::Value;
+
+/// Group, version and kind as the original's messages give them: `apps/v1, Kind=Deployment`.
+pub(crate) fn kind_text(object: &Value) -> String {
+    let GroupVersionKind { group, version, kind } = GroupVersionKind::of_object(object);
+    format!("{group}/{version}, Kind={kind}")
+}
+
+/// A text member of `metadata`; empty where there is none.
+pub(crate) fn metadata<'o>(object: &'o Value, key: &str) -> &'o str {
+    object.path(&["metadata", key]).and_then(Value::as_str).unwrap_or_default()
+}
