@@ -176,7 +176,7 @@ fn cycles_are_told_of_when_they_appear() {
     // Breaking it brings the others back, without a word.
     let broken =
         update.snapshot.apply(changes(vec![expand("b", "B", "spec", "C", "")]), OnError::Unload);
-    assert_eq!(broken.problems, []);
+    assert!(broken.problems.iter().all(|problem| problem.severity == Severity::Warning));
     let object = value("{apiVersion: apps/v1, kind: A, metadata: {name: x}, spec: {spec: {}}}");
     assert_eq!(
         resultants(&broken.snapshot, &object),

@@ -247,6 +247,7 @@ exit 0
 [
   {
     "allowed": true,
+    "auditAnnotations": {},
     "code": 200,
     "failures": [],
     "kind": "Deployment",
@@ -308,6 +309,7 @@ exit 0
         "value": "IfNotPresent"
       }
     ],
+    "policies": [],
     "reason": "patched ok",
     "rejections": [],
     "source": "quickstart/review.json:1:1",
@@ -444,6 +446,8 @@ error: ModRule shop/broken: spec.match[0].select: parsing error: unexpected EOF 
   |
 9 |     - select: '$.spec.containers['
   |                                  ^
+  |
+  = help: a `]` is missing
 
 "#]]
     );
@@ -470,11 +474,13 @@ exit 2
 Pod shop/debug: denied (quickstart/debug-pod.yaml:2:1)
   rejected by shop/no-latest-images: "pin the images of Pod debug to a version"
 --- stderr
-error: yaml: line 1: did not find expected node content
+error: not YAML: did not find expected node content
  --> not.yaml:1:6
   |
 1 | a: [
   |     ^
+  |
+  = help: a value or a closing bracket is missing
 error: cannot read `missing.yaml`: No such file or directory (os error 2)
 error: the object has no `kind`
  --> no-kind.yaml:1:1
@@ -692,6 +698,7 @@ exit 0
 [
   {
     "allowed": true,
+    "auditAnnotations": {},
     "code": 200,
     "constraints": [],
     "expandsWithModrules": false,
@@ -716,6 +723,7 @@ exit 0
     },
     "operation": "CREATE",
     "patch": [],
+    "policies": [],
     "reason": "non-patched ok",
     "rejections": [],
     "resultants": {

@@ -141,6 +141,7 @@ exit 0
 [
   {
     "allowed": true,
+    "auditAnnotations": {},
     "code": 299,
     "failures": [],
     "kind": "Deployment",
@@ -159,6 +160,7 @@ exit 0
     },
     "operation": "CREATE",
     "patch": [],
+    "policies": [],
     "reason": "non-patched ok",
     "rejections": [],
     "source": "deployment.yaml:1:1",
@@ -276,20 +278,8 @@ error: ConstraintTemplate requiredlabels: spec.targets[0].rego: rego_type_error:
    |
 19 |         missing := {label | label := input.parameters.labels[_]; not hass(label)}
    |                                                                      ^^^^^^^^^^^
-error: RequiredLabels of-namespaces: kind: missing ConstraintTemplate: template "requiredlabels" not found
-  --> rego.yaml:34:7
    |
-34 | kind: RequiredLabels
-   |       ^^^^^^^^^^^^^^
-   |
-   = help: its template has errors of its own
-error: RequiredLabels owner: kind: missing ConstraintTemplate: template "requiredlabels" not found
-  --> rego.yaml:27:7
-   |
-27 | kind: RequiredLabels
-   |       ^^^^^^^^^^^^^^
-   |
-   = help: its template has errors of its own
+   = help: did you mean `has`?
 
 "#]]
     );
@@ -299,10 +289,12 @@ error: RequiredLabels owner: kind: missing ConstraintTemplate: template "require
 exit 2
 --- stderr
 error: ConstraintTemplate maxreplicas: spec.targets[0].code[0].source.validations[0].expression: undefined field 'replica'
-  --> cel.yaml:19:32
+  --> cel.yaml:19:33
    |
 19 |         - expression: variables.replica <= variables.params.max
-   |                                ^
+   |                                 ^^^^^^^
+   |
+   = help: did you mean `replicas`?
 
 "#]]
     );
@@ -363,6 +355,8 @@ error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid Constrai
    |
 17 |       import data.foo
    |       ^^^^^^^^^^^^^^^
+   |
+   = help: a template imports `data.lib.NAME` and `future.keywords`
 
 "#]]
     );
@@ -371,13 +365,13 @@ error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid Constrai
         str![[r#"
 exit 2
 --- stderr
-error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid ConstraintTemplate: invalid data references: check refs failed on module {template}: errors (1):
-       disallowed ref data.foo.bar
-       
+error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid ConstraintTemplate: invalid data references: check refs failed on module {template}: disallowed ref data.foo.bar
   --> data.yaml:17:11
    |
 17 |       x { data.foo.bar }
    |           ^^^^^^^^^^^^
+   |
+   = help: of `data` a template sees: inventory, lib
 
 "#]]
     );
@@ -386,11 +380,13 @@ error: ConstraintTemplate requiredlabels: spec.targets[0].rego: invalid Constrai
         str![[r#"
 exit 2
 --- stderr
-error: ConstraintTemplate requiredlabels: spec.targets[0].rego: unable to compile modules: 1 error occurred: template:2: rego_type_error: undefined function http.send
+error: ConstraintTemplate requiredlabels: spec.targets[0].rego: http.send is switched off (REGO-8)
   --> builtin.yaml:17:11
    |
 17 |       x { http.send({}) }
    |           ^^^^^^^^^
+   |
+   = help: use `external_data`
 
 "#]]
     );

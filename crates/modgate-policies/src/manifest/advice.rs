@@ -33,6 +33,8 @@ pub(super) fn help(error: &yaml::Error, text: &str) -> Option<String> {
         "the quote that opens this text is not closed"
     } else if message.contains("did not find expected key") && line.contains(['"', '\'']) {
         "a text with quotes inside needs the other quotes around it"
+    } else if message.contains("expected node content") {
+        "a value or a closing bracket is missing"
     } else if message.contains("did not find expected") {
         "the indentation fits no line above"
     } else if message.contains("mapping values are not allowed") {

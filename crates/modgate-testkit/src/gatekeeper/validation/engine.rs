@@ -61,7 +61,13 @@ impl Subject for EngineSubject {
         // The specification knows nothing of what modgate warns authors about.
         let is_specified = |problem: &Problem| {
             problem.code.is_none_or(|code| {
-                matches!(code, Code::Deprecated | Code::EnforcementAction | Code::GeneratedKind)
+                matches!(
+                    code,
+                    Code::Deprecated
+                        | Code::EnforcementAction
+                        | Code::GeneratedKind
+                        | Code::UnknownField
+                )
             })
         };
         let problems = update.problems.into_iter().filter(is_specified);
