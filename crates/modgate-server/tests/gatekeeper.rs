@@ -32,7 +32,7 @@ use modgate_telemetry::metrics::Metrics;
 use modgate_testkit::{
     Verdict,
     corpus::{self, Roots},
-    gatekeeper::validation::{Answer, Settings, Subject, run_with},
+    gatekeeper::validation::{Answer, Settings, Subject, run_with, specified},
 };
 use modgate_value::{Limits, Value, yaml};
 use tower::ServiceExt as _;
@@ -95,7 +95,7 @@ impl Server {
             objects: self.objects.clone(),
             inventory: self.inventory.clone(),
         }));
-        update.problems.into_iter().map(|problem| problem.message).collect()
+        specified(update.problems)
     }
 
     async fn send(&self, request: Request<Body>) -> (StatusCode, String) {

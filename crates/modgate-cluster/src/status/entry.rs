@@ -13,7 +13,7 @@ use modgate_engine::{
     api::{config, externaldata::Provider, mutations::MutatorKind},
     constraint::{CompiledTemplate, ConstraintError, ConstraintKey},
     expansion,
-    mutation::MutatorId,
+    mutation::{CompiledMutator, MutatorId},
 };
 use modgate_value::{Object, Str, Value};
 
@@ -190,7 +190,11 @@ fn mutator(
             });
             error.into_iter().collect()
         }
-        None => of_problems(loaded, true),
+        None => match CompiledMutator::compile(&loaded.object, snapshot.config().mutators) {
+            // In Gatekeeper's words, without the field that modgate knows beside them.
+            Err(error) => vec![ReportedError { code: "", message: error.to_string() }],
+            Ok(_) => of_problems(loaded, true),
+        },
     };
     (vec![("enforced", (known.is_some() && errors.is_empty()).into())], errors)
 }

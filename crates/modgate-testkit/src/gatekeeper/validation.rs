@@ -10,6 +10,7 @@ mod engine;
 use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use modgate_engine::{Code, Problem};
 use modgate_value::{Object, Value};
 
 pub use self::engine::EngineSubject;
@@ -329,6 +330,23 @@ fn text_matches(expected: &Value, got: &str) -> bool {
             }
             _ => false,
         })
+}
+
+/// The messages that a scenario speaks of: the specification knows nothing of most of what modgate
+/// warns authors about.
+pub fn specified(problems: Vec<Problem>) -> Vec<String> {
+    let is_specified = |problem: &Problem| {
+        problem.code.is_none_or(|code| {
+            matches!(
+                code,
+                Code::Deprecated
+                    | Code::EnforcementAction
+                    | Code::GeneratedKind
+                    | Code::UnknownField
+            )
+        })
+    };
+    problems.into_iter().filter(is_specified).map(|problem| problem.message).collect()
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use modgate_api::{admission::AdmissionResponse, constraints::EnforcementPoint};
 use modgate_engine::{
-    AdmissionStatus, Change, Code, Decision, EngineConfig, Evaluation, Host, HostError,
-    NoopObserver, OnError, PolicySource, Problem, Review, Snapshot, Stages,
+    AdmissionStatus, Change, Decision, EngineConfig, Evaluation, Host, HostError, NoopObserver,
+    OnError, PolicySource, Review, Snapshot, Stages,
     constraint::{Admission, Arena, Inventory},
     gatekeeper::{ExemptNamespaces, Installation, admit_label},
 };
 use modgate_value::{Clock, Str, Value, budget::Frozen};
 
-use super::{Answer, Settings, Subject};
+use super::{Answer, Settings, Subject, specified};
 
 /// A snapshot, and a cluster that consists of a few objects.
 pub struct EngineSubject {
@@ -58,20 +58,7 @@ impl Subject for EngineSubject {
         let sources = resources.iter().cloned().map(PolicySource::of_object);
         let update = self.snapshot.apply(sources.map(Change::Upsert).collect(), OnError::Unload);
         self.snapshot = update.snapshot;
-        // The specification knows nothing of what modgate warns authors about.
-        let is_specified = |problem: &Problem| {
-            problem.code.is_none_or(|code| {
-                matches!(
-                    code,
-                    Code::Deprecated
-                        | Code::EnforcementAction
-                        | Code::GeneratedKind
-                        | Code::UnknownField
-                )
-            })
-        };
-        let problems = update.problems.into_iter().filter(is_specified);
-        problems.map(|problem| problem.message).collect()
+        specified(update.problems)
     }
 
     fn admit(&mut self, request: &Value) -> Result<Answer> {
