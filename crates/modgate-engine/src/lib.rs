@@ -73,6 +73,7 @@
 //! Patch rule, and a violation that says so if it is a constraint.
 
 pub mod admissionpolicy;
+mod code;
 mod config;
 pub mod constraint;
 pub mod cost;
@@ -91,6 +92,7 @@ pub mod provider;
 mod review;
 mod snapshot;
 
+pub use code::Code;
 pub use config::{EngineConfig, Lookup, MissingReference, NodeReferences, NodeView};
 pub use decide::{
     AdmissionStatus, Decision, DryRunError, Evaluation, Failure, FailureKind, MutationStatus,
@@ -98,7 +100,6 @@ pub use decide::{
     Scope, Skipped, Stage, StageReport, StageReports, Stages, Trace, dry_run,
 };
 pub use host::{Host, HostError};
-pub use lint::Code;
 pub use modgate_api as api;
 pub use modgate_rego as rego;
 pub use modgate_template as template;

@@ -7,7 +7,6 @@
 //! `constraint/source/lint.rs`).
 
 mod allow;
-mod code;
 mod constraint;
 mod fields;
 mod matching;
@@ -19,14 +18,12 @@ use modgate_api::{
 };
 use modgate_value::{Str, Value, near};
 
-pub use code::Code;
-
 pub(crate) use allow::retain;
 pub(crate) use constraint::advise;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::advice;
 
-use crate::{PolicyId, PolicySource, Position, Problem, Severity};
+use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};
 
 /// The API groups of policies, with the versions of each that a cluster serves.
 const VERSIONS: [(&str, &[&str]); 8] = [

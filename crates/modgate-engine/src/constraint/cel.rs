@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
 use modgate_cel::{CompileError, CostLimits, EvalError, Evaluation, Program, Type, Val, Variables};
-use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span};
+use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span, near};
 
 pub(crate) use self::input::Input;
 use self::input::Scope;
@@ -338,7 +338,7 @@ fn unknown_fields(source: &Value, field: &str) -> Vec<TemplateProblem> {
             message: "unknown field, ignored".to_owned(),
             help: Some(match key.as_str() {
                 "matchConditions" => "the key is `matchCondition`".to_owned(),
-                key => crate::lint::known_fields(key, &CelSource::MEMBERS),
+                key => near::did_you_mean_or(key, &CelSource::MEMBERS, "known fields"),
             }),
         })
         .collect()

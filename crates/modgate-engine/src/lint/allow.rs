@@ -5,7 +5,8 @@
 
 use modgate_value::{Value, near};
 
-use super::{Code, Lints};
+use super::Lints;
+use crate::Code;
 use crate::{Problem, Severity};
 
 /// The annotation.

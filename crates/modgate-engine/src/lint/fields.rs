@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::OnceLock};
 use modgate_api::{crds, schema::Schema};
 use modgate_value::{Budget, Limits, Value, budget::Frozen, near};
 
-use super::{Code, Lints};
+use super::Lints;
+use crate::Code;
 
 /// A policy has fewer members; what is larger is not looked at.
 const MAX_STEPS: u64 = 100_000;

@@ -3,7 +3,8 @@
 use modgate_api::{kinds, meta::GroupVersionKind};
 use modgate_value::{Str, Value, near};
 
-use super::{Code, Lints};
+use super::Lints;
+use crate::Code;
 
 /// The values of `scope`.
 const SCOPES: [&str; 3] = ["Cluster", "Namespaced", "*"];

@@ -2,7 +2,8 @@
 
 use modgate_value::{Value, near};
 
-use super::{Code, Lints, matching};
+use super::{Lints, matching};
+use crate::Code;
 use crate::mutation::location::{Location, Node};
 
 /// The kinds whose Pods stand at `spec.template`.

@@ -2,7 +2,8 @@
 
 use modgate_value::Value;
 
-use super::{Code, Lints, fields::help};
+use super::{Lints, fields::help};
+use crate::Code;
 
 /// The members of a source, by engine, and of the items of its lists.
 const REGO: [&str; 3] = ["libs", "rego", "version"];
