@@ -16,7 +16,7 @@ use modgate_value::{
     yaml,
 };
 
-use crate::{Failure, Io, cli::ImageArgs, oci};
+use crate::{Failure, Io, cli::ImageArgs, object::metadata, oci};
 
 /// One object of the input.
 #[derive(Debug, Clone)]
