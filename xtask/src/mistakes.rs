@@ -23,7 +23,7 @@ use self::{
     said::{Message, messages},
 };
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// The program to run, as an absolute path. Default: build `modgate` and run that.
     #[arg(long, value_name = "FILE")]

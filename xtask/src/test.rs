@@ -27,7 +27,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let builds = cluster_builds();
     let tests = cargo_test(&args.cargo)?;
     let report = Run { roots: Roots::discover(), filter: None }.execute()?;
-    let passed = runs && builds && tests.success && report.is_success();
+    let mistakes = tests.success && crate::mistakes::run(&crate::mistakes::Args::default())?;
+    let passed = runs && builds && tests.success && report.is_success() && mistakes;
     println!();
     print!("{}", report.table(!report.is_success()));
     println!();

@@ -167,10 +167,10 @@ fn what_is_wrong_with_a_schema_is_underlined() {
         err,
         str![[r#"
 error: ConstraintTemplate k8srequiredlabels: spec.crd.spec.validation.openAPIV3Schema.properties.labels.type: Required value: must not be empty for specified object fields
-  --> t.yaml:14:21
+  --> t.yaml:14:13
    |
 14 |             labels: {}
-   |                     ^^
+   |             ^^^^^^^^^^
 
 "#]]
     );
