@@ -58,7 +58,7 @@ fn decide(set: &PolicySet, object: Value, params: &dyn Params) -> PolicyDecision
         namespace: &|| Ok(None),
         params,
         authorizer: &NoAuthorizer,
-        types: &Types::kubernetes(),
+        types: Types::kubernetes(),
         conditions_see_namespace: false,
     };
     set.validate(&review, &surroundings, &Budget::unlimited()).expect("Namespaces are read")

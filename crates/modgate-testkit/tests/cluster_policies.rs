@@ -161,7 +161,7 @@ fn decide(set: &PolicySet, case: &Case, world: &World, object: &Value, old: &Val
         namespace: &|| Ok(world.namespaces.get(case.namespace).cloned()),
         params: world,
         authorizer: &Allowed,
-        types: &Types::kubernetes(),
+        types: Types::kubernetes(),
         conditions_see_namespace: false,
     };
     let budget = Budget::unlimited();

@@ -111,8 +111,8 @@ static KUBERNETES: LazyLock<Types> = LazyLock::new(|| Types::read(BUILTIN));
 
 impl Types {
     /// Those of Kubernetes 1.36.
-    pub fn kubernetes() -> Self {
-        KUBERNETES.clone()
+    pub fn kubernetes() -> &'static Self {
+        &KUBERNETES
     }
 
     fn read(table: &str) -> Self {

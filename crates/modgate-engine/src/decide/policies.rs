@@ -2,31 +2,23 @@
 
 use super::{Failure, Observer, Run, StageReport};
 use crate::{
-    HostError,
+    Evaluation, HostError,
     admissionpolicy::{Denial, Surroundings, Types},
     jsonpatch,
 };
+use modgate_value::Budget;
 
 impl<O: Observer> Run<'_, '_, O> {
     /// MutatingAdmissionPolicies.
     pub(super) fn mutating_policies(&mut self) {
-        let (snapshot, host, meter) = (self.snapshot, self.evaluation.host, self.evaluation.meter);
-        if snapshot.cluster_policies().is_empty() {
+        let policies = self.snapshot.cluster_policies();
+        if policies.is_empty() {
             return;
         }
-        let namespace = self.review.store_namespace().to_owned();
-        let read = || namespace_of(host, &namespace);
-        let types = Types::kubernetes();
-        let surroundings = Surroundings {
-            namespace: &read,
-            params: host.parameters(),
-            authorizer: host.authorizer(),
-            types: &types,
-            conditions_see_namespace: false,
-        };
-        let budget = meter.budget(snapshot.config().constraint_limits, host.uptime(), host.clock());
-        let mutated = match snapshot.cluster_policies().mutate(&self.review, &surroundings, &budget)
-        {
+        let mutated = self.with_surroundings(|surroundings, budget| {
+            policies.mutate(&self.review, surroundings, budget)
+        });
+        let mutated = match mutated {
             Ok(mutated) => mutated,
             Err(message) => return self.unread(message, true),
         };
@@ -44,28 +36,20 @@ impl<O: Observer> Run<'_, '_, O> {
 
     /// ValidatingAdmissionPolicies.
     pub(super) fn validating_policies(&mut self) {
-        let (snapshot, host, meter) = (self.snapshot, self.evaluation.host, self.evaluation.meter);
-        if snapshot.cluster_policies().is_empty() {
+        let policies = self.snapshot.cluster_policies();
+        if policies.is_empty() {
             return;
         }
-        let namespace = self.review.store_namespace().to_owned();
-        let read = || namespace_of(host, &namespace);
-        let types = Types::kubernetes();
-        let surroundings = Surroundings {
-            namespace: &read,
-            params: host.parameters(),
-            authorizer: host.authorizer(),
-            types: &types,
-            conditions_see_namespace: false,
-        };
-        let budget = meter.budget(snapshot.config().constraint_limits, host.uptime(), host.clock());
-        let policies = snapshot.cluster_policies();
-        let decided = match policies.validate(&self.review, &surroundings, &budget) {
+        let (decided, traces) = self.with_surroundings(|surroundings, budget| {
+            let decided = policies.validate(&self.review, surroundings, budget);
+            let explains = O::EXPLAINS && decided.is_ok();
+            (decided, explains.then(|| policies.explain(&self.review, surroundings, budget)))
+        });
+        let decided = match decided {
             Ok(decided) => decided,
             Err(message) => return self.unread(message, false),
         };
-        if O::EXPLAINS {
-            let traces = policies.explain(&self.review, &surroundings, &budget);
+        if let Some(traces) = traces {
             self.observer.policies(traces);
         }
         self.decision.warn(decided.warnings);
@@ -76,6 +60,24 @@ impl<O: Observer> Run<'_, '_, O> {
             self.decision.stages.validating_policies = StageReport::Denied;
             self.denied(decided.denials);
         }
+    }
+
+    /// Evaluates with what policies may look at, on a budget of their own.
+    fn with_surroundings<T>(
+        &self,
+        evaluate: impl FnOnce(&Surroundings<'_>, &Budget<'_>) -> T,
+    ) -> T {
+        let Evaluation { host, meter, .. } = *self.evaluation;
+        let namespace = || namespace_of(host, self.review.store_namespace());
+        let surroundings = Surroundings {
+            namespace: &namespace,
+            params: host.parameters(),
+            authorizer: host.authorizer(),
+            types: Types::kubernetes(),
+            conditions_see_namespace: false,
+        };
+        let limits = self.snapshot.config().constraint_limits;
+        evaluate(&surroundings, &meter.budget(limits, host.uptime(), host.clock()))
     }
 
     fn denied(&mut self, denials: Vec<Denial>) {

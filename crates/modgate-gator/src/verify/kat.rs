@@ -253,7 +253,6 @@ impl Policies {
         let rules = rules.transpose()?;
         let rules = rules.as_ref().and_then(Value::as_array);
         let rules = rules.map(|rules| Rules(rules.to_vec()));
-        let types = Types::kubernetes();
         let surroundings = Surroundings {
             namespace: &|| Ok(namespace.cloned()),
             params: &OneObject(params),
@@ -261,7 +260,7 @@ impl Policies {
                 Some(rules) => rules,
                 None => &NoAuthorizer,
             },
-            types: &types,
+            types: Types::kubernetes(),
             conditions_see_namespace: true,
         };
         let budget = Budget::new(LIMITS, &Frozen);
