@@ -39,20 +39,20 @@ mod tests {
     #[test]
     fn what_others_change_is_put_back_less_and_less_often() {
         let mut now = Instant::now();
-        let mut truce = ContentionBackoff::default();
-        assert_eq!(truce.until(), None);
+        let mut backoff = ContentionBackoff::default();
+        assert_eq!(backoff.until(), None);
         let mut waits = vec![0];
-        truce.broken(now);
+        backoff.broken(now);
         for _ in 0..12 {
-            let until = truce.until().expect("a truce");
+            let until = backoff.until().expect("a pause");
             waits.push((until - now).as_secs());
             now = until;
-            truce.broken(now);
+            backoff.broken(now);
         }
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
         let later = now + Duration::from_secs(1300);
-        truce.broken(later);
-        let until = truce.until().expect("a truce");
+        backoff.broken(later);
+        let until = backoff.until().expect("a pause");
         assert_eq!((until - later).as_secs(), 1, "it was quiet for long");
     }
 }

@@ -50,7 +50,7 @@ impl ApiLookup {
                 Ok(answered) => answered.map_err(|error| error.to_string()),
                 Err(_) => Err("no answer of the API server in time".to_owned()),
             };
-            // Nobody is left to hear it if the request gave up.
+            // Sending fails if the request gave up.
             let _ = reply.send(answered);
         });
         let (plural, kind) = (&resource.plural, &resource.kind);

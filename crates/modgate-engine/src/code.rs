@@ -43,7 +43,7 @@ codes! {
     /// The API group of a policy has no such version. modgate loads the policy from files; a cluster
     /// refuses it.
     UnknownVersion = "unknown-version",
-    /// Nobody reads this member of a policy: it is misspelt, or stands in the wrong place.
+    /// No field of a policy has this name: it is misspelt, or stands in the wrong place.
     UnknownField = "unknown-field",
     /// A value that is none of those its field has. What follows is said in the message.
     UnknownValue = "unknown-value",
@@ -92,7 +92,7 @@ codes! {
     GeneratedKind = "generated-kind",
     /// An entry of the annotation `modgate.sh/allow` that allows nothing.
     AllowAnnotation = "allow-annotation",
-    /// A suite of tests has a member that nobody reads.
+    /// A test suite has a field that `verify` does not know.
     SuiteMember = "suite-member",
     /// There is nothing to evaluate where something is expected.
     NothingFound = "nothing-found",

@@ -115,7 +115,7 @@ pub(crate) fn lint(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
     found
 }
 
-/// What can be said of a policy that does not load: members nobody reads, and the like.
+/// The warnings about a policy that does not load, such as unknown fields.
 pub(crate) fn unread(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
     let mut lints = Lints { id, source, found: Vec::new() };
     version(&mut lints);

@@ -33,13 +33,13 @@ pub(super) struct Upkeep {
     settled: u64,
     /// The change that the write was for.
     answered: Option<Sight>,
-    truce: ContentionBackoff,
+    backoff: ContentionBackoff,
 }
 
 impl Upkeep {
     /// After the first write, of which the API server made this.
     pub(super) fn new(settled: &Sight) -> Self {
-        Self { settled: settled.content, answered: None, truce: ContentionBackoff::default() }
+        Self { settled: settled.content, answered: None, backoff: ContentionBackoff::default() }
     }
 
     /// When to write it again; `None` while nobody has changed it.
@@ -48,14 +48,14 @@ impl Upkeep {
         if seen.content == self.settled || self.answered.as_ref() == Some(seen) {
             return None;
         }
-        Some(self.truce.until().map_or(now, |until| now.max(until)))
+        Some(self.backoff.until().map_or(now, |until| now.max(until)))
     }
 
     /// Notes that it was written again for what was seen, and what the API server made of that.
     pub(super) fn rewritten(&mut self, seen: Sight, settled: &Sight, now: Instant) {
         // If it is as it was seen, nothing of ours had been changed.
         if settled.content != seen.content {
-            self.truce.broken(now);
+            self.backoff.broken(now);
         }
         self.settled = settled.content;
         self.answered = Some(seen);

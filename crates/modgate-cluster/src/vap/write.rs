@@ -56,18 +56,18 @@ struct Written {
     /// What came of it: what the API server makes of an object may look different for good.
     generation: i64,
     /// With whoever changes it.
-    truce: ContentionBackoff,
+    backoff: ContentionBackoff,
 }
 
 impl Written {
     /// The next time, after `before`.
     fn after(before: Option<&Self>, object: &Value, generation: i64, at: Instant) -> Self {
-        let mut truce = ContentionBackoff::default();
+        let mut backoff = ContentionBackoff::default();
         if let Some(before) = before.filter(|before| before.object == *object) {
-            truce = before.truce;
-            truce.broken(at.into());
+            backoff = before.backoff;
+            backoff.broken(at.into());
         }
-        Self { object: object.clone(), generation, truce }
+        Self { object: object.clone(), generation, backoff }
     }
 }
 
@@ -122,7 +122,7 @@ impl Writer {
         self.may_try(target, Some(wanted))?;
         let before = self.written.get(target);
         let same = before.filter(|before| before.object == *wanted);
-        if let Some(again) = same.and_then(|same| same.truce.until()).map(|it| it.into_std())
+        if let Some(again) = same.and_then(|same| same.backoff.until()).map(|it| it.into_std())
             && again > Instant::now()
         {
             let message = "somebody else keeps changing it".to_owned();
@@ -285,10 +285,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_truce_about_what_was_wanted_before() {
+    fn contention_over_one_object_does_not_delay_another() {
         let (ours, other) = (Value::from("ours"), Value::from("other"));
         let now = Instant::now();
-        let until = |written: &Written| written.truce.until().map(|until| until.into_std() - now);
+        let until = |written: &Written| written.backoff.until().map(|until| until.into_std() - now);
         let first = Written::after(None, &ours, 1, now);
         assert_eq!(until(&first), None);
         let again = Written::after(Some(&first), &ours, 1, now);

@@ -226,7 +226,7 @@ impl Problems {
             Err(error) if !text.trim().is_empty() => self.failed(field, text, error),
             _ => {}
         }
-        // For whoever uses a policy that the API server does not store.
+        // For callers that use a policy the API server would not store.
         let program = program.or_else(|error| {
             compile(&environment.clone().with_mixed_literals()).map_err(|_| error)
         });

@@ -362,8 +362,8 @@ fn problems_of(
     let CompileError::Check(errors) = error else {
         return vec![problem(None, error.to_string())];
     };
-    // A function that is misspelt leaves its variable undeclared, and a token that nobody knows
-    // leaves what follows without meaning: the first error says it all.
+    // A misspelt function leaves its variable undeclared, and an unknown token leaves the text behind
+    // it without meaning: the first error is enough.
     let first = errors.issues.first();
     let stops = first.is_some_and(|issue| {
         issue.message.starts_with("Syntax error") || issue.message.starts_with("undeclared")

@@ -1,7 +1,7 @@
 //! The annotation with which an author allows a warning: `modgate.sh/allow: CODE reason`.
 //!
 //! Several entries stand on lines of their own, or behind semicolons. An entry without a reason allows
-//! nothing: whoever reads the policy later has to learn why.
+//! nothing: the next reader of the policy has to learn why.
 
 use modgate_value::{Value, near};
 

@@ -1,4 +1,4 @@
-//! Members of a suite that nobody reads: gator ignores them, and an assertion that is misspelt holds.
+//! Unknown fields of a suite: gator ignores them, so that a misspelt assertion always holds.
 
 use std::fmt::Write as _;
 

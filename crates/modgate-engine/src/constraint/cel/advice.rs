@@ -122,7 +122,7 @@ fn undeclared(name: &str, variables: &[&str]) -> Option<String> {
     near::did_you_mean(name, NAMES.into_iter().chain(MACROS).chain(functions))
 }
 
-/// cel-go lists every token that might follow; nobody can use more than a few.
+/// cel-go lists every token that might follow; an author can use a few of them.
 pub(super) fn shortened(message: &str) -> String {
     match message.split_once(" expecting {") {
         Some((before, _)) => format!("{before}: expected an expression or an operator"),
