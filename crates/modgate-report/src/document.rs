@@ -1,0 +1,107 @@
+//! The report as a document of its own: JSON and YAML.
+
+use modgate_value::{
+    Value,
+    json::{self, Escape},
+    yaml,
+};
+
+use crate::{Finding, Place, Report, Rule};
+
+/// `{"complete": …, "findings": […], "rules": […], "version": …}`
+fn document(report: &Report) -> Value {
+    let fingerprints = report.fingerprints();
+    let findings = report.with_rules().zip(&fingerprints);
+    [
+        ("version", Value::from(report.version.as_str())),
+        ("complete", report.complete.into()),
+        ("rules", report.rules.iter().map(rule).collect()),
+        ("findings", findings.map(|((it, rule), id)| finding(report, it, rule, id)).collect()),
+    ]
+    .into_iter()
+    .collect()
+}
+
+pub(crate) fn json(report: &Report) -> String {
+    pretty(&document(report))
+}
+
+pub(crate) fn yaml(report: &Report) -> String {
+    yaml::write(&document(report))
+}
+
+pub(crate) fn jsonl(report: &Report) -> String {
+    let mut out = String::new();
+    for ((it, rule), id) in report.with_rules().zip(&report.fingerprints()) {
+        json::write(&finding(report, it, rule, id), &mut out, Escape::Minimal);
+        out.push('\n');
+    }
+    out
+}
+
+/// Indented JSON and a line break.
+pub(crate) fn pretty(value: &Value) -> String {
+    let mut out = String::new();
+    json::write_pretty(value, &mut out, "  ", Escape::Minimal);
+    out.push('\n');
+    out
+}
+
+/// The texts that are known.
+fn texts<'t>(pairs: &[(&'static str, &'t str)]) -> Vec<(&'static str, Value)> {
+    let known = pairs.iter().filter(|(_, text)| !text.is_empty());
+    known.map(|(key, text)| (*key, Value::from(*text))).collect()
+}
+
+fn rule(rule: &Rule) -> Value {
+    let Rule { id, kind, title, description, help_uri, level, owner, remediation } = rule;
+    let members = texts(&[
+        ("id", id),
+        ("kind", kind.as_str()),
+        ("title", title),
+        ("description", description),
+        ("helpUri", help_uri),
+        ("level", level.as_str()),
+        ("owner", owner),
+        ("remediation", remediation),
+    ]);
+    members.into_iter().collect()
+}
+
+fn finding(report: &Report, finding: &Finding, rule: &Rule, id: &str) -> Value {
+    let mut members = texts(&[
+        ("rule", &rule.id),
+        ("level", finding.level.as_str()),
+        ("message", &finding.message),
+        ("field", &finding.field),
+        ("action", &finding.action),
+        ("owner", &rule.owner),
+        ("remediation", report.remediation(finding)),
+        ("fingerprint", id),
+    ]);
+    members.extend(finding.place.as_ref().map(|it| ("place", place(it))));
+    members.extend(finding.object.as_ref().map(|object| {
+        let parts = texts(&[
+            ("group", &object.group),
+            ("version", &object.version),
+            ("kind", &object.kind),
+            ("namespace", &object.namespace),
+            ("name", &object.name),
+        ]);
+        ("object", parts.into_iter().collect())
+    }));
+    members.into_iter().collect()
+}
+
+fn place(place: &Place) -> Value {
+    let mut members = texts(&[("file", &place.file)]);
+    let numbers = [
+        ("line", place.line),
+        ("column", place.column),
+        ("endLine", place.end_line),
+        ("endColumn", place.end_column),
+    ];
+    let known = numbers.into_iter().filter(|(_, number)| *number > 0);
+    members.extend(known.map(|(key, number)| (key, Value::from(i64::from(number)))));
+    members.into_iter().collect()
+}
