@@ -15,7 +15,7 @@ pub enum Verdict {
     Differs(Vec<&'static Decision>),
     /// Not run, because it needs upstream's files, which are not here.
     Skipped,
-    /// Not run, because an admission policy has no use for what it asks; the suite says what.
+    /// Not run, because the case uses a feature outside of admission policies; the suite names it.
     Exempt,
     /// None of these.
     Failed {
@@ -37,7 +37,7 @@ impl Verdict {
     /// where one applies to the input.
     ///
     /// A decision that applies although the original's own result would do is stale, and fails.
-    pub fn judge<T>(
+    pub fn check<T>(
         got: &T,
         original: &T,
         prescribed: Option<(Vec<&'static Decision>, T)>,

@@ -49,16 +49,15 @@ const LOGGER: &str = "providers";
 /// Calls that may be under way at the same time.
 pub const MAX_CALLS: usize = 256;
 
-/// How long answers are kept unless told otherwise
-/// (`--external-data-provider-response-cache-ttl`).
+/// Default lifetime of cached answers (`--external-data-provider-response-cache-ttl`).
 pub const DEFAULT_CACHE_TTL: Duration = Duration::from_secs(3 * 60);
 
 /// Settings of all providers.
 #[derive(Debug, Clone)]
 pub struct ProvidersConfig {
-    /// How long Rego is given an answer that was already given; zero asks every time.
+    /// How long modgate caches an answer for Rego; zero turns the cache off.
     pub cache_ttl: Duration,
-    /// What the client shows to providers that ask who it is. Without one, no provider is asked.
+    /// The client certificate for providers. Without one, modgate sends no request to any provider.
     pub identity: Option<Arc<dyn ResolvesClientCert>>,
 }
 
@@ -140,7 +139,7 @@ impl Providers {
         self.endpoints.load().get(name).cloned()
     }
 
-    /// Keeps what `endpoint` answered, unless it has been replaced since it was asked.
+    /// Caches an answer of `endpoint`, unless the endpoint has been replaced since the request.
     fn remember(&self, endpoint: &Arc<Endpoint>, answer: &modgate_engine::mutation::Answer) {
         let Some(cache) = &self.cache else { return };
         let name = endpoint.provider.name();

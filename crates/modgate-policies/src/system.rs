@@ -32,7 +32,7 @@ impl Clock for SystemHost {
 
 /// How long a template waits for the address of a host.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Lookups that may be under way at the same time, those nobody waits for any more included.
+/// Maximum number of concurrent lookups, including those that have timed out.
 const MAX_LOOKUPS: usize = 8;
 
 /// What Sprig's impure functions get: KubeMod offers them, so rules may rely on them.
@@ -94,8 +94,8 @@ impl builtins::Host for SystemHost {
     }
 }
 
-/// Says that no provider is asked, so that a policy that looks at `system_error` does not take
-/// silence for consent.
+/// Returns a `system_error` for every request, so that a policy that checks it does not pass
+/// without an answer.
 struct NoProviders;
 
 impl ExternalData for NoProviders {

@@ -3,9 +3,8 @@
 //! [`Server`] binds listeners, evaluates requests with the policies in force and stops gracefully;
 //! [`router`] is what a listener serves. Read these two first.
 //!
-//! What this crate deliberately does not do: decide. Every decision comes from
-//! [`modgate_engine::Snapshot`]. Which policies are in force is the business of [`modgate_policies`];
-//! [`modgate_cluster`] follows them in a cluster.
+//! This crate does not decide requests: [`modgate_engine::Snapshot`] does. [`modgate_policies`]
+//! holds the policies in force, and [`modgate_cluster`] follows those of a cluster.
 //!
 //! ```
 //! use modgate_policies::PolicyFiles;
@@ -18,16 +17,15 @@
 //!
 //! # One request
 //!
-//! `listen` (TLS, HTTP) → `webhook::admission` (decode, wait for a permit) → the engine →
-//! `webhook::record` (log, count) → response. A failure of ours becomes an ordinary answer: KubeMod's
-//! webhooks let the request through with a warning, the others answer HTTP 500, which leaves it to
-//! the API server's `failurePolicy`.
+//! `listen` (TLS, HTTP) → `webhook::admission` (decode, wait for a turn) → the engine →
+//! `webhook::record` (log, count) → response. If modgate itself fails, the webhook answers HTTP 500,
+//! so that the API server applies its `failurePolicy`; `--internal-errors` changes that.
 //!
 //! # Limits
 //!
-//! Of connections in `listen`, of bodies in `webhook::body`, of waiting requests in
-//! `webhook::schedule`, of answers in `webhook::bounds`; `docs/limits.md` lists them. Evaluation is
-//! bounded by the engine's budgets.
+//! `listen` bounds connections, `webhook::body` bodies, `webhook::schedule` waiting requests,
+//! `webhook::bounds` answers, and the engine's budgets each evaluation. `docs/limits.md` lists all
+//! limits.
 
 mod listen;
 mod serve;

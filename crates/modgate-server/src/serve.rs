@@ -37,60 +37,59 @@ use crate::{
     },
 };
 
-/// What to serve, and where.
+/// Configuration of a server: its policies, its addresses and its limits.
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
-    /// Where policies come from, unless it is a cluster.
+    /// Files with policies; unused if `cluster` is set.
     pub files: PolicyFiles,
-    /// The cluster policies come from, instead of from files.
+    /// The cluster with the policies; `None` reads them from files.
     pub cluster: Option<ClusterConfig>,
-    /// The Pod this process is, if it is one.
+    /// Name of the Pod in which this process runs, if any.
     pub pod: Option<Str>,
-    /// What of all there is to do is done here.
+    /// The operations assigned to this process (`--operation`).
     pub operations: Operations,
-    /// Whether the process is not ready for as long as policies that were there at start do not
-    /// load (RD-2).
+    /// Whether the process stays unready while policies that existed at start do not load (RD-2).
     pub waits_for_broken_policies: bool,
-    /// What becomes ValidatingAdmissionPolicies.
+    /// Which templates and constraints become ValidatingAdmissionPolicies.
     pub vap: VapConfig,
-    /// Where violations go.
+    /// Exports of violations.
     pub export: ExportConfig,
     /// How the cluster is audited.
     pub audit: AuditConfig,
-    /// Where metrics and traces are sent.
+    /// The OpenTelemetry collector, if any.
     pub otlp: Option<modgate_telemetry::otlp::OtlpConfig>,
     /// Settings of the engine.
     pub engine: EngineConfig,
     /// The serving certificate.
     pub certificate: CertificateSource,
-    /// What connections to the webhooks must be like.
+    /// Requirements for TLS connections to the webhooks.
     pub tls: TlsConfig,
-    /// Whether `/healthz` looks at what the webhooks' listener shows (HE-1).
+    /// Whether `/healthz` checks the certificate that the webhooks' listener presents (HE-1).
     pub tls_health_check: bool,
     /// Where to listen.
     pub addresses: Addresses,
     /// Bounds on requests.
     pub limits: RequestLimits,
-    /// What Gatekeeper's webhooks are told.
+    /// Settings of Gatekeeper's webhooks.
     pub gatekeeper: GatekeeperConfig,
     /// How many requests are evaluated at the same time.
     pub evaluators: usize,
-    /// How long Rego is given an answer of a provider again; `None` leaves external data out.
+    /// How long modgate caches an answer of a provider for Rego; `None` turns external data off.
     pub external_data: Option<Duration>,
-    /// How often files are looked at.
+    /// Interval between checks of policy and certificate files.
     pub poll: Duration,
-    /// How long requests are taken as before after a signal to stop: until everybody who sends
-    /// them knows (SV-6).
+    /// How long the server still accepts requests after a signal to stop, until all clients have
+    /// noticed (SV-6).
     pub shutdown_delay: Duration,
-    /// How long requests may go on after that.
+    /// How long open requests may continue after that.
     pub grace: Duration,
-    /// How long leadership among several processes lasts.
+    /// Duration and renewal of the Lease.
     pub lease: LeaseTimes,
 }
 
 impl ServeConfig {
-    /// What the HTTPS address serves. In a cluster the dry-run API, which has no authentication, is served
-    /// only where an address of its own asks for it.
+    /// The routes of the HTTPS address. The dry-run API has no authentication, so in a cluster only
+    /// its own address serves it.
     pub fn main_routes(&self) -> Routes {
         match self.cluster.is_some() && self.addresses.dry_run.is_none() {
             true => Routes::AllButDryRun,
@@ -98,7 +97,7 @@ impl ServeConfig {
         }
     }
 
-    /// The defaults for policies from these files.
+    /// The default configuration for policies from these files.
     pub fn new(files: PolicyFiles, certificate: CertificateSource) -> Self {
         Self {
             files,
@@ -126,7 +125,7 @@ impl ServeConfig {
         }
     }
 
-    /// What is to be done in the cluster.
+    /// The settings for the controllers of the cluster.
     fn of_cluster(&self) -> Settings {
         let installation = &self.engine.installation;
         Settings {
@@ -145,7 +144,7 @@ impl ServeConfig {
     }
 }
 
-/// Where to listen: everything over HTTPS, and parts of it over plain HTTP as well where asked.
+/// Addresses to listen on: HTTPS for all routes, plain HTTP for some of them.
 #[derive(Debug, Clone, Default)]
 pub struct Addresses {
     /// HTTPS, all routes; empty for none.
@@ -158,25 +157,25 @@ pub struct Addresses {
     pub dry_run: Option<String>,
 }
 
-/// Why nothing is served.
+/// An error that prevents serving.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The address is not one, or taken.
+    /// The address is not valid, or another process uses it.
     #[error("cannot listen on `{address}`")]
     Bind {
         /// The address as given.
         address: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no certificate to serve.
+    /// No certificate could be loaded.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// There is no cluster to take policies from.
+    /// The cluster's configuration could not be read.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Nothing can be sent to the collector.
+    /// The exporter for the collector could not be created.
     #[error(transparent)]
     Otlp(#[from] modgate_telemetry::otlp::OtlpError),
     /// The runtime or its signal handlers could not be set up.
@@ -184,29 +183,29 @@ pub enum ServeError {
     Start(#[from] io::Error),
 }
 
-/// How serving came to its end.
+/// How serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
-    /// Asked to, and every open request was answered or ran out of its grace.
+    /// After one signal: every open request was answered, or its grace period ended.
     Gracefully,
-    /// Asked twice.
+    /// After a second signal.
     AtOnce,
-    /// Policies could no longer be followed.
+    /// modgate could no longer follow policies.
     Broken,
 }
 
-/// The runtime of everything but webhooks: probes, metrics, the Lease, watches, and accepting
-/// connections. [`Server`] makes another one to serve webhooks on, where policies are evaluated, so
-/// that nothing here waits for an evaluation.
+/// The runtime for everything but webhooks: probes, metrics, the Lease, watches, and accepting
+/// connections. [`Server`] creates a second one for webhooks and evaluations, so that nothing on
+/// this one waits for an evaluation.
 ///
 /// # Errors
 ///
-/// When the operating system refuses threads.
+/// If the operating system refuses to create threads.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(2).thread_name("modgate-edge").enable_all().build()
 }
 
-/// The runtime webhooks are served on. It ends when dropped, also within another runtime.
+/// The runtime for webhooks. Dropping it shuts it down, even inside another runtime.
 struct Workers(Option<Runtime>);
 
 impl Workers {
@@ -234,7 +233,7 @@ impl Drop for Workers {
     }
 }
 
-/// Stacks of threads that evaluate; only what was used of one takes memory.
+/// Stack size of threads that evaluate; only the used pages take memory.
 const STACK_BYTES: usize = 8 << 20;
 
 /// Bound listeners, with policies loaded.
@@ -254,15 +253,15 @@ pub struct Server {
 type Report = Arc<dyn Fn(&Diagnostic) + Send + Sync>;
 
 impl Server {
-    /// Binds every address, then reads all policies of files; those of a cluster are read once the
-    /// server [runs](Self::run_until), which is not ready until then.
+    /// Binds every address, then reads all policy files. Policies of a cluster are read once the
+    /// server [runs](Self::run_until); until then it is not ready.
     ///
-    /// `report` is called for everything that is wrong with a policy, now and when policies change.
+    /// `report` receives each problem with a policy, now and whenever policies change.
     ///
     /// # Errors
     ///
-    /// When an address cannot be bound, there is no certificate, or nothing says where the cluster
-    /// is. Bad policies are reported, not errors.
+    /// If an address cannot be bound, the certificate cannot be loaded, or the cluster's
+    /// configuration cannot be read. Broken policies go to `report`; they are not errors.
     pub async fn start(
         config: ServeConfig,
         report: impl Fn(&Diagnostic) + Send + Sync + 'static,
@@ -364,7 +363,7 @@ impl Server {
         self.address
     }
 
-    /// What the HTTPS listener serves, without a listener.
+    /// The service of the HTTPS listener, without a listener.
     pub fn router(&self) -> Router {
         router(Arc::clone(&self.app), Routes::All)
     }
@@ -379,9 +378,9 @@ impl Server {
         &self.store
     }
 
-    /// Serves until something is received, such as one of the [`stop_signals`]. From then on the
-    /// process is not ready and does not lead, answers as before for the delay, then finishes what
-    /// is open. What is received meanwhile ends that at once.
+    /// Serves until a stop signal arrives (see [`stop_signals`]). The process is then unready and
+    /// gives up the Lease. It still answers for `shutdown_delay`, then finishes open requests. A
+    /// second signal ends it at once.
     pub async fn run_until(self, mut asked: mpsc::Receiver<()>) -> Stopped {
         let delay = self.config.shutdown_delay;
         let app = Arc::clone(&self.app);
@@ -403,7 +402,7 @@ impl Server {
         announce.send_replace(true);
         let again = async {
             if asked.recv().await.is_none() {
-                // Nobody is left to ask again.
+                // All senders are gone, so no second signal can arrive.
                 std::future::pending::<()>().await;
             }
         };
@@ -422,8 +421,8 @@ impl Server {
         }
     }
 
-    /// Starts everything. The first set is empty once every listener has closed and everything held
-    /// for the time of serving was given back; what is in the second never ends, unless it breaks.
+    /// Starts all tasks. Tasks of the first set end once every listener has closed and has released
+    /// its resources. A task of the second set ends only if it fails.
     fn serve(
         self,
         stopping: &watch::Receiver<bool>,
@@ -472,7 +471,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What the rotation of certificates sees of this process.
+/// This process, as the rotation of certificates sees it.
 struct Serving {
     certificates: Arc<Certificates>,
     app: Arc<App>,
@@ -488,8 +487,7 @@ impl ServingCertificate for Serving {
     }
 }
 
-/// Binds every address of the configuration; returns the listeners, and the HTTPS address if there is
-/// one.
+/// Binds every configured address. Returns the listeners, and the HTTPS address if any.
 async fn listen_on(
     config: &ServeConfig,
     app: &Arc<App>,
@@ -530,7 +528,7 @@ async fn bind(address: &str) -> Result<TcpListener, ServeError> {
         let any = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port));
         return match listen(any) {
             Ok(listener) => Ok(listener),
-            // A machine without IPv6.
+            // The machine has no IPv6.
             Err(_) => listen((std::net::Ipv4Addr::UNSPECIFIED, port).into()).map_err(error),
         };
     }
@@ -544,8 +542,8 @@ async fn bind(address: &str) -> Result<TcpListener, ServeError> {
     Err(error(last))
 }
 
-/// Connections that wait to be accepted; the system may allow fewer. One that finds no place is made
-/// only when its client tries again, a second later.
+/// Length of the accept queue; the system may allow less. If the queue is full, the client retries
+/// a second later.
 const BACKLOG: u32 = 4096;
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -555,11 +553,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// SIGTERM and SIGINT, as they come; from now on they do not end the process by themselves.
+/// A channel that receives SIGTERM and SIGINT. They no longer end the process by themselves.
 ///
 /// # Errors
 ///
-/// When the operating system refuses handlers.
+/// If the operating system refuses signal handlers.
 #[cfg(unix)]
 pub fn stop_signals() -> io::Result<mpsc::Receiver<()>> {
     use signal::unix::{SignalKind, signal};
@@ -581,11 +579,11 @@ pub fn stop_signals() -> io::Result<mpsc::Receiver<()>> {
     Ok(receiver)
 }
 
-/// Ctrl-C, as it comes; from now on it does not end the process by itself.
+/// A channel that receives Ctrl-C. It no longer ends the process by itself.
 ///
 /// # Errors
 ///
-/// None here; the type is that of other systems.
+/// Never; the type matches that of Unix.
 #[cfg(not(unix))]
 pub fn stop_signals() -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = mpsc::channel(2);

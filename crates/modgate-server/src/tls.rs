@@ -35,19 +35,19 @@ pub(crate) use self::loopback::LoopbackCheck;
 /// Where the serving certificate comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateSource {
-    /// A certificate authority and a leaf for these names, made at start and never written down.
+    /// A certificate authority and a leaf for these names, created at start and never stored.
     SelfSigned {
         /// DNS names and IP addresses the certificate is for.
         names: Vec<String>,
     },
-    /// PEM files, read again whenever they change.
+    /// PEM files, reloaded when they change.
     Files {
         /// The certificate chain, leaf first.
         cert: PathBuf,
         /// The private key: PKCS#8, PKCS#1 or SEC 1.
         key: PathBuf,
     },
-    /// A Secret that all replicas share, made and renewed by them (CR-1).
+    /// A Secret that all replicas share; they create and renew it (CR-1).
     Cluster(ClusterCertificates),
 }
 
@@ -61,16 +61,16 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// A version as `--tls-min-version` has it.
+/// A parsed `--tls-min-version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MinVersion {
-    /// What is served.
+    /// The lowest version that the server accepts.
     pub version: TlsVersion,
-    /// Whether a lower one was asked for, which nothing here speaks.
+    /// Whether the flag named a lower version, which the server does not support.
     pub was_raised: bool,
 }
 
-/// No version of TLS.
+/// The text is not a version of TLS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid TLS version. Must be one of: 1.0, 1.1, 1.2, or 1.3")]
 pub struct UnknownVersion;
@@ -80,7 +80,7 @@ impl FromStr for MinVersion {
 
     fn from_str(text: &str) -> Result<Self, UnknownVersion> {
         let (version, was_raised) = match text {
-            // As in Go, where nothing given means the lowest.
+            // As in Go, an empty text means the lowest version.
             "" | "1.0" | "1.1" => (TlsVersion::Tls12, true),
             "1.2" => (TlsVersion::Tls12, false),
             "1.3" => (TlsVersion::Tls13, false),
@@ -90,25 +90,25 @@ impl FromStr for MinVersion {
     }
 }
 
-/// What connections to the webhooks must be like.
+/// Requirements for TLS connections to the webhooks.
 #[derive(Debug, Clone, Default)]
 pub struct TlsConfig {
     /// The lowest version of TLS; the default is 1.2.
     pub min_version: MinVersion,
-    /// Who may connect; without it anybody.
+    /// Client authentication; `None` accepts every client.
     pub clients: Option<ClientAuth>,
 }
 
-/// Clients that must show a certificate (SV-5).
+/// Authentication of clients by certificate (SV-5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientAuth {
-    /// PEM file with the certificates of those who sign the clients', read at start.
+    /// PEM file with the authorities of client certificates, read at start.
     pub authorities: PathBuf,
-    /// The common name a client must have; any if empty.
+    /// The common name that a client must have; empty accepts any.
     pub common_name: String,
 }
 
-/// Why there is no certificate to serve.
+/// An error that prevents loading a certificate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
@@ -117,7 +117,7 @@ pub enum CertificateError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file is not PEM, or holds no certificate or key.
@@ -125,42 +125,42 @@ pub enum CertificateError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// What the file should hold.
         what: &'static str,
-        /// What is wrong with it.
+        /// The error of the PEM parser.
         source: pem::Error,
     },
-    /// Certificate and key do not belong together, or are of an unsupported kind.
+    /// Certificate and key do not match, or their type is not supported.
     #[error("certificate and key cannot be used together")]
     Unusable {
-        /// What rustls said.
+        /// The error of rustls.
         #[from]
         source: rustls::Error,
     },
-    /// No certificate could be made.
+    /// rcgen could not create a certificate.
     #[error("cannot make a self-signed certificate")]
     SelfSigned {
-        /// What rcgen said.
+        /// The error of rcgen.
         #[from]
         source: rcgen::Error,
     },
-    /// No client could be trusted.
+    /// The file holds no usable authority.
     #[error("`{}` holds no authority of client certificates that can be used", path.display())]
     Clients {
         /// The file.
         path: PathBuf,
-        /// What rustls said.
+        /// The error of rustls.
         source: VerifierBuilderError,
     },
 }
 
 /// The certificate in use; every new connection takes the newest one.
 ///
-/// The webhooks show it to the API server, and providers of external data are shown it when they
-/// ask who the engine is.
+/// The webhooks present it to the API server, and the client presents it to providers of external
+/// data that request a client certificate.
 pub struct Certificates {
     provider: Arc<CryptoProvider>,
-    /// None until there is a Secret to take it from.
+    /// `None` until the Secret exists.
     current: ArcSwapOption<CertifiedKey>,
     files: Option<WatchedFiles>,
 }
@@ -168,21 +168,21 @@ pub struct Certificates {
 struct WatchedFiles {
     cert: PathBuf,
     key: PathBuf,
-    /// Before they were first read: what changes meanwhile is read again.
+    /// Fingerprints from before the first read, so that a change during it is noticed.
     seen: Fingerprints,
 }
 
 type Fingerprints = [Option<Fingerprint>; 2];
 
-/// Self-signed certificates live as long as a process reasonably may.
+/// Lifetime of self-signed certificates: longer than a process should run.
 const SELF_SIGNED_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 impl Certificates {
-    /// Reads or makes the certificate; that of a Secret comes later, and until then no connection is
-    /// made.
+    /// Reads or creates the certificate. That of a Secret arrives later; until then TLS handshakes
+    /// fail.
     ///
     /// # Errors
     ///
-    /// When there is none, or its key is not its key.
+    /// If no certificate can be loaded, or the key does not match it.
     pub fn load(source: &CertificateSource) -> Result<Arc<Self>, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let (certified, files) = match source {
@@ -197,7 +197,7 @@ impl Certificates {
         Ok(Arc::new(Self { provider, current: ArcSwapOption::from_pointee(certified), files }))
     }
 
-    /// TLS 1.3, and 1.2 unless that is too low; HTTP/2 preferred.
+    /// TLS 1.3, and TLS 1.2 if allowed. HTTP/2 is preferred.
     pub(crate) fn server_config(
         self: &Arc<Self>,
         tls: &TlsConfig,
@@ -236,11 +236,11 @@ impl Certificates {
         Ok(Named { verifier, name: clients.common_name.clone() })
     }
 
-    /// From now on, this certificate is served, of PEM texts.
+    /// Serves this certificate from now on. Both arguments are PEM.
     ///
     /// # Errors
     ///
-    /// When they are no certificate and its key; the one before stays.
+    /// If they are not a certificate and its key. The server then keeps the previous certificate.
     pub(crate) fn serve(&self, chain: &[u8], key: &[u8]) -> Result<(), CertificateError> {
         let unusable =
             |_| rustls::Error::General("no certificate or no key in PEM form".to_owned());
@@ -253,21 +253,21 @@ impl Certificates {
         Ok(())
     }
 
-    /// What is served, leaf first; none if there is nothing yet.
+    /// The served chain, leaf first; `None` before the first certificate.
     pub(crate) fn chain(&self) -> Option<Vec<CertificateDer<'static>>> {
         self.current.load().as_ref().map(|certified| certified.cert.clone())
     }
 
-    /// Follows the files until the process ends, looking at them this often; returns at once when
-    /// there are none.
+    /// Reloads the files when they change, checked at this interval, until the process ends.
+    /// Returns at once if there are no files.
     pub async fn follow_every(self: Arc<Self>, interval: Duration) {
         self.follow(FileWatch::every(interval)).await;
     }
 
     /// As [`follow_every`](Self::follow_every).
     ///
-    /// A pair that cannot be used (half-written, or a key that does not match yet) is reported and
-    /// the last good one stays.
+    /// If the pair is unusable (half-written, or the key does not match yet), logs that and keeps
+    /// the last good one.
     pub(crate) async fn follow(self: Arc<Self>, mut watch: FileWatch) {
         let Some(files) = &self.files else { return };
         let mut seen = files.seen;
@@ -299,7 +299,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Whatever the server would accept: there is only one certificate to show (6.3).
+/// Presents its only certificate, whatever authorities the server names (6.3).
 impl ResolvesClientCert for Certificates {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.current.load_full()
@@ -328,7 +328,7 @@ fn pem_error(path: &Path, what: &'static str) -> impl FnOnce(pem::Error) -> Cert
     }
 }
 
-/// At least one certificate.
+/// Reads a chain of at least one certificate.
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)

@@ -44,29 +44,30 @@ use modgate_value::MAX_JSON_DEPTH;
 
 use self::routes::is_served;
 
-/// Bounds on what one request may take.
+/// Limits for one request.
 #[derive(Debug, Clone)]
 pub struct RequestLimits {
-    /// Bytes of a request body, at most those of all bodies ([`Bodies`]).
+    /// Maximum size of a request body in bytes; not more than that of all bodies ([`Bodies`]).
     pub body_bytes: usize,
-    /// How deeply a review may nest.
+    /// Maximum nesting depth of a review.
     pub max_depth: usize,
-    /// Bytes of all bodies that are being received or evaluated.
+    /// Maximum bytes of all bodies that are being received or evaluated.
     pub all_bodies_bytes: usize,
-    /// Time to receive the body and wait for a turn, where the API server's own `?timeout=` is not
-    /// shorter. 10 s is what KubeMod's webhooks are configured with (spec `kubemod.md`, 7.1).
+    /// Time to receive the body and wait for a turn, unless the API server's `?timeout=` is
+    /// shorter. KubeMod configures 10 s for its webhooks (spec `kubemod.md`, 7.1).
     pub time: Duration,
-    /// How long a constraint waits for its template to be loaded, at most until shortly before
-    /// [`time`](Self::time) is over. Gatekeeper's webhook has 3 s in all.
+    /// How long a constraint waits for its template to load, at most until shortly before
+    /// [`time`](Self::time) ends. Gatekeeper's webhook has 3 s in total.
     pub template: Duration,
-    /// How long an object is waited for that a request makes us ask the API server for. Webhooks
-    /// have 10 s in all, or 3 s where they are configured as Gatekeeper's.
+    /// Timeout for reading an object from the API server during a request. A webhook has 10 s in
+    /// total, or 3 s if it is configured as Gatekeeper's.
     pub object: Duration,
 }
 
 impl RequestLimits {
-    /// The largest review an API server sends: it takes objects of 3 MiB, sends the object and the
-    /// old one, and writes `<`, `>` and `&` with six bytes; 1 MiB is for all the rest.
+    /// The largest review that an API server sends, in bytes. It accepts objects of 3 MiB, sends
+    /// the object and the old object, and writes `<`, `>` and `&` as six bytes each; 1 MiB is for
+    /// the rest.
     pub const LARGEST_REVIEW: usize = (2 * 6 * 3 + 1) << 20;
 }
 
@@ -83,24 +84,24 @@ impl Default for RequestLimits {
     }
 }
 
-/// What the handlers share.
+/// State that all handlers share.
 #[derive(Debug)]
 pub struct App {
     /// The policies in force.
     pub current: Arc<PolicyHandle>,
-    /// Where everything is counted.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     /// Turns for evaluation.
     pub evaluators: Evaluators,
-    /// What bodies share.
+    /// The budget of all request bodies.
     pub bodies: Bodies,
     /// Bounds on requests.
     pub limits: RequestLimits,
-    /// What Gatekeeper's webhooks are told.
+    /// Settings of Gatekeeper's webhooks.
     pub gatekeeper: GatekeeperConfig,
-    /// What of all there is to do is done here.
+    /// The operations assigned to this process (`--operation`).
     pub operations: Operations,
-    /// What besides policies decides whether requests may come.
+    /// Readiness, apart from that of policies.
     pub readiness: Readiness,
 }
 
@@ -149,7 +150,7 @@ async fn scrape(State(app): State<Arc<App>>, request: Request) -> Response {
     respond(StatusCode::OK, format.content_type(), app.metrics.encode_as(format))
 }
 
-/// As Go's HTTP servers answer.
+/// The answer of Go's HTTP servers.
 async fn not_found() -> Response {
     respond(StatusCode::NOT_FOUND, "text/plain", "404 page not found")
 }
@@ -168,7 +169,7 @@ fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>
     response
 }
 
-/// Whether a request says its body is JSON, with or without parameters.
+/// Whether the content type is JSON, with or without parameters.
 fn is_json(request: &Request) -> bool {
     content_type(request)
         .split(';')

@@ -280,7 +280,7 @@ fn every_scenario_of_the_validating_webhook() {
         server.load(&[]);
         Some(Box::new(EveryDoor(server)))
     };
-    // Whether the answers are right is asked elsewhere; here they must be the same.
+    // Other tests check that answers are right; this one, that they are the same.
     let mut cases = Vec::new();
     let _ = run_with(file, &make, &mut cases);
 }

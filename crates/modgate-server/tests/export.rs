@@ -31,7 +31,7 @@ use tempfile::TempDir;
 
 const AUDIT: &str = "2026-01-01T00:00:00Z";
 const VIOLATIONS: u32 = 20_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn value(json: &str) -> Value {
     Value::from_json(json.as_bytes()).expect(json)
@@ -107,7 +107,7 @@ fn audits_until_it_is_killed() {
     exporter.started(AUDIT);
     violations(VIOLATIONS).for_each(|violation| exporter.violation(AUDIT, &violation));
     if env::var_os(KILLED).is_some() {
-        thread::sleep(2 * PATIENCE);
+        thread::sleep(2 * TIMEOUT);
     }
     exporter.finished(AUDIT);
 }
@@ -130,7 +130,7 @@ fn killed_while_it_writes() {
     };
     for goal in [100, 2_000, 7_000] {
         let mut child = command().env(KILLED, "1").spawn().expect("started");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while lines(&file("txt")) < goal {
             assert!(Instant::now() < deadline, "{goal} lines are not written");
             thread::sleep(Duration::from_millis(2));
@@ -162,7 +162,7 @@ fn killed_while_it_writes() {
     assert!(found == expected, "{} of {} ids", found.len(), expected.len());
 }
 
-/// A sidecar that takes most of what it is sent, and says what it took.
+/// A sidecar that accepts most messages, and reports which.
 struct Sidecar {
     url: String,
     taken: Arc<Mutex<Vec<String>>>,
@@ -233,7 +233,7 @@ fn published_at_least_once() {
     exporter.started(AUDIT);
     violations(500).for_each(|violation| exporter.violation(AUDIT, &violation));
     exporter.finished(AUDIT);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let completed = |line: &String| line.contains("audit is completed");
     while !sidecar.taken.lock().expect("taken").iter().any(completed) {
         assert!(Instant::now() < deadline, "not completed");
@@ -272,18 +272,18 @@ fn connections_that_cannot_be_used() {
         connection("audit-connection", "dapr", "{}"),
         "error creating connection audit-connection: failed to get value of component",
     );
-    // Nothing to export to is told, and stops nothing.
+    // A missing connection is reported, and stops nothing.
     let text = |exporter: &Exporter| format!("{:?}", exporter.published().borrow());
     exporter.started(AUDIT);
-    let told = text(&exporter);
-    assert!(told.contains("connection is not initialized, name: audit-connection"), "{told}");
+    let status = text(&exporter);
+    assert!(status.contains("connection is not initialized, name: audit-connection"), "{status}");
     // One that cannot be used leaves the last in place.
     exporter.connect(Some(&on_disk(folder.path()))).expect("connected");
     assert!(exporter.connect(Some(&connection("audit-connection", "disk", "{}"))).is_err());
     exporter.started(AUDIT);
     exporter.finished(AUDIT);
-    let told = text(&exporter);
-    assert!(told.contains("active: true") && told.contains("errors: {}"), "{told}");
+    let status = text(&exporter);
+    assert!(status.contains("active: true") && status.contains("errors: {}"), "{status}");
     exporter.connect(None).expect("closed");
     exporter.started(AUDIT);
     assert!(text(&exporter).contains("connection is not initialized"));

@@ -162,7 +162,7 @@ impl Visit for Message<'_> {
     }
 }
 
-/// A server that is asked from outside of any runtime.
+/// A server whose client runs outside of any runtime.
 struct OverHttp(Server);
 
 impl OverHttp {

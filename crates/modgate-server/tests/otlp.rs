@@ -25,7 +25,7 @@ use modgate_value::Value;
 use tower::ServiceExt as _;
 
 /// Longer than anything here takes, on any machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Takes whatever is posted: its path and its body.
 fn collector() -> (String, mpsc::Receiver<(String, Value)>) {
@@ -96,11 +96,11 @@ async fn a_collector_is_sent_metrics_and_spans() {
     assert_eq!(answer.status(), 200);
 
     let waiting = tokio::task::spawn_blocking(move || {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let (mut metrics, mut spans) = (None, None);
         while metrics.is_none() || spans.is_none() {
             assert!(Instant::now() < deadline, "metrics {metrics:?}, spans {spans:?}");
-            let Ok((path, body)) = received.recv_timeout(PATIENCE) else { continue };
+            let Ok((path, body)) = received.recv_timeout(TIMEOUT) else { continue };
             let text = body.to_json();
             match path.as_str() {
                 "/v1/metrics" => metrics = Some(text),

@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use https::{PATIENCE, Running, client, connect, get};
+use https::{Running, TIMEOUT, client, connect, get};
 use modgate_value::Value;
 
 /// A rule of one namespace that uses up whatever time it is given, and one of another.
@@ -57,7 +57,7 @@ fn is_ok(answer: &str) -> bool {
 }
 
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < deadline, "still not so: {what}");
         thread::sleep(Duration::from_millis(10));
@@ -239,7 +239,7 @@ async fn an_evaluation_without_end_does_not_hold_up_its_connection() {
     let endless = tokio::spawn(sender.send_request(request("POST", "/dragnet-webhook", body)));
     for _ in 0..20 {
         let neighbour = request("POST", "/dragnet-webhook", review("neighbour"));
-        let answer = tokio::time::timeout(PATIENCE, sender.send_request(neighbour)).await;
+        let answer = tokio::time::timeout(TIMEOUT, sender.send_request(neighbour)).await;
         assert_eq!(answer.expect("in time").expect("answered").status(), 200);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -247,7 +247,7 @@ async fn an_evaluation_without_end_does_not_hold_up_its_connection() {
     tokio::task::spawn_blocking(move || drop(server)).await.expect("ended");
 }
 
-/// Error answers reach clients that send a body nobody wants, also over HTTP/2.
+/// Error answers reach clients that send an unwanted body, also over HTTP/2.
 #[tokio::test(flavor = "multi_thread")]
 async fn error_answers_reach_clients_that_send_a_body() {
     use http_body_util::BodyExt as _;

@@ -243,8 +243,8 @@ async fn rejections_of_the_validating_phase() {
             .load(dir.path());
         let response = server.review("/validate", review("v1", r#"{"bad": "yes"}"#)).await;
         assert_eq!(response.get("allowed"), Some(&allowed.into()), "{mode:?} {response}");
-        let told = response.get("warnings").map(Value::to_json);
-        assert_eq!(told.as_deref(), warnings, "{mode:?}");
+        let found = response.get("warnings").map(Value::to_json);
+        assert_eq!(found.as_deref(), warnings, "{mode:?}");
         let (_, metrics) = server.get("/metrics").await;
         let counts = "modgate_decisions_total{webhook=\"/validate\"";
         let line = counted
@@ -337,7 +337,7 @@ async fn a_body_beyond_the_limit_is_refused() {
 
 #[tokio::test]
 async fn failures_of_ours_are_answered_as_the_operator_wants_on_every_route() {
-    // No turns at all: whoever waits gives up.
+    // Without turns, every waiting request times out.
     let limits = RequestLimits { time: Duration::from_millis(5), ..RequestLimits::default() };
     let dir = tempfile::tempdir().expect("dir");
     let server = |gatekeeper| {

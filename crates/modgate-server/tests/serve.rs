@@ -36,7 +36,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Longer than anything here takes, on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn rule(message: &str) -> String {
     format!(
@@ -168,7 +168,7 @@ async fn get_until(address: SocketAddr, path: &str, wanted: &str) -> String {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("never answered `{wanted}`"))
+    timeout(TIMEOUT, asking).await.unwrap_or_else(|_| panic!("never answered `{wanted}`"))
 }
 
 /// Begins a request on a connection of its own. Returns what is missing once the server has the
@@ -200,7 +200,7 @@ async fn review_until(address: SocketAddr, wanted: &str) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("never answered `{wanted}`"));
+    timeout(TIMEOUT, asking).await.unwrap_or_else(|_| panic!("never answered `{wanted}`"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,13 +227,13 @@ async fn serves_reloads_keeps_the_last_good_version_and_stops_gracefully() {
     let (mut open, rest) = half_a_review(address).await;
     stop.send(()).await.expect("stop");
     let refused = async { while TcpStream::connect(address).await.is_ok() {} };
-    timeout(PATIENCE, refused).await.expect("new connections are refused");
+    timeout(TIMEOUT, refused).await.expect("new connections are refused");
     open.write_all(rest.as_bytes()).await.expect("send");
     let mut answer = String::new();
     open.read_to_string(&mut answer).await.expect("receive");
     assert!(reason(&answer).contains("ns/r: \"second\""), "{answer}");
     drop(open);
-    let stopped = timeout(PATIENCE, running).await.expect("in time").expect("no panic");
+    let stopped = timeout(TIMEOUT, running).await.expect("in time").expect("no panic");
     assert_eq!(stopped, Stopped::Gracefully);
 }
 
@@ -247,7 +247,7 @@ async fn a_second_signal_stops_at_once() {
     let (_open, _rest) = half_a_review(address).await;
     stop.send(()).await.expect("stop");
     stop.send(()).await.expect("stop");
-    let stopped = timeout(PATIENCE, running).await.expect("in time").expect("no panic");
+    let stopped = timeout(TIMEOUT, running).await.expect("in time").expect("no panic");
     assert_eq!(stopped, Stopped::AtOnce);
 }
 
@@ -279,7 +279,7 @@ async fn http2_and_tls_1_2() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn told_to_stop_it_answers_until_the_delay_is_over() {
+async fn after_a_signal_it_answers_until_the_delay_is_over() {
     const DELAY: Duration = Duration::from_secs(5);
     let dir = tempfile::tempdir().expect("dir");
     fs::write(dir.path().join("rule.yaml"), rule("hello")).expect("write");
@@ -307,7 +307,7 @@ async fn told_to_stop_it_answers_until_the_delay_is_over() {
         str::from_utf8(&body).expect("text").to_owned()
     };
     assert!(reason(&ask("/dragnet-webhook").await).contains("ns/r: \"hello\""));
-    let told = Instant::now();
+    let signalled = Instant::now();
     stop.send(()).await.expect("stop");
     let said = get_until(address, "/readyz", "[-]shutdown failed: process is stopping").await;
     assert!(said.starts_with("HTTP/1.1 500 "), "{said}");
@@ -321,11 +321,11 @@ async fn told_to_stop_it_answers_until_the_delay_is_over() {
             break;
         }
     }
-    // The client is told to go elsewhere, and nothing breaks off.
-    let ended = timeout(PATIENCE, connection).await.expect("in time").expect("no panic");
+    // The client gets GOAWAY, and open requests are answered.
+    let ended = timeout(TIMEOUT, connection).await.expect("in time").expect("no panic");
     ended.expect("a graceful end");
-    assert!(told.elapsed() >= DELAY);
-    let stopped = timeout(PATIENCE, running).await.expect("in time").expect("no panic");
+    assert!(signalled.elapsed() >= DELAY);
+    let stopped = timeout(TIMEOUT, running).await.expect("in time").expect("no panic");
     assert_eq!(stopped, Stopped::Gracefully);
 }
 
@@ -366,6 +366,6 @@ async fn a_new_certificate_is_taken_up_and_a_bad_one_is_not() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, renewed).await.expect("the new certificate is served");
+    timeout(TIMEOUT, renewed).await.expect("the new certificate is served");
     running.abort();
 }

@@ -33,7 +33,7 @@ use tempfile::TempDir;
 pub use assets::VARIABLE as ASSETS;
 
 /// How long a start may take; some seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How long an end may take.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
@@ -323,7 +323,7 @@ impl Program {
             }
             let _ = sender.send(line);
         });
-        let line = receiver.recv_timeout(PATIENCE).unwrap_or_default();
+        let line = receiver.recv_timeout(TIMEOUT).unwrap_or_default();
         let ready = Value::from_json(line.as_bytes())
             .map_err(|_| anyhow::anyhow!("the test cluster did not start: {}", tail(&log)))?;
         Ok((program, ready))
@@ -343,8 +343,8 @@ impl Drop for Program {
     }
 }
 
-/// Waits for a process that was asked to stop, and no longer than it may take: a server with open
-/// watches uses all of its ten seconds, and what is killed leaves the port to nobody knows when.
+/// Waits for a stopping process, up to a limit: a server with open watches takes its full ten
+/// seconds, and the port of a killed server may stay in use for an unknown time.
 fn stop(child: &mut Child) {
     let asked = Instant::now();
     while asked.elapsed() < STOP_PATIENCE {

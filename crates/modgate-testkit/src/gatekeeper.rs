@@ -20,11 +20,11 @@ pub(crate) mod unit;
 pub mod validation;
 pub(crate) mod vap;
 
-/// Judges a recorded case that says itself what the original does and what is required of us:
-/// `keep`, where both are the same, or the decision by which they differ.
+/// Checks a recorded case that holds both the original's answer and the required one: `keep`, where
+/// both are the same, or the decision by which they differ.
 ///
 /// A decision may leave the result of a case as it is; then nothing differs.
-pub(crate) fn judge(
+pub(crate) fn check(
     decision: &str,
     expect: &Value,
     upstream: &Value,

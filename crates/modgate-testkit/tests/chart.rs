@@ -164,8 +164,8 @@ fn the_unified_webhook_is_sent_what_either_half_is_about() {
     assert_eq!(texts(list(&few, &["apiGroups"])), ["a"]);
 }
 
-/// Configurations may be written exactly where certificates are modgate's to make, and where they are
-/// told of.
+/// Webhook configurations may be written exactly if modgate creates the certificates, or reports their
+/// authority in them.
 #[test]
 fn rights_on_configurations_follow_what_there_is() {
     let Some(helm) = helm() else { return };
@@ -233,8 +233,8 @@ fn rights_on_configurations_follow_what_there_is() {
     assert!(find(&all, "ValidatingWebhookConfiguration", "b").is_some());
 }
 
-/// Of policies, those are written whose kind has more than one version, so that something may be stored
-/// in one of the past; and constraints, whose kinds nobody knows beforehand.
+/// modgate may write policies whose kind has more than one version, because objects may be stored in an
+/// old one; and constraints, whose kinds are not known beforehand.
 #[test]
 fn policies_are_written_only_where_versions_can_be_old() {
     let Some(helm) = helm() else { return };
@@ -282,7 +282,7 @@ fn what_is_not_asked_for_is_not_there() {
     assert!(!has_flag(&all, "modgate-audit", "--webapp-addr=:8081"));
     assert_eq!((ports("modgate"), ports("modgate-audit")), (4, 3));
 
-    // The Service leads to nobody who serves nothing.
+    // The Service selects no Pod without webhooks.
     let none = "operations={audit},validation.enabled=false,ignoreLabel.enabled=false,\
                 mutation.enabled=false,kubemod.enabled=false";
     let all = rendered(&helm, none);

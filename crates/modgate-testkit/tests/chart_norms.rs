@@ -398,7 +398,7 @@ fn each_port_has_its_peers() {
         ]
     );
     assert!(!has(&set(&helm, "networkPolicy.enabled=false"), "NetworkPolicy/modgate"));
-    // The dry-run API is there for whoever asks for it.
+    // The dry-run API is served if the values turn it on.
     let is_open = |values| {
         let all = set(&helm, values);
         let args = at(find(&all, "Deployment/modgate"), &format!("{CONTAINER}/args"));

@@ -1,4 +1,4 @@
-//! The test cluster is one: it decides who may do what, and removes what belongs to nobody.
+//! The test cluster behaves as one: it authorizes requests, and deletes objects without an owner.
 
 #![allow(clippy::expect_used, reason = "tests fail by panicking")]
 
@@ -10,10 +10,10 @@ use std::{
 use modgate_testkit::cluster::{ASSETS, Cluster};
 
 /// Longer than anything here takes, on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < deadline, "still not so: {what}");
         thread::sleep(Duration::from_millis(100));

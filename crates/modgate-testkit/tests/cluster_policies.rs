@@ -305,7 +305,7 @@ fn policies_decide_as_the_api_server_does() {
     for (case, (object, old)) in cases.iter().zip(&objects) {
         let answer = case.send(&mut api, object);
         let ours = decide(&set, case, &world, object, old);
-        // A mutation may make an object that the API server does not store, whoever made it.
+        // A mutation may create an object that the API server does not store.
         if answer.code == 422 && ours.denials.is_empty() && case.operation != Operation::Delete {
             let made = ours.mutated.object.as_ref().unwrap_or(object);
             let unmatched = with(&lasting(made), &["metadata", "labels", generated::LABEL], None);

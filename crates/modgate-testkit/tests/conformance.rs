@@ -68,7 +68,7 @@ fn nothing_is_skipped_where_upstreams_files_are() {
     }
 }
 
-/// A predicate that no case of ours ever meets is a decision nobody has checked.
+/// A decision whose predicate no case meets is untested.
 #[test]
 fn decisions_are_exercised() {
     let met: Vec<_> = REPORT.files.iter().flat_map(|file| file.decisions().into_keys()).collect();

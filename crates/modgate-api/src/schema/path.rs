@@ -1,4 +1,4 @@
-//! Field paths that cost nothing until somebody reads them.
+//! Field paths that cost nothing until they are read.
 
 use std::fmt;
 

@@ -35,7 +35,7 @@ pub fn expressions(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Resul
         let case = Members::of(case)?;
         let id = case.text("expr")?.to_owned();
         let expect = Members::of(case.required("expect")?)?;
-        let verdict = judge(&id, &object, &expect).with_context(|| id.clone())?;
+        let verdict = check(&id, &object, &expect).with_context(|| id.clone())?;
         expect.finish()?;
         case.finish()?;
         cases.push(Case { id, verdict });
@@ -59,7 +59,7 @@ pub fn costs(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> 
         let name = case.text("object")?;
         let object = objects.get(name).with_context(|| format!("no object `{name}`"))?;
         let object = Object(object.clone());
-        let verdict = judge(expr, &object, &case).with_context(|| expr.to_owned())?;
+        let verdict = check(expr, &object, &case).with_context(|| expr.to_owned())?;
         case.finish()?;
         cases.push(Case { id: format!("{expr} ({name})"), verdict });
     }
@@ -67,7 +67,7 @@ pub fn costs(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> 
 }
 
 /// `v`, `e` and `cost` of `expect` against what the expression gives.
-fn judge(expr: &str, object: &Object, expect: &Members<'_>) -> Result<Verdict> {
+fn check(expr: &str, object: &Object, expect: &Members<'_>) -> Result<Verdict> {
     let (arena, budget, none) = (Arena::new(), Budget::unlimited(), Variables::new());
     let limits = CostLimits { expression: u64::MAX, total: u64::MAX };
     let evaluation = Evaluation::new(object, &none, &arena, &budget, limits);

@@ -86,7 +86,7 @@ impl ResponseCache {
         let sizes: Vec<usize> = items.iter().map(size).collect();
         let received = Duration::from_secs(now.as_secs());
         let mut answers = self.lock();
-        // Whoever replaces a provider first makes it not be in force and then forgets it.
+        // Replacing a provider first makes it not be in force, then forgets its answers.
         if !in_force() {
             return;
         }

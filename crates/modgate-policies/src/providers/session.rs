@@ -68,7 +68,7 @@ impl<'p> ProviderSession<'p> {
                 let provider = endpoint.provider.name();
                 tracing::warn!(target: LOGGER, %provider, reason, "no external data");
             }
-            // Nobody is left to hear it if the review gave up.
+            // The receiver is gone if the review has timed out.
             let _ = reply.send(answered);
         });
         Call { name, answer }

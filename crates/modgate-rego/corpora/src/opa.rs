@@ -21,7 +21,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
         let members = Members::of(case)?;
         members.notes(&["ignore", "ignore_generated_vars"]);
         let id = members.text("note")?.to_owned();
-        let verdict = judge(&members).with_context(|| format!("case {index}, `{id}`"))?;
+        let verdict = check(&members).with_context(|| format!("case {index}, `{id}`"))?;
         members.finish()?;
         cases.push(Case { id, verdict });
     }
@@ -34,7 +34,7 @@ enum Wanted<'a> {
     Error { code: Option<&'a str>, text: Option<&'a str> },
 }
 
-fn judge(case: &Members<'_>) -> Result<Verdict> {
+fn check(case: &Members<'_>) -> Result<Verdict> {
     let query_text = case.text("query")?;
     let modules = case.optional_list("modules")?;
     let data = case.optional("data");

@@ -80,7 +80,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
             let id = format!("{function}({})", shown.join(", "));
             let got = answer(&query, &input).with_context(|| id.clone())?;
             let prescribed = prescribed(function, &input, expected);
-            let verdict = Verdict::judge(
+            let verdict = Verdict::check(
                 &got.as_str(),
                 &expected,
                 prescribed.as_ref().map(|(decision, text)| (vec![*decision], text.as_str())),

@@ -24,7 +24,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     for (index, case) in top.list("cases")?.iter().enumerate() {
         let members = Members::of(case)?;
         let id = members.text("id")?.to_owned();
-        let verdict = judge(&members).with_context(|| format!("case {index}, `{id}`"))?;
+        let verdict = check(&members).with_context(|| format!("case {index}, `{id}`"))?;
         members.finish()?;
         cases.push(Case { id, verdict });
     }
@@ -38,7 +38,7 @@ enum Outcome {
     Failed { stage: String, errors: Vec<String> },
 }
 
-fn judge(case: &Members<'_>) -> Result<Verdict> {
+fn check(case: &Members<'_>) -> Result<Verdict> {
     let version = match case.required("version")?.as_i64() {
         Some(0) => RegoVersion::V0,
         Some(1) => RegoVersion::V1,
@@ -59,7 +59,7 @@ fn judge(case: &Members<'_>) -> Result<Verdict> {
     let strict = case.optional("strict").is_some();
     let got = evaluate(version, &sources, query, input, data, strict)?;
     let prescribed = prescribed(&sources, &original);
-    Ok(Verdict::judge(
+    Ok(Verdict::check(
         &got,
         &original,
         prescribed

@@ -32,14 +32,14 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
         } else {
             let got = evaluate(source)?;
             match prescribed(source, expected) {
-                Some(text) => Verdict::judge(
+                Some(text) => Verdict::check(
                     &got,
                     &expected.to_owned(),
                     Some((vec![&decision::REGO_9], text)),
                     |a, b| a == b,
                     String::clone,
                 ),
-                None => judge(expected, got),
+                None => check(expected, got),
             }
         };
         cases.push(Case { id, verdict });
@@ -59,7 +59,7 @@ fn prescribed(source: &str, recorded: &str) -> Option<String> {
     (text != recorded).then_some(text)
 }
 
-fn judge(expected: &str, got: String) -> Verdict {
+fn check(expected: &str, got: String) -> Verdict {
     let json = |text: &str| Value::from_json(text.as_bytes()).ok().map(|value| value.to_json());
     // Names of generated variables are OPA's own.
     let undefined_ref = |text: &str| text.split("undefined ref").next().map(str::to_owned);

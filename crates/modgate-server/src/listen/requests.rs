@@ -24,7 +24,7 @@ use super::connections::Connection;
 /// A body that no handler read is received up to so many bytes before the answer is sent: clients
 /// that still send when the answer comes may lose it.
 const DRAINED_BYTES: usize = 256 << 10;
-/// How long that may take.
+/// How long reading them may take.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// The routes, as one connection reaches them.

@@ -21,7 +21,7 @@ pub(super) async fn follow(
     let mut unlistable = BTreeSet::new();
     loop {
         watch.tick().await;
-        // Looking at files blocks, and a slow disk must not hold up reviews.
+        // Reading files blocks, and a slow disk must not delay reviews.
         let looked = tokio::task::spawn_blocking(move || {
             let refresh = store.refresh();
             (store, refresh)
@@ -35,7 +35,7 @@ pub(super) async fn follow(
             }
         };
         if !refresh.changed {
-            // A folder that cannot be listed changes nothing; say so once, not every second.
+            // A folder that cannot be listed changes nothing. Log it once, not every second.
             for finding in refresh.findings {
                 if unlistable.insert(finding.to_string()) {
                     report(&finding);

@@ -12,15 +12,15 @@ use x509_parser::parse_x509_certificate;
 
 use super::authority::common_names;
 
-/// Takes what another verifier takes, as long as it has the right common name.
+/// Accepts a certificate that the inner verifier accepts and that has the right common name.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) verifier: Arc<dyn ClientCertVerifier>,
-    /// The common name; empty takes any.
+    /// The common name; empty accepts any.
     pub(crate) name: String,
 }
 
-/// The client has another name, or none.
+/// The client's certificate has another common name, or none.
 #[derive(Debug, thiserror::Error)]
 #[error("x509: subject with cn={found} do not identify as {wanted}")]
 struct WrongName {
@@ -35,7 +35,7 @@ impl Named {
         }
         let parsed = parse_x509_certificate(certificate);
         let names = parsed.map(|(_, parsed)| common_names(&parsed)).unwrap_or_default();
-        // As Go reads a subject: the last one counts.
+        // As in Go, the last common name of a subject counts.
         let found = names.last().cloned().unwrap_or_default();
         if found == self.name {
             return Ok(());

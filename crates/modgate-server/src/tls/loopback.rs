@@ -1,5 +1,5 @@
-//! Whether the webhooks' listener shows the certificate it should (spec `gatekeeper-validation`,
-//! HE-1).
+//! Checks that the webhooks' listener presents the expected certificate (spec
+//! `gatekeeper-validation`, HE-1).
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -18,10 +18,10 @@ use tokio_rustls::TlsConnector;
 
 use super::Certificates;
 
-/// A probe waits a second by default.
-const PATIENCE: Duration = Duration::from_millis(900);
+/// Shorter than the default timeout of a probe, one second.
+const TIMEOUT: Duration = Duration::from_millis(900);
 
-/// Connects to this process itself and compares what it is shown with what is to be served.
+/// Connects to this process and compares the presented certificate with the expected one.
 #[derive(Debug)]
 pub(crate) struct LoopbackCheck {
     address: SocketAddr,
@@ -29,7 +29,7 @@ pub(crate) struct LoopbackCheck {
 }
 
 impl LoopbackCheck {
-    /// Of a listener on this address, which may be every address of the machine.
+    /// A check of the listener on this address, which may be a wildcard.
     pub(crate) fn new(mut address: SocketAddr, certificates: Arc<Certificates>) -> Self {
         if address.ip().is_unspecified() {
             address.set_ip(match address {
@@ -41,7 +41,7 @@ impl LoopbackCheck {
     }
 
     pub(crate) async fn run(&self) -> Result<(), String> {
-        match timeout(PATIENCE, self.compare()).await {
+        match timeout(TIMEOUT, self.compare()).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("no TLS connection to {} in time", self.address)),
         }
@@ -74,7 +74,7 @@ impl LoopbackCheck {
     }
 }
 
-/// Takes any certificate, to compare it afterwards.
+/// Accepts any certificate; the caller compares it afterwards.
 #[derive(Debug)]
 struct Anything(Arc<CryptoProvider>);
 
@@ -121,13 +121,13 @@ mod tests {
     use super::*;
     use crate::tls::{CertificateSource, TlsConfig};
 
-    /// Another one each time.
+    /// Creates a new certificate on each call.
     fn certificates() -> Arc<Certificates> {
         let source = CertificateSource::SelfSigned { names: vec!["localhost".to_owned()] };
         Certificates::load(&source).expect("made")
     }
 
-    /// Somebody who shows a certificate to whoever connects.
+    /// Starts a TLS server with these certificates.
     async fn serve(certificates: &Arc<Certificates>, tls: &TlsConfig) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
         let address = listener.local_addr().expect("address");
@@ -146,7 +146,7 @@ mod tests {
         let address = serve(&wanted, &TlsConfig::default()).await;
         let check = |wanted: &Arc<Certificates>, address| {
             let check = LoopbackCheck::new(address, Arc::clone(wanted));
-            // Without the deadline of a probe, which a busy machine may miss.
+            // Without the timeout of a probe, which a busy machine may miss.
             async move { check.compare().await }
         };
         assert_eq!(check(&wanted, address).await, Ok(()));
@@ -155,11 +155,11 @@ mod tests {
         let none = Certificates::load(&CertificateSource::Cluster(Default::default()));
         let none = none.expect("none yet");
         assert_eq!(check(&none, address).await, Err("no certificate to serve yet".to_owned()));
-        let nobody = serve(&none, &TlsConfig::default()).await;
-        let problem = check(&wanted, nobody).await.expect_err("nothing is shown");
-        assert!(problem.starts_with(&format!("no TLS connection to {nobody}: ")), "{problem}");
+        let silent = serve(&none, &TlsConfig::default()).await;
+        let problem = check(&wanted, silent).await.expect_err("nothing is shown");
+        assert!(problem.starts_with(&format!("no TLS connection to {silent}: ")), "{problem}");
 
-        // Renewed while connections come.
+        // The certificate is renewed while clients connect.
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("made");
         wanted
             .serve(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes())

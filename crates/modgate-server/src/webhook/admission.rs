@@ -54,7 +54,8 @@ impl Answer {
         Self { status: StatusCode::OK, body }
     }
 
-    /// A request that cannot be understood: an answer, not an HTTP error (spec `kubemod.md`, 7.2).
+    /// The answer to a request that cannot be decoded: a review, not an HTTP error (spec
+    /// `kubemod.md`, 7.2).
     fn malformed(head: Head, code: StatusCode, message: String) -> Self {
         Self::review(
             &head,
@@ -67,7 +68,7 @@ impl Answer {
         )
     }
 
-    /// A failure of ours.
+    /// The answer if modgate itself fails.
     fn failed(failure: OnFailure, head: Head, message: String) -> Self {
         let response = match failure {
             OnFailure::FailurePolicy => {
@@ -91,7 +92,7 @@ impl Answer {
     }
 }
 
-/// What an answer needs of its request, as far as it is known.
+/// The parts of a request that its answer needs, as far as they are known.
 #[derive(Debug, Clone, Default)]
 struct Head {
     version: ReviewVersion,
@@ -99,14 +100,14 @@ struct Head {
 }
 
 impl Head {
-    /// As it stands at the front of a body that is not decoded, or cannot be.
+    /// Reads them from the front of a body that is not or cannot be decoded.
     fn ahead(body: &[u8]) -> Self {
         let (version, uid) = front::head(body);
         Self { version, uid }
     }
 
-    /// The uid of a document that is not a valid review may still be readable; with it the API
-    /// server shows our message instead of complaining about the uid.
+    /// Reads them from a document, even if it is not a valid review: without the uid, the API
+    /// server reports a missing uid instead of our message.
     fn of(document: &Value) -> Self {
         let text = |path: &[&str]| document.path(path).and_then(Value::as_str).unwrap_or_default();
         let v1beta1 = text(&["apiVersion"]) == ReviewVersion::V1Beta1.api_version();
@@ -119,17 +120,17 @@ impl Head {
 
 async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     let started = Instant::now();
-    let Some(world) = app.current.load() else {
+    let Some(policies) = app.current.load() else {
         let body = "policies are not loaded yet".to_owned();
         return Answer { status: StatusCode::SERVICE_UNAVAILABLE, body };
     };
     let wrong_type = (!is_json(&request)).then(|| content_type(&request).to_owned());
-    let patience = patience(&request, &app.limits);
-    let deadline = tokio::time::Instant::from_std(started + patience);
+    let time_limit = time_limit(&request, &app.limits);
+    let deadline = tokio::time::Instant::from_std(started + time_limit);
     let limit = app.limits.body_bytes;
     let body = match app.bodies.receive(request.into_body(), limit, deadline).await {
         Ok(body) => body,
-        Err(missing) => return not_received(app, webhook, &missing, patience),
+        Err(missing) => return not_received(app, webhook, &missing, time_limit),
     };
     let body = &*body.bytes;
     if let Some(found) = wrong_type {
@@ -137,26 +138,26 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
         return Answer::malformed(Head::ahead(body), StatusCode::BAD_REQUEST, message);
     }
     if route(webhook).task == Task::BindPod {
-        return bind_pod(app, &world, body, deadline).await;
+        return bind_pod(app, &policies, body, deadline).await;
     }
     let flow = Flow { route: webhook.path(), namespace: front::namespace(body) };
     let mut head = None;
-    let mut world = world;
+    let mut policies = policies;
     let mut template = Template::Unasked;
     let outcome = loop {
         let outcome = app
             .evaluators
-            .run(flow.clone(), patience, |turn| {
+            .run(flow.clone(), time_limit, |turn| {
                 let started = Instant::now();
                 app.metrics.queued(webhook, turn.waited());
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).yielding(turn));
-                let objects = world.objects.yielding(turn, deadline);
+                let objects = policies.objects.yielding(turn, deadline);
                 let host = ProviderHost::new(&objects, asking);
                 let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
                 let statistics = counts.then(Statistics::default);
                 let meter = meter(&host, deadline.into_std(), statistics.as_ref());
-                let conditions = Conditions { world: &world, host: &host, meter, template };
+                let conditions = Conditions { policies: &policies, host: &host, meter, template };
                 let answer = evaluate(app, webhook, conditions, body, &mut head);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
@@ -164,10 +165,10 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
             .await;
         match outcome {
             Ok(Evaluated::Answer(answer)) => break Ok(answer),
-            // Once at most, as it is asked then.
+            // At most once: the second evaluation knows whether the template exists.
             Ok(Evaluated::Awaits(kind)) => {
-                template = templates::wait(app, &world, &kind, deadline).await;
-                world = app.current.load().unwrap_or(world);
+                template = templates::wait(app, &policies, &kind, deadline).await;
+                policies = app.current.load().unwrap_or(policies);
             }
             Err(error) => break Err(error),
         }
@@ -202,9 +203,14 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     })
 }
 
-/// A review that was not received is denied with its uid, which stands at its front (without a uid
-/// the API server does not take an answer for one), unless it is we who had no room for it.
-fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Duration) -> Answer {
+/// Denies a review whose body was not received, with the uid from its front (the API server ignores
+/// an answer without uid). If modgate had no room for the body, answers as for its other failures.
+fn not_received(
+    app: &App,
+    webhook: Webhook,
+    missing: &NotReceived,
+    time_limit: Duration,
+) -> Answer {
     let head = Head::ahead(&missing.beginning);
     let (code, message) = match missing.why {
         Missing::TooLarge => (
@@ -225,7 +231,7 @@ fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Du
         }
         Missing::Late => (
             StatusCode::REQUEST_TIMEOUT,
-            format!("request body not received within {} s", patience.as_secs()),
+            format!("request body not received within {} s", time_limit.as_secs()),
         ),
         Missing::Overload => {
             let message = "request bodies take all the memory they may have".to_owned();
@@ -242,11 +248,10 @@ fn not_received(app: &App, webhook: Webhook, missing: &NotReceived, patience: Du
     Answer::malformed(head, code, message)
 }
 
-/// Outside of the turns in which requests are evaluated: the Pod that is written here is a request of
-/// its own to this webhook.
+/// Runs without a turn: writing the Pod causes another request to this webhook.
 async fn bind_pod(
     app: &App,
-    world: &PolicySet,
+    policies: &PolicySet,
     body: &[u8],
     deadline: tokio::time::Instant,
 ) -> Answer {
@@ -254,12 +259,12 @@ async fn bind_pod(
         Ok(decoded) => decoded,
         Err((head, message)) => return Answer::malformed(head, StatusCode::BAD_REQUEST, message),
     };
-    let decision = modrule::bind_pod(&review, world, deadline).await;
+    let decision = modrule::bind_pod(&review, policies, deadline).await;
     Answer::review(&head, respond_with(app, Webhook::PodBinding, &review, decision))
 }
 
 /// How long a request may wait: the API server's `?timeout=10s`, at most the configured time.
-fn patience(request: &Request, limits: &RequestLimits) -> Duration {
+fn time_limit(request: &Request, limits: &RequestLimits) -> Duration {
     let pairs = request.uri().query().unwrap_or_default().split('&');
     let seconds = pairs
         .filter_map(|pair| pair.strip_prefix("timeout=")?.strip_suffix('s')?.parse().ok())
@@ -268,20 +273,21 @@ fn patience(request: &Request, limits: &RequestLimits) -> Duration {
     seconds.unwrap_or(limits.time).min(limits.time)
 }
 
-/// What it takes to write an answer and send it.
+/// Time reserved for writing and sending the answer.
 const TO_ANSWER: Duration = Duration::from_millis(50);
 
-/// Counts on this thread, and ends evaluation in time for an answer at `deadline`.
+/// A meter that counts on this thread and ends evaluation in time for an answer at `deadline`.
 fn meter<'a>(host: &dyn Host, deadline: Instant, statistics: Option<&'a Statistics>) -> Meter<'a> {
     let now = host.uptime();
     let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(TO_ANSWER);
     Meter { shard: shard(), statistics, uptime: Some(now), deadline: Some(now + left) }
 }
 
-/// What became of an evaluation.
+/// The result of an evaluation.
 enum Evaluated {
     Answer(Answer),
-    /// It has to wait until the template of constraints of this kind was asked for.
+    /// The template of this kind is not loaded: evaluate again once the cluster has been queried
+    /// for it.
     Awaits(Str),
 }
 
@@ -292,7 +298,7 @@ fn evaluate(
     body: &[u8],
     head: &mut Option<Head>,
 ) -> Evaluated {
-    let Conditions { world, template, .. } = conditions;
+    let Conditions { policies, template, .. } = conditions;
     let (read, review) = match decode(app, body) {
         Ok(decoded) => decoded,
         Err((head, message)) => {
@@ -302,16 +308,16 @@ fn evaluate(
     let head = &*head.insert(read);
     if webhook == Webhook::Admit
         && template == Template::Unasked
-        && world.objects.cluster().is_some()
-        && let Some(kind) = lacks_template(&review, &world.snapshot)
+        && policies.objects.cluster().is_some()
+        && let Some(kind) = lacks_template(&review, &policies.snapshot)
     {
         return Evaluated::Awaits(kind);
     }
-    Evaluated::Answer(judge(app, webhook, conditions, &review, head))
+    Evaluated::Answer(run_task(app, webhook, conditions, &review, head))
 }
 
-/// Reads a review and what its answer needs, which is all there is if it cannot be read: by what the
-/// document says, should its front and its end differ.
+/// Decodes a review. On failure, returns the parts that the answer needs, read from the document if
+/// that is JSON.
 fn decode(app: &App, body: &[u8]) -> Result<(Head, Review), (Head, String)> {
     let document = match Value::from_json_nested(body, app.limits.max_depth) {
         Ok(document) => document,
@@ -326,15 +332,15 @@ fn decode(app: &App, body: &[u8]) -> Result<(Head, Review), (Head, String)> {
     }
 }
 
-/// Answers a request. A failure of ours is answered as the operator wants it.
-fn judge(
+/// Runs the task of a webhook. If modgate itself fails, `--internal-errors` sets the answer.
+fn run_task(
     app: &App,
     webhook: Webhook,
     conditions: Conditions<'_>,
     review: &Review,
     head: &Head,
 ) -> Answer {
-    let world = conditions.world;
+    let policies = conditions.policies;
     let started = Instant::now();
     let decide = |stages| {
         let decision = gatekeeper::decide(review, stages, conditions);
@@ -349,10 +355,10 @@ fn judge(
         Task::Decide(stages) => decide(stages),
         Task::DecideUnified if app.gatekeeper.unified_mutate => decide(Stages::UNIFIED),
         Task::DecideUnified => decide(Stages::MODRULES),
-        Task::CheckLabel => admit_label(review.request(), &world.snapshot.config().installation),
+        Task::CheckLabel => admit_label(review.request(), &policies.snapshot.config().installation),
         Task::DefaultModRule => modrule::default(review),
-        Task::ValidateModRule => modrule::validate(review, world),
-        // `serve` does it before there is a turn.
+        Task::ValidateModRule => modrule::validate(review, policies),
+        // `bind_pod` has already run, without a turn.
         Task::BindPod => Decision::allowed(),
     };
     if webhook == Webhook::Validate && late == LateRejections::Warn {
@@ -364,7 +370,8 @@ fn judge(
     Answer::review(head, respond_with(app, webhook, review, decision))
 }
 
-/// Records what ModRules came to and turns a decision into a response, in the words of the webhook.
+/// Logs and counts the results of ModRules, and turns a decision into a response with the texts of
+/// the webhook's original.
 fn respond_with(
     app: &App,
     webhook: Webhook,
@@ -383,8 +390,8 @@ fn respond_with(
         (_, Words::KubeMod) => (decision.reason, String::new()),
         (_, Words::Gatekeeper) => (forbidden.to_owned(), decision.reason),
         (_, Words::Own) if decision.allowed => (String::new(), String::new()),
-        // As controller-runtime: what cannot be decoded is an error with a message, what is not valid
-        // is denied for a reason.
+        // As in controller-runtime, a decoding failure is an error with a message, an invalid
+        // object a denial with a reason.
         (Task::ValidateModRule | Task::DefaultModRule, _) if decision.code != 400 => {
             (decision.reason, String::new())
         }

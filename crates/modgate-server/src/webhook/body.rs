@@ -1,9 +1,9 @@
-//! Bodies of requests: how many bytes of them there may be at the same time.
+//! A budget for the bytes of all request bodies.
 //!
 //! All bodies share one budget from their first byte until their request is answered. When it is
-//! spent, what is received next waits, smaller bodies ahead of larger ones, and the body that has
-//! been arriving for longest is given up: an API server sends a body at once, so that one is most
-//! likely held back on purpose.
+//! spent, further bodies wait, smaller ones ahead of larger ones, and the body that has been
+//! arriving for longest is aborted. An API server sends a body at once, so a client probably holds
+//! that one back on purpose.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -20,10 +20,10 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-/// A body that takes longer to arrive may be given up for others.
+/// A body that takes longer to arrive may be aborted to make room for others.
 const PROMPT: Duration = Duration::from_millis(500);
-/// How long a body waits for the budget at most.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a body may wait for the budget.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The budget of all bodies; clones share it.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ struct Shared {
     ledger: Mutex<Ledger>,
     /// Bytes held, as a metric.
     held: Gauge<i64, AtomicI64>,
-    /// Of reviews with many values, one is decoded and evaluated at a time.
+    /// Held while a review with many values is decoded and evaluated: one at a time.
     large: Arc<Semaphore>,
 }
 
@@ -43,11 +43,11 @@ struct Shared {
 struct Ledger {
     held: usize,
     next: u64,
-    /// Bodies that are arriving, from the first.
+    /// Bodies that are arriving, oldest first.
     arriving: BTreeMap<u64, Arriving>,
-    /// Bytes of bodies that were given up and have not been given back yet.
+    /// Bytes of aborted bodies that are not released yet.
     leaving: BTreeMap<u64, usize>,
-    /// What waits for room, by the bytes its body would have, then in order.
+    /// Waiting requests, by the size of their bodies, then by arrival.
     waiting: BTreeMap<(usize, u64), Waiting>,
 }
 
@@ -64,29 +64,29 @@ struct Waiting {
     granted: oneshot::Sender<()>,
 }
 
-/// Why there is no body.
+/// Why a body was not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It has more bytes than one body may have.
+    /// More bytes than one body may have.
     TooLarge,
-    /// It has more values than one body may have.
+    /// More values than one body may have.
     TooMany,
-    /// It ended early.
+    /// The body ended early.
     Broken,
-    /// It was not there in time.
+    /// The body did not arrive in time.
     Late,
-    /// All bodies together had more bytes than they may have.
+    /// The budget of all bodies was spent.
     Overload,
 }
 
-/// A body that was not received, with what was received of its beginning.
+/// A body that was not received, with the beginning that was.
 #[derive(Debug)]
 pub(super) struct NotReceived {
     pub(super) why: Missing,
     pub(super) beginning: Vec<u8>,
 }
 
-/// A received body. Its bytes are given back to the budget when it is dropped.
+/// A received body. Dropping it returns its bytes to the budget.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) bytes: Bytes,
@@ -94,22 +94,23 @@ pub(super) struct Received {
     _large: Option<OwnedSemaphorePermit>,
 }
 
-/// Of a body that is not received, so much is kept to read the uid from.
+/// Bytes kept of a body that is not received, to read the uid from.
 const BEGINNING: usize = 64 << 10;
 
-/// Values of one body, of which each object counts as [`OBJECT`]: in memory one takes some 25 bytes.
-/// The largest review of an API server, an object of 3 MiB and a stored one of 1.5 MiB, has no more.
+/// Maximum number of JSON values in one body; an object counts as [`OBJECT`]. A value takes about
+/// 25 bytes of memory. The largest review of an API server, an object of 3 MiB and a stored one of
+/// 1.5 MiB, has no more values.
 pub(super) const MAX_VALUES: usize = 3_600_000;
-/// An object takes as much memory as so many other values.
+/// An object takes as much memory as this many other values.
 pub(super) const OBJECT: usize = 5;
 /// A body with more values than this is large.
 const LARGE_VALUES: usize = 250_000;
-/// What is still read, and dropped, of a body that is refused: a client that is still writing does not
-/// look at the answer, and closing the connection would take the answer from it.
+/// Bytes of a refused body that are still read and dropped. A client reads the answer only after it
+/// has sent the body, and closing the connection early would discard the answer.
 const REFUSED: usize = 64 << 20;
-/// How long that may take.
+/// How long reading them may take.
 const REFUSED_TIME: Duration = Duration::from_secs(2);
-/// In a body that is not longer, values are not counted.
+/// Values of bodies up to this size are not counted.
 const UNCOUNTED: usize = 256 << 10;
 
 impl Default for Bodies {
@@ -122,7 +123,7 @@ impl Bodies {
     /// The budget unless configured otherwise.
     pub const DEFAULT_BYTES: usize = 64 << 20;
 
-    /// A budget of `limit` bytes; what is held of it is told to a metric.
+    /// A budget of `limit` bytes. The gauge `held` shows how much of it is in use.
     pub fn new(limit: usize, held: Gauge<i64, AtomicI64>) -> Self {
         let large = Arc::new(Semaphore::new(1));
         Self(Arc::new(Shared { limit, ledger: Mutex::default(), held, large }))
@@ -139,7 +140,7 @@ impl Bodies {
         let mut bytes = Vec::new();
         let mut values = Values::default();
         let expected = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
-        // Of a body that is announced to be too large only the beginning is wanted.
+        // If `Content-Length` is too large, receive only the beginning.
         let is_too_large = expected.is_some_and(|size| size > limit);
         let limit = if is_too_large { BEGINNING } else { limit };
         let why = loop {
@@ -206,7 +207,7 @@ impl Bodies {
         Err(NotReceived { why, beginning: bytes })
     }
 
-    /// Waits until no other large review is there, if this one is large.
+    /// If this review is large, waits until no other large one is being evaluated.
     async fn large(
         &self,
         values: usize,
@@ -238,7 +239,7 @@ impl Bodies {
     }
 }
 
-/// Counts the values of a JSON text that comes in pieces.
+/// Counts the values of a JSON text that arrives in pieces.
 #[derive(Debug, Default)]
 struct Values {
     count: usize,
@@ -261,7 +262,7 @@ impl Values {
     }
 }
 
-/// Reads what is left of a body and drops it.
+/// Reads the rest of a body and drops it.
 async fn read_off(body: &mut Body, deadline: Instant) {
     let mut read = 0;
     while read < REFUSED
@@ -280,7 +281,7 @@ impl Shared {
         self.held.set(i64::try_from(ledger.held).unwrap_or(i64::MAX));
     }
 
-    /// Lets go on what waits and fits by now, smallest first.
+    /// Grants room to waiting bodies that now fit, smallest first.
     fn grant(&self, ledger: &mut Ledger) {
         while let Some(first) = ledger.waiting.first_entry() {
             if first.get().bytes > self.limit.saturating_sub(ledger.held) {
@@ -296,8 +297,8 @@ impl Shared {
         }
     }
 
-    /// Gives up the bodies that have been arriving for longest, if that is long, until there is room
-    /// for the one that goes first.
+    /// Aborts bodies that have been arriving for longer than [`PROMPT`], oldest first, until there
+    /// is room for the next body.
     fn make_room(&self, ledger: &mut Ledger, now: Instant) {
         let Some((_, first)) = ledger.waiting.first_key_value() else { return };
         let wanted = first.bytes;
@@ -316,13 +317,13 @@ impl Shared {
             }
             let (number, oldest) = oldest.remove_entry();
             ledger.leaving.insert(number, oldest.bytes);
-            // Its request is gone if nobody listens, and gives its bytes back itself.
+            // If the receiver is gone, so is the request, which has released its bytes itself.
             let _ = oldest.give_up.send(());
         }
     }
 }
 
-/// What one body holds of the budget.
+/// The part of the budget that one body holds.
 #[derive(Debug)]
 struct Held {
     shared: Arc<Shared>,
@@ -331,7 +332,7 @@ struct Held {
 }
 
 impl Held {
-    /// Takes more of the budget, and waits for it until `deadline` at most; whether there was enough.
+    /// Takes more of the budget, waiting until `deadline` at most. Returns whether it got it.
     async fn grow(&mut self, bytes: usize, deadline: Instant) -> bool {
         let mut granted = {
             let mut ledger = self.shared.ledger();
@@ -350,7 +351,7 @@ impl Held {
             self.shared.grant(&mut ledger);
             receiver
         };
-        let deadline = deadline.min(Instant::now() + PATIENCE);
+        let deadline = deadline.min(Instant::now() + TIMEOUT);
         let mut waiting = InLine { held: self, bytes, granted: false };
         loop {
             let now = Instant::now();
@@ -374,7 +375,7 @@ impl Held {
         }
     }
 
-    /// The body is complete: it is not given up any more.
+    /// Marks the body as complete: it is no longer aborted.
     fn arrived(&self) {
         self.shared.ledger().arriving.remove(&self.number);
     }
@@ -391,7 +392,7 @@ impl Drop for Held {
     }
 }
 
-/// A body that waits for room. Whether it was granted is settled when it is dropped.
+/// A body that waits for room. Dropping it settles whether the room was granted.
 struct InLine<'h> {
     held: &'h mut Held,
     bytes: usize,
@@ -404,7 +405,7 @@ impl Drop for InLine<'_> {
         let place = (self.held.bytes + self.bytes, self.held.number);
         let left = ledger.waiting.remove(&place).is_some();
         if self.granted || !left {
-            // What was granted at the last moment is given back with the rest.
+            // Room granted at the last moment is released with the rest.
             self.held.bytes += self.bytes;
             self.held.shared.tell(&ledger);
         }
@@ -430,7 +431,7 @@ mod tests {
         Bodies::new(limit, Gauge::default())
     }
 
-    /// A body of these pieces that then ends, or never does.
+    /// A body of these pieces that then ends, or stays open.
     fn pieces(pieces: &[usize], ends: bool) -> Body {
         let pieces: Vec<_> = pieces.iter().map(|length| Bytes::from(vec![b'x'; *length])).collect();
         let pieces = stream::iter(pieces).map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
@@ -496,7 +497,8 @@ mod tests {
         assert_eq!(bodies.held(), 0);
     }
 
-    /// Bodies that are held back fill the budget; they go, one after the other, as others come.
+    /// Bodies that clients hold back fill the budget; each new body makes room by aborting one of
+    /// them.
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_held_back_makes_room() {
         let bodies = bodies(100);
@@ -544,11 +546,11 @@ mod tests {
         assert_eq!(small.await.expect("no panic"), Ok(5));
         assert_eq!(large.await.expect("no panic"), Ok(9));
 
-        // Bodies that are complete are not given up: their requests are being evaluated.
+        // Complete bodies are not aborted: their requests are being evaluated.
         let all = bodies.receive(Body::from("0123456789"), 10, soon()).await.expect("received");
         let began = Instant::now();
         assert_eq!(wait(1).await.expect("no panic"), Err(Missing::Overload));
-        assert!(began.elapsed() >= PATIENCE && began.elapsed() < PATIENCE + PROMPT);
+        assert!(began.elapsed() >= TIMEOUT && began.elapsed() < TIMEOUT + PROMPT);
         drop(all);
         assert_eq!(bodies.held(), 0);
     }

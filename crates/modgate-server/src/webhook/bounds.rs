@@ -1,20 +1,20 @@
-//! Answers of bounded size, whatever policies found.
+//! Bounds on the size of answers.
 //!
-//! What a policy says may quote the object, so that one request could be answered with many times
-//! its own size. Audits and the command line show everything.
+//! Messages of policies may quote the object, so an answer could be many times larger than its
+//! request. Audits and the command line show whole messages.
 
 use std::collections::BTreeMap;
 
 use modgate_engine::api::admission::AdmissionResponse;
 
-/// Bytes of the message of an answer, of its reason, and of all its warnings.
+/// Maximum bytes of an answer's message, of its reason, and of all its warnings.
 const TEXT_BYTES: usize = 64 << 10;
-/// Bytes of one line of them.
+/// Maximum bytes of one line.
 const LINE_BYTES: usize = 16 << 10;
-/// Policies named of those whose lines were left out.
+/// How many of the policies whose lines are left out are named.
 const NAMED: usize = 10;
 
-/// The same answer with shorter texts, if they are too long.
+/// Shortens the texts of an answer that are too long.
 pub(super) fn bounded(mut response: AdmissionResponse) -> AdmissionResponse {
     if response.message.len() > LINE_BYTES {
         response.message = lines(&response.message);
@@ -28,7 +28,7 @@ pub(super) fn bounded(mut response: AdmissionResponse) -> AdmissionResponse {
     response
 }
 
-/// As many lines as there is room for, and which policies the others are of.
+/// As many lines as fit, then the policies of the others.
 fn lines(message: &str) -> String {
     let mut out = String::new();
     let mut left_out: BTreeMap<&str, usize> = BTreeMap::new();
@@ -60,7 +60,7 @@ fn lines(message: &str) -> String {
     out
 }
 
-/// The constraint that a line is of: `[name] message`.
+/// The constraint of a line `[name] message`.
 fn policy(line: &str) -> &str {
     let name = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     name.map(|(name, _)| name).filter(|name| name.len() <= 253).unwrap_or_default()
@@ -85,7 +85,7 @@ fn warnings(all: Vec<String>) -> Vec<String> {
     shown
 }
 
-/// A text of at most so many bytes, and how many more there are.
+/// The first `bytes` bytes of a text, followed by the number of bytes left out.
 fn cut(text: &str, bytes: usize) -> String {
     let end = text.floor_char_boundary(bytes);
     match text.get(..end) {

@@ -1,4 +1,4 @@
-//! Tells of policies that keep using up their time.
+//! Reports policies that keep exhausting their budgets.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,17 +7,17 @@ use modgate_engine::PolicyId;
 use modgate_policies::PolicyHandle;
 use modgate_telemetry::metrics::name_of;
 
-/// How often it is looked for them.
+/// Interval between checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Logs which policies are demoted and which are no more, for as long as it runs, and says it in
-/// their statuses if they have any.
+/// Logs and reports in statuses which policies are demoted and which no longer are, until the
+/// process ends.
 pub(crate) async fn announce(current: &PolicyHandle, statuses: Option<&Reports>) {
     let mut known = BTreeSet::new();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let Some(world) = current.load() else { continue };
-        let demoted: BTreeSet<_> = world.snapshot.demoted().collect();
+        let Some(policies) = current.load() else { continue };
+        let demoted: BTreeSet<_> = policies.snapshot.demoted().collect();
         changes(&known, &demoted);
         if let Some(statuses) = statuses {
             statuses.demoted(&demoted);

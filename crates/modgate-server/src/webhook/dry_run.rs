@@ -22,10 +22,11 @@ use super::{
 };
 
 pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
-    let Some(world) = app.current.load() else {
+    let Some(policies) = app.current.load() else {
         return error(StatusCode::SERVICE_UNAVAILABLE, "policies are not loaded yet");
     };
-    // Without this type KubeMod reads the body as a form, which never has the members it needs.
+    // With another content type KubeMod parses the body as a form, which never has the required
+    // members.
     let json = is_json(&request);
     let limits = &app.limits;
     let deadline = tokio::time::Instant::now() + limits.time;
@@ -68,8 +69,9 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
             } else {
                 Value::from(Object::default())
             };
-            let objects = world.objects.yielding(turn, deadline);
-            dry_run(&request, world.snapshot.config(), &objects).map_err(|error| error.to_string())
+            let objects = policies.objects.yielding(turn, deadline);
+            dry_run(&request, policies.snapshot.config(), &objects)
+                .map_err(|error| error.to_string())
         })
         .await;
     match answered {

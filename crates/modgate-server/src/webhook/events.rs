@@ -13,20 +13,20 @@ use modgate_value::Value;
 
 const COMPONENT: &str = "gatekeeper-webhook";
 
-/// Which violations of requests become Events, and where those are.
+/// Which violations of requests become Events, and in which namespace.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionEvents {
-    /// Whether there are any (`--emit-admission-events`).
+    /// Whether violations become Events (`--emit-admission-events`).
     pub emit: bool,
-    /// Whether they are in the namespace of the object, rather than in that of the installation
-    /// (`--admission-events-involved-namespace`).
+    /// Whether Events are created in the namespace of the object instead of that of the
+    /// installation (`--admission-events-involved-namespace`).
     pub in_object_namespace: bool,
-    /// Where they are written; given by the server once there is a cluster.
+    /// The writer of Events; the server sets it if there is a cluster.
     pub to: Option<Events>,
 }
 
 impl AdmissionEvents {
-    /// One Event for every violation and action.
+    /// Emits one Event per violation and action.
     pub(super) fn emit(&self, review: &Review, violations: &[Violation], installation: &str) {
         let Some(events) = self.to.as_ref().filter(|events| self.emit && events.are_written())
         else {
@@ -63,11 +63,11 @@ impl AdmissionEvents {
         let Subject { kind, name, namespace, .. } = subject;
         let Violation { constraint, kind: constraint_kind, .. } = violation;
         let shown = if subject.secret { "not shown for a Secret" } else { &violation.message };
-        let told = format!("Constraint: {constraint}, Message: {shown}");
+        let detail = format!("Constraint: {constraint}, Message: {shown}");
         let message = if self.in_object_namespace {
-            format!("{begin}, {told}")
+            format!("{begin}, {detail}")
         } else {
-            format!("{begin}, Resource Namespace: {namespace}, {told}")
+            format!("{begin}, Resource Namespace: {namespace}, {detail}")
         };
         let home = if self.in_object_namespace && !namespace.is_empty() {
             namespace
@@ -120,7 +120,7 @@ impl AdmissionEvents {
     }
 }
 
-/// What a request is about, as logs and Events name it.
+/// The object of a request, as logs and Events name it.
 pub(super) struct Subject<'a> {
     pub(super) kind: GroupVersionKind,
     pub(super) namespace: &'a str,
@@ -129,7 +129,7 @@ pub(super) struct Subject<'a> {
     pub(super) username: &'a str,
     uid: &'a str,
     resource_version: &'a str,
-    /// Whether what is said of the object may quote a Secret.
+    /// Whether messages about the object may quote a Secret.
     pub(super) secret: bool,
 }
 

@@ -1,25 +1,25 @@
-//! What stands at the front of an AdmissionReview, read without reading all of it.
+//! Reads the front of an AdmissionReview without decoding the rest.
 //!
-//! The API server writes the uid and the namespace of a request ahead of the object. That is enough
-//! to deny a review that cannot be decoded, with its uid, and to know whose turn it is.
+//! The API server writes the uid and the namespace of a request ahead of the object. This suffices
+//! to deny an undecodable review with its uid, and to schedule the request.
 
 use modgate_engine::api::admission::ReviewVersion;
 use modgate_value::{Str, json::peek_text};
 
 /// uids have 36 characters, names at most 253.
 const MAX_TEXT: usize = 256;
-/// Where the namespace stands if there is one; a request without one has the object behind it,
+/// Bytes within which the namespace starts, if any. If the request has none, the object follows,
 /// which may be large.
 const NAMESPACE_WITHIN: usize = 4 << 10;
 
-/// The version and the uid of a review; empty where they cannot be read.
+/// The version and the uid of a review; empty if they cannot be read.
 pub(super) fn head(review: &[u8]) -> (ReviewVersion, Str) {
     let v1beta1 = text(review, &["apiVersion"]) == ReviewVersion::V1Beta1.api_version();
     let version = if v1beta1 { ReviewVersion::V1Beta1 } else { ReviewVersion::V1 };
     (version, text(review, &["request", "uid"]).into())
 }
 
-/// The namespace of a review; empty without one, or where it cannot be read.
+/// The namespace of a review; empty if there is none or it cannot be read.
 pub(super) fn namespace(review: &[u8]) -> Str {
     let front = review.get(..NAMESPACE_WITHIN).unwrap_or(review);
     text(front, &["request", "namespace"]).into()

@@ -1,4 +1,4 @@
-//! Runs the stages of a webhook, and records what those of Gatekeeper came to.
+//! Runs the stages of a webhook, and records the results of Gatekeeper's stages.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -13,32 +13,32 @@ use super::{
     AdmissionEvents, App, evaluators::EvaluationError, templates::Template, trace, violation,
 };
 
-/// What the webhooks are told by the operator.
+/// Settings of Gatekeeper's webhooks.
 #[derive(Debug, Clone, Default)]
 pub struct GatekeeperConfig {
     /// Whether every violation is logged (`--log-denies`).
     pub log_denies: bool,
-    /// Whether it is logged what each constraint of a request took (`--log-stats-admission`).
+    /// Whether to log the cost of each constraint per request (`--log-stats-admission`).
     pub log_stats: bool,
     /// Which violations become Events.
     pub events: AdmissionEvents,
-    /// Where violations are exported to; given by the server.
+    /// The queue for exported violations; the server sets it.
     pub export: Option<AdmissionQueue>,
     /// Whether every mutation is logged (`--log-mutations`).
     pub log_mutations: bool,
-    /// Whether `/mutate` asks Gatekeeper's mutators before ModRules (`--unified-mutate`).
+    /// Whether `/mutate` runs Gatekeeper's mutators before ModRules (`--unified-mutate`).
     pub unified_mutate: bool,
-    /// What a failure of ours is answered with, by every webhook.
+    /// The answer of every webhook if modgate itself fails.
     pub on_failure: OnFailure,
-    /// What `/validate` does about objects that Reject rules refuse (KM-5.4).
+    /// How `/validate` treats objects that Reject rules reject (KM-5.4).
     pub late_rejections: LateRejections,
 }
 
-/// What becomes of an object that Reject rules refuse in the validating phase, after every mutating
-/// webhook (KM-5.4).
+/// How to treat an object that Reject rules reject in the validating phase, after all mutating
+/// webhooks (KM-5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LateRejections {
-    /// No rule is asked.
+    /// No rule runs in the validating phase.
     Off,
     /// It is admitted with a warning, a log line and a count: the chart's default.
     Warn,
@@ -47,52 +47,53 @@ pub enum LateRejections {
     Deny,
 }
 
-/// What to answer when the request is not decided for a failure of ours: no turn in time, a panic, or
-/// a cluster that does not answer. It is the same for every webhook.
+/// The answer if modgate itself fails to decide a request: no turn in time, a panic, or a cluster
+/// that does not answer. It applies to every webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
     /// HTTP 500, so that the webhook's `failurePolicy` decides.
     #[default]
     FailurePolicy,
-    /// A denial with code 500, as Gatekeeper answers; the webhook's `failurePolicy` has no say.
+    /// A denial with code 500, as Gatekeeper answers, regardless of the webhook's `failurePolicy`.
     Deny,
-    /// The request goes on unchecked with a warning, as KubeMod lets it.
+    /// Admission of the unchecked request with a warning, as in KubeMod.
     Allow,
 }
 
 thread_local! {
-    /// Each worker evaluates in memory of its own.
+    /// Each worker has its own arena.
     static ARENA: RefCell<Arena> = RefCell::new(Arena::new());
 }
 
-/// What a worker keeps between requests; more is given back.
+/// Bytes that a worker keeps between requests; it frees the rest.
 const KEPT_ARENA_BYTES: usize = 4 << 20;
 
-/// What a request is evaluated with.
+/// The policies and limits for the evaluation of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Conditions<'a> {
-    pub(super) world: &'a PolicySet,
+    pub(super) policies: &'a PolicySet,
     pub(super) host: &'a dyn Host,
     pub(super) meter: Meter<'a>,
-    /// Whether the template of a constraint may come later.
+    /// State of the template, if the request is a constraint.
     pub(super) template: Template,
 }
 
 /// Runs the stages of a webhook.
 pub(super) fn decide(review: &Review, stages: Stages, conditions: Conditions<'_>) -> Decision {
-    let Conditions { world, host, meter, template } = conditions;
+    let Conditions { policies, host, meter, template } = conditions;
     ARENA.with_borrow_mut(|arena| {
-        let mut evaluation = Evaluation::new(host, &world.inventory, arena);
+        let mut evaluation = Evaluation::new(host, &policies.inventory, arena);
         evaluation.meter = meter;
         evaluation.templates_may_follow = template == Template::Follows;
-        let is_traced = stages == Stages::CONSTRAINTS && trace::is_wanted(review, &world.snapshot);
+        let is_traced =
+            stages == Stages::CONSTRAINTS && trace::is_wanted(review, &policies.snapshot);
         let decision = if is_traced {
             let mut trace = Trace::default();
-            let decision = world.snapshot.decide(review, stages, &mut evaluation, &mut trace);
-            trace::record(review, &world.snapshot, &decision, &trace);
+            let decision = policies.snapshot.decide(review, stages, &mut evaluation, &mut trace);
+            trace::record(review, &policies.snapshot, &decision, &trace);
             decision
         } else {
-            world.snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver)
+            policies.snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver)
         };
         if arena.allocated_bytes() > KEPT_ARENA_BYTES {
             *arena = Arena::new();
@@ -101,12 +102,12 @@ pub(super) fn decide(review: &Review, stages: Stages, conditions: Conditions<'_>
     })
 }
 
-/// Counts, logs and exports what the stages of Gatekeeper came to.
+/// Counts, logs and exports the results of Gatekeeper's stages.
 pub(super) fn record(
     app: &App,
     review: &Review,
     decision: &Decision,
-    Conditions { world, meter, .. }: Conditions<'_>,
+    Conditions { policies, meter, .. }: Conditions<'_>,
     took: Duration,
 ) {
     let config = &app.gatekeeper;
@@ -123,7 +124,7 @@ pub(super) fn record(
     }
     violation::record(review, decision, config.log_denies);
     let violations = &decision.violations;
-    config.events.emit(review, violations, &world.snapshot.config().installation.namespace);
+    config.events.emit(review, violations, &policies.snapshot.config().installation.namespace);
     if let Some(queue) = &config.export {
         queue.push(review, violations);
     }
@@ -132,7 +133,7 @@ pub(super) fn record(
     }
 }
 
-/// What the original says when an evaluation gave no result (GR-4, SV-3).
+/// The original's message for an evaluation without a result (GR-4, SV-3).
 pub(super) fn failure(error: &EvaluationError) -> String {
     match error {
         EvaluationError::Busy(_) => "serving context canceled, aborting request".to_owned(),

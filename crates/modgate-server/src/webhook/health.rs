@@ -21,24 +21,24 @@ use axum::{
 use super::{App, respond};
 use crate::tls::LoopbackCheck;
 
-/// What besides policies decides whether requests may come.
+/// Readiness, apart from that of policies.
 #[derive(Debug, Default)]
 pub struct Readiness {
     stopping: AtomicBool,
-    /// Whether the API server can reach the webhooks, or why not: no certificate, or nobody trusts
-    /// it. None where nobody looks.
+    /// Whether the API server can reach the webhooks, or why not: no certificate, or an untrusted
+    /// one. `None` if modgate does not check this.
     reachable: ArcSwapOption<Result<(), String>>,
-    /// Whether what the webhooks' listener shows is looked at, and how.
+    /// The check of the certificate that the webhooks' listener presents, if it is on.
     loopback: ArcSwapOption<LoopbackCheck>,
 }
 
 impl Readiness {
-    /// From now on nobody should send requests any more.
+    /// Reports unready from now on.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// The API server can reach the webhooks, or cannot, for this reason.
+    /// Sets whether the API server can reach the webhooks, or why not.
     pub(crate) fn set_reachable(&self, reachable: Result<(), String>) {
         self.reachable.store(Some(Arc::new(reachable)));
     }
@@ -49,7 +49,7 @@ impl Readiness {
     }
 }
 
-/// A check by its name: `Err` says why it fails.
+/// A check: its name, and its error if it fails.
 type Check = (&'static str, Result<(), String>);
 
 /// Adds the probes. KubeMod redirects `/healthz` to `/healthz/`; here both answer.
@@ -65,7 +65,7 @@ pub(super) fn routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/readyz/tls-check", get(reachable))
 }
 
-/// Whoever can answer is alive.
+/// A process that answers is alive.
 async fn alive(request: Request) -> Response {
     report(&request, "healthz", &[("default", Ok(()))])
 }
@@ -79,8 +79,8 @@ async fn healthy(State(app): State<Arc<App>>, request: Request) -> Response {
     report(&request, "healthz", &checks)
 }
 
-/// Ready as soon as every policy was read once and the webhooks can be reached; from then on the
-/// last good policies are enforced whatever becomes of where they come from.
+/// Ready once every policy has been read and the webhooks are reachable. From then on modgate
+/// enforces the last good policies, even if their source fails.
 async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
     let checks: Vec<_> =
         [Some(tracker(&app)), tls(&app), shutdown(&app)].into_iter().flatten().collect();

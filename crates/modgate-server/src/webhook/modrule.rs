@@ -1,4 +1,4 @@
-//! The webhooks about ModRules themselves, and the one about pods being bound.
+//! The webhooks for ModRules themselves, and the one for Pod bindings.
 
 use modgate_engine::{
     Decision, Review,
@@ -17,21 +17,21 @@ pub(super) fn default(review: &Review) -> Decision {
     }
 }
 
-/// Accepts exactly what loads (spec `kubemod.md`, 1.5).
-pub(super) fn validate(review: &Review, world: &PolicySet) -> Decision {
+/// Accepts exactly the rules that load (spec `kubemod.md`, 1.5).
+pub(super) fn validate(review: &Review, policies: &PolicySet) -> Decision {
     let request = review.request();
     let object = match request.operation {
         Operation::Create | Operation::Update => request.object.as_ref(),
         Operation::Delete | Operation::Connect => None,
     };
     let Some(object) = object else { return Decision::allowed() };
-    match validate_modrule(object, world.snapshot.config()) {
+    match validate_modrule(object, policies.snapshot.config()) {
         Ok(warnings) => Decision { warnings, ..Decision::allowed() },
         Err(error) => denied(error),
     }
 }
 
-/// Turns what Reject rules refuse in the validating phase into warnings (KM-5.4).
+/// Turns rejections of the validating phase into warnings (KM-5.4).
 pub(super) fn admit_with_warnings(decision: &mut Decision) {
     if decision.allowed || decision.is_undecided() {
         return;
@@ -41,25 +41,25 @@ pub(super) fn admit_with_warnings(decision: &mut Decision) {
     if decision.rejections.is_empty() {
         decision.warnings.push(decision.reason.clone());
     }
-    let told = decision.rejections.iter().map(|rejection| {
+    let warnings = decision.rejections.iter().map(|rejection| {
         format!("ModRule {rejection} rejects the object as it will be stored; it is admitted")
     });
-    let told: Vec<String> = told.collect();
-    decision.warnings.extend(told);
+    let warnings: Vec<String> = warnings.collect();
+    decision.warnings.extend(warnings);
 }
 
 fn denied(error: Denied) -> Decision {
     Decision { allowed: false, code: error.code, reason: error.reason, ..Decision::allowed() }
 }
 
-/// Answers for a pod about to be bound to a node (spec `kubemod.md`, 6.2). The binding goes on whatever
-/// comes of it.
-pub(super) async fn bind_pod(review: &Review, world: &PolicySet, deadline: Instant) -> Decision {
+/// Answers a request that binds a Pod to a Node (spec `kubemod.md`, 6.2). It always allows the
+/// binding.
+pub(super) async fn bind_pod(review: &Review, policies: &PolicySet, deadline: Instant) -> Decision {
     let binding = match PodBinding::read(review) {
         Ok(binding) => binding,
         Err(decision) => return *decision,
     };
-    let Some(cluster) = world.objects.cluster() else {
+    let Some(cluster) = policies.objects.cluster() else {
         return PodBinding::failed("failed to obtain pod", "there is no cluster to read it from");
     };
     match timeout_at(deadline, cluster.bind(&binding)).await {

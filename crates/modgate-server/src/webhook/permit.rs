@@ -1,4 +1,4 @@
-//! Evaluations that wait for something outside of this process let others run.
+//! An evaluation that waits for another process gives up its turn meanwhile.
 
 use modgate_policies::Permit;
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
     use crate::webhook::{Evaluators, evaluators::Flow};
 
-    /// A cluster that answers once another evaluation had a permit.
+    /// A cluster that answers once another evaluation has had a permit.
     #[derive(Debug)]
     struct Slow {
         asked: mpsc::SyncSender<()>,

@@ -1,8 +1,8 @@
-//! One log line per decision, under the messages KubeMod's users search for (spec `kubemod.md`,
+//! One log line per decision, with the messages that KubeMod logs (spec `kubemod.md`,
 //! 7.8).
 //!
-//! Paths of patches and names of rules are logged at info, values at debug only. Nothing that may
-//! quote a Secret (values, reject messages, causes) is logged at all.
+//! Paths of patches and names of rules are logged at info, values at debug only. Texts that may
+//! quote a Secret (values, reject messages, causes) are never logged.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ mod logger {
     pub(super) const CORE: &str = "dragnet-webhook.core";
 }
 
-/// An event with the keys every line about a request has.
+/// A log event with the keys that all lines about a request share.
 macro_rules! event {
     ($target:expr, $level:expr, $subject:expr, $($field:tt)*) => {
         tracing::event!(
@@ -33,7 +33,7 @@ macro_rules! event {
     };
 }
 
-/// Logs a decision and the rules that could not do their work.
+/// Logs a decision, and the rules that failed.
 pub(super) fn decision(webhook: Webhook, review: &Review, decision: &Decision) {
     let subject = Subject { webhook, review };
     let secret = subject.is_secret();
@@ -65,7 +65,7 @@ pub(super) fn decision(webhook: Webhook, review: &Review, decision: &Decision) {
     }
 }
 
-/// What a line is about; displayed as `<plural>/<name>`, as KubeMod's `resource` key.
+/// The object of a log line, displayed as `<plural>/<name>` like KubeMod's `resource` key.
 struct Subject<'a> {
     webhook: Webhook,
     review: &'a Review,
@@ -105,7 +105,7 @@ impl fmt::Display for Rejections<'_> {
     }
 }
 
-/// `add /metadata/labels/x, remove /spec/y`, with values if so asked.
+/// `add /metadata/labels/x, remove /spec/y`, with values if `values` is set.
 struct Patch<'a> {
     operations: &'a [PatchOperation],
     with_values: bool,

@@ -6,12 +6,12 @@ use modgate_telemetry::metrics::Webhook;
 
 /// What a webhook does.
 pub(super) struct Route {
-    /// Served where this operation is assigned; `None` where any webhook is (SV-1). KubeMod's
-    /// webhooks patch and reject in one, so either operation will do.
+    /// The operation that serves it; `None` if any operation with a webhook does (SV-1). KubeMod's
+    /// webhooks both patch and reject, so either operation serves them.
     operation: Option<Operation>,
     /// What it does.
     pub(super) task: Task,
-    /// Whose words it answers in.
+    /// The original whose texts the answer uses.
     pub(super) words: Words,
 }
 
@@ -22,25 +22,25 @@ pub(super) enum Task {
     Decide(Stages),
     /// It runs the stages of both originals where it stands for both, else those of ModRules.
     DecideUnified,
-    /// It says which namespaces may carry Gatekeeper's label.
+    /// It checks which Namespaces may carry Gatekeeper's ignore label.
     CheckLabel,
     /// It fills in defaults of a ModRule.
     DefaultModRule,
     /// It checks a ModRule.
     ValidateModRule,
-    /// It writes a Pod that is about to be bound. That is a request of its own to this process, so it
-    /// is done outside of the turns in which requests are evaluated.
+    /// It writes to a Pod that is being bound. The write causes another request to this process, so
+    /// it runs without a turn.
     BindPod,
 }
 
-/// Where an answer has its text.
+/// Which member of an answer has its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
-    /// KubeMod puts it where Kubernetes has a keyword (spec `kubemod.md`, 5.6).
+    /// KubeMod's: in `reason`, which Kubernetes reserves for a keyword (spec `kubemod.md`, 5.6).
     KubeMod,
-    /// Gatekeeper has one for requests that it allows, too.
+    /// Gatekeeper's: allowed requests have a text, too.
     Gatekeeper,
-    /// A request that is allowed needs none.
+    /// modgate's own: allowed requests have no text.
     Own,
 }
 

@@ -1,16 +1,15 @@
-//! Which request is evaluated next: pure, with all times handed in.
+//! The order of evaluations. Pure: callers pass all times in.
 //!
-//! Requests wait in flows: one per route and namespace of the request. Routes take turns by the time
-//! their evaluations took, and so do the namespaces of one route, so that a flow with many or
-//! expensive requests waits for itself (weighted fair queueing with equal weights; the cost of an
-//! evaluation is estimated from those before it, and charged when the evaluation ends).
+//! Requests wait in flows, one per route and namespace. Routes share processor time equally, and so
+//! do the namespaces of one route, so that many or expensive requests of one flow delay only that
+//! flow (weighted fair queueing with equal weights; the cost of an evaluation is estimated from
+//! those before it, and charged when the evaluation ends).
 //!
 //! A namespace is a name in a request, and a client can invent names. So all
 //! namespaces that had few evaluations until now ([`ESTABLISHED_BY`]) share the part of one
 //! established namespace, and leave a turn to the established ones.
 //!
-//! There are two kinds of room. A *turn* is for evaluations that take what evaluations usually
-//! take. One that runs for longer than [`LONG`] leaves its turn to the next request and goes on in
+//! There are two kinds of room. A *turn* is for evaluations of usual length. One that runs for longer than [`LONG`] leaves its turn to the next request and goes on in
 //! one of a few *long places*; as long as its flow keeps doing that, requests of the flow start in
 //! long places only, and wait for one without keeping others from their turns.
 
@@ -27,22 +26,22 @@ pub(super) const LONG: Duration = Duration::from_millis(20);
 pub(super) const MAX_WAITING: usize = 4096;
 /// Flows that are remembered without a request in them.
 const MAX_IDLE_FLOWS: usize = 1024;
-/// So many short evaluations in a row make a flow one of short evaluations again.
+/// Short evaluations in a row after which a flow may use turns again.
 const REDEEMED_BY: u8 = 8;
-/// A namespace with so many evaluations has a part of its own.
+/// Evaluations after which a namespace has its own part.
 pub(super) const ESTABLISHED_BY: u8 = 16;
-/// What an evaluation is charged until it has ended.
+/// Cost of an evaluation while it runs.
 const ESTIMATE: Duration = Duration::from_micros(200);
 
 /// The route of the dry run: it never has more than one long place, and no turn.
 pub(super) const DRY_RUN: &str = "/v1/dryrun";
 
-/// What requests take turns by.
+/// The flow of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flow {
-    /// The path the request was sent to.
+    /// The path of the webhook.
     pub(crate) route: &'static str,
-    /// The namespace the request is about; empty without one.
+    /// The namespace of the request; empty if it has none.
     pub(crate) namespace: Str,
 }
 
@@ -57,14 +56,14 @@ pub(super) struct Place {
     number: u64,
 }
 
-/// Requests that wait and evaluations that run. `T` is what it takes to let a request go on.
+/// Waiting requests and running evaluations. `T` is the ticket that resumes a waiting request.
 #[derive(Debug)]
 pub(super) struct Schedule<T> {
     turns: usize,
     long_places: usize,
     in_turns: usize,
     in_long_places: usize,
-    /// Those in turns, and in long places, whose flow was not established.
+    /// Evaluations of flows that are not established, in turns and in long places.
     newcomers_in_turns: usize,
     newcomers_in_long_places: usize,
     waiting: usize,
@@ -79,24 +78,24 @@ pub(super) struct Schedule<T> {
 
 #[derive(Debug)]
 struct Route<T> {
-    /// Nanoseconds its evaluations took, or where it came in if that is later.
+    /// Nanoseconds that its evaluations took, or its virtual time at arrival if that is later.
     virtual_time: u64,
-    /// The virtual time at which a flow without debts comes in.
+    /// The virtual time that an arriving flow without debts gets.
     now: u64,
     waiting: usize,
     running: usize,
     flows: BTreeMap<Str, Requests<T>>,
-    /// The flows in which a request waits.
+    /// Flows with waiting requests.
     queue: BTreeSet<Str>,
     /// All flows that are not established, together.
     newcomers: Newcomers,
 }
 
-/// What the flows of a route share that are not established.
+/// The part that all flows of a route share until they are established.
 #[derive(Debug, Default)]
 struct Newcomers {
     virtual_time: u64,
-    /// Requests that wait or run.
+    /// Requests that wait or are evaluated.
     open: usize,
 }
 
@@ -112,15 +111,15 @@ struct Requests<T> {
     virtual_time: u64,
     waiting: VecDeque<(u64, T)>,
     running: usize,
-    /// Those of the running that are in long places.
+    /// Running evaluations in long places.
     long: usize,
     /// Above 0 while requests of the flow start in long places only.
     heavy: u8,
     /// Evaluations that have ended, up to [`ESTABLISHED_BY`].
     ended: u8,
-    /// What an evaluation takes: a moving average.
+    /// Cost of an evaluation: a moving average.
     cost: u64,
-    /// When the last evaluation ended: a count of all that ended.
+    /// When the last evaluation ended, as the count of all ended evaluations.
     last: u64,
 }
 
@@ -156,13 +155,12 @@ struct Running {
     charged: u64,
 }
 
-/// What goes first: the virtual times of its route, of the part of the route's time that it belongs
-/// to, and of its flow, then the order of arrival.
+/// The order of starting: the virtual times of its route, of the part of the route's time that it
+/// belongs to, and of its flow, then the order of arrival.
 type Rank = (u64, u64, u64, u64);
 
 impl<T> Schedule<T> {
-    /// `turns` evaluations at the same time, and some more that take long; none at all if there are
-    /// no turns.
+    /// A schedule of `turns` turns and some long places. Without turns, nothing runs.
     pub(super) fn new(turns: usize) -> Self {
         Self {
             turns,
@@ -180,7 +178,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Starts an evaluation at once if there is room and no request that should go first.
+    /// Starts an evaluation at once if there is room and no other request goes first.
     pub(super) fn start_at_once(&mut self, flow: &Flow) -> Option<Slot> {
         if self.waiting > 0 {
             return None;
@@ -190,7 +188,7 @@ impl<T> Schedule<T> {
         Some(self.begin(flow.clone(), is_long))
     }
 
-    /// Lets a request wait; `None` if too many do.
+    /// Queues a request; `None` if too many wait.
     pub(super) fn wait(&mut self, flow: &Flow, ticket: T) -> Option<Place> {
         if self.waiting >= MAX_WAITING {
             return None;
@@ -210,7 +208,7 @@ impl<T> Schedule<T> {
         Some(Place { flow: flow.clone(), number })
     }
 
-    /// A request does not wait any more; nothing happens if it has started.
+    /// Removes a waiting request; no effect if it has started.
     pub(super) fn leave(&mut self, place: &Place) {
         let Some(route) = self.routes.get_mut(place.flow.route) else { return };
         let Some(requests) = route.flows.get_mut(&place.flow.namespace) else { return };
@@ -227,7 +225,7 @@ impl<T> Schedule<T> {
         self.waiting -= left;
     }
 
-    /// Starts the evaluation of the request whose turn it is, if one waits for which there is room.
+    /// Starts the first waiting request for which there is room.
     pub(super) fn start_next(&mut self) -> Option<(Slot, T)> {
         if self.waiting == 0 {
             return None;
@@ -262,8 +260,8 @@ impl<T> Schedule<T> {
         Some((self.begin(flow, is_long), ticket))
     }
 
-    /// An evaluation has run for [`LONG`]: if there is a long place it goes on there, and its flow
-    /// is one of long evaluations from now on.
+    /// Moves an evaluation that has run for [`LONG`] to a long place if one is free, and marks its
+    /// flow as one of long evaluations.
     pub(super) fn takes_long(&mut self, slot: Slot) {
         let Some(Some(running)) = self.running.get_mut(slot.0) else { return };
         let requests = self
@@ -284,7 +282,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// An evaluation has ended after `took`.
+    /// Ends an evaluation that ran for `took`.
     pub(super) fn finished(&mut self, slot: Slot, took: Duration) {
         let Some(Running { flow, is_long, is_newcomer, charged }) =
             self.running.get_mut(slot.0).and_then(Option::take)
@@ -302,7 +300,7 @@ impl<T> Schedule<T> {
         let Some(route) = self.routes.get_mut(flow.route) else { return };
         let spent = nanos(took);
         let settle = |time: u64| time.saturating_sub(charged).saturating_add(spent);
-        // Who comes in now is not behind those who are served already: time goes on for all of them.
+        // Advance the time for all, so that an arriving flow is not behind those already served.
         let active = u64::try_from(route.queue.len() + route.running).unwrap_or(u64::MAX).max(1);
         route.now = route.now.saturating_add(spent / active);
         route.running -= 1;
@@ -337,7 +335,7 @@ impl<T> Schedule<T> {
         self.waiting
     }
 
-    /// Makes the flow known, without credit for the time it asked for nothing.
+    /// Adds the flow, without credit for the time in which it sent nothing.
     fn arrive(&mut self, flow: &Flow) {
         let now = self.now;
         let route = self.routes.entry(flow.route).or_insert_with(|| Route {
@@ -443,12 +441,12 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Turns that flows may have together that are not established: one is for the others.
+/// Turns that all flows that are not established may use together: all but one.
 const fn part_of_turns(turns: usize) -> usize {
     if turns > 1 { turns - 1 } else { turns }
 }
 
-/// Long places that one flow may have, or all flows together that are not established.
+/// Long places that one flow may use, or all flows together that are not established.
 const fn part_of_long_places(places: usize) -> usize {
     if places > 1 { places / 2 } else { places }
 }
@@ -474,7 +472,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_micros(100);
 
-    /// Gives a flow the evaluations after which it has a part of its own.
+    /// Runs as many evaluations of a flow as it needs to be established.
     fn establish<T>(schedule: &mut Schedule<T>, flow: &Flow) {
         for _ in 0..ESTABLISHED_BY {
             let slot = schedule.start_at_once(flow).expect("room");
@@ -482,7 +480,7 @@ mod tests {
         }
     }
 
-    /// What starts next, with all of it ending after `took`.
+    /// The order in which requests start if each takes `took`.
     fn order(
         schedule: &mut Schedule<&'static str>,
         took: impl Fn(&str) -> Duration,
@@ -695,8 +693,8 @@ mod tests {
     const ROUTES: [&str; 3] = ["/a", "/b", DRY_RUN];
 
     proptest! {
-        /// Whatever happens: nothing runs beyond the room there is, nothing is lost, nobody waits
-        /// while there is room for all, and once everything has ended nothing is left.
+        /// Invariants: evaluations never exceed the room, no request is lost, none waits while
+        /// there is room for all, and nothing is left once all have ended.
         #[test]
         fn room_is_kept_and_used(turns in 1..4_usize, steps in vec(step(), 1..200)) {
             let mut schedule = Schedule::new(turns);

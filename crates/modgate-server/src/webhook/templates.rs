@@ -1,9 +1,9 @@
-//! Constraints that come before their templates (AD-34).
+//! Constraints that arrive before their templates (AD-34).
 //!
-//! Whoever applies a folder at once does not choose the order. A template that the API server has
-//! and we have not loaded yet is waited for. Where somebody put the CRD of the constraints there
-//! ahead of the template, as `modgate render crds` does, its constraints are taken ahead, too. In
-//! all other cases the constraint is refused in Gatekeeper's words (AD-30).
+//! A user who applies a folder does not choose the order of its objects. If the API server already
+//! has the template, the constraint waits until modgate has loaded it. If a user created the CRD of
+//! the constraints ahead of the template, as with `modgate render crds`, the constraint is accepted
+//! ahead, too. Otherwise it is denied with Gatekeeper's message (AD-30).
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,23 +14,28 @@ use tokio::time::Instant;
 
 use super::App;
 
-/// What is left of the time of a request to decide it.
+/// The part of a request's time that is reserved for deciding it.
 const REST: Duration = Duration::from_millis(500);
 
-/// What is known of the template of a constraint that is not loaded.
+/// State of a template that is not loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Template {
-    /// Nobody has asked the cluster.
+    /// The cluster has not been queried for it.
     Unasked,
-    /// It was asked for, and waited for if there is one.
+    /// The cluster was queried, and the request waited if the template exists.
     Asked,
-    /// There is none, and the CRD of its constraints was made ahead of it.
+    /// The cluster has no template, but the CRD of its constraints.
     Follows,
 }
 
-/// Asks the cluster for the template of constraints of a kind, and waits for it if there is one.
-pub(super) async fn wait(app: &App, world: &PolicySet, kind: &str, deadline: Instant) -> Template {
-    let Some(cluster) = world.objects.cluster().map(Arc::clone) else { return Template::Asked };
+/// Queries the cluster for the template of a kind, and waits until it is loaded if it exists.
+pub(super) async fn wait(
+    app: &App,
+    policies: &PolicySet,
+    kind: &str,
+    deadline: Instant,
+) -> Template {
+    let Some(cluster) = policies.objects.cluster().map(Arc::clone) else { return Template::Asked };
     let name = kind.to_lowercase();
     let asked = tokio::task::spawn_blocking(move || ask(&*cluster, &name)).await;
     match asked.unwrap_or(Found::Nothing) {
@@ -40,25 +45,25 @@ pub(super) async fn wait(app: &App, world: &PolicySet, kind: &str, deadline: Ins
             let latest = deadline.checked_sub(REST).unwrap_or(deadline);
             let until = latest.min(Instant::now() + app.limits.template);
             let is_loaded =
-                |world: &PolicySet| world.snapshot.constraints().template(kind).is_some();
+                |policies: &PolicySet| policies.snapshot.constraints().template(kind).is_some();
             let _ = app.current.wait_for(until, is_loaded).await;
             Template::Asked
         }
     }
 }
 
-/// What the cluster has.
+/// What the cluster holds for a template's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// Nothing, as far as it can be told.
+    /// Neither, or the cluster does not answer.
     Nothing,
     /// The template.
     Template,
-    /// The CRD that a template of that name would have, without a template.
+    /// No template, but the CRD that it would have.
     Definition,
 }
 
-/// `name` is the template's, which is that of the constraints' kind in lower case.
+/// `name` is that of the template: the kind of the constraints in lower case.
 fn ask(cluster: &dyn ClusterLookup, name: &str) -> Found {
     match cluster.get(templates::KIND, name) {
         Ok(Some(template)) if is_leaving(&template) => return Found::Nothing,
@@ -71,7 +76,7 @@ fn ask(cluster: &dyn ClusterLookup, name: &str) -> Found {
     }
     let definition = format!("{name}.{}", constraints::GROUP);
     match cluster.get("CustomResourceDefinition", &definition) {
-        // What a template left behind goes with it.
+        // A CRD that a deleted template owned is deleted with it.
         Ok(Some(definition)) if !is_leaving(&definition) && !has_owner(&definition) => {
             Found::Definition
         }

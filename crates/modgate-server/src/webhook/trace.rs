@@ -1,8 +1,8 @@
-//! Requests the Config wants logged with how they were decided (TR-1).
+//! Traces of requests that the Config selects (TR-1).
 //!
-//! A trace says which expressions held, never what they read: values may come from a Secret, of the
-//! request or of the inventory. `modgate explain` shows them to whoever has the objects anyway. For
-//! the same reason a dump is of policies, and of how many objects of each kind there are.
+//! A trace shows which expressions held, never the values they read: these may come from a Secret,
+//! in the request or in the inventory. `modgate explain` shows them, since its user has the
+//! objects. For the same reason a dump has the policies, and only the number of objects per kind.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use modgate_engine::{
 };
 use modgate_value::Value;
 
-/// Logger of traces, as of everything the validating webhook says.
+/// Logger of the validating webhook.
 const LOGGER: &str = "webhook";
 
-/// Logs how the constraints decided about a request, once for each trace that wants it.
+/// Logs how the constraints decided a request, once for each trace that selects it.
 pub(super) fn record(review: &Review, snapshot: &Snapshot, decision: &Decision, seen: &Trace) {
     for wanted in wanted(review, snapshot) {
         let text = match decision.code {
@@ -40,7 +40,7 @@ pub(super) fn record(review: &Review, snapshot: &Snapshot, decision: &Decision, 
     }
 }
 
-/// Whether the Config wants the request logged.
+/// Whether the Config selects the request.
 pub(super) fn is_wanted(review: &Review, snapshot: &Snapshot) -> bool {
     wanted(review, snapshot).next().is_some()
 }
@@ -83,7 +83,7 @@ fn text(constraints: &[ConstraintTrace], secret: bool) -> String {
     out
 }
 
-/// What became of a constraint, without what the object is.
+/// The result of a constraint, without values of the object.
 struct Plain<'a>(&'a ConstraintTrace);
 
 impl std::fmt::Debug for Plain<'_> {
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Plain<'_> {
     }
 }
 
-/// The templates and constraints in force, as they were given.
+/// The templates and constraints in force, as written.
 fn dump(snapshot: &Snapshot) -> String {
     let store = snapshot.constraints();
     let mut out = String::from("Dump:\n");
@@ -168,7 +168,7 @@ mod tests {
         Review::parse(&document).expect("a review")
     }
 
-    /// Everything that is logged about a request, every way of logging switched on.
+    /// All log lines about a request, with every kind of logging on.
     fn logged(kind: &str, user: &str) -> String {
         let (snapshot, review) = (snapshot(), review(kind, user));
         let (inventory, objects) = (Inventory::default(), Objects::default());
@@ -200,7 +200,7 @@ mod tests {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
         assert!(!text.contains("Dump:"), "{text}");
-        // Expressions are shown, what they read is not.
+        // The log has the expressions, but not the values they read.
         let trace = text.lines().find(|line| line.contains("Target: ")).expect("a trace");
         assert!(trace.contains("sprintf"), "{trace}");
         assert!(!logged("ConfigMap", "you").contains("Target: "));

@@ -1,7 +1,7 @@
 //! One log line per violation or mutation, with Gatekeeper's keys (spec `gatekeeper-validation`,
 //! 6.4; `gatekeeper-mutation…`, 4.3).
 //!
-//! Messages and details may quote the object, so where it is a Secret neither is logged.
+//! Messages and details may quote the object, so neither is logged for a Secret.
 
 use modgate_engine::{
     Decision, Review, StageReport, api::constraints, cost::Statistics, mutation::MutatorId,
@@ -17,7 +17,7 @@ const MUTATION_LOGGER: &str = "mutation";
 /// The version constraints are stored in.
 pub(super) const VERSION: &str = "v1beta1";
 
-/// Logs what went wrong, and with `all` every violation that leads to something.
+/// Logs failures, and with `all` every violation with an enforcement action.
 pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
     let request = review.request();
     let violations = &decision.violations;
@@ -81,7 +81,7 @@ pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
     }
 }
 
-/// Logs what each constraint of a request took (`--log-stats-admission`; SS-1).
+/// Logs the cost of each constraint of a request (`--log-stats-admission`; SS-1).
 pub(super) fn statistics(review: &Review, statistics: &Statistics) {
     let Subject { kind, namespace, name, username, .. } = Subject::of(review, false);
     tracing::info!(
@@ -99,8 +99,8 @@ pub(super) fn statistics(review: &Review, statistics: &Statistics) {
     );
 }
 
-/// Logs a mutation that failed, and with `all` each that changed something. Mutators are named, what
-/// they wrote is not.
+/// Logs a failed mutation, and with `all` each one that changed the object: the names of the
+/// mutators, not the values they wrote.
 pub(super) fn mutation(review: &Review, decision: &Decision, all: bool) {
     let request = review.request();
     let failed = decision.stages.mutators == StageReport::Denied;
@@ -144,7 +144,8 @@ pub(super) fn mutation(review: &Review, decision: &Decision, all: bool) {
     );
 }
 
-/// Passes that are named; mutators that do not come to an end take as many as there are mutators.
+/// Maximum number of passes in the log line; mutators that do not converge run as many passes as
+/// there are mutators.
 const NAMED_PASSES: usize = 20;
 
 /// `iteration_0` and so on: the mutators that were applied in each pass.
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn gatekeepers_keys() -> Result<(), json::ParseError> {
         let text = logged("Pod", &[EnforcementAction::Deny, EnforcementAction::Warn]);
-        // The line before it says what came of the request.
+        // The line before it has the result of the request.
         let line = Value::from_json(text.lines().last().unwrap_or_default().as_bytes())?;
         for (key, expected) in [
             ("level", r#""info""#),

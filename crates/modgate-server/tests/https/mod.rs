@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::{runtime::Runtime, sync::mpsc, task::JoinHandle};
 
 /// Longer than anything here takes, on any machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server; it ends when dropped, whatever it is doing.
 pub struct Running {
@@ -105,7 +105,7 @@ impl Drop for Running {
 /// The answer of plain HTTP.
 pub fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("connected");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("set");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
@@ -116,7 +116,7 @@ pub fn get(address: SocketAddr, path: &str) -> String {
 /// A connection after its handshake.
 pub fn connect(address: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
     let tcp = TcpStream::connect(address).expect("connected");
-    tcp.set_read_timeout(Some(PATIENCE)).expect("set");
+    tcp.set_read_timeout(Some(TIMEOUT)).expect("set");
     let name = ServerName::try_from("localhost").expect("name");
     let connection = ClientConnection::new(Arc::new(client(&[])), name).expect("connection");
     let mut stream = StreamOwned::new(connection, tcp);

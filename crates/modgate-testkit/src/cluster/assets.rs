@@ -16,7 +16,7 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-use super::{LOG, Options, PATIENCE, tail};
+use super::{LOG, Options, TIMEOUT, tail};
 
 /// The variable that names a folder with `etcd`, `kube-apiserver` and `kubectl`; the name is what
 /// other projects use.
@@ -24,7 +24,7 @@ pub const VARIABLE: &str = "KUBEBUILDER_ASSETS";
 
 const ADVERTISED: &str = "http://127.0.0.1:2380";
 
-/// What is told of a control plane that answers.
+/// The addresses and files of a running control plane.
 pub(super) struct Ready {
     pub(super) kubeconfig: PathBuf,
     pub(super) server: String,
@@ -60,7 +60,7 @@ pub(super) fn start(
             format!("--data-dir={}", folder.join("etcd").display()),
             format!("--listen-client-urls={client}"),
             format!("--listen-peer-urls={peer}"),
-            // Must have a port; nobody asks a single member for it.
+            // Must have a port, although no client of a single member uses it.
             format!("--advertise-client-urls={ADVERTISED}"),
             format!("--initial-advertise-peer-urls={ADVERTISED}"),
             format!("--initial-cluster=default={ADVERTISED}"),
@@ -107,7 +107,7 @@ fn wait(kubectl: &Path, kubeconfig: &Path, log: &Path) -> Result<String> {
     let run = |arguments: &[&str]| {
         Command::new(kubectl).env("KUBECONFIG", kubeconfig).args(arguments).output()
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let ready = [&["get", "--raw", "/readyz"][..], &["get", "namespace", "default"]];
         let mut good = true;
@@ -131,8 +131,8 @@ fn wait(kubectl: &Path, kubeconfig: &Path, log: &Path) -> Result<String> {
 #[derive(Debug)]
 struct Process(Child);
 
-/// Runs a program until the end of our input, which comes even when this process is killed, and then
-/// removes the folder `$0`. Nobody wants what the program would still write.
+/// Runs a program until the end of our input, which comes even when this process is killed, and
+/// then removes the folder `$0`. Its further output is dropped.
 const UNTIL_LEFT: &str =
     "trap : INT TERM; \"$@\" & pid=$!; read -r _; kill -9 $pid; wait $pid; rm -rf \"$0\"";
 

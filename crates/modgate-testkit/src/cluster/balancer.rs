@@ -49,7 +49,7 @@ impl Balancer {
         let accepting = balancer.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // A client whose server cannot be reached is told so by the end of its connection.
+                // If the server cannot be reached, the client's connection is closed.
                 let _ = accepting.connect(client);
             }
         });
@@ -138,7 +138,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, is_held: Arc<AtomicBool>) {
 mod tests {
     use super::*;
 
-    /// A server that says its name to whoever connects.
+    /// A server that sends its name to each client.
     fn server(name: &'static str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("port");
         let address = listener.local_addr().expect("address");

@@ -45,7 +45,7 @@ pub(crate) fn run(file: &CorpusFile, roots: &Roots, cases: &mut Vec<Case>) -> Re
                             none => none.insert(Registry::start(root)?),
                         };
                         Session { root, scratch: scratch.path(), registry }
-                            .judge(&members)
+                            .check(&members)
                             .with_context(|| id.to_owned())?
                     }
                     None => {
@@ -91,7 +91,7 @@ struct Session<'s> {
 }
 
 impl Session<'_> {
-    fn judge(&self, case: &Members<'_>) -> Result<Verdict> {
+    fn check(&self, case: &Members<'_>) -> Result<Verdict> {
         let args = arguments(case.list("args")?)?;
         let args: Vec<String> = args.into_iter().map(|arg| self.registry.replaced(arg)).collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();

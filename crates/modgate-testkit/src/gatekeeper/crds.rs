@@ -70,7 +70,7 @@ fn case_of_template(
         recorded.finish()?;
         let verdict = match &schema {
             Err(got) => failed("a CRD", got),
-            Ok(schema) => judge_constraint(schema, constraint, error, defaulted)?,
+            Ok(schema) => check_constraint(schema, constraint, error, defaulted)?,
         };
         cases.push(Case { id: format!("{id}[{index}]"), verdict });
     }
@@ -88,7 +88,7 @@ fn compile(template: &Value) -> Result<ConstraintSchema, String> {
     }
 }
 
-fn judge_constraint(
+fn check_constraint(
     schema: &ConstraintSchema,
     constraint: &Value,
     error: Option<&str>,

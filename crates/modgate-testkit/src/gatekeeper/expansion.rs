@@ -12,8 +12,8 @@ use modgate_engine::{
 use modgate_value::{Budget, Value, yaml};
 
 use super::{
-    judge,
-    mutation::{Nobody, mutate},
+    check,
+    mutation::{EmptyProviders, mutate},
 };
 use crate::{
     corpus::{CorpusFile, Roots},
@@ -31,7 +31,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
         let id = members.text("id")?.to_owned();
         let got = printed(expand(members.list("documents")?));
         let (expect, upstream) = (members.required("expect")?, members.required("upstream")?);
-        let verdict = judge(members.text("decision")?, expect, upstream, &got, |recorded| {
+        let verdict = check(members.text("decision")?, expect, upstream, &got, |recorded| {
             let members = recorded.as_object().into_iter().flatten();
             members.into_iter().all(|(key, value)| key == "note" || got.get(key) == Some(value))
         })
@@ -106,7 +106,7 @@ fn expand(documents: &[Value]) -> Result<Vec<Value>, String> {
             mutators: &mutators,
             annotate: false,
             run_id: &|| "<uuid>".to_owned(),
-            providers: &Nobody,
+            providers: &EmptyProviders,
             budget: &budget,
         };
         let found = templates.expand(&request).map_err(|error| failed(error.to_string()))?;

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use modgate_value::Value;
 
 use super::{
+    check,
     command::{arguments, gator, is_like},
-    judge,
 };
 use crate::{
     corpus::{CorpusFile, Roots},
@@ -59,7 +59,7 @@ fn case_of(case: &Members<'_>) -> Result<crate::report::Verdict> {
         is_as(recorded, &got, &folder_path)?;
     }
     let is_as = |recorded: &Value| is_as(recorded, &got, &folder_path).unwrap_or(false);
-    judge(case.text("decision")?, expect, upstream, &got, is_as)
+    check(case.text("decision")?, expect, upstream, &got, is_as)
 }
 
 /// Whether a recorded result is what came out.

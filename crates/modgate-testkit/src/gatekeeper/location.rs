@@ -7,7 +7,7 @@ use modgate_engine::mutation::{
 };
 use modgate_value::{Str, Value};
 
-use super::judge;
+use super::check;
 use crate::{
     corpus::{CorpusFile, Roots},
     members::Members,
@@ -45,7 +45,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
         };
         let decision = members.optional_text("decision")?.unwrap_or("keep");
         let got = parse(location);
-        let verdict = judge(decision, &expect, &upstream, &got, |recorded| *recorded == got)
+        let verdict = check(decision, &expect, &upstream, &got, |recorded| *recorded == got)
             .with_context(|| format!("`{location}`"))?;
         members.finish()?;
         cases.push(Case { id: location.to_owned(), verdict });

@@ -17,7 +17,7 @@ use modgate_engine::{
 };
 use modgate_value::{Budget, Object, Str, Value};
 
-use super::judge;
+use super::check;
 use crate::{
     corpus::{CorpusFile, Roots},
     members::Members,
@@ -34,7 +34,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> anyhow
         let id = members.text("id")?.to_owned();
         let got = outcome(&members).with_context(|| id.clone())?;
         let (expect, upstream) = (members.required("expect")?, members.required("upstream")?);
-        let verdict = judge(members.text("decision")?, expect, upstream, &got, |recorded| {
+        let verdict = check(members.text("decision")?, expect, upstream, &got, |recorded| {
             is_as_recorded(recorded, &got)
         })
         .with_context(|| id.clone())?;
@@ -131,7 +131,7 @@ pub(super) fn mutate(
         username: "",
         annotate: false,
         run_id: &|| "<uuid>".to_owned(),
-        providers: &Nobody,
+        providers: &EmptyProviders,
         budget: &budget,
     };
     let mutated = system.mutate(&request).map_err(|error| error.to_string())?;
@@ -147,10 +147,10 @@ pub(super) fn show(result: &Result<Value, String>) -> String {
 
 type Answers = BTreeMap<Str, Result<Answer, String>>;
 
-/// Providers, of which there are none.
-pub(super) struct Nobody;
+/// Providers that answer with nothing.
+pub(super) struct EmptyProviders;
 
-impl Providers for Nobody {
+impl Providers for EmptyProviders {
     fn ask(&self, _: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
         Ok(Answers::new())
     }
@@ -178,7 +178,7 @@ fn is_as_recorded(recorded: &Value, got: &Value) -> bool {
         && as_list(recorded.get("conflictErrors")) == as_list(got.get("conflictErrors"))
 }
 
-/// Providers that answer as a case says, and remember what they were asked.
+/// Providers that give the answers of a case, and record their requests.
 struct Recorded<'a> {
     providers: Option<&'a Value>,
     requests: Mutex<BTreeMap<Str, BTreeSet<Vec<Str>>>>,

@@ -133,7 +133,7 @@ fn push(contents: &mut Contents, repository: &str, layers: Vec<Layer>) -> Result
     Ok(())
 }
 
-/// Answers one request; whoever asks something else than HTTP is hung up on.
+/// Answers one HTTP request; closes the connection on anything else.
 fn answer(stream: &TcpStream, contents: &Contents) {
     let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
     let mut lines = BufReader::new(stream).lines();

@@ -20,7 +20,7 @@ use crate::{
 /// The tables that are run here, by their names below `gatekeeper/unit/`.
 pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
     let name = file.name.rsplit('/').next().unwrap_or_default();
-    let judge: fn(&Members<'_>) -> Result<Verdict> = match name {
+    let check: fn(&Members<'_>) -> Result<Verdict> = match name {
         "gator-test.json" => test,
         "sync-test.json" => sync,
         "verify-filter-cases.json" => filter_cases,
@@ -36,7 +36,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     for (index, case) in top.list("cases")?.iter().enumerate() {
         let members = Members::of(case)?;
         let id = format!("{index} {}", members.text("name")?);
-        let verdict = judge(&members).with_context(|| id.clone())?;
+        let verdict = check(&members).with_context(|| id.clone())?;
         members.finish()?;
         cases.push(Case { id, verdict });
     }

@@ -21,7 +21,7 @@ use crate::{
 /// The tables that are run here, by their names below `gatekeeper/unit/`.
 pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
     let name = file.name.rsplit('/').next().unwrap_or_default();
-    let judge: fn(&Members<'_>) -> Result<Verdict> = match name {
+    let check: fn(&Members<'_>) -> Result<Verdict> = match name {
         "applyto.json" => apply_to::kinds,
         "applyto-effective-operations.json" => apply_to::effective_operations,
         "applyto-gvk-and-operation.json" => apply_to::kinds_and_operations,
@@ -53,7 +53,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
             Some(name) => format!("{index} {name}"),
             None => index.to_string(),
         };
-        let verdict = judge(&members).with_context(|| id.clone())?;
+        let verdict = check(&members).with_context(|| id.clone())?;
         members.finish()?;
         cases.push(Case { id, verdict });
     }

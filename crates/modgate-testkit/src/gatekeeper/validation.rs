@@ -2,8 +2,8 @@
 //!
 //! The file has all 90 of them. Those that need an API server, controllers or an audit say whose
 //! they are and are not run here; a number that is missing, or a scenario of ours without a step
-//! that expects something, fails the run. What is asked is a [`Subject`]: the engine here, and the
-//! webhooks over HTTP in the tests of `modgate-server`.
+//! that expects something, fails the run. The requests go to a [`Subject`]: the engine here, and
+//! the webhooks over HTTP in the tests of `modgate-server`.
 
 mod engine;
 
@@ -23,7 +23,7 @@ use crate::{
 /// The scenarios of the specification's section 10.
 const COUNT: i64 = 90;
 
-/// Somebody who holds policies and answers requests.
+/// A holder of policies that answers requests.
 pub trait Subject {
     /// Loads policies and returns what is wrong with them.
     fn load(&mut self, resources: &[Value]) -> Vec<String>;

@@ -34,14 +34,14 @@ pub(crate) fn run(file: &CorpusFile, roots: &Roots, cases: &mut Vec<Case>) -> Re
             cases.push(Case { id: id.to_owned(), verdict: Verdict::Skipped });
             continue;
         }
-        let verdict = judge(&files, &members).with_context(|| id.to_owned())?;
+        let verdict = check(&files, &members).with_context(|| id.to_owned())?;
         members.finish().with_context(|| id.to_owned())?;
         cases.push(Case { id: id.to_owned(), verdict });
     }
     top.finish()
 }
 
-fn judge(files: &Files<'_>, case: &Members<'_>) -> Result<Verdict> {
+fn check(files: &Files<'_>, case: &Members<'_>) -> Result<Verdict> {
     match case.text("kind")? {
         "patch" | "webhook" => patch(files, case),
         "reject" => reject(files, case),

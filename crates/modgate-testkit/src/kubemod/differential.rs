@@ -1,4 +1,4 @@
-//! The engine against the model, on rules and objects nobody wrote.
+//! The engine against the model, on generated rules and objects.
 
 use modgate_value::Value;
 

@@ -22,7 +22,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
         let input = group.required("input")?;
         for case in group.list("cases")? {
             let members = Members::of(case)?;
-            let verdict = judge(&members, input)?;
+            let verdict = check(&members, input)?;
             cases.push(Case { id: format!("{index}: {}", members.text("expr")?), verdict });
             members.finish()?;
         }
@@ -30,7 +30,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     }
     for case in top.optional_list("language_suite")? {
         let members = Members::of(case)?;
-        let verdict = judge(&members, members.required("input")?)?;
+        let verdict = check(&members, members.required("input")?)?;
         let id = format!("{}: {}", members.text("name")?, members.text("expr")?);
         cases.push(Case { id, verdict });
         members.finish()?;
@@ -40,14 +40,14 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
 
 /// Error texts are informative except for the shape of parse errors, which the specification
 /// quotes; those are compared to the letter.
-fn judge(case: &Members<'_>, input: &Value) -> Result<Verdict> {
+fn check(case: &Members<'_>, input: &Value) -> Result<Verdict> {
     let text = case.text("expr")?;
     let outcome = case.text("outcome")?;
     let result = case.optional("result");
     let error = case.optional_text("error")?;
     let in_any_order = case.flag("unordered")?;
     if outcome == "parse_error" {
-        return Ok(judge_parse_error(text, error, input));
+        return Ok(check_parse_error(text, error, input));
     }
     let expr = match Expr::parse(text) {
         Ok(expr) => expr,
@@ -128,7 +128,7 @@ fn with_negative_zero(value: &Value, which: &mut usize) -> Value {
 
 /// An expression the original refuses. Where we accept it by decision, it must mean
 /// what the stricter spelling means.
-fn judge_parse_error(text: &str, error: Option<&str>, input: &Value) -> Verdict {
+fn check_parse_error(text: &str, error: Option<&str>, input: &Value) -> Verdict {
     let mut decisions = Vec::new();
     if syntax::unglued(text).is_some() {
         decisions.push(&decision::Q_10);

@@ -4,8 +4,8 @@
 //! This is what makes a deliberate difference a *predicate over the input*: a decision applies to
 //! an input exactly if the model answers otherwise with the decision taken back, and the result
 //! required is the model's. Nothing here knows a case by name, so that the same decisions hold for
-//! cases nobody has seen yet. Where no decision applies the recorded result is what counts, and a
-//! model that strays from it fails the run too.
+//! cases that have not occurred yet. Where no decision applies the recorded result is what counts,
+//! and a model that strays from it fails the run too.
 //!
 //! Expressions, templates and YAML come from their own crates, which have corpora of their own.
 

@@ -35,7 +35,7 @@ pub(super) struct Operation {
 
 /// The most nulls one `add` may put before an index.
 const MAX_PADDING: usize = 1000;
-/// The most nulls worth making to tell the original's answer from ours.
+/// Maximum number of nulls to create when comparing the original's answer with ours.
 const PADDING_OF_ORIGINAL: usize = 100_000;
 
 /// `document` after `operations`, all or none.

@@ -29,7 +29,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     for scenario in top.list("scenarios")? {
         let members = Members::of(scenario)?;
         let id = format!("{} {}", members.text("id")?, members.text("name")?);
-        let verdict = judge(&members).and_then(|verdict| members.finish().map(|()| verdict));
+        let verdict = check(&members).and_then(|verdict| members.finish().map(|()| verdict));
         let verdict = verdict.with_context(|| id.clone())?;
         cases.push(Case { id, verdict });
     }
@@ -37,7 +37,7 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
 }
 
 /// A scenario passes if all its rules and requests do.
-fn judge(scenario: &Members<'_>) -> Result<Verdict> {
+fn check(scenario: &Members<'_>) -> Result<Verdict> {
     let rules = scenario.list("rules")?;
     let outcomes = scenario.optional_list("ruleOutcomes")?;
     let mut verdicts = rule_verdicts(rules, outcomes)?;
@@ -96,7 +96,7 @@ fn request_verdict(rules: &[Value], loaded: &Loaded, request: &Value) -> Result<
     let recorded = recorded(&expect, &request)?;
     expect.finish()?;
     members.finish()?;
-    judge_request(rules, loaded, &request, &recorded)
+    check_request(rules, loaded, &request, &recorded)
 }
 
 fn recorded(expect: &Members<'_>, request: &Request<'_>) -> Result<Recorded> {
@@ -133,7 +133,7 @@ fn recorded_answer(expect: &Members<'_>, request: &Request<'_>) -> Result<Answer
     Ok(Answer::Decided(Decided { allowed, code, reason, object, failed }))
 }
 
-fn judge_request(
+fn check_request(
     rules: &[Value],
     loaded: &Loaded,
     request: &Request<'_>,
@@ -148,7 +148,7 @@ fn judge_request(
     };
     let (required, decisions) = model::required(rules, request);
     if decisions.is_empty() {
-        return Ok(judge_recorded(&got, &patch, &required, recorded));
+        return Ok(check_recorded(&got, &patch, &required, recorded));
     }
     let ids: Vec<_> = decisions.iter().map(|decision| decision.id).collect();
     let prescribed = format!("{} (by {})", show(&required), ids.join(", "));
@@ -164,7 +164,7 @@ fn judge_request(
 }
 
 /// No decision applies: the recorded answer to the letter.
-fn judge_recorded(
+fn check_recorded(
     got: &Answer,
     patch: &[PatchOperation],
     model: &Answer,
@@ -256,15 +256,15 @@ fn rule_verdicts(rules: &[Value], outcomes: &[Value]) -> Result<Vec<Verdict>> {
         }
         let outcome = at.and_then(|at| by_rule.get(at)).map(|(_, outcome)| outcome);
         verdicts.push(match outcome {
-            Some(outcome) => judge_rule(rule, outcome)?,
-            None => judge_rule(rule, &Outcome::default())?,
+            Some(outcome) => check_rule(rule, outcome)?,
+            None => check_rule(rule, &Outcome::default())?,
         });
     }
     ensure!(used.iter().all(|used| *used), "an outcome names a rule that is not there");
     Ok(verdicts)
 }
 
-fn judge_rule(rule: &Value, recorded: &Outcome<'_>) -> Result<Verdict> {
+fn check_rule(rule: &Value, recorded: &Outcome<'_>) -> Result<Verdict> {
     let validated = validate_modrule(rule, &EngineConfig::default());
     let loaded = Loaded::of(std::slice::from_ref(rule));
     let load_error = loaded.errors().next().map(ToString::to_string);
@@ -282,7 +282,7 @@ fn judge_rule(rule: &Value, recorded: &Outcome<'_>) -> Result<Verdict> {
                 Ok(()) => Verdict::Differs(decisions),
                 Err((_, reason)) => failed("accepted by decision", reason),
             },
-            None => judge_validation(rule, text, &got),
+            None => check_validation(rule, text, &got),
         },
         (None, None, Some(_)) => {
             if has_bad_namespace_regex(rule) {
@@ -358,7 +358,7 @@ fn refused(got: &Validated, code: u16, fields: &[String], decision: &'static Dec
 }
 
 /// The validating webhook's text to the letter, except for the dump of memory.
-fn judge_validation(rule: &Value, text: &str, got: &Validated) -> Verdict {
+fn check_validation(rule: &Value, text: &str, got: &Validated) -> Verdict {
     let Err((code, reason)) = got else { return failed(text, "the rule is accepted") };
     if *code != 403 {
         return failed(text, format!("{code} {reason}"));
@@ -421,7 +421,7 @@ fn fields_of_wrong_type(rule: &Value) -> Vec<String> {
     fields
 }
 
-/// What the CRD's schema would have refused before the webhook was asked (spec 1.2, 1.3).
+/// Objects that the CRD's schema refuses before the webhook is called (spec 1.2, 1.3).
 fn violates_schema(rule: &Value) -> Option<(String, &'static Decision)> {
     let list = |key| rule.path(&["spec", key]).and_then(Value::as_array);
     if list("match").is_none_or(|criteria| criteria.is_empty()) {

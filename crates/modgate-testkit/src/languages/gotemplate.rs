@@ -27,7 +27,7 @@ fn run(file: &CorpusFile, functions: Functions, cases: &mut Vec<Case>) -> Result
     top.notes(&["about"]);
     let data = top.required("data")?;
     for (index, case) in top.list("cases")?.iter().enumerate() {
-        let verdict = judge(case, data, functions).with_context(|| format!("case {index}"))?;
+        let verdict = check(case, data, functions).with_context(|| format!("case {index}"))?;
         let id = Members::of(case)?.text("template")?.to_owned();
         cases.push(Case { id, verdict });
     }
@@ -35,7 +35,7 @@ fn run(file: &CorpusFile, functions: Functions, cases: &mut Vec<Case>) -> Result
 }
 
 /// Error texts of a library are informative; that there is one is not.
-fn judge(case: &Value, data: &Value, functions: Functions) -> Result<Verdict> {
+fn check(case: &Value, data: &Value, functions: Functions) -> Result<Verdict> {
     let members = Members::of(case)?;
     let text = members.text("template")?;
     let expect = Members::of(members.required("expect")?)?;

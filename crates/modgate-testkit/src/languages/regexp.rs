@@ -17,13 +17,13 @@ pub(crate) fn run(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result
     let strings = strings.context("`strings` holds something else")?;
     let patterns = top.required("patterns")?.as_object().context("`patterns` is not a map")?;
     for (pattern, recorded) in patterns {
-        let verdict = judge(pattern, recorded, &strings).with_context(|| pattern.to_string())?;
+        let verdict = check(pattern, recorded, &strings).with_context(|| pattern.to_string())?;
         cases.push(Case { id: pattern.to_string(), verdict });
     }
     top.finish()
 }
 
-fn judge(pattern: &str, recorded: &Value, strings: &[&str]) -> Result<Verdict> {
+fn check(pattern: &str, recorded: &Value, strings: &[&str]) -> Result<Verdict> {
     let compiled = GoRegex::new(pattern);
     let Some(matches) = recorded.as_array() else {
         ensure!(recorded.is_null(), "neither a list nor null");

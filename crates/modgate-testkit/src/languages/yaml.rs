@@ -25,8 +25,8 @@ fn case_of(case: &Value, cases: &mut Vec<Case>) -> Result<()> {
     let plain = recorded(members.optional_text("v")?, members.optional_text("e")?)?;
     let strict = recorded(members.optional_text("sv")?, members.optional_text("se")?)?;
     members.finish()?;
-    let verdict = match judge(&plain, yaml::value(text)) {
-        Verdict::Passed => judge(&strict, yaml::value_strict(text)),
+    let verdict = match check(&plain, yaml::value(text)) {
+        Verdict::Passed => check(&strict, yaml::value_strict(text)),
         other => other,
     };
     cases.push(Case { id: format!("{text:?}"), verdict });
@@ -45,7 +45,7 @@ fn recorded<'a>(value: Option<&'a str>, error: Option<&'a str>) -> Result<Record
 }
 
 /// Error texts are informative; that there is one is not.
-fn judge(recorded: &Recorded<'_>, got: Result<Value, yaml::Error>) -> Verdict {
+fn check(recorded: &Recorded<'_>, got: Result<Value, yaml::Error>) -> Verdict {
     match (recorded, got) {
         (Ok(expected), Ok(got)) if exactly(expected, &got) => Verdict::Passed,
         (Err(_), Err(_)) => Verdict::Passed,

@@ -12,7 +12,7 @@ use modgate_value::{Budget, Value};
 
 use super::{errors, nullable, object};
 use crate::{
-    gatekeeper::mutation::{Nobody, show},
+    gatekeeper::mutation::{EmptyProviders, show},
     members::Members,
     report::Verdict,
 };
@@ -35,7 +35,7 @@ fn resultants(
         mutators,
         annotate: false,
         run_id: &String::new,
-        providers: &Nobody,
+        providers: &EmptyProviders,
         budget: &budget,
     };
     let system = ExpansionSystem::new(templates.into_iter().map(Arc::new));

@@ -46,7 +46,7 @@ pub(super) fn criteria(case: &Members<'_>) -> Result<Verdict> {
         let words = error.strip_prefix("failed to run Match criteria: ").unwrap_or(error);
         (vec![&decision::FIX_SELECTOR_VALIDATION], Err(words.to_owned()))
     });
-    Ok(Verdict::judge(&got, &original, prescribed, Answer::eq, |answer| format!("{answer:?}")))
+    Ok(Verdict::check(&got, &original, prescribed, Answer::eq, |answer| format!("{answer:?}")))
 }
 
 pub(super) fn names(case: &Members<'_>) -> Result<Verdict> {

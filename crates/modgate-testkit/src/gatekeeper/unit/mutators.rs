@@ -64,7 +64,7 @@ pub(super) fn path_tests(case: &Members<'_>) -> Result<Verdict> {
     let prescribed = by_depth(tests.as_array().map(|tests| &**tests).unwrap_or_default())
         .filter(|_| original.as_ref().is_some_and(|error| error.contains("parent <nil>")))
         .map(|required| (vec![&decision::FIX_PATHTEST_ORDER], Some(required)));
-    Ok(Verdict::judge(&got, &original, prescribed, PartialEq::eq, |error| format!("{error:?}")))
+    Ok(Verdict::check(&got, &original, prescribed, PartialEq::eq, |error| format!("{error:?}")))
 }
 
 /// The contradiction between tests when their depths are compared instead of their places in the

@@ -1,4 +1,4 @@
-//! The engine as the one who is asked.
+//! The engine as a subject.
 
 use std::collections::BTreeMap;
 
