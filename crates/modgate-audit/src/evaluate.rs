@@ -78,7 +78,7 @@ pub(crate) enum Attribution {
     Constraint,
     /// As the expansion template says instead.
     Overridden(EnforcementAction),
-    /// A ModRule or mutator, and what it would do.
+    /// A ModRule, a mutator or one of the cluster's own policies, and what it would do.
     Rule(Arc<PolicyRef>, &'static str),
 }
 
@@ -151,6 +151,7 @@ impl Policies {
             evaluator.constraints(&admission, Some(resultant));
         }
         evaluator.rules(object, subject);
+        evaluator.admission_policies(object, subject, namespace);
         let mut outcome = evaluator.outcome;
         outcome.found.sort_by_key(|(id, _)| *id);
         for ids in [&mut outcome.volatile, &mut outcome.looked] {
@@ -269,6 +270,37 @@ impl Evaluator<'_> {
             }
             self.outcome.errors.extend(errors);
             self.add(id, found);
+        }
+    }
+
+    /// Each ValidatingAdmissionPolicy has a budget of its own, as a request has.
+    fn admission_policies(
+        &mut self,
+        object: &Value,
+        subject: &ObjectRef,
+        namespace: Option<&Value>,
+    ) {
+        let policies = self.policies;
+        for (id, policy, reference) in policies.admission_policies(&subject.kind) {
+            if !self.asked.contains(id) {
+                continue;
+            }
+            let limits = policies.snapshot.config().constraint_limits;
+            self.host.allow(limits.time);
+            let budget = Budget::new(limits, self.host);
+            let found = rules::admission_policy(
+                policies,
+                (policy.name(), reference),
+                (object, subject, namespace),
+                (self.host, self.session.shard),
+                &budget,
+            );
+            self.outcome.asked += 1;
+            if self.host.take_asked() || !found.errors.is_empty() {
+                self.outcome.volatile.push(id);
+            }
+            self.outcome.errors.extend(found.errors);
+            self.add(id, found.found);
         }
     }
 

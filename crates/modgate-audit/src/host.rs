@@ -3,11 +3,13 @@
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::Duration,
 };
 
 use modgate_engine::{
     Host, HostError,
+    admissionpolicy::{Access, Action, Authorizer, Params},
     mutation::{Answers, Providers},
     rego::builtins,
     template::{self, Refused},
@@ -71,6 +73,15 @@ impl Host for RecordingHost<'_> {
         self.ask().node(name)
     }
 
+    /// The caller that keeps results compares their versions itself.
+    fn parameters(&self) -> &dyn Params {
+        self.inner.parameters()
+    }
+
+    fn authorizer(&self) -> &dyn Authorizer {
+        self
+    }
+
     fn templates(&self) -> &dyn template::Host {
         self
     }
@@ -81,6 +92,18 @@ impl Host for RecordingHost<'_> {
 
     fn providers(&self) -> &dyn Providers {
         self
+    }
+}
+
+impl fmt::Debug for RecordingHost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordingHost").field("asked", &self.asked).finish_non_exhaustive()
+    }
+}
+
+impl Authorizer for RecordingHost<'_> {
+    fn decide(&self, action: &Action<'_>) -> Access {
+        self.ask().authorizer().decide(action)
     }
 }
 

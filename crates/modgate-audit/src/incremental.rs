@@ -2,7 +2,8 @@
 //!
 //! What a constraint finds in an object depends on the object, its Namespace, the constraint with its
 //! template, the parts of the inventory that the template can look at if it did look at any, the expansion templates and
-//! mutators where the object is a generator, and what the host is asked. So for each object is kept
+//! mutators where the object is a generator, and what the host is asked. What a
+//! ValidatingAdmissionPolicy finds depends on its bindings and the objects they pass, too. So for each object is kept
 //! which version of it was evaluated, when, and what was found; for everything else, when it last
 //! changed. *When* is an epoch: the number of the last [`Incremental::adopt`].
 //!
@@ -54,6 +55,8 @@ pub struct Incremental {
     policies: Option<Arc<Policies>>,
     epoch: u32,
     changes: Changes,
+    /// Which objects the bindings of ValidatingAdmissionPolicies pass, as numbers.
+    params: BTreeMap<UnitId, u64>,
     /// Namespaces of objects, and the empty one.
     namespaces: BTreeMap<Str, Namespace>,
     kinds: BTreeMap<GroupVersionKind, OfKind>,
@@ -96,6 +99,7 @@ impl Incremental {
             policies: None,
             epoch: 0,
             changes: Changes::default(),
+            params: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             kinds: BTreeMap::new(),
             verdicts: Verdicts::default(),
@@ -119,6 +123,7 @@ impl Incremental {
             }
         };
         self.changes.extend_to(next.units.len(), self.epoch);
+        self.change_params(&next, host);
         for (name, namespace) in &mut self.namespaces {
             let fingerprint = fingerprint(name, &next, host);
             if namespace.fingerprint != fingerprint {
@@ -353,6 +358,21 @@ impl Incremental {
                 of_kind.packer.renew();
             }
         }
+    }
+
+    /// Bindings may pass other objects.
+    fn change_params(&mut self, next: &Policies, host: &dyn Host) {
+        let units = (0..).zip(&next.units).filter_map(|(id, unit)| {
+            let (policy, _) = unit.as_ref()?.policy.as_ref()?;
+            Some((id, policy.params_version(host.parameters())))
+        });
+        let params: BTreeMap<UnitId, u64> = units.collect();
+        for (id, version) in &params {
+            if self.params.get(id).is_some_and(|known| known != version) {
+                self.changes.touch(*id, self.epoch);
+            }
+        }
+        self.params = params;
     }
 
     /// What generators expand to may be something else.

@@ -31,7 +31,7 @@ pub use self::{
     pass::{AuditOptions, Source, audit},
     policies::{Options, Policies},
     report::{Counts, MAX_ERRORS, ObjectError, PolicySummary, Report, Totals, place},
-    rules::{MUTATE, PATCH, REJECT},
+    rules::{AUDIT, DENY, MUTATE, PATCH, REJECT, WARN},
     sink::Sink,
     violation::{ObjectRef, PolicyRef, SCOPED, Violation},
 };

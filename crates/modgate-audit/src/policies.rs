@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_engine::{
-    Snapshot,
+    PolicyId, Snapshot,
+    admissionpolicy::{CompiledPolicy, PolicyKind},
     api::{
         constraints::{EnforcementAction, EnforcementPoint},
         meta::{GroupVersionKind, Operation, split_api_version},
@@ -26,11 +27,14 @@ pub struct Options {
     pub modrules: bool,
     /// Whether Gatekeeper's mutators are evaluated: what they would still change.
     pub mutators: bool,
+    /// Whether ValidatingAdmissionPolicies are evaluated: which objects the API server would not
+    /// admit again.
+    pub admission_policies: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { expansion: true, modrules: true, mutators: false }
+        Self { expansion: true, modrules: true, mutators: false, admission_policies: true }
     }
 }
 
@@ -45,6 +49,8 @@ pub(crate) enum UnitKey {
     ModRules,
     /// Likewise.
     Mutators,
+    /// A ValidatingAdmissionPolicy with its bindings.
+    AdmissionPolicy(Str),
 }
 
 /// A unit.
@@ -53,6 +59,14 @@ pub(crate) struct Unit {
     pub(crate) key: UnitKey,
     /// The constraint and its reference; none for the other units.
     pub(crate) constraint: Option<(Arc<CompiledConstraint>, Arc<PolicyRef>)>,
+    /// The ValidatingAdmissionPolicy and its reference; none for the other units.
+    pub(crate) policy: Option<(Arc<CompiledPolicy>, Arc<PolicyRef>)>,
+}
+
+impl Unit {
+    fn of(key: UnitKey) -> Self {
+        Self { key, constraint: None, policy: None }
+    }
 }
 
 /// The policies of a snapshot and what they may see, ready for an audit.
@@ -100,10 +114,16 @@ impl Policies {
                 ConstraintKey { kind: constraint.kind().clone(), name: constraint.name().clone() };
             let policy = Arc::new(PolicyRef::of_policy(constraint.resource()));
             let constraint = Some((Arc::clone(constraint), policy));
-            place(Unit { key: UnitKey::Constraint(key), constraint });
+            place(Unit { constraint, ..Unit::of(UnitKey::Constraint(key)) });
         }
-        place(Unit { key: UnitKey::ModRules, constraint: None });
-        place(Unit { key: UnitKey::Mutators, constraint: None });
+        place(Unit::of(UnitKey::ModRules));
+        place(Unit::of(UnitKey::Mutators));
+        let policies = snapshot.cluster_policies().bound();
+        for policy in policies.filter(|_| options.admission_policies) {
+            let key = UnitKey::AdmissionPolicy(policy.name().clone());
+            let reference = Arc::new(admission_policy(policy.name()));
+            place(Unit { policy: Some((Arc::clone(policy), reference)), ..Unit::of(key) });
+        }
         let mut free = 0..units.len();
         for unit in new {
             let is_free = |id: &usize| units.get(*id).is_some_and(Option::is_none);
@@ -150,6 +170,18 @@ impl Policies {
         })
     }
 
+    /// The ValidatingAdmissionPolicies that may have to do with objects of a kind, by number.
+    pub(crate) fn admission_policies(
+        &self,
+        kind: &GroupVersionKind,
+    ) -> impl Iterator<Item = (UnitId, &Arc<CompiledPolicy>, &Arc<PolicyRef>)> {
+        let units = (0..).zip(&self.units);
+        units.filter_map(move |(id, unit)| {
+            let (policy, reference) = unit.as_ref()?.policy.as_ref()?;
+            policy.may_concern(kind).then_some((id, policy, reference))
+        })
+    }
+
     /// Whether ModRules are evaluated.
     pub(crate) fn asks_modrules(&self) -> bool {
         let any = |operation| self.snapshot.modrules_for(operation).next().is_some();
@@ -166,6 +198,7 @@ impl Policies {
             || self.options.expansion && self.snapshot.expansions().expands(kind)
             || self.asks_mutators()
             || self.asks_modrules() && rules::reach_modrules(self, kind)
+            || self.admission_policies(kind).next().is_some()
     }
 
     /// Whether mutators are evaluated.
@@ -181,6 +214,17 @@ impl Policies {
     /// What policies see of other objects.
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
+    }
+}
+
+/// The reference to a ValidatingAdmissionPolicy.
+fn admission_policy(name: &Str) -> PolicyRef {
+    let PolicyId { group, kind, namespace, name } = PolicyKind::Validating.id(name);
+    PolicyRef {
+        kind: GroupVersionKind { group, version: "v1".into(), kind },
+        namespace,
+        name,
+        annotations: Object::default().into(),
     }
 }
 

@@ -4,7 +4,10 @@ use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use modgate_engine::{
     Position,
-    api::constraints::{self, EnforcementAction},
+    api::{
+        admissionregistration,
+        constraints::{self, EnforcementAction},
+    },
 };
 use modgate_value::{Str, Value};
 
@@ -60,6 +63,8 @@ pub struct Totals {
     pub unrecognized: u64,
     /// Those of ModRules and mutators, which have no such action.
     pub rules: u64,
+    /// Those of ValidatingAdmissionPolicies, whatever the actions of the binding.
+    pub admission_policies: u64,
 }
 
 /// How much was looked at.
@@ -114,11 +119,14 @@ impl Totals {
 
     /// All of them.
     pub fn sum(&self) -> u64 {
-        self.by_action().iter().map(|(_, count)| count).sum::<u64>() + self.rules
+        self.by_action().iter().map(|(_, count)| count).sum::<u64>()
+            + self.rules
+            + self.admission_policies
     }
 
     fn count(&mut self, policy: &PolicyRef, action: &str, count: u64) {
         let total = match action {
+            _ if policy.kind.group == admissionregistration::GROUP => &mut self.admission_policies,
             _ if policy.kind.group != constraints::GROUP => &mut self.rules,
             "deny" => &mut self.deny,
             "dryrun" => &mut self.dryrun,

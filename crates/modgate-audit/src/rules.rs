@@ -1,17 +1,20 @@
-//! ModRules and mutators: what they would do to an object if it were made again today.
+//! ModRules, mutators and the cluster's own policies: what they would do to an object if it were made
+//! again today.
 
 use std::sync::Arc;
 
 use modgate_engine::{
     Decision, Evaluation, Host, HostError, NoopObserver, Observer, PolicyId, Review, Scope,
     StageReport, Stages, Trace,
+    admissionpolicy::{Finding, Surroundings, Types, ValidationAction},
     api::meta::{GroupVersionKind, Operation},
     constraint::Arena,
+    cost::Meter,
     explain::{Outcome, RuleTrace},
     jsonpatch,
     mutation::MutatorOutcome,
 };
-use modgate_value::{Clock, Object, Str, Value, budget::Frozen};
+use modgate_value::{Budget, Clock, Object, Str, Value, budget::Frozen};
 
 use crate::{
     evaluate::{Attribution, UnitViolation},
@@ -26,6 +29,13 @@ pub const REJECT: &str = "reject";
 pub const PATCH: &str = "patch";
 /// What a mutator would do.
 pub const MUTATE: &str = "mutate";
+
+/// What a ValidatingAdmissionPolicy with `validationActions: [Deny]` would do.
+pub const DENY: &str = "deny";
+/// With `[Warn]`.
+pub const WARN: &str = "warn";
+/// With `[Audit]`.
+pub const AUDIT: &str = "audit";
 
 /// The result.
 pub(crate) struct RuleResult {
@@ -166,6 +176,60 @@ pub(crate) fn mutators(
         });
     }
     result
+}
+
+/// What one ValidatingAdmissionPolicy finds in the object.
+///
+/// The policy is evaluated as if the object were created; one that is not about creations, as if the
+/// object were updated to what it is. Each violation has the strongest action of its binding.
+pub(crate) fn admission_policy(
+    policies: &Policies,
+    (name, reference): (&Str, &Arc<PolicyRef>),
+    (object, subject, namespace): (&Value, &ObjectRef, Option<&Value>),
+    (host, shard): (&dyn Host, usize),
+    budget: &Budget<'_>,
+) -> RuleResult {
+    let mut result = RuleResult { found: Vec::new(), errors: Vec::new() };
+    let surroundings = Surroundings {
+        namespace: &|| Ok(namespace.cloned()),
+        params: host.parameters(),
+        authorizer: host.authorizer(),
+        meter: Meter { shard, ..Meter::default() },
+        types: Types::kubernetes(),
+        conditions_see_namespace: false,
+    };
+    let set = policies.snapshot.cluster_policies();
+    let place = if subject.kind.is_namespace() { &subject.name } else { &subject.namespace };
+    match set.findings_of(name, object, place, &surroundings, budget) {
+        Ok(findings) => {
+            result.found.extend(findings.iter().map(|found| of_finding(found, reference)));
+        }
+        Err(error) => result.errors.push(format!("ValidatingAdmissionPolicy {name}: {error}")),
+    }
+    result
+}
+
+fn of_finding(finding: &Finding, policy: &Arc<PolicyRef>) -> UnitViolation {
+    let Finding { binding, param, validation, reason, message, .. } = finding;
+    let action = match finding.strongest() {
+        ValidationAction::Deny => DENY,
+        ValidationAction::Warn => WARN,
+        ValidationAction::Audit => AUDIT,
+    };
+    let mut details: Vec<(&str, Value)> = vec![("reason", reason.as_str().into())];
+    details.extend(binding.clone().map(|binding| ("binding", binding.into())));
+    let index = validation.and_then(|index| i64::try_from(index).ok());
+    details.extend(index.map(|index| ("validation", index.into())));
+    details.extend(param.as_ref().map(|(namespace, name)| {
+        let members = [("namespace", namespace), ("name", name)];
+        let members = members.into_iter().filter(|(_, text)| !text.is_empty());
+        ("params", members.map(|(key, text)| (key, Value::from(text.clone()))).collect())
+    }));
+    UnitViolation {
+        message: message::cut(message),
+        details: details.into_iter().collect(),
+        attribution: Attribution::Rule(Arc::clone(policy), action),
+    }
 }
 
 /// Whether the API server sends objects of a kind to the webhooks of ModRules.

@@ -17,7 +17,7 @@ use crate::{
     policies::{Policies, UnitId},
 };
 
-/// The policy that is violated: a constraint, a ModRule or a mutator.
+/// The policy that is violated: a constraint, a ModRule, a mutator or a ValidatingAdmissionPolicy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PolicyRef {
     /// Its group, version and kind.

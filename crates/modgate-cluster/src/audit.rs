@@ -581,7 +581,8 @@ impl Auditor {
 }
 
 fn options(config: &AuditConfig) -> Options {
-    Options { expansion: !config.from_cache, modrules: true, mutators: config.mutators }
+    let (expansion, mutators) = (!config.from_cache, config.mutators);
+    Options { expansion, modrules: true, mutators, admission_policies: false }
 }
 
 fn audit_options(statistics: Option<&Mutex<Statistics>>) -> AuditOptions<'_> {

@@ -6,9 +6,10 @@
 //! evaluation per binding and parameter, the same texts, reasons, warnings, audit annotations and
 //! cost budgets. Where the API server's order is that of a hash map, this one sorts by name.
 //!
-//! What differs: `authorizer` is not available to expressions, and an object is evaluated as it
-//! was given. The API server evaluates it with its defaults.
+//! What differs: an object is evaluated as it was given. The API server evaluates it with its
+//! defaults.
 
+mod audit;
 mod compile;
 mod evaluate;
 mod matching;
@@ -21,13 +22,15 @@ mod set;
 mod trace;
 mod types;
 
+pub use audit::Finding;
 pub use compile::{
     CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyProblem,
 };
 pub use matching::{Matched, ResourceMatcher};
 pub use modgate_cel::{Access, Action, Authorizer};
-pub use mutate::{Mutated, MutationStep};
+pub use mutate::{AppliedMutation, Mutated, MutationStep};
 pub use outcome::{Denial, PolicyDecision, PolicyKind, Reason, ValidationAction};
-pub use params::{NoParams, ParamScope, Params};
+pub use params::{NoParams, ParamObjects, ParamScope, Params, selects};
 pub use set::{NoAuthorizer, PolicySet, Surroundings};
+pub use trace::{ChangeTrace, MutatingOutcome, MutatingPolicyTrace, MutationTrace};
 pub use types::Types;

@@ -200,6 +200,16 @@ impl Review {
         self
     }
 
+    /// The same with this stored object.
+    #[must_use]
+    pub fn with_old_object(mut self, object: Value) -> Self {
+        if let Value::Object(sent) = &mut self.sent {
+            sent.insert("oldObject", object.clone());
+        }
+        self.request.old_object = Some(object);
+        self
+    }
+
     /// The `request` member of its AdmissionReview, as it was sent, or as it would be.
     pub fn sent(&self) -> &Value {
         &self.sent

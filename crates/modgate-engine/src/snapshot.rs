@@ -161,7 +161,7 @@ impl Snapshot {
         modrules.chain(gatekeepers).chain(own)
     }
 
-    /// What each ModRule, mutator and constraint has cost since it was compiled.
+    /// What each ModRule, mutator, constraint and policy of the cluster has cost since it was compiled.
     pub fn costs(&self) -> impl Iterator<Item = PolicyCost> {
         let modrules = self.modrules.entries().iter().map(|entry| PolicyCost {
             policy: entry.rule.id.clone(),
@@ -176,7 +176,7 @@ impl Snapshot {
             .constraints
             .constraints()
             .map(|constraint| PolicyCost { policy: constraint.id(), cost: constraint.cost() });
-        modrules.chain(mutators).chain(constraints)
+        modrules.chain(mutators).chain(constraints).chain(self.policies.costs())
     }
 
     /// The ModRules and constraints that keep using up their time, and get less of it for now.

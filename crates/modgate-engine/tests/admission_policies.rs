@@ -12,6 +12,7 @@ use modgate_engine::{
         PolicySet, Surroundings, Types,
     },
     api::{admissionregistration::ParamKind, meta::Operation},
+    cost::Meter,
     matching::Selector,
 };
 use modgate_value::{Budget, Value, yaml};
@@ -45,6 +46,10 @@ impl Params for OneKind {
         };
         self.0.values().filter(|it| selector.matches(labels(it).as_ref())).cloned().collect()
     }
+
+    fn version(&self, _: &ParamKind) -> u64 {
+        0
+    }
 }
 
 fn read(path: &PathBuf) -> Value {
@@ -57,6 +62,7 @@ fn decide(set: &PolicySet, object: Value, params: &dyn Params) -> PolicyDecision
     let surroundings = Surroundings {
         namespace: &|| Ok(None),
         params,
+        meter: Meter::default(),
         authorizer: &NoAuthorizer,
         types: Types::kubernetes(),
         conditions_see_namespace: false,

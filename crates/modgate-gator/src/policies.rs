@@ -180,6 +180,11 @@ impl Policies {
         self.shown.get(&key).cloned().unwrap_or_default()
     }
 
+    /// Has results show a policy that is no constraint.
+    pub(crate) fn show(&mut self, key: ConstraintKey, policy: Value) {
+        self.shown.insert(key, policy);
+    }
+
     /// The snapshot of these constraints with mutators and expansion templates.
     pub(crate) fn snapshot(
         &self,

@@ -1,11 +1,15 @@
 //! `gator test`: evaluates every object of the input against the policies of the input (7.4).
 
+mod admission_policies;
 mod output;
 
-use modgate_api::{constraints::EnforcementAction, modrule::ModRule};
+use modgate_api::{
+    admissionregistration, constraints::EnforcementAction, meta::GroupVersionKind, modrule::ModRule,
+};
 use modgate_engine::{Code, Review, Stages};
 use modgate_value::{Str, Value};
 
+use self::admission_policies::AdmissionPolicies;
 use crate::{
     Failure, Io,
     cli::TestArgs,
@@ -32,17 +36,25 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
     let settings = Settings::of(&args.cel, args.verbose)?;
     let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
-    if !is_gator {
+    let admission_policies = if is_gator {
+        None
+    } else {
         note_what_is_not_evaluated(&objects, io);
-    }
+        AdmissionPolicies::of(&objects, io)?
+    };
     let failed = |error: String| Failure::plain(format!("auditing objects: {error}"));
-    let policies = Policies::load(objects.iter().copied(), &settings).map_err(failed)?;
+    let mut policies = Policies::load(objects.iter().copied(), &settings).map_err(failed)?;
+    admission_policies.iter().for_each(|own| own.show_in(&mut policies));
     let expander = Expander::of(objects.iter().copied(), &policies)
         .map_err(|error| failed(format!("error creating expander: {error}")))?;
     let session = || Session::new(args.trace, args.stats);
     let reviewed = parallel(objects.len(), session, |index, session| {
         let object = objects.get(index).copied().unwrap_or(&Value::Null);
-        review(object, &policies, &expander, session)
+        let (mut reviewed, text) = review(object, &policies, &expander, session)?;
+        if let Some(own) = &admission_policies {
+            reviewed.outcomes.extend(own.review(object, expander.namespace_of(object))?);
+        }
+        Ok((reviewed, text))
     });
     let mut results = Vec::new();
     let mut timings = Vec::new();
@@ -69,16 +81,33 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
     Ok(u8::from(is_denied))
 }
 
-/// ModRules are not gator's, and a run that leaves them out must not look like one that passed them.
+/// A run that leaves policies out must not look like one that passed them.
 fn note_what_is_not_evaluated(objects: &[&Value], io: &mut Io<'_>) {
-    let count = objects.iter().filter(|object| ModRule::is_modrule(object)).count();
-    if count > 0 {
-        let plural = if count == 1 { " was" } else { "s were" };
-        io.note(&format!(
-            "warning[{}]: {count} ModRule{plural} not evaluated: `test` evaluates constraints\n  \
-             = help: `modgate review` evaluates ModRules, mutators and constraints",
-            Code::NothingFound
-        ));
+    let is_mutating = |object: &&&Value| {
+        let kind = GroupVersionKind::of_object(object);
+        kind.group == admissionregistration::GROUP
+            && kind.kind == admissionregistration::MUTATING_POLICY_KIND
+    };
+    let modrules = objects.iter().filter(|object| ModRule::is_modrule(object)).count();
+    let mutating = objects.iter().filter(is_mutating).count();
+    for (count, one, many, evaluates) in [
+        (modrules, "ModRule", "ModRules", "ModRules, mutators and constraints"),
+        (
+            mutating,
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicies",
+            "policies that mutate and policies that validate",
+        ),
+    ] {
+        if count > 0 {
+            let were = if count == 1 { format!("{one} was") } else { format!("{many} were") };
+            io.note(&format!(
+                "warning[{}]: {count} {were} not evaluated: `test` evaluates constraints and \
+                 ValidatingAdmissionPolicies\n  \
+                 = help: `modgate review` evaluates {evaluates}",
+                Code::NothingFound
+            ));
+        }
     }
 }
 

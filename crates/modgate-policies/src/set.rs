@@ -1,15 +1,17 @@
 //! The policies and objects that one request sees.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
 
 use futures_util::future::BoxFuture;
 use modgate_engine::{
     Host, HostError, Snapshot,
-    admissionpolicy::{ParamScope, Params},
-    api::{
-        admissionregistration::ParamKind,
-        meta::{GroupVersionKind, split_api_version},
-    },
+    admissionpolicy::{Authorizer, ParamObjects, ParamScope, Params, selects},
+    api::admissionregistration::ParamKind,
     constraint::Inventory,
     matching::Selector,
     modrule::PodBinding,
@@ -45,9 +47,8 @@ pub struct PolicySet {
 pub struct Objects {
     namespaces: Arc<BTreeMap<Str, Value>>,
     nodes: Arc<BTreeMap<Str, Value>>,
-    /// What bindings of the cluster's own policies may pass: every other object of files, by
-    /// namespace and name.
-    others: Arc<BTreeMap<(Str, Str, Str, Str), Value>>,
+    /// What bindings of the cluster's own policies may pass: every other object of files.
+    params: Arc<ParamObjects>,
     cluster: Option<Arc<dyn ClusterLookup>>,
 }
 
@@ -89,27 +90,18 @@ impl Objects {
         true
     }
 
-    /// Keeps an object of a file that a binding of one of the cluster's own policies may pass.
-    pub(crate) fn keep(&mut self, object: &Value) {
-        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
-        let [api_version, kind] = ["apiVersion", "kind"].map(|member| Str::from(text(&[member])));
-        let [namespace, name] =
-            ["namespace", "name"].map(|member| Str::from(text(&["metadata", member])));
-        Arc::make_mut(&mut self.others)
-            .insert((api_version, kind, namespace, name), object.clone());
+    /// Keeps an object that a binding of one of the cluster's own policies may pass.
+    pub fn keep(&mut self, object: &Value) {
+        Arc::make_mut(&mut self.params).insert(object);
     }
 
-    /// The objects of a kind in a namespace; an object without a namespace is in each.
-    fn of(&self, kind: &ParamKind, namespace: &str) -> impl Iterator<Item = &Value> {
-        let is_about = move |(api_version, name, place, _): &(Str, Str, Str, Str)| {
-            *api_version == kind.api_version
-                && *name == kind.kind
-                && (place.is_empty() || place == namespace)
-        };
-        let references =
-            if kind.api_version == "v1" { self.of_kind(&kind.kind) } else { self.of_kind("") };
-        let others = self.others.iter().filter(move |(key, _)| is_about(key));
-        references.chain(others.map(|(_, object)| object))
+    /// Namespaces or Nodes, if the kind is one of these.
+    fn references_of(&self, kind: &ParamKind) -> Option<&BTreeMap<Str, Value>> {
+        match (kind.api_version.as_str(), kind.kind.as_str()) {
+            ("v1", "Namespace") => Some(&self.namespaces),
+            ("v1", "Node") => Some(&self.nodes),
+            _ => None,
+        }
     }
 
     /// As [`take`](Self::take), and returns whether there is anything new in `object`. What the API
@@ -164,42 +156,33 @@ impl Objects {
     }
 }
 
-/// Objects of files stand in for those of a cluster. A kind of custom resources is taken to live in
-/// namespaces unless every object of it says none.
 impl Params for Objects {
     fn scope(&self, kind: &ParamKind) -> Option<ParamScope> {
-        let (group, version) = split_api_version(&kind.api_version);
-        let found = GroupVersionKind {
-            group: group.into(),
-            version: version.into(),
-            kind: kind.kind.clone(),
-        };
-        let mut all = self.others.keys().filter(|(api_version, name, ..)| {
-            *api_version == kind.api_version && *name == kind.kind
-        });
-        let builtin = !group.contains('.') || group.ends_with(".k8s.io");
-        let first = all.next();
-        let nowhere = |(_, _, namespace, _): &(Str, Str, Str, Str)| namespace.is_empty();
-        let everywhere = !builtin && first.is_some_and(nowhere) && all.all(nowhere);
-        Some(match found.is_cluster_scoped() || everywhere {
-            true => ParamScope::Cluster,
-            false => ParamScope::Namespaced,
-        })
+        self.params.scope(kind)
     }
 
     fn get(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value> {
-        let is_called = |object: &&Value| {
-            object.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name)
-        };
-        self.of(kind, namespace).find(is_called).cloned()
+        match self.references_of(kind) {
+            Some(references) => references.get(name).cloned(),
+            None => self.params.get(kind, namespace, name),
+        }
     }
 
     fn list(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value> {
-        let labels = |object: &Value| {
-            object.path(&["metadata", "labels"]).and_then(Value::as_object).cloned()
-        };
-        let all = self.of(kind, namespace);
-        all.filter(|object| selector.matches(labels(object).as_ref())).cloned().collect()
+        match self.references_of(kind) {
+            None => self.params.list(kind, namespace, selector),
+            Some(references) => {
+                let all = references.values();
+                all.filter(|object| selects(selector, object)).cloned().collect()
+            }
+        }
+    }
+
+    fn version(&self, kind: &ParamKind) -> u64 {
+        let Some(references) = self.references_of(kind) else { return self.params.version(kind) };
+        let mut hash = DefaultHasher::new();
+        references.values().for_each(|object| uncounted(object).hash(&mut hash));
+        hash.finish()
     }
 }
 
@@ -264,6 +247,14 @@ impl YieldingHost<'_> {
 }
 
 impl Host for YieldingHost<'_> {
+    fn parameters(&self) -> &dyn Params {
+        self.objects
+    }
+
+    fn authorizer(&self) -> &dyn Authorizer {
+        self.objects.authorizer()
+    }
+
     fn clock(&self) -> &dyn Clock {
         self.objects.clock()
     }

@@ -29,6 +29,7 @@ use modgate_engine::{
         Types,
     },
     api::admissionregistration::ParamKind,
+    cost::Meter,
     matching::Selector,
 };
 use modgate_testkit::cluster::{ASSETS, Cluster, Options};
@@ -92,6 +93,10 @@ impl Params for World {
             })
             .cloned()
             .collect()
+    }
+
+    fn version(&self, _: &ParamKind) -> u64 {
+        0
     }
 }
 
@@ -160,6 +165,7 @@ fn decide(set: &PolicySet, case: &Case, world: &World, object: &Value, old: &Val
     let surroundings = Surroundings {
         namespace: &|| Ok(world.namespaces.get(case.namespace).cloned()),
         params: world,
+        meter: Meter::default(),
         authorizer: &Allowed,
         types: Types::kubernetes(),
         conditions_see_namespace: false,

@@ -16,10 +16,12 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_audit::{
-    AuditOptions, Item, MUTATE, ObjectRef, Options, PATCH, Policies, Report, SCOPED, Sink, Source,
-    Violation, audit,
+    AUDIT, AuditOptions, Item, MUTATE, ObjectRef, Options, PATCH, Policies, Report, SCOPED, Sink,
+    Source, Violation, audit,
 };
-use modgate_engine::api::{admission::AdmissionReview, constraints::EnforcementAction};
+use modgate_engine::api::{
+    admission::AdmissionReview, constraints::EnforcementAction, meta::GroupVersionKind,
+};
 use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
 use modgate_value::{Value, diag::Diagnostic, yaml};
 
@@ -100,7 +102,7 @@ pub(crate) fn severity(violation: &Violation) -> FailOn {
     match violation.action.as_str() {
         SCOPED if has(EnforcementAction::Deny) => FailOn::Deny,
         SCOPED if has(EnforcementAction::Warn) => FailOn::Warn,
-        SCOPED | "dryrun" => FailOn::Dryrun,
+        SCOPED | "dryrun" | AUDIT => FailOn::Dryrun,
         "warn" | PATCH | MUTATE => FailOn::Warn,
         _ => FailOn::Deny,
     }
@@ -126,7 +128,7 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
             terminal.diagnostic(&manifest.finding(problem, &source));
             continue;
         }
-        world.objects.take(object);
+        take(&mut world, object);
         if let Err(error) = world.inventory.insert(object.clone()) {
             incomplete = true;
             terminal.diagnostic(&manifest.finding(Diagnostic::error(error.to_string()), &source));
@@ -152,6 +154,17 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
     let found = audit_objects(args, &world, &mut source);
     progress.clear();
     Ok(Found { incomplete, ..found })
+}
+
+/// Keeps an object that policies look at when they evaluate others.
+fn take(world: &mut PolicySet, object: &Value) {
+    let kind = GroupVersionKind::of_object(object);
+    let (version, kind) = (kind.api_version(), kind.kind);
+    let params = world.snapshot.cluster_policies().param_kinds();
+    if params.contains(&(&version, &kind)) {
+        world.objects.keep(object);
+    }
+    world.objects.take(object);
 }
 
 /// Audits every object of a source.
@@ -245,7 +258,7 @@ impl Progress {
 }
 
 /// Group, version and kind as the documents have them.
-fn kind_value(kind: &modgate_engine::api::meta::GroupVersionKind) -> [(&'static str, Value); 3] {
+fn kind_value(kind: &GroupVersionKind) -> [(&'static str, Value); 3] {
     [
         ("group", kind.group.clone().into()),
         ("version", kind.version.clone().into()),

@@ -43,6 +43,9 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         let mut trace = Trace::default();
         let decision = decide(world, &subject.review, &mut arena, &mut trace);
         let mut rest = Plan::of(&decision, &trace, world.snapshot.config());
+        let is_asked_for =
+            |name: &str| args.rule.is_empty() || args.rule.iter().any(|it| is_named(it, "", name));
+        rest.mutating_policies.steps.retain(|trace| is_asked_for(&trace.policy.name));
         let constraints: Vec<&ConstraintTrace> =
             trace.constraints.iter().filter(|trace| is_constraint_shown(trace, args)).collect();
         for resultant in &mut rest.resultants.steps {
@@ -91,7 +94,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 let traces = Value::from_json(&serde_json::to_vec(&constraints)?)?;
                 members.insert("constraints", traces);
                 let rest = Value::from_json(&serde_json::to_vec(&rest)?)?;
-                for stage in ["mutators", "resultants", "expandsWithModrules"] {
+                for stage in ["mutatingPolicies", "mutators", "resultants", "expandsWithModrules"] {
                     members.insert(stage, rest.get(stage).cloned().unwrap_or_default());
                 }
                 results.push(Value::from(members));

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use modgate_engine::{
     Plan, PlannedConstraint, PlannedResultant, Stage, Trace,
+    admissionpolicy::{ChangeTrace, MutatingOutcome, MutatingPolicyTrace, MutationTrace},
     constraint::Arena,
     explain::{Outcome, RuleTrace},
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
@@ -120,6 +121,10 @@ pub(crate) fn explain(
     terminal: &Terminal,
 ) -> Result<()> {
     let mut printer = Printer { out, terminal, all };
+    let mutating = &plan.mutating_policies;
+    if mutating.fails && !named || !mutating.steps.is_empty() {
+        printer.mutating_policies(mutating)?;
+    }
     if named {
         let mut asked = plan.resultants.steps.iter().filter(|it| !it.constraints.is_empty());
         return asked.try_for_each(|resultant| {
@@ -148,6 +153,12 @@ impl<W: Write> Printer<'_, W> {
         let title = self.terminal.paint(Tone::Heading, printable(&subject.title()));
         let place = self.terminal.paint(Tone::Faint, format!("({})", subject.place));
         writeln!(self.out, "{title} {place}")?;
+        if plan.mutating_policies.fails || !plan.mutating_policies.steps.is_empty() {
+            self.mutating_policies(&plan.mutating_policies)?;
+        }
+        if plan.mutating_policies.fails {
+            return Ok(());
+        }
         self.mutators(&plan.mutators)?;
         if plan.mutators.fails {
             return Ok(());
@@ -179,6 +190,53 @@ impl<W: Write> Printer<'_, W> {
             (Some(why), true) => {
                 let why = self.terminal.paint(Tone::Bad, printable(why));
                 writeln!(self.out, "  {name}: denied: {why}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mutating_policies(&mut self, stage: &Stage<MutatingPolicyTrace>) -> Result<()> {
+        self.heading("MutatingAdmissionPolicies", stage)?;
+        stage.steps.iter().try_for_each(|trace| self.mutating_policy(trace))
+    }
+
+    fn mutating_policy(&mut self, trace: &MutatingPolicyTrace) -> Result<()> {
+        let (tone, outcome) = match trace.outcome {
+            MutatingOutcome::NoMatch => (Tone::Faint, "a match condition does not hold"),
+            MutatingOutcome::Unchanged => (Tone::Good, "evaluated, nothing to change"),
+            MutatingOutcome::Changed => (Tone::Good, "evaluated, changed"),
+            MutatingOutcome::Failed => (Tone::Bad, "failed"),
+            _ => (Tone::Notice, "unknown outcome"),
+        };
+        let params = trace.params.as_ref().map(|params| format!(", params {params}"));
+        let pass = if trace.again { "pass 2: " } else { "" };
+        let by = format!("(binding {}{})", trace.binding, params.unwrap_or_default());
+        writeln!(
+            self.out,
+            "    {pass}{} {} {}",
+            printable(&trace.policy.name),
+            self.terminal.paint(tone, outcome),
+            self.terminal.paint(Tone::Faint, printable(&by)),
+        )?;
+        for (index, mutation) in trace.mutations.iter().enumerate() {
+            let MutationTrace { patch_type, expression, changes, error } = mutation;
+            let expression = shorten(&expression.split_whitespace().collect::<Vec<_>>().join(" "));
+            writeln!(self.out, "      mutations[{index}] {patch_type} {expression}")?;
+            for ChangeTrace { path, before, after } in changes {
+                let json = |value: &Value| shorten(&value.to_json());
+                let change = match (before, after) {
+                    (Some(before), Some(after)) => {
+                        format!("was {}, becomes {}", json(before), json(after))
+                    }
+                    (None, Some(after)) => format!("becomes {}", json(after)),
+                    (Some(before), None) => format!("was {}, is removed", json(before)),
+                    (None, None) => "is removed".to_owned(),
+                };
+                writeln!(self.out, "        {} {change}", printable(path))?;
+            }
+            if let Some(error) = error {
+                let error = self.terminal.paint(Tone::Bad, printable(error));
+                writeln!(self.out, "        {error}")?;
             }
         }
         Ok(())

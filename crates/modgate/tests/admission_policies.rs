@@ -10,6 +10,7 @@ use std::{
 };
 
 use modgate_value::Value;
+use snapbox::{assert_data_eq, str};
 
 fn modgate(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_modgate"));
@@ -199,3 +200,30 @@ const PASSING: usize = 47;
 /// How many of the 15 in its folder of failing ones fail: in each of its eight policies at least
 /// one. The other two, and what they are about, are the same in the folder of passing ones.
 const FAILING: usize = 13;
+
+#[test]
+fn mutations_are_explained() {
+    let folder = workspace();
+    let arguments = ["explain", "-f", "policies", "--rule", "team", "few.yaml"];
+    assert_data_eq!(
+        out(&modgate(folder.path(), &arguments)),
+        str![[r#"
+Deployment shop/web: allowed, patched (few.yaml:1:1)
+  MutatingAdmissionPolicies
+    team evaluated, changed (binding team)
+      mutations[0] ApplyConfiguration Object{metadata: Object.metadata{labels: {"team": request.namespace}}}
+        /metadata/labels becomes {"team":"shop"}
+  1 other rule not shown
+
+"#]]
+    );
+    let planned = modgate(folder.path(), &["plan", "-f", "policies", "-o", "json", "few.yaml"]);
+    let planned = Value::from_json(&planned.stdout).expect("JSON");
+    let stage = planned.as_array().and_then(|all| all.first()?.get("mutatingPolicies").cloned());
+    assert_data_eq!(
+        stage.unwrap_or_default().to_json(),
+        str![[
+            r#"{"fails":false,"steps":[{"again":false,"binding":"team","mutations":[{"changes":[{"after":{"team":"shop"},"path":"/metadata/labels"}],"expression":"Object{metadata: Object.metadata{labels: {/"team/": request.namespace}}}","patchType":"ApplyConfiguration"}],"outcome":"changed","policy":{"group":"admissionregistration.k8s.io","kind":"MutatingAdmissionPolicy","name":"team","namespace":""}}]}"#
+        ]]
+    );
+}

@@ -86,8 +86,28 @@ struct Run {
 }
 
 fn audit(objects: &str, arguments: &[&str]) -> Run {
+    audit_with(POLICIES, objects, arguments)
+}
+
+/// `modgate test`, by this name of the program.
+fn test_with(policies: &str, objects: &str, program: &str) -> Run {
     let folder = TempDir::new().expect("a folder");
-    fs::write(folder.path().join("policies.yaml"), POLICIES).expect("written");
+    fs::write(folder.path().join("policies.yaml"), policies).expect("written");
+    fs::write(folder.path().join("objects.yaml"), objects).expect("written");
+    let binary = folder.path().join(program);
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_modgate"), &binary).expect("a link");
+    let output = Command::new(binary)
+        .args(["test", "-f", "policies.yaml", "-f", "objects.yaml"])
+        .current_dir(folder.path())
+        .output()
+        .expect("run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Run { stdout: text(output.stdout), stderr: text(output.stderr), code: output.status.code() }
+}
+
+fn audit_with(policies: &str, objects: &str, arguments: &[&str]) -> Run {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("policies.yaml"), policies).expect("written");
     fs::write(folder.path().join("objects.yaml"), objects).expect("written");
     let output = Command::new(env!("CARGO_BIN_EXE_modgate"))
         .args(["audit", "-f", "policies.yaml", "objects.yaml"])
@@ -271,6 +291,7 @@ groups:
       version: v1beta1
 objects: 1
 totals:
+  admissionPolicies: 0
   deny: 0
   dryrun: 0
   rules: 0
@@ -345,4 +366,221 @@ fn nothing_is_reported_of_nothing() {
     // What was read is reported, whatever else could not be.
     let run = modgate(&["audit", "-f", "policies.yaml", "gone", "objects.yaml"]);
     assert!(run.stdout.contains("4 objects audited") && run.code == Some(2), "{}", run.stdout);
+}
+
+const ADMISSION_POLICIES: &str = r#"apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: replicas}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  validations:
+  - expression: object.spec.replicas <= int(params.data.most)
+    messageExpression: "'at most ' + params.data.most"
+    reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: few}
+spec:
+  policyName: replicas
+  validationActions: [Deny, Audit]
+  paramRef: {name: limits, parameterNotFoundAction: Deny}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: none}
+spec:
+  policyName: replicas
+  validationActions: [Warn]
+  matchResources: {namespaceSelector: {matchLabels: {strict: 'yes'}}}
+  paramRef: {selector: {matchLabels: {strict: 'yes'}}, parameterNotFoundAction: Allow}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: changes}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+  matchConditions: [{name: users, expression: "!('admins' in request.userInfo.groups)"}]
+  validations: [{expression: "oldObject.metadata.name != 'web' && request.resource.resource == 'pods'"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: changes}
+spec: {policyName: changes, validationActions: [Audit]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: deletions}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: [DELETE], resources: ['*']}]
+  validations: [{expression: 'false'}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: deletions}
+spec: {policyName: deletions, validationActions: [Deny]}
+"#;
+
+/// The parameters are among the objects.
+const WORKLOADS: &str = r#"apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {strict: 'yes'}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: limits, namespace: shop}
+data: {most: '3'}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: least, namespace: shop, labels: {strict: 'yes'}}
+data: {most: '1'}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, namespace: shop}
+spec: {replicas: 5}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cache, namespace: shop}
+spec: {replicas: 2}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: elsewhere, namespace: other}
+spec: {replicas: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+"#;
+
+#[test]
+fn admission_policies() {
+    let run = audit_with(ADMISSION_POLICIES, WORKLOADS, &[]);
+    assert_eq!(run.stderr, "");
+    assert_data_eq!(
+        run.stdout,
+        str![[r#"
+ValidatingAdmissionPolicy changes: 1 violation
+  audit Pod shop/web: failed expression: oldObject.metadata.name != 'web' && request.resource.resource == 'pods' (objects.yaml:30:1)
+
+ValidatingAdmissionPolicy replicas: 4 violations
+  deny Deployment other/elsewhere: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction (objects.yaml:25:1)
+  warn Deployment shop/api: at most 1 (objects.yaml:15:1)
+  deny Deployment shop/api: at most 3 (objects.yaml:15:1)
+  warn Deployment shop/cache: at most 1 (objects.yaml:20:1)
+
+7 objects audited, 5 violations: 5 of ValidatingAdmissionPolicies
+
+"#]]
+    );
+    assert_eq!(run.code, Some(1));
+    let run = audit_with(ADMISSION_POLICIES, WORKLOADS, &["-o", "json", "--limit", "1"]);
+    assert_data_eq!(
+        run.stdout,
+        str![[r#"
+{
+  "errors": [],
+  "excluded": 0,
+  "groups": [
+    {
+      "title": "ValidatingAdmissionPolicy changes",
+      "total": 1,
+      "violations": [
+        {
+          "details": {
+            "binding": "changes",
+            "reason": "Invalid",
+            "validation": 0
+          },
+          "enforcementAction": "audit",
+          "message": "failed expression: oldObject.metadata.name != 'web' && request.resource.resource == 'pods'",
+          "object": {
+            "group": "",
+            "kind": "Pod",
+            "name": "web",
+            "namespace": "shop",
+            "place": "objects.yaml:30:1",
+            "version": "v1"
+          },
+          "policy": {
+            "group": "admissionregistration.k8s.io",
+            "kind": "ValidatingAdmissionPolicy",
+            "name": "changes",
+            "version": "v1"
+          }
+        }
+      ]
+    },
+    {
+      "title": "ValidatingAdmissionPolicy replicas",
+      "total": 4,
+      "violations": [
+        {
+          "details": {
+            "binding": "few",
+            "reason": "Invalid"
+          },
+          "enforcementAction": "deny",
+          "message": "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+          "object": {
+            "group": "apps",
+            "kind": "Deployment",
+            "name": "elsewhere",
+            "namespace": "other",
+            "place": "objects.yaml:25:1",
+            "version": "v1"
+          },
+          "policy": {
+            "group": "admissionregistration.k8s.io",
+            "kind": "ValidatingAdmissionPolicy",
+            "name": "replicas",
+            "version": "v1"
+          }
+        }
+      ]
+    }
+  ],
+  "objects": 7,
+  "totals": {
+    "admissionPolicies": 5,
+    "deny": 0,
+    "dryrun": 0,
+    "rules": 0,
+    "scoped": 0,
+    "unrecognized": 0,
+    "warn": 0
+  }
+}
+
+"#]]
+    );
+    let run = test_with(ADMISSION_POLICIES, WORKLOADS, "modgate");
+    assert_data_eq!(
+        run.stdout,
+        str![[r#"
+apps/v1/Deployment shop/api: ["replicas"] Message: "at most 3"
+apps/v1/Deployment other/elsewhere: ["replicas"] Message: "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+v1/Pod shop/web: ["changes"] Message: "failed expression: oldObject.metadata.name != 'web' && request.resource.resource == 'pods'"
+apps/v1/Deployment shop/api: ["replicas"] Message: "at most 1"
+apps/v1/Deployment shop/cache: ["replicas"] Message: "at most 1"
+
+"#]]
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""));
+    let run = test_with(ADMISSION_POLICIES, WORKLOADS, "gator");
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(0), "", ""));
+    let quiet = ADMISSION_POLICIES
+        .replace("[Deny, Audit]", "[Audit]")
+        .replace("Action: Deny", "Action: Allow");
+    let run = audit_with(&quiet, WORKLOADS, &["--fail-on", "deny"]);
+    assert_eq!(run.code, Some(0), "{}", run.stdout);
+    let run = audit_with(&quiet, WORKLOADS, &["--fail-on", "warn"]);
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
 }

@@ -68,6 +68,14 @@ impl Changes {
         gone
     }
 
+    /// A unit finds something else than before.
+    pub(super) fn touch(&mut self, id: UnitId, epoch: u32) {
+        if let Some(changed) = self.units.get_mut(id as usize) {
+            changed.own = epoch;
+            self.latest = epoch;
+        }
+    }
+
     /// Units beyond those known are new.
     pub(super) fn extend_to(&mut self, count: usize, epoch: u32) {
         if self.units.len() < count {
@@ -119,6 +127,7 @@ impl Since {
 pub(super) fn concerns(policies: &Policies, id: UnitId, kind: &GroupVersionKind) -> bool {
     match policies.unit(id) {
         None => false,
+        Some(Unit { policy: Some((policy, _)), .. }) => policy.may_concern(kind),
         Some(Unit { constraint: None, .. }) => true,
         Some(Unit { constraint: Some((constraint, _)), .. }) => {
             let admits = constraint.criteria().is_none_or(|criteria| criteria.admits_kind(kind));
@@ -134,6 +143,10 @@ fn is_other(old: &Unit, new: &Unit, before: &Policies, next: &Policies) -> bool 
         (UnitKey::Constraint(_), ..) => true,
         (UnitKey::ModRules, ..) => !before.snapshot().shares_modrules(next.snapshot()),
         (UnitKey::Mutators, ..) => !shares_mutators(before, next),
+        (UnitKey::AdmissionPolicy(name), ..) => {
+            let (before, next) = (before.snapshot(), next.snapshot());
+            !before.cluster_policies().shares_bound(next.cluster_policies(), name)
+        }
     }
 }
 

@@ -26,7 +26,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 const NAME: &str = "2026-01-02T03:04:05Z";
 /// Violations listed for each policy.
 const LIMIT: usize = 3;
-const OPTIONS: Options = Options { expansion: true, modrules: true, mutators: true };
+const OPTIONS: Options =
+    Options { expansion: true, modrules: true, mutators: true, admission_policies: true };
 
 fn options(threads: usize) -> AuditOptions<'static> {
     AuditOptions { threads, limit: LIMIT, stop: &NEVER, statistics: None }
@@ -189,6 +190,8 @@ fn check(passes: &[Pass]) {
         world.edit(5, which, 1 + 2 * which);
         world.edit(4, which, which.wrapping_mul(19) | 1);
         world.edit(6, which, which.wrapping_mul(3) | 1);
+        world.edit(10, which, which.wrapping_mul(5) | 1);
+        world.edit(11, which, which.wrapping_mul(3) | 1);
     }
     let mut incremental = Incremental::new(OPTIONS);
     incremental.adopt(&world.snapshot, &world.inventory, &world.cluster);
@@ -223,7 +226,7 @@ proptest! {
 #[test]
 fn each_kind_of_change() {
     // Every edit of every kind, one at a time.
-    for what in 0..10 {
+    for what in 0..12 {
         let passes: Vec<_> =
             (0..14_u8).map(|n| (n % 5 == 4, vec![(what, n, n.wrapping_mul(11))])).collect();
         check(&passes);
@@ -292,4 +295,27 @@ fn what_did_not_change_is_not_evaluated() {
         world.edit(6, 1, 2);
     });
     assert_eq!(fewer, objects - 1, "only objects whose evaluation looked at the inventory");
+    let kinds = |world: &World, kind: &str| {
+        world.objects.keys().filter(|(known, ..)| known == kind).count() as u64
+    };
+    let bound = |world: &mut World| {
+        world.edit(10, 0, 1);
+        world.edit(10, 1, 1);
+        world.edit(11, 0, 1);
+    };
+    let all = pass(&mut world, &bound);
+    let pods = kinds(&world, "Pod");
+    assert_eq!(all, (pods, pods), "one ValidatingAdmissionPolicy about Pods");
+    let passed = |world: &mut World| {
+        world.edit(11, 0, 2);
+    };
+    assert_eq!(pass(&mut world, &passed), (pods, pods), "another object is passed");
+    let same = |world: &mut World| {
+        world.edit(11, 0, 2);
+    };
+    assert_eq!(pass(&mut world, &same), (0, 0), "the same object is passed");
+    let acts = |world: &mut World| {
+        world.edit(10, 1, 2);
+    };
+    assert_eq!(pass(&mut world, &acts), (pods, pods), "the binding is another one");
 }

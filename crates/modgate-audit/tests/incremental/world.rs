@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Mutex,
         atomic::{AtomicI64, Ordering},
@@ -11,7 +12,11 @@ use std::{
 
 use modgate_engine::{
     Change, EngineConfig, Host, HostError, OnError, PolicyId, PolicySource, Snapshot,
-    constraint::Inventory, rego::builtins,
+    admissionpolicy::{ParamScope, Params},
+    api::admissionregistration::ParamKind,
+    constraint::Inventory,
+    matching::Selector,
+    rego::builtins,
 };
 use modgate_value::{Clock, Str, Value, budget::Frozen, yaml};
 
@@ -29,6 +34,8 @@ pub struct World {
 #[derive(Default)]
 pub struct Cluster {
     pub namespaces: BTreeMap<Str, Value>,
+    /// ConfigMaps that bindings pass, by name.
+    pub params: BTreeMap<Str, Value>,
     time: AtomicI64,
 }
 
@@ -54,6 +61,30 @@ impl Host for Cluster {
 
     fn policies(&self) -> &dyn builtins::Host {
         self
+    }
+
+    fn parameters(&self) -> &dyn Params {
+        self
+    }
+}
+
+impl Params for Cluster {
+    fn scope(&self, _: &ParamKind) -> Option<ParamScope> {
+        (!self.params.is_empty()).then_some(ParamScope::Namespaced)
+    }
+
+    fn get(&self, _: &ParamKind, _: &str, name: &str) -> Option<Value> {
+        self.params.get(name).cloned()
+    }
+
+    fn list(&self, _: &ParamKind, _: &str, _: &Selector) -> Vec<Value> {
+        self.params.values().cloned().collect()
+    }
+
+    fn version(&self, _: &ParamKind) -> u64 {
+        let mut hash = DefaultHasher::new();
+        self.params.hash(&mut hash);
+        hash.finish()
     }
 }
 
@@ -155,7 +186,7 @@ impl World {
 
     /// Changes something; returns the object to look at or, negated, the one that is gone.
     pub fn edit(&mut self, what: u8, which: u8, how: u8) -> Option<Edit> {
-        match what % 10 {
+        match what % 12 {
             0..=2 => return Some(self.edit_object(which, how)),
             3 => self.edit_namespace(which, how),
             4 => {
@@ -189,6 +220,23 @@ impl World {
             8 => {
                 let rule = modrule(which, how);
                 if how.is_multiple_of(5) { self.withdraw(&rule) } else { self.apply(rule) }
+            }
+            10 => {
+                let policy = admission_policy(which, how);
+                if how.is_multiple_of(5) { self.withdraw(&policy) } else { self.apply(policy) }
+            }
+            11 => {
+                let name: Str = pick(&["x", "y"], which).into();
+                if how.is_multiple_of(5) {
+                    self.cluster.params.remove(&name);
+                } else {
+                    let app = pick(&VALUES, how);
+                    let object = value(&format!(
+                        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, \
+                         data: {{app: {app}}}}}"
+                    ));
+                    self.cluster.params.insert(name, object);
+                }
             }
             _ => {
                 let excluded = match how % 3 {
@@ -311,6 +359,39 @@ fn constraint(which: u8, how: u8) -> Value {
         "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: {kind}, metadata: {{name: {name}}}, \
          spec: {{enforcementAction: {action}, match: {matching}, \
          parameters: {{labels: [{label}]}}}}}}"
+    ))
+}
+
+/// A ValidatingAdmissionPolicy, or its binding.
+fn admission_policy(which: u8, how: u8) -> Value {
+    let name = pick(&["one", "two"], which / 2);
+    let head = "apiVersion: admissionregistration.k8s.io/v1";
+    if which.is_multiple_of(2) {
+        let operation = pick(&["CREATE", "UPDATE", "DELETE"], how / 32);
+        let (failure, validation) = match how % 4 {
+            0 => ("Ignore", "object.metadata.labels.app != params.data.app"),
+            1 => ("Fail", "object.metadata.labels.app != params.data.app"),
+            2 => ("Fail", "namespaceObject == null || namespaceObject.metadata.labels.team != 'a'"),
+            _ => ("Fail", "authorizer.group('').resource('pods').check('get').allowed()"),
+        };
+        let resource = pick(&["pods", "services", "namespaces", "'*'"], how / 8);
+        return value(&format!(
+            "{{{head}, kind: ValidatingAdmissionPolicy, metadata: {{name: {name}}}, \
+             spec: {{paramKind: {{apiVersion: v1, kind: ConfigMap}}, failurePolicy: {failure}, \
+             matchConstraints: {{resourceRules: [{{apiGroups: ['*'], apiVersions: ['*'], \
+             operations: [{operation}], resources: [{resource}]}}]}}, \
+             validations: [{{expression: \"{validation}\"}}]}}}}"
+        ));
+    }
+    let actions = pick(&["[Deny]", "[Warn, Audit]", "[Audit]"], how);
+    let missing = pick(&["Deny", "Allow"], how / 4);
+    let team = pick(&["{}", "{matchLabels: {team: a}}"], how / 8);
+    let passed = pick(&["name: x", "name: y", "selector: {}"], how / 16);
+    value(&format!(
+        "{{{head}, kind: ValidatingAdmissionPolicyBinding, metadata: {{name: {name}}}, \
+         spec: {{policyName: {name}, validationActions: {actions}, \
+         matchResources: {{namespaceSelector: {team}}}, \
+         paramRef: {{{passed}, parameterNotFoundAction: {missing}}}}}}}"
     ))
 }
 

@@ -8,6 +8,7 @@ use std::{
 
 use modgate_engine::{
     Host, HostError,
+    admissionpolicy::{Authorizer, Params},
     mutation::{Answers, Providers as Asks},
     provider::{FUNCTION, external_data},
     rego::builtins,
@@ -31,6 +32,14 @@ impl AuditHost {
 }
 
 impl Host for AuditHost {
+    fn parameters(&self) -> &dyn Params {
+        self.objects.parameters()
+    }
+
+    fn authorizer(&self) -> &dyn Authorizer {
+        self.objects.authorizer()
+    }
+
     fn clock(&self) -> &dyn Clock {
         self.objects.clock()
     }

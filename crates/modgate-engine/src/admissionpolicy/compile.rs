@@ -13,7 +13,7 @@ use modgate_cel::{CompileError, Env, Program, Type, Variables};
 use modgate_value::{DecodeError, Str, Value};
 
 use super::{Reason, ResourceMatcher, ValidationAction};
-use crate::{constraint::Expression, matching::Selector};
+use crate::{constraint::Expression, cost::Usage, matching::Selector};
 
 /// Something that is wrong with a policy or binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub(super) struct Base {
     pub(super) failure_policy: FailurePolicy,
     pub(super) variables: Variables,
     pub(super) conditions: Vec<Expression>,
+    /// What it has cost.
+    pub(super) usage: Usage,
 }
 
 /// A compiled ValidatingAdmissionPolicy.
@@ -93,6 +95,16 @@ pub(super) struct Mutation {
 pub(super) enum PatchType {
     ApplyConfiguration,
     JsonPatch,
+}
+
+impl PatchType {
+    /// Its name in `patchType`.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::ApplyConfiguration => "ApplyConfiguration",
+            Self::JsonPatch => "JSONPatch",
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -412,6 +424,7 @@ impl Problems {
             failure_policy,
             variables,
             conditions,
+            usage: Usage::default(),
         };
         (base, environment)
     }

@@ -1,7 +1,7 @@
 //! Policies and bindings against one request
 //! (`apiserver/pkg/admission/plugin/policy/validating/{dispatcher,validator}.go`).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use modgate_api::templates::FailurePolicy;
 use modgate_cel::{
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     Review,
     constraint::{CelInput, ExpressionFailure, usable_message},
+    cost::{Cost, Meter},
 };
 
 /// Longer values of audit annotations are cut.
@@ -54,18 +55,18 @@ impl Activation for Scope<'_> {
 /// What one evaluation of a policy came to, before its binding's actions.
 pub(super) struct Outcome {
     /// Validations that failed, with their positions.
-    failed: Vec<Failed>,
+    pub(super) failed: Vec<Failed>,
     annotations: Vec<(Str, String)>,
     /// Errors of audit annotations: they deny whatever the binding's actions are.
-    annotation_errors: Vec<String>,
+    pub(super) annotation_errors: Vec<String>,
 }
 
-struct Failed {
+pub(super) struct Failed {
     index: usize,
     /// The position in `spec.validations`, unless the policy failed as a whole.
-    validation: Option<usize>,
-    reason: Reason,
-    message: String,
+    pub(super) validation: Option<usize>,
+    pub(super) reason: Reason,
+    pub(super) message: String,
 }
 
 impl PolicySet {
@@ -90,7 +91,7 @@ impl PolicySet {
                     (policy, binding, matched, params)
                 }
                 Met::Misconfigured { policy, binding, error } => {
-                    policy.misconfigured(binding, &error, &mut decision);
+                    decision.denials.extend(policy.misconfigured(binding, &error));
                     continue;
                 }
             };
@@ -98,7 +99,8 @@ impl PolicySet {
             decision.evaluated += 1;
             let asked = Asked::of(surroundings, &attributes);
             for param in &params {
-                let outcome = policy.evaluate(&input, &asked, param.as_ref(), budget);
+                let meter = surroundings.meter;
+                let outcome = policy.metered(&input, &asked, param.as_ref(), budget, meter);
                 act(policy, binding, outcome, &mut annotations, &mut decision);
             }
         }
@@ -106,6 +108,30 @@ impl PolicySet {
             decision.annotate(key, values.join(", "));
         }
         Ok(decision)
+    }
+}
+
+/// What a budget had paid for at one moment.
+pub(super) struct Spent {
+    time: Duration,
+    steps: u64,
+    bytes: u64,
+}
+
+impl Spent {
+    pub(super) fn of(budget: &Budget<'_>) -> Self {
+        let (steps, bytes) = (budget.steps_spent(), budget.bytes_spent());
+        Self { time: budget.now(), steps, bytes }
+    }
+
+    /// One evaluation that began then.
+    pub(super) fn until_now(&self, budget: &Budget<'_>) -> Cost {
+        Cost {
+            evaluations: 1,
+            time: budget.now().saturating_sub(self.time),
+            steps: budget.steps_spent().saturating_sub(self.steps),
+            bytes: budget.bytes_spent().saturating_sub(self.bytes),
+        }
     }
 }
 
@@ -148,6 +174,7 @@ pub(super) fn input_of(
 ) -> Result<CelInput, String> {
     let namespace = if is_core_namespace(attributes) { None } else { (surroundings.namespace)()? };
     let mut input = CelInput::of(review.sent(), namespace.as_ref());
+    input.complete(&attributes.resource.resource);
     if let Matched::InVersion(version) = matched {
         input.convert_to(version);
     }
@@ -156,24 +183,35 @@ pub(super) fn input_of(
 
 impl CompiledPolicy {
     /// A configuration error denies under `failurePolicy: Fail`, whatever the actions are.
-    fn misconfigured(
+    pub(super) fn misconfigured(
         &self,
         binding: Option<&CompiledBinding>,
         error: &str,
-        decision: &mut PolicyDecision,
-    ) {
-        if self.base.failure_policy == FailurePolicy::Ignore {
-            return;
-        }
+    ) -> Option<Denial> {
         let part = if binding.is_some() { "binding" } else { "policy" };
-        decision.denials.push(Denial {
+        (self.base.failure_policy == FailurePolicy::Fail).then(|| Denial {
             kind: PolicyKind::Validating,
             policy: self.base.name.clone(),
             binding: binding.map(|binding| binding.name.clone()),
             validation: None,
             reason: Reason::Invalid,
             message: format!("failed to configure {part}: {error}"),
-        });
+        })
+    }
+
+    /// As [`evaluate`](Self::evaluate), and its cost is counted.
+    pub(super) fn metered(
+        &self,
+        input: &CelInput,
+        asked: &Asked<'_>,
+        param: Option<&Value>,
+        budget: &Budget<'_>,
+        meter: Meter<'_>,
+    ) -> Outcome {
+        let spent = Spent::of(budget);
+        let outcome = self.evaluate(input, asked, param, budget);
+        self.base.usage.add(meter.shard, spent.until_now(budget));
+        outcome
     }
 
     pub(super) fn evaluate(

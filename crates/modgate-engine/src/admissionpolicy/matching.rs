@@ -138,6 +138,19 @@ impl ResourceMatcher {
         }
     }
 
+    /// Whether requests about a resource may match, whatever else is in them.
+    pub(super) fn may_match(&self, group: &str, resource: &str) -> bool {
+        self.rules.is_empty()
+            || self.rules.iter().any(|rule| {
+                let mut resources = rule.resources.iter().flatten();
+                lists(rule.api_groups.as_ref(), group)
+                    && resources.any(|pattern| {
+                        let name = pattern.split_once('/').map_or(pattern.as_str(), |(it, _)| it);
+                        name == "*" || name == resource
+                    })
+            })
+    }
+
     fn matches_namespace(
         &self,
         attributes: &Attributes<'_>,

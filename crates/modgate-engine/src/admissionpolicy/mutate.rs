@@ -10,8 +10,9 @@ use modgate_value::{Budget, Str, Value};
 use super::{
     CompiledBinding, CompiledMutatingPolicy, Denial, Matched, PolicyKind, PolicySet, Reason,
     Surroundings, Types,
+    audit::named,
     compile::{Mutation, PatchType},
-    evaluate::{Asked, Scope, input_of},
+    evaluate::{Asked, Scope, Spent, input_of},
     matching::{Attributes, resource_of},
     merge, patch,
     set::Met,
@@ -39,14 +40,36 @@ pub struct MutationStep {
     pub policy: Str,
     /// The binding.
     pub binding: Str,
+    /// Namespace and name of the parameter, if the binding passes one.
+    pub param: Option<(Str, Str)>,
     /// Whether it is the second pass, after others have changed the object.
     pub again: bool,
-    /// Whether the object is another one afterwards.
-    pub changed: bool,
+    /// What each mutation made of the object, in order; none where a match condition does not hold.
+    pub mutations: Vec<AppliedMutation>,
+}
+
+/// One mutation of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppliedMutation {
+    /// `ApplyConfiguration` or `JSONPatch`.
+    pub patch_type: &'static str,
+    /// Its expression.
+    pub expression: Str,
+    /// The object before it.
+    pub before: Value,
+    /// The object after it, or why there is none.
+    pub after: Result<Value, String>,
+}
+
+impl MutationStep {
+    /// Whether a mutation changed the object.
+    pub fn changed(&self) -> bool {
+        self.mutations.iter().any(|it| it.after.as_ref().is_ok_and(|after| *after != it.before))
+    }
 }
 
 /// A policy, a binding and one parameter.
-type Key = (Str, Str, String);
+type Key = (Str, Str, (Str, Str));
 
 /// The state of one request.
 struct Run<'r> {
@@ -147,6 +170,13 @@ impl Run<'_> {
         again: bool,
     ) -> Result<bool, String> {
         let base = &policy.base;
+        let step = MutationStep {
+            policy: base.name.clone(),
+            binding: binding.name.clone(),
+            param: param.map(named),
+            again,
+            mutations: Vec::new(),
+        };
         let object = self.object.clone();
         let attributes = Attributes { object: Some(&object), ..self.attributes };
         let review = self.review.clone().with_object(object.clone());
@@ -158,68 +188,92 @@ impl Run<'_> {
         let scope = Scope { input: &input, params, asked: Some(&asked), without_namespace };
         match base.conditions_hold(&scope, &arena, self.budget) {
             Ok(true) => {}
-            Ok(false) => return Ok(true),
+            Ok(false) => {
+                self.mutated.steps.extend((!again).then_some(step));
+                return Ok(true);
+            }
             Err(message) => {
                 let denial = denial(policy, Some(binding), Reason::Invalid, message);
                 self.mutated.denials.extend(denial);
                 return Ok(true);
             }
         }
-        let key = (base.name.clone(), binding.name.clone(), named(param));
+        let key = (base.name.clone(), binding.name.clone(), step.param.clone().unwrap_or_default());
         if again && !(policy.reinvoked && self.invoked.contains(&key)) {
             return Ok(true);
         }
         if policy.reinvoked {
             self.invoked.insert(key);
         }
-        let mut current = input.member("object").cloned().unwrap_or_default();
-        let before = current.clone();
-        for mutation in &policy.mutations {
-            let arena = Arena::new();
-            input.replace_object(current.clone());
-            let made = apply(policy, mutation, &input, params, &asked, self, &arena, &current);
-            match made {
-                Ok(made) => {
-                    self.dirty = true;
-                    current = made;
-                }
-                Err(Failure::Policy(message)) => {
-                    let denial = denial(policy, Some(binding), Reason::Invalid, message);
-                    self.mutated.denials.extend(denial);
-                }
-                Err(Failure::Request(reason, message)) => {
-                    self.mutated.denials.insert(
-                        0,
-                        Denial {
-                            kind: PolicyKind::Mutating,
-                            policy: base.name.clone(),
-                            binding: Some(binding.name.clone()),
-                            validation: None,
-                            reason,
-                            message,
-                        },
-                    );
-                    return Ok(false);
-                }
-            }
-        }
-        let changed = current != before;
-        if changed {
+        let current = input.member("object").cloned().unwrap_or_default();
+        let spent = Spent::of(self.budget);
+        let made = self.mutations(policy, binding, &mut input, (params, &asked), current.clone());
+        base.usage.add(self.surroundings.meter.shard, spent.until_now(self.budget));
+        let (mut made, mutations, goes_on) = made;
+        self.mutated.steps.push(MutationStep { mutations, ..step });
+        if goes_on && made != current {
             // Back in the version of the request.
-            if let (Matched::InVersion(_), Value::Object(members)) = (matched, &mut current)
+            if let (Matched::InVersion(_), Value::Object(members)) = (matched, &mut made)
                 && let Some(version) = self.object.get("apiVersion")
             {
                 members.insert("apiVersion", version.clone());
             }
-            self.object = current;
+            self.object = made;
         }
-        self.mutated.steps.push(MutationStep {
-            policy: base.name.clone(),
-            binding: binding.name.clone(),
-            again,
-            changed,
-        });
-        Ok(true)
+        Ok(goes_on)
+    }
+
+    /// Applies the mutations of a policy: the object they make, what each made, and `false` where the
+    /// request fails at once.
+    fn mutations(
+        &mut self,
+        policy: &CompiledMutatingPolicy,
+        binding: &CompiledBinding,
+        input: &mut CelInput,
+        (params, asked): (&Value, &Asked<'_>),
+        mut current: Value,
+    ) -> (Value, Vec<AppliedMutation>, bool) {
+        let mut applied = Vec::with_capacity(policy.mutations.len());
+        for mutation in &policy.mutations {
+            let arena = Arena::new();
+            input.replace_object(current.clone());
+            let made = apply(policy, mutation, input, params, asked, self, &arena, &current);
+            let (failure, after) = match made {
+                Ok(made) => (None, Ok(made)),
+                Err(Failure::Policy(message)) => (Some(None), Err(message)),
+                Err(Failure::Request(reason, message)) => (Some(Some(reason)), Err(message)),
+            };
+            applied.push(AppliedMutation {
+                patch_type: mutation.patch.as_str(),
+                expression: mutation.expression.text().clone(),
+                before: current.clone(),
+                after: after.clone(),
+            });
+            match (failure, after) {
+                (Some(None), Err(message)) => {
+                    let denial = denial(policy, Some(binding), Reason::Invalid, message);
+                    self.mutated.denials.extend(denial);
+                }
+                (Some(Some(reason)), Err(message)) => {
+                    let denial = Denial {
+                        kind: PolicyKind::Mutating,
+                        policy: policy.base.name.clone(),
+                        binding: Some(binding.name.clone()),
+                        validation: None,
+                        reason,
+                        message,
+                    };
+                    self.mutated.denials.insert(0, denial);
+                    return (current, applied, false);
+                }
+                (_, Ok(made)) => {
+                    self.dirty = true;
+                    current = made;
+                }
+                (None, Err(_)) => {}
+            }
+        }
+        (current, applied, true)
     }
 }
 
@@ -238,15 +292,6 @@ fn denial(
         reason,
         message,
     })
-}
-
-/// Namespace and name of a parameter.
-fn named(param: Option<&Value>) -> String {
-    let metadata = |key| {
-        let text = param.and_then(|param| param.path(&["metadata", key])).and_then(Value::as_str);
-        text.unwrap_or_default().to_owned()
-    };
-    format!("{}/{}", metadata("namespace"), metadata("name"))
 }
 
 /// The object that a mutation makes of `object`.

@@ -1,7 +1,15 @@
 //! The parameters that a binding passes to its policy.
 
-use modgate_api::admissionregistration::{ParamKind, ParamRef};
-use modgate_value::Value;
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
+
+use modgate_api::{
+    admissionregistration::{ParamKind, ParamRef},
+    meta::{GroupVersionKind, split_api_version},
+};
+use modgate_value::{Str, Value};
 
 use super::compile::CompiledParamRef;
 use crate::matching::Selector;
@@ -23,9 +31,89 @@ pub trait Params {
     /// The object of this name; `namespace` is empty for cluster-scoped kinds.
     fn get(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value>;
 
-    /// The objects whose labels match, sorted by namespace and name. `None` for `namespace` means
-    /// all namespaces.
+    /// The objects whose labels match, sorted by namespace and name; `namespace` is empty for
+    /// cluster-scoped kinds.
     fn list(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value>;
+
+    /// A number that differs once an object of the kind differs, or is new, or is gone.
+    fn version(&self, kind: &ParamKind) -> u64;
+}
+
+/// Objects that stand in for those of a cluster. A kind of custom resources is taken to live in
+/// namespaces unless every object of it says none.
+#[derive(Debug, Clone, Default)]
+pub struct ParamObjects(BTreeMap<Place, Value>);
+
+/// `apiVersion`, kind, namespace and name of an object.
+type Place = (Str, Str, Str, Str);
+
+impl ParamObjects {
+    /// Adds or replaces an object.
+    pub fn insert(&mut self, object: &Value) {
+        let text = |path: &[&str]| object.path(path).and_then(Value::as_str).unwrap_or_default();
+        let place = [
+            text(&["apiVersion"]),
+            text(&["kind"]),
+            text(&["metadata", "namespace"]),
+            text(&["metadata", "name"]),
+        ];
+        self.0.insert(place.map(Str::from).into(), object.clone());
+    }
+
+    fn of(&self, kind: &ParamKind) -> impl Iterator<Item = (&Place, &Value)> {
+        let ParamKind { api_version, kind } = kind.clone();
+        let from = (api_version.clone(), kind.clone(), Str::default(), Str::default());
+        let all = self.0.range(from..);
+        all.take_while(move |((version, name, ..), _)| *version == api_version && *name == kind)
+    }
+
+    /// The objects of a kind in a namespace; an object without a namespace is in each.
+    fn within(&self, kind: &ParamKind, namespace: &str) -> impl Iterator<Item = (&Str, &Value)> {
+        let all = self.of(kind);
+        all.filter(move |((_, _, place, _), _)| place.is_empty() || place == namespace)
+            .map(|((_, _, _, name), object)| (name, object))
+    }
+}
+
+impl Params for ParamObjects {
+    fn scope(&self, kind: &ParamKind) -> Option<ParamScope> {
+        let (group, version) = split_api_version(&kind.api_version);
+        let found = GroupVersionKind {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.kind.clone(),
+        };
+        let mut all = self.of(kind).map(|(place, _)| place);
+        let builtin = !group.contains('.') || group.ends_with(".k8s.io");
+        let first = all.next();
+        let nowhere = |(_, _, namespace, _): &Place| namespace.is_empty();
+        let everywhere = !builtin && first.is_some_and(nowhere) && all.all(nowhere);
+        Some(match found.is_cluster_scoped() || everywhere {
+            true => ParamScope::Cluster,
+            false => ParamScope::Namespaced,
+        })
+    }
+
+    fn get(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value> {
+        let mut all = self.within(kind, namespace);
+        all.find(|(called, _)| *called == name).map(|(_, object)| object.clone())
+    }
+
+    fn list(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value> {
+        let all = self.within(kind, namespace).map(|(_, object)| object);
+        all.filter(|object| selects(selector, object)).cloned().collect()
+    }
+
+    fn version(&self, kind: &ParamKind) -> u64 {
+        let mut hash = DefaultHasher::new();
+        self.of(kind).for_each(|(_, object)| object.hash(&mut hash));
+        hash.finish()
+    }
+}
+
+/// Whether a selector selects an object by its labels.
+pub fn selects(selector: &Selector, object: &Value) -> bool {
+    selector.matches(object.path(&["metadata", "labels"]).and_then(Value::as_object))
 }
 
 /// No objects: whatever kind a policy names is not known.
@@ -43,6 +131,10 @@ impl Params for NoParams {
 
     fn list(&self, _: &ParamKind, _: &str, _: &Selector) -> Vec<Value> {
         Vec::new()
+    }
+
+    fn version(&self, _: &ParamKind) -> u64 {
+        0
     }
 }
 

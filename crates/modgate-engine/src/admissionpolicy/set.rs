@@ -1,10 +1,15 @@
 //! All policies with their bindings, and which of them a request meets
 //! (`apiserver/pkg/admission/plugin/policy/generic`).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use modgate_cel::{Access, Action, Authorizer};
 use modgate_value::{Object, Str, Value};
+
+use crate::cost::{Meter, PolicyCost};
 
 use super::{
     CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, Matched, Params, PolicyKind, Types,
@@ -27,6 +32,8 @@ pub struct Surroundings<'a> {
     pub params: &'a dyn Params,
     /// What `authorizer` answers.
     pub authorizer: &'a dyn Authorizer,
+    /// Where costs are counted.
+    pub meter: Meter<'a>,
     /// The types of the objects that are mutated.
     pub types: &'a Types,
     /// Whether match conditions see the Namespace. The API server shows them none.
@@ -95,7 +102,8 @@ pub(super) enum Met<'p, P> {
 }
 
 impl<P> Bound<P> {
-    fn bindings_of(&self, policy: &Str) -> impl Iterator<Item = &Arc<CompiledBinding>> {
+    /// The bindings of a policy, by name.
+    pub(super) fn bindings_of(&self, policy: &Str) -> impl Iterator<Item = &Arc<CompiledBinding>> {
         let from = (policy.clone(), Str::default());
         self.bindings
             .range(from..)
@@ -129,62 +137,78 @@ impl<P: Policy> Bound<P> {
         attributes: &Attributes<'_>,
         surroundings: &Surroundings<'_>,
     ) -> Vec<Met<'_, P>> {
-        let mut met = Vec::new();
         if is_exempt(attributes) {
-            return met;
+            return Vec::new();
         }
+        let policies = self.policies.values();
+        policies.flat_map(|policy| self.met_of(policy, attributes, surroundings)).collect()
+    }
+
+    /// What a request that is not exempt meets of one policy.
+    fn met_of<'p>(
+        &'p self,
+        policy: &'p P,
+        attributes: &Attributes<'_>,
+        surroundings: &Surroundings<'_>,
+    ) -> Vec<Met<'p, P>> {
         let labels = || -> Result<Option<Object>, String> {
             let namespace = (surroundings.namespace)()?;
             let labels = namespace.as_ref().and_then(|it| it.path(&["metadata", "labels"]));
             Ok(labels.and_then(Value::as_object).cloned())
         };
-        for policy in self.policies.values() {
-            let base = policy.base();
-            if self.bindings_of(&base.name).next().is_none() {
-                continue;
-            }
-            let matched = match base.matcher.matches(attributes, &labels) {
-                Ok(Matched::No) => continue,
-                Ok(matched) => matched,
-                Err(error) => {
-                    met.push(Met::Misconfigured { policy, binding: None, error });
-                    continue;
-                }
+        let base = policy.base();
+        if self.bindings_of(&base.name).next().is_none() {
+            return Vec::new();
+        }
+        let matched = match base.matcher.matches(attributes, &labels) {
+            Ok(Matched::No) => return Vec::new(),
+            Ok(matched) => matched,
+            Err(error) => return vec![Met::Misconfigured { policy, binding: None, error }],
+        };
+        if let Some(kind) = &base.param_kind
+            && surroundings.params.scope(kind).is_none()
+        {
+            let error = format!(
+                "failed to find resource referenced by paramKind: '{}, Kind={}'",
+                kind.api_version, kind.kind
+            );
+            return vec![Met::Misconfigured { policy, binding: None, error }];
+        }
+        let mut met = Vec::new();
+        for binding in self.bindings_of(&base.name) {
+            let matches = match &binding.matcher {
+                None => Ok(true),
+                Some(matcher) => matcher.matches(attributes, &labels).map(|it| it != Matched::No),
             };
-            if let Some(kind) = &base.param_kind
-                && surroundings.params.scope(kind).is_none()
-            {
-                let error = format!(
-                    "failed to find resource referenced by paramKind: '{}, Kind={}'",
-                    kind.api_version, kind.kind
-                );
-                met.push(Met::Misconfigured { policy, binding: None, error });
-                continue;
-            }
-            for binding in self.bindings_of(&base.name) {
-                let matches = match &binding.matcher {
-                    None => Ok(true),
-                    Some(matcher) => {
-                        matcher.matches(attributes, &labels).map(|it| it != Matched::No)
-                    }
-                };
-                let collected = match matches {
-                    Ok(false) => continue,
-                    Ok(true) => params::collect(
-                        base.param_kind.as_ref(),
-                        binding.param_ref.as_ref(),
-                        attributes.namespace,
-                        surroundings.params,
-                    ),
-                    Err(error) => Err(error),
-                };
-                met.push(match collected {
-                    Ok(params) => Met::Bound { policy, binding, matched: matched.clone(), params },
-                    Err(error) => Met::Misconfigured { policy, binding: Some(binding), error },
-                });
-            }
+            let collected = match matches {
+                Ok(false) => continue,
+                Ok(true) => params::collect(
+                    base.param_kind.as_ref(),
+                    binding.param_ref.as_ref(),
+                    attributes.namespace,
+                    surroundings.params,
+                ),
+                Err(error) => Err(error),
+            };
+            met.push(match collected {
+                Ok(params) => Met::Bound { policy, binding, matched: matched.clone(), params },
+                Err(error) => Met::Misconfigured { policy, binding: Some(binding), error },
+            });
         }
         met
+    }
+
+    /// What a request meets of the policy of this name.
+    pub(super) fn met_named(
+        &self,
+        name: &str,
+        attributes: &Attributes<'_>,
+        surroundings: &Surroundings<'_>,
+    ) -> Vec<Met<'_, P>> {
+        match self.policies.get(name) {
+            Some(policy) if !is_exempt(attributes) => self.met_of(policy, attributes, surroundings),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -240,6 +264,27 @@ impl PolicySet {
     pub fn names(&self) -> impl Iterator<Item = (PolicyKind, &Str)> {
         let mutating = self.mutating.policies.keys().map(|name| (PolicyKind::Mutating, name));
         mutating.chain(self.validating.policies.keys().map(|name| (PolicyKind::Validating, name)))
+    }
+
+    /// The kinds of objects that bindings pass.
+    pub fn param_kinds(&self) -> BTreeSet<(&Str, &Str)> {
+        let mutating = self.mutating.policies.values().map(|policy| &policy.base);
+        let validating = self.validating.policies.values().map(|policy| &policy.base);
+        let kinds = mutating.chain(validating).filter_map(|base| base.param_kind.as_ref());
+        kinds.map(|kind| (&kind.api_version, &kind.kind)).collect()
+    }
+
+    /// What each policy has cost since it was compiled.
+    pub fn costs(&self) -> impl Iterator<Item = PolicyCost> {
+        let cost = |kind: PolicyKind, base: &Base| PolicyCost {
+            policy: kind.id(&base.name),
+            cost: base.usage.total(),
+        };
+        let mutating = self.mutating.policies.values();
+        let validating = self.validating.policies.values();
+        mutating
+            .map(move |policy| cost(PolicyKind::Mutating, &policy.base))
+            .chain(validating.map(move |policy| cost(PolicyKind::Validating, &policy.base)))
     }
 
     /// The policies without a binding: they have no effect.

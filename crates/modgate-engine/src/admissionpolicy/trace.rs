@@ -1,22 +1,133 @@
 //! How each policy came to its result: every expression, with what it read.
 
 use modgate_cel::{Arena, CostLimits, Evaluation, Program};
-use modgate_value::{Budget, Value};
+use modgate_value::{Budget, Str, Value};
+use serde::Serialize;
 
 use super::{
-    CompiledBinding, CompiledPolicy, PolicyKind, PolicySet, Surroundings,
+    AppliedMutation, CompiledBinding, CompiledPolicy, MutationStep, PolicyKind, PolicySet,
+    Surroundings,
     compile::environment_of,
     evaluate::{Asked, Scope, input_of},
     matching::{Attributes, resource_of},
     set::Met,
 };
 use crate::{
-    Review,
+    PolicyId, Review,
     constraint::{
         CelInput, ConstraintOutcome, ConstraintTrace, ExpressionTrace, expression_trace,
         shown_value,
     },
+    jsonpatch::{self, Op},
 };
+
+/// What a MutatingAdmissionPolicy did, with one binding and one parameter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MutatingPolicyTrace {
+    /// The policy.
+    pub policy: PolicyId,
+    /// The binding.
+    pub binding: Str,
+    /// Namespace and name of the parameter, if the binding passes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<String>,
+    /// Whether it is the second pass, after others have changed the object.
+    pub again: bool,
+    /// Its result.
+    pub outcome: MutatingOutcome,
+    /// Each mutation, in order.
+    pub mutations: Vec<MutationTrace>,
+}
+
+/// The result of a MutatingAdmissionPolicy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum MutatingOutcome {
+    /// A match condition does not hold.
+    NoMatch,
+    /// The object stays as it is.
+    Unchanged,
+    /// The object is another one.
+    Changed,
+    /// A mutation failed.
+    Failed,
+}
+
+/// What one mutation did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MutationTrace {
+    /// `ApplyConfiguration` or `JSONPatch`.
+    pub patch_type: &'static str,
+    /// Its expression.
+    pub expression: Str,
+    /// What is different afterwards.
+    pub changes: Vec<ChangeTrace>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeTrace {
+    /// RFC 6901 pointer.
+    pub path: String,
+    /// What was there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// What is there now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+}
+
+impl MutatingPolicyTrace {
+    pub(crate) fn of(step: &MutationStep) -> Self {
+        let outcome = match step.mutations.as_slice() {
+            [] => MutatingOutcome::NoMatch,
+            all if all.iter().any(|it| it.after.is_err()) => MutatingOutcome::Failed,
+            _ if step.changed() => MutatingOutcome::Changed,
+            _ => MutatingOutcome::Unchanged,
+        };
+        let named = |(namespace, name): &(Str, Str)| match namespace.as_str() {
+            "" => name.to_string(),
+            namespace => format!("{namespace}/{name}"),
+        };
+        Self {
+            policy: PolicyKind::Mutating.id(&step.policy),
+            binding: step.binding.clone(),
+            params: step.param.as_ref().map(named),
+            again: step.again,
+            outcome,
+            mutations: step.mutations.iter().map(MutationTrace::of).collect(),
+        }
+    }
+}
+
+impl MutationTrace {
+    fn of(applied: &AppliedMutation) -> Self {
+        let AppliedMutation { patch_type, expression, before, after } = applied;
+        let changes = match after {
+            Err(_) => Vec::new(),
+            Ok(after) => jsonpatch::diff_exact(before, after)
+                .into_iter()
+                .map(|change| ChangeTrace {
+                    before: match change.op {
+                        Op::Add => None,
+                        Op::Replace | Op::Remove => jsonpatch::find(before, &change.path).cloned(),
+                    },
+                    path: change.path,
+                    after: change.value,
+                })
+                .collect(),
+        };
+        let error = after.as_ref().err().cloned();
+        Self { patch_type, expression: expression.clone(), changes, error }
+    }
+}
 
 impl PolicySet {
     /// How each policy that validates and is about the request decides, binding by binding and

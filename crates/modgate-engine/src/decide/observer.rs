@@ -1,6 +1,7 @@
 //! Watching a run.
 
 use crate::{
+    admissionpolicy::MutatingPolicyTrace,
     constraint::ConstraintTrace,
     expansion::Resultant,
     explain::RuleTrace,
@@ -14,6 +15,9 @@ use super::plan::PlannedResultant;
 pub trait Observer {
     /// Whether the stages explain what they do.
     const EXPLAINS: bool;
+
+    /// What MutatingAdmissionPolicies did.
+    fn mutating_policies(&mut self, _traces: Vec<MutatingPolicyTrace>) {}
 
     /// What the mutators did.
     fn mutators(&mut self, _explanation: MutationExplanation) {}
@@ -49,6 +53,8 @@ impl Observer for NoopObserver {
 /// Keeps everything.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
+    /// MutatingAdmissionPolicies about the object, with their bindings, in order.
+    pub mutating_policies: Vec<MutatingPolicyTrace>,
     /// Gatekeeper's mutators, pass by pass.
     pub mutators: Vec<Vec<MutatorTrace>>,
     /// Every ModRule, in the order in which they are visited.
@@ -62,6 +68,10 @@ pub struct Trace {
 
 impl Observer for Trace {
     const EXPLAINS: bool = true;
+
+    fn mutating_policies(&mut self, traces: Vec<MutatingPolicyTrace>) {
+        self.mutating_policies = traces;
+    }
 
     fn mutators(&mut self, explanation: MutationExplanation) {
         self.mutators = explanation.passes;

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     EngineConfig, PolicyId,
+    admissionpolicy::MutatingPolicyTrace,
     constraint::{ConstraintOutcome, ConstraintTrace},
     expansion::Resultant,
     explain::RuleTrace,
@@ -20,6 +21,8 @@ use crate::{
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
+    /// MutatingAdmissionPolicies about the object, in order.
+    pub mutating_policies: Stage<MutatingPolicyTrace>,
     /// Gatekeeper's mutators, pass by pass.
     pub mutators: Stage<Vec<MutatorTrace>>,
     /// KubeMod's ModRules, in the order in which they are visited, on what the mutators leave.
@@ -28,7 +31,8 @@ pub struct Plan {
     pub resultants: Stage<PlannedResultant>,
     /// Whether ModRules patched the resultants, too.
     pub expands_with_modrules: bool,
-    /// The constraints that match the object or a resultant.
+    /// ValidatingAdmissionPolicies that match the object, then the constraints that match it or a
+    /// resultant.
     pub constraints: Stage<PlannedConstraint>,
     /// The object after mutators and ModRules.
     #[serde(skip)]
@@ -117,12 +121,16 @@ impl Plan {
             .filter_map(|(resultant, trace)| PlannedConstraint::of(resultant, trace))
             .collect();
         let stages = &decision.stages;
-        let validating = match &stages.checks {
-            StageReport::Denied => &stages.checks,
+        let validating = match (&stages.validating_policies, &stages.checks) {
+            (denied @ StageReport::Denied, _) | (_, denied @ StageReport::Denied) => denied,
             _ => &stages.constraints,
         };
         let of = |report: &StageReport| (report.clone(), decision.reason.as_str());
         Self {
+            mutating_policies: Stage::of(
+                trace.mutating_policies.clone(),
+                of(&stages.mutating_policies),
+            ),
             mutators: Stage::of(trace.mutators.clone(), of(&stages.mutators)),
             modrules: Stage::of(trace.modrules.clone(), of(&stages.modrules)),
             resultants: Stage::of(trace.resultants.clone(), of(&stages.expansion)),

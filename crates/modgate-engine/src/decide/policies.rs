@@ -3,7 +3,7 @@
 use super::{Failure, Observer, Run, StageReport};
 use crate::{
     Evaluation, HostError,
-    admissionpolicy::{Denial, Surroundings, Types},
+    admissionpolicy::{Denial, MutatingPolicyTrace, Surroundings, Types},
     jsonpatch,
 };
 use modgate_value::Budget;
@@ -22,6 +22,10 @@ impl<O: Observer> Run<'_, '_, O> {
             Ok(mutated) => mutated,
             Err(message) => return self.unread(message, true),
         };
+        if O::EXPLAINS {
+            let traces = mutated.steps.iter().map(MutatingPolicyTrace::of);
+            self.observer.mutating_policies(traces.collect());
+        }
         if !mutated.denials.is_empty() {
             self.decision.stages.mutating_policies = StageReport::Denied;
             return self.denied(mutated.denials);
@@ -29,7 +33,7 @@ impl<O: Observer> Run<'_, '_, O> {
         self.decision.stages.mutating_policies = StageReport::Done;
         if let Some(object) = mutated.object {
             let before = self.review.object().cloned().unwrap_or_default();
-            self.decision.patch = jsonpatch::diff(&before, &object);
+            self.decision.patch = jsonpatch::diff_exact(&before, &object);
             self.hand_on(object);
         }
     }
@@ -73,6 +77,7 @@ impl<O: Observer> Run<'_, '_, O> {
             namespace: &namespace,
             params: host.parameters(),
             authorizer: host.authorizer(),
+            meter,
             types: Types::kubernetes(),
             conditions_see_namespace: false,
         };

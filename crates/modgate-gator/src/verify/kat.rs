@@ -11,6 +11,7 @@ use modgate_engine::{
         Denial, NoAuthorizer, ParamScope, Params, PolicyProblem, PolicySet, Surroundings, Types,
     },
     api::admissionregistration::ParamKind,
+    cost::Meter,
     matching::Selector,
 };
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt, yaml};
@@ -256,6 +257,7 @@ impl Policies {
         let surroundings = Surroundings {
             namespace: &|| Ok(namespace.cloned()),
             params: &OneObject(params),
+            meter: Meter::default(),
             authorizer: match &rules {
                 Some(rules) => rules,
                 None => &NoAuthorizer,
@@ -373,6 +375,10 @@ impl Params for OneObject {
 
     fn list(&self, _: &ParamKind, _: &str, _: &Selector) -> Vec<Value> {
         self.0.iter().cloned().collect()
+    }
+
+    fn version(&self, _: &ParamKind) -> u64 {
+        0
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use modgate_engine::{
-    Host, HostError, mutation,
+    Host, HostError,
+    admissionpolicy::{Authorizer, Params},
+    mutation,
     provider::{FUNCTION, external_data},
     rego::builtins,
     template,
@@ -28,6 +30,14 @@ impl<'h> ProviderHost<'h> {
 }
 
 impl Host for ProviderHost<'_> {
+    fn parameters(&self) -> &dyn Params {
+        self.inner.parameters()
+    }
+
+    fn authorizer(&self) -> &dyn Authorizer {
+        self.inner.authorizer()
+    }
+
     fn clock(&self) -> &dyn Clock {
         match &self.asking {
             Some(asking) => asking,

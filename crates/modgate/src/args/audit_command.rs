@@ -60,7 +60,7 @@ pub(crate) enum AuditOutput {
 /// What stands together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grouping {
-    /// The violations of a constraint, ModRule or mutator.
+    /// The violations of a policy.
     Constraint,
     /// The violations in a namespace.
     Namespace,
@@ -69,9 +69,9 @@ pub(crate) enum Grouping {
 /// Violations by what they lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum FailOn {
-    /// Constraints that deny, ModRules that reject.
+    /// Policies that deny, ModRules that reject.
     Deny,
-    /// Those, constraints that warn, and what ModRules and mutators would change.
+    /// Those, policies that warn, and what ModRules and mutators would change.
     Warn,
     /// All violations.
     Dryrun,

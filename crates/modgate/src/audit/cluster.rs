@@ -40,13 +40,13 @@ pub(super) fn audit(
         let is_reference =
             kind.group.is_empty() && matches!(kind.kind.as_str(), "Namespace" | "Node");
         let is_read = is_read(&world, kind);
-        if !is_reference && !is_read {
+        if !is_reference && !is_read && !is_passed(&world, kind) {
             continue;
         }
         match remote.list(kind) {
             Ok(objects) => {
                 for object in objects {
-                    world.objects.take(&object);
+                    super::take(&mut world, &object);
                     if is_read {
                         // What the API server has says what it is.
                         let _ = world.inventory.insert(object);
@@ -95,6 +95,12 @@ fn gvk(kind: &Resource) -> GroupVersionKind {
         version: kind.version.as_str().into(),
         kind: kind.kind.as_str().into(),
     }
+}
+
+/// Whether bindings of the cluster's own policies may pass objects of a kind.
+fn is_passed(world: &PolicySet, kind: &Resource) -> bool {
+    let (version, kind) = (gvk(kind).api_version(), Str::from(kind.kind.as_str()));
+    world.snapshot.cluster_policies().param_kinds().contains(&(&version, &kind))
 }
 
 /// Whether some template in use looks at objects of a kind.

@@ -115,7 +115,11 @@ pub(super) fn text(
     let counts = found.report.counts;
     let mut parts: Vec<String> = Vec::new();
     let by_action = totals.by_action();
-    for (action, count) in by_action.iter().chain([&("of ModRules and mutators", totals.rules)]) {
+    let others = [
+        ("of ModRules and mutators", totals.rules),
+        ("of ValidatingAdmissionPolicies", totals.admission_policies),
+    ];
+    for (action, count) in by_action.iter().chain(&others) {
         if *count > 0 {
             parts.push(format!("{count} {action}"));
         }
@@ -166,6 +170,7 @@ pub(super) fn value(found: &Found, args: &AuditCommandArgs) -> Value {
     let mut by_action: Vec<(&str, Value)> =
         totals.by_action().iter().map(|(action, count)| (*action, number(*count))).collect();
     by_action.push(("rules", number(totals.rules)));
+    by_action.push(("admissionPolicies", number(totals.admission_policies)));
     let counts = found.report.counts;
     let errors = found.report.errors.iter().map(|error| {
         object([("object", of_subject(&error.subject)), ("message", error.message.as_str().into())])

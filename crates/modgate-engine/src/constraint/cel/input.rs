@@ -71,6 +71,25 @@ impl Input {
         }
     }
 
+    /// Adds what the API server always sends and an object of a file does not bring along: the name of
+    /// the resource, and a user, here one without name and groups.
+    pub(crate) fn complete(&mut self, resource: &str) {
+        let Value::Object(request) = &mut self.request else { return };
+        for member in ["resource", "requestResource"] {
+            if let Some(Value::Object(sent)) = request.get(member)
+                && sent.get("resource").and_then(Value::as_str).is_none_or(str::is_empty)
+            {
+                let mut sent = sent.clone();
+                sent.insert("resource", resource.into());
+                request.insert(member, sent.into());
+            }
+        }
+        if request.get("userInfo").is_none_or(Value::is_null) {
+            let nobody = [("username", "".into()), ("groups", Value::from(Vec::<Value>::new()))];
+            request.insert("userInfo", nobody.into_iter().collect::<Value>());
+        }
+    }
+
     /// Of `input.review`, whose `object` is a copy of `oldObject` on DELETE; here it is null
     /// (CE-14).
     pub(crate) fn of(review: &Value, namespace: Option<&Value>) -> Self {

@@ -1,0 +1,146 @@
+//! ValidatingAdmissionPolicies of an input: `modgate test` evaluates them; gator does not know them.
+
+use modgate_api::{
+    admissionregistration::{self as registration},
+    constraints::EnforcementAction,
+    meta::GroupVersionKind,
+};
+use modgate_engine::{
+    Change, OnError, PolicySource, Problem, Severity, Snapshot,
+    admissionpolicy::{Finding, NoAuthorizer, ParamObjects, Surroundings, Types, ValidationAction},
+    constraint::{Cause, ConstraintKey, Violation},
+    cost::Meter,
+};
+use modgate_value::{Budget, Str, Value};
+
+use crate::{
+    Failure, Io,
+    object::metadata,
+    outside::{POLICY, WallClock},
+    policies::config,
+    review::{Outcome, bare_namespace},
+};
+
+/// The policies of an input with their bindings, and the objects that these may pass.
+pub(super) struct AdmissionPolicies {
+    snapshot: Snapshot,
+    params: ParamObjects,
+    sources: Vec<(Str, Value)>,
+}
+
+/// Whether an object says it is a ValidatingAdmissionPolicy or a binding of one.
+fn is_about(object: &Value) -> bool {
+    let GroupVersionKind { group, kind, .. } = GroupVersionKind::of_object(object);
+    let kinds = [registration::POLICY_KIND, registration::BINDING_KIND];
+    group == registration::GROUP && kinds.contains(&kind.as_str())
+}
+
+impl AdmissionPolicies {
+    /// Those of an input; `None` where it has none. Policies and bindings without effect are noted.
+    ///
+    /// # Errors
+    ///
+    /// The first policy or binding that the API server would not store.
+    pub(super) fn of(objects: &[&Value], io: &mut Io<'_>) -> Result<Option<Self>, Failure> {
+        let own: Vec<&Value> = objects.iter().copied().filter(|object| is_about(object)).collect();
+        if own.is_empty() {
+            return Ok(None);
+        }
+        let changes = own
+            .iter()
+            .map(|object| Change::Upsert(PolicySource::of_object((*object).clone())))
+            .collect();
+        let update = Snapshot::new(config()).apply(changes, OnError::Unload);
+        for Problem { severity, code, policy, field, message, .. } in &update.problems {
+            if *severity == Severity::Error {
+                let place = if field.is_empty() { String::new() } else { format!("{field}: ") };
+                let text = format!("auditing objects: adding {policy}: {place}{message}");
+                return Err(Failure::plain(text));
+            }
+            let code = code.map(|code| format!("[{code}]")).unwrap_or_default();
+            io.note(&format!("warning{code}: {policy}: {message}"));
+        }
+        let mut params = ParamObjects::default();
+        objects.iter().filter(|object| !is_about(object)).for_each(|it| params.insert(it));
+        let sources = own.iter().map(|object| (metadata(object, "name").into(), (*object).clone()));
+        let sources = sources.filter(|(_, object): &(Str, Value)| {
+            object.get("kind").and_then(Value::as_str) == Some(registration::POLICY_KIND)
+        });
+        Ok(Some(Self { sources: sources.collect(), snapshot: update.snapshot, params }))
+    }
+
+    /// Has results show the policies.
+    pub(super) fn show_in(&self, policies: &mut crate::policies::Policies) {
+        for (name, policy) in &self.sources {
+            policies.show(key(name), policy.clone());
+        }
+    }
+
+    /// What the policies find in an object, as results of `test`. Policies and bindings themselves are
+    /// exempt, as in the API server.
+    ///
+    /// # Errors
+    ///
+    /// When a Namespace that is needed cannot be read.
+    pub(super) fn review(
+        &self,
+        object: &Value,
+        namespace: Option<&Value>,
+    ) -> Result<Vec<Outcome>, String> {
+        let kind = GroupVersionKind::of_object(object);
+        let place = match metadata(object, "namespace") {
+            _ if kind.is_namespace() => metadata(object, "name"),
+            "" if kind.is_cluster_scoped() => "",
+            "" => "default",
+            own => own,
+        };
+        let namespace = match metadata(object, "namespace") {
+            _ if kind.is_namespace() || kind.is_cluster_scoped() => None,
+            "" => bare_namespace("default"),
+            name => namespace.cloned().or_else(|| bare_namespace(name)),
+        };
+        let surroundings = Surroundings {
+            namespace: &|| Ok(namespace.clone()),
+            params: &self.params,
+            authorizer: &NoAuthorizer,
+            meter: Meter::default(),
+            types: Types::kubernetes(),
+            conditions_see_namespace: false,
+        };
+        let set = self.snapshot.cluster_policies();
+        let mut outcomes = Vec::new();
+        for policy in set.bound().filter(|policy| policy.may_concern(&kind)) {
+            let budget = Budget::new(POLICY, &WallClock);
+            let name = policy.name();
+            let found = set.findings_of(name, object, place, &surroundings, &budget)?;
+            outcomes.extend(found.into_iter().map(|finding| outcome(name, finding)));
+        }
+        Ok(outcomes)
+    }
+}
+
+fn key(policy: &Str) -> ConstraintKey {
+    ConstraintKey { kind: registration::POLICY_KIND.into(), name: policy.clone() }
+}
+
+/// A finding in the shape of a violation; what goes into the audit event leads to nothing here.
+fn outcome(policy: &Str, finding: Finding) -> Outcome {
+    let action = match finding.strongest() {
+        ValidationAction::Deny => EnforcementAction::Deny,
+        ValidationAction::Warn => EnforcementAction::Warn,
+        ValidationAction::Audit => EnforcementAction::Dryrun,
+    };
+    let ConstraintKey { kind, name } = key(policy);
+    let violation = Violation {
+        kind,
+        constraint: name,
+        action: action.as_str().into(),
+        actions: vec![action],
+        message: finding.message,
+        cause: Cause::Policy,
+        resultant: None,
+        details: Value::Null,
+        annotations: Value::Null,
+    };
+    Outcome { violation, has_details: false, trace: None }
+}
