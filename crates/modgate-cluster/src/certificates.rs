@@ -29,23 +29,21 @@ mod contents;
 
 use std::{
     collections::BTreeMap,
-    pin::pin,
+    fmt::Debug,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
-use futures_util::{Stream, StreamExt as _};
+use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Error,
+    Api, Error, Resource,
     api::{ApiResource, ObjectMeta, Patch, PatchParams, PostParams},
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, watch_object},
-    },
+    runtime::watcher,
 };
 use modgate_http::{Backoff, Chain};
 use modgate_value::Value;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
@@ -54,8 +52,15 @@ use tokio::{
 };
 
 use self::contents::{Contents, Reading, Rules};
-use super::{FIELD_MANAGER, LOGGER, context::Context, kinds, lease::Leadership, object::Stored};
-use crate::operations::{Operation, Operations};
+use super::{
+    FIELD_MANAGER, LOGGER,
+    context::Context,
+    kinds,
+    lease::Leadership,
+    object::Stored,
+    operations::{Operation, Operations},
+    watches::{Change, watched},
+};
 
 /// The Secret, in the namespace of the installation.
 const SECRET: &str = "gatekeeper-webhook-server-cert";
@@ -269,15 +274,13 @@ impl Rotation {
     pub async fn run(mut self) {
         let (events, mut seen) = mpsc::channel(BACKLOG);
         let mut watches = JoinSet::new();
-        let secret = watch_object(self.secrets.clone(), SECRET).default_backoff();
-        let may_not = || None;
-        watches.spawn(follow(secret, SECRET.to_owned(), Seen::Secret, may_not, events.clone()));
+        let (secrets, name) = (self.secrets.clone(), SECRET.to_owned());
+        watches.spawn(follow(secrets, name, Seen::Secret, || None, events.clone()));
         for (index, configuration) in self.configurations.iter().enumerate() {
             let Configuration { api, name, .. } = configuration;
-            let stream = watch_object(api.clone(), name).default_backoff();
             let seen = move |stored| Seen::Configuration(index, stored);
-            let may_not = move || Some(Seen::Forbidden(index));
-            watches.spawn(follow(stream, name.clone(), seen, may_not, events.clone()));
+            let forbidden = move || Some(Seen::Forbidden(index));
+            watches.spawn(follow(api.clone(), name.clone(), seen, forbidden, events.clone()));
         }
         loop {
             let pause = self.reconcile().await;
@@ -592,36 +595,30 @@ fn is_forbidden(error: &Error) -> bool {
 
 /// Sends what a watch of one object sees, and that it may not be seen, until nobody listens any more.
 async fn follow<K>(
-    stream: impl Stream<Item = Result<Option<K>, watcher::Error>>,
+    api: Api<K>,
     name: String,
     seen: impl Fn(Option<K>) -> Seen,
-    may_not: impl Fn() -> Option<Seen>,
+    forbidden: impl Fn() -> Option<Seen>,
     events: mpsc::Sender<Seen>,
-) {
-    let mut stream = pin!(stream);
-    while let Some(event) = stream.next().await {
-        match event {
-            Ok(object) => {
-                if events.send(seen(object)).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => {
-                let is_refused = match &error {
-                    watcher::Error::InitialListFailed(error)
-                    | watcher::Error::WatchStartFailed(error) => is_forbidden(error),
-                    _ => false,
-                };
-                tracing::warn!(target: LOGGER, %name, error = %Chain(&error),
-                    "watch failed, trying again"
-                );
-                let told = is_refused.then(&may_not).flatten();
-                if let Some(told) = told
-                    && events.send(told).await.is_err()
-                {
-                    return;
-                }
-            }
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut changes = watched(api, only, |object| object);
+    while let Some(change) = changes.next().await {
+        let seen = match change {
+            Change::All(mut all) => Some(seen(all.pop())),
+            Change::Applied(object) => Some(seen(Some(object))),
+            Change::Deleted(_) => Some(seen(None)),
+            Change::Failed(
+                watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error),
+            ) if is_forbidden(&error) => forbidden(),
+            Change::Failed(_) => None,
+        };
+        if let Some(seen) = seen
+            && events.send(seen).await.is_err()
+        {
+            return;
         }
     }
 }

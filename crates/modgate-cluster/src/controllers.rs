@@ -22,21 +22,24 @@ use crate::{
     context::Context,
     definitions::{self, Definitions},
     events::{self, EventQueue, Events},
-    export,
+    export::Connections,
     identity::Identity,
     ingest::{Ingest, Pending},
     kinds::{self, Definition, Kind},
     lease::{Elector, Leadership, LeaseTimes},
-    lifecycle_log, load_events,
+    lifecycle_log::LifecycleLog,
+    load_events::LoadEvents,
     lookup::ApiLookup,
     object::Item,
     operations::{Operation, Operations},
+    reconcile::{run, run_as_leader},
     reports::Reports,
     served_kinds::KnownKinds,
     state::State,
-    status, storage_migration,
+    status,
+    storage_migration::StorageMigration,
     sync_metrics::SyncedCounts,
-    vap::{self, Settings as VapSettings},
+    vap::{AdmissionPolicies, Settings as VapSettings},
     watches::{Event, Seen, Target, Watches},
 };
 
@@ -247,14 +250,17 @@ impl Controllers {
     fn start_controllers(&self) -> JoinSet<()> {
         let context = self.context.clone();
         let mut controllers = JoinSet::new();
-        controllers.spawn(load_events::run(context.clone()));
-        controllers.spawn(lifecycle_log::run(context.clone()));
+        let load_events = LoadEvents::new(context.clone());
+        controllers.spawn(run_as_leader(context.clone(), load_events));
+        controllers.spawn(run(context.clone(), LifecycleLog::default()));
         if let Some(exporter) = self.exporter.clone() {
-            controllers.spawn(export::run(context.clone(), exporter));
+            let connections = Connections::new(context.clone(), exporter);
+            controllers.spawn(run(context.clone(), connections));
         }
         controllers.spawn(status::run(context.clone()));
         if context.operations.has(Operation::Status) {
-            controllers.spawn(storage_migration::migrate(context.clone()));
+            let migration = StorageMigration::new(context.clone());
+            controllers.spawn(run_as_leader(context.clone(), migration));
         }
         if context.operations.has(Operation::Audit) {
             let auditing = Auditing {
@@ -268,8 +274,10 @@ impl Controllers {
         }
         if context.operations.has(Operation::Generate) {
             let metrics = self.metrics.admission_policies().clone();
-            controllers.spawn(vap::run(context.clone(), self.vap.clone(), metrics));
-            controllers.spawn(definitions::write(context, self.wanted.subscribe()));
+            let policies = AdmissionPolicies::new(context.clone(), self.vap.clone(), metrics);
+            controllers.spawn(run_as_leader(context.clone(), policies));
+            let writer = definitions::Writer::new(context.clone(), self.wanted.subscribe());
+            controllers.spawn(run_as_leader(context, writer));
         }
         controllers
     }

@@ -2,7 +2,12 @@
 
 mod drift;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::pending,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt as _, stream};
 use kube::{
@@ -10,12 +15,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use modgate_engine::api::{constraints, meta::GroupVersionKind, templates};
-use modgate_http::Backoff;
 use modgate_value::Value;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::sync::watch;
 
 use self::drift::{Sight, Upkeep};
 use super::{
@@ -23,7 +24,9 @@ use super::{
     context::Context,
     kinds::{self, Kind},
     object::{Key, Stored},
+    reconcile::Reconcile,
     reports::{Report, ReportedError},
+    retry::Retries,
     state::State,
 };
 
@@ -120,116 +123,151 @@ pub(super) fn owner(template: &Value) -> Option<Value> {
     Some(members.into_iter().collect())
 }
 
-/// Shows in the status of a template that its CRD could not be written (TC-40), or could.
-fn tell(context: &Context, definition: &str, failed: Option<(bool, kube::Error)>) {
-    let template = definition.split('.').next().unwrap_or_default();
-    let kind = Kind { group: templates::GROUP.to_owned(), kind: templates::KIND.to_owned() };
-    let key = Key { namespace: "".into(), name: template.into() };
-    let report = failed.map(|(is_update, error)| {
-        let (code, what) =
-            if is_update { ("update_error", "update") } else { ("create_error", "create") };
-        let message = format!("Could not {what} CRD: {error}");
-        Report { errors: vec![ReportedError { code, message }], ..Report::default() }
-    });
-    context.reports.set(CONTROLLER, &kind, &key, report);
+/// Writes the CRDs that are wanted.
+///
+/// A write that fails is tried again, less and less often, and does not hold up others. Changes that
+/// another writer makes to our part are put back, less and less often too.
+pub(crate) struct Writer {
+    context: Context,
+    api: Api<Stored>,
+    definitions: watch::Receiver<Definitions>,
+    /// Each with how often it had been deleted by then.
+    written: BTreeMap<String, Version>,
+    upkeep: BTreeMap<String, Upkeep>,
+    retries: Retries<String, Version>,
 }
 
-/// Writes the CRDs that are wanted, for as long as somebody wants any and this process leads.
-///
-/// A write that fails is tried again, less and less often, and holds up no other. What somebody else
-/// changes of what we wrote is put back, less and less often too.
-pub(crate) async fn write(context: Context, mut wanted: watch::Receiver<Definitions>) {
-    let api: Api<Stored> = Api::all_with(context.client.clone(), &kinds::definitions());
-    // Each with how often it had been deleted by then.
-    let mut written: BTreeMap<String, (Value, u64)> = BTreeMap::new();
-    let mut upkeep: BTreeMap<String, Upkeep> = BTreeMap::new();
-    let mut backoff = Backoff::new(BACKOFF);
-    let mut leader = context.leadership.subscribe();
-    loop {
-        if leader.wait_for(|leads| *leads).await.is_err() {
-            return;
+/// A CRD, and how often it was deleted before.
+type Version = (Value, u64);
+
+/// A CRD that is to be written now.
+struct Due {
+    name: String,
+    version: Version,
+    exists: bool,
+    /// The change by another writer that is the reason, if one is.
+    changed: Option<Sight>,
+}
+
+impl Writer {
+    pub(crate) fn new(context: Context, definitions: watch::Receiver<Definitions>) -> Self {
+        Self {
+            api: Api::all_with(context.client.clone(), &kinds::definitions()),
+            context,
+            definitions,
+            written: BTreeMap::new(),
+            upkeep: BTreeMap::new(),
+            retries: Retries::new(BACKOFF),
         }
-        let Definitions { wanted: now, lost, seen } = wanted.borrow_and_update().clone();
-        written.retain(|name, _| now.contains_key(name));
-        upkeep.retain(|name, _| now.contains_key(name));
-        let mut next_due = None;
-        let mut due_now = Vec::new();
-        for (name, definition) in now {
-            let this = (definition, lost.get(&name).copied().unwrap_or_default());
-            let seen = seen.get(&name);
-            let (exists, mut changed) = (seen.is_some(), None);
-            if written.get(&name) == Some(&this) {
-                let due = upkeep.get(&name).and_then(|upkeep| upkeep.due(seen, Instant::now()));
-                match due {
-                    Some(due) if due <= Instant::now() => changed = seen.cloned(),
-                    Some(due) => {
-                        next_due = Some(next_due.map_or(due, |next: Instant| next.min(due)));
-                        continue;
-                    }
-                    None => continue,
+    }
+
+    /// What is due now, and when the next CRD is due that another writer has changed.
+    fn due(&self, definitions: Definitions) -> (Vec<Due>, Option<Instant>) {
+        let Definitions { wanted, lost, seen } = definitions;
+        let now = Instant::now();
+        let (mut next, mut all) = (None, Vec::new());
+        for (name, definition) in wanted {
+            let version = (definition, lost.get(&name).copied().unwrap_or_default());
+            let (seen, mut changed) = (seen.get(&name), None);
+            if self.written.get(&name) == Some(&version) {
+                let upkeep = self.upkeep.get(&name);
+                let Some(due) = upkeep.and_then(|upkeep| upkeep.due(seen, now)) else { continue };
+                if due > now {
+                    next = next.into_iter().chain([due]).min();
+                    continue;
                 }
+                changed = seen.cloned();
             }
-            due_now.push((name, this, exists, changed));
+            if self.retries.pending(&name, &version, now).is_none() {
+                all.push(Due { exists: seen.is_some(), name, version, changed });
+            }
         }
-        let writes = due_now.into_iter().map(async |(name, this, exists, changed)| {
-            let made = match context.leads() {
-                true => {
-                    let params = PatchParams::apply(FIELD_MANAGER).force();
-                    let (definition, _): &(Value, u64) = &this;
-                    Some(api.patch(&name, &params, &Patch::Apply(definition)).await)
+        (all, next)
+    }
+
+    fn record(&mut self, due: Due, made: Result<Stored, kube::Error>) {
+        let Due { name, version, exists, changed } = due;
+        match made {
+            Ok(made) => {
+                let made = made.object.map(kinds::without_schemas).unwrap_or_default();
+                let settled = Sight::of(&made);
+                match (self.upkeep.get_mut(&name), changed) {
+                    (Some(upkeep), Some(changed)) => {
+                        tracing::info!(target: LOGGER, %name, "CRD was changed, written again");
+                        upkeep.rewritten(changed, &settled, Instant::now());
+                    }
+                    _ => {
+                        tracing::info!(target: LOGGER, %name, "CRD written");
+                        self.upkeep.insert(name.clone(), Upkeep::new(&settled));
+                    }
                 }
-                false => None,
-            };
-            (name, this, exists, changed, made)
+                self.report(&name, None);
+                self.retries.succeeded(&name);
+                self.written.insert(name, version);
+            }
+            Err(error) => {
+                tracing::warn!(target: LOGGER, %name, %error, "CRD not written, trying again");
+                let reason = error.to_string();
+                self.report(&name, Some((exists, error)));
+                self.retries.failed(name, version, reason, Instant::now());
+            }
+        }
+    }
+
+    /// Shows in the status of a template that its CRD could not be written (TC-40), or could.
+    fn report(&self, definition: &str, failed: Option<(bool, kube::Error)>) {
+        let template = definition.split('.').next().unwrap_or_default();
+        let kind = Kind { group: templates::GROUP.to_owned(), kind: templates::KIND.to_owned() };
+        let key = Key { namespace: "".into(), name: template.into() };
+        let report = failed.map(|(is_update, error)| {
+            let (code, verb) =
+                if is_update { ("update_error", "update") } else { ("create_error", "create") };
+            let message = format!("Could not {verb} CRD: {error}");
+            Report { errors: vec![ReportedError { code, message }], ..Report::default() }
+        });
+        self.context.reports.set(CONTROLLER, &kind, &key, report);
+    }
+}
+
+impl Reconcile for Writer {
+    type Desired = Definitions;
+
+    fn desired(&mut self, _: &Arc<State>) -> Definitions {
+        let definitions = self.definitions.borrow_and_update().clone();
+        let is_wanted = |name: &String| definitions.wanted.contains_key(name);
+        self.written.retain(|name, _| is_wanted(name));
+        self.upkeep.retain(|name, _| is_wanted(name));
+        self.retries.retain(|name, _| is_wanted(name));
+        definitions
+    }
+
+    async fn apply(&mut self, definitions: Definitions) -> Option<Instant> {
+        let (all, next) = self.due(definitions);
+        let (api, context) = (self.api.clone(), self.context.clone());
+        let writes = all.into_iter().map(async |due| {
+            if !context.leads() {
+                return None;
+            }
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            let made = api.patch(&due.name, &params, &Patch::Apply(&due.version.0)).await;
+            Some((due, made))
         });
         let mut writes = stream::iter(writes).buffer_unordered(AT_ONCE);
-        let mut failed = false;
-        while let Some((name, this, exists, changed, made)) = writes.next().await {
-            let Some(made) = made else { break };
-            match made {
-                Ok(made) => {
-                    let made = made.object.map(kinds::without_schemas).unwrap_or_default();
-                    let settled = Sight::of(&made);
-                    match (upkeep.get_mut(&name), changed) {
-                        (Some(upkeep), Some(changed)) => {
-                            tracing::info!(target: LOGGER, %name, "CRD was changed, written again");
-                            upkeep.rewritten(changed, &settled, Instant::now());
-                        }
-                        _ => {
-                            tracing::info!(target: LOGGER, %name, "CRD written");
-                            upkeep.insert(name.clone(), Upkeep::new(&settled));
-                        }
-                    }
-                    tell(&context, &name, None);
-                    written.insert(name, this);
-                }
-                Err(error) => {
-                    failed = true;
-                    tracing::warn!(target: LOGGER, %name, %error, "CRD not written, trying again");
-                    tell(&context, &name, Some((exists, error)));
-                }
-            }
+        while let Some(Some((due, made))) = writes.next().await {
+            self.record(due, made);
         }
-        let until_due = next_due.map(|due| due.saturating_duration_since(Instant::now()));
-        let rest = if failed {
-            backoff.pause()
-        } else {
-            backoff = Backoff::new(BACKOFF);
-            Duration::MAX
-        };
-        let rest = until_due.map_or(rest, |due| due.min(rest));
-        tokio::select! {
-            () = sleep(rest) => {}
-            changed = wanted.changed() => if changed.is_err() { return },
-            // What another process wrote meanwhile may be less than is wanted now.
-            changed = leader.changed() => match changed {
-                Ok(()) => {
-                    written.clear();
-                    // Whoever leads now says what comes of it.
-                    context.reports.replace(CONTROLLER, BTreeMap::new());
-                }
-                Err(_) => return,
-            },
+        [next, self.retries.next()].into_iter().flatten().min()
+    }
+
+    async fn changed(&mut self) {
+        if self.definitions.changed().await.is_err() {
+            pending().await
         }
+    }
+
+    fn ended(&mut self) {
+        // The next leader may write less than this process did.
+        self.written.clear();
+        self.context.reports.replace(CONTROLLER, BTreeMap::new());
     }
 }

@@ -1,7 +1,7 @@
 //! Log lines that machines read: which templates and constraints come into force and go (TC-42,
 //! ST-22).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use modgate_engine::{
     api::{constraints, templates},
@@ -9,32 +9,34 @@ use modgate_engine::{
 };
 use modgate_value::{Str, Value};
 
-use super::{context::Context, object::Key, state::State};
+use super::{object::Key, reconcile::Reconcile, state::State};
 
 /// Gatekeeper's logger name.
 const LOGGER: &str = "controller";
 const CONSTRAINTS: &str = "constraint_controller";
 const TEMPLATES: &str = "constraint_template_controller";
 
-/// Announces everything that changes until the process ends.
-pub(crate) async fn run(mut context: Context) {
-    let mut before = InForce::default();
-    while context.loaded().await.is_some() {
-        let state = context.state.borrow_and_update().clone();
-        if let Some(state) = state {
-            let now = InForce::of(&state);
-            now.announce(&before);
-            before = now;
-        }
-        if context.state.changed().await.is_err() {
-            return;
-        }
+/// Logs every template and constraint that has come into force or is gone.
+#[derive(Default)]
+pub(crate) struct LifecycleLog(InForce);
+
+impl Reconcile for LifecycleLog {
+    type Desired = InForce;
+
+    fn desired(&mut self, state: &Arc<State>) -> InForce {
+        InForce::of(state)
+    }
+
+    async fn apply(&mut self, now: InForce) -> Option<Instant> {
+        now.announce(&self.0);
+        self.0 = now;
+        None
     }
 }
 
 /// Templates and constraints at one time.
 #[derive(Debug, Default)]
-struct InForce {
+pub(crate) struct InForce {
     /// Each as it was given, and why it does not load if it does not.
     templates: BTreeMap<Key, (Value, Option<String>)>,
     constraints: BTreeMap<ConstraintKey, Arc<CompiledConstraint>>,

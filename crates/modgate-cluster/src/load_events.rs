@@ -1,6 +1,6 @@
 //! Events about policies that do not load, where `kubectl describe` shows them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use modgate_engine::Severity;
 use modgate_value::{Str, Value};
@@ -10,6 +10,7 @@ use super::{
     events::{Event, EventSeverity, Involved},
     kinds::Kind,
     object::Key,
+    reconcile::Reconcile,
     state::{Loaded, State},
 };
 
@@ -18,24 +19,38 @@ const COMPONENT: &str = "modgate";
 /// One policy, from when it was made until it is deleted.
 type Policy = (Kind, Key, String);
 
-/// Tells of every version of a policy that does not load, once, and of the one that loads after it.
-pub(crate) async fn run(mut context: Context) {
-    // With the generation that was told of.
-    let mut told: BTreeMap<Policy, i64> = BTreeMap::new();
-    while context.loaded().await.is_some() {
-        let state = context.state.borrow_and_update().clone();
-        if let Some(state) = state.filter(|_| context.leads()) {
-            for event in news(&state, &mut told, &context.identity.namespace) {
-                context.events.emit(event);
-            }
-        }
-        if context.state.changed().await.is_err() {
-            return;
-        }
+/// Emits one Event for every version of a policy that does not load, and one for the version after it
+/// that loads.
+pub(crate) struct LoadEvents {
+    context: Context,
+    /// Policies that do not load, with the generation of the last Event.
+    reported: BTreeMap<Policy, i64>,
+}
+
+impl LoadEvents {
+    pub(crate) fn new(context: Context) -> Self {
+        Self { context, reported: BTreeMap::new() }
     }
 }
 
-fn news(state: &State, told: &mut BTreeMap<Policy, i64>, installation: &Str) -> Vec<Event> {
+impl Reconcile for LoadEvents {
+    type Desired = Vec<Event>;
+
+    fn desired(&mut self, state: &Arc<State>) -> Vec<Event> {
+        new_events(state, &mut self.reported, &self.context.identity.namespace)
+    }
+
+    async fn apply(&mut self, events: Vec<Event>) -> Option<Instant> {
+        events.into_iter().for_each(|event| self.context.events.emit(event));
+        None
+    }
+}
+
+fn new_events(
+    state: &State,
+    reported: &mut BTreeMap<Policy, i64>,
+    installation: &Str,
+) -> Vec<Event> {
     let all = state.policies.iter().flat_map(|(kind, policies)| {
         policies.iter().map(move |(key, loaded)| (kind, key, &**loaded))
     });
@@ -44,17 +59,17 @@ fn news(state: &State, told: &mut BTreeMap<Policy, i64>, installation: &Str) -> 
     for (kind, key, loaded) in all {
         let policy = (kind.clone(), key.clone(), loaded.uid().to_owned());
         if loaded.is_in_force() {
-            if told.contains_key(&policy) {
+            if reported.contains_key(&policy) {
                 events.push(event(&policy, loaded, installation));
             }
         } else {
-            if told.get(&policy) != Some(&loaded.generation()) {
+            if reported.get(&policy) != Some(&loaded.generation()) {
                 events.push(event(&policy, loaded, installation));
             }
             broken.insert(policy, loaded.generation());
         }
     }
-    *told = broken;
+    *reported = broken;
     events
 }
 

@@ -17,37 +17,30 @@
 //! Outside of a cluster there is no Pod, so `status.byPod` has no entry of such a process.
 
 mod entry;
-mod follow;
 mod gather;
 mod ledger;
 mod modrule;
 mod pod;
-mod retries;
 mod subject;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    future::Future,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{future::Future, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{sleep, sleep_until},
-};
+use tokio::{sync::watch, task::JoinSet};
 
 use self::ledger::Written;
-use super::{context::Context, reports::AllReports, state::State};
+use super::context::Context;
 
 /// Writes under way at once.
 const CONCURRENCY: usize = 8;
 
 /// Changes that come within this time are written together.
 const COALESCE: Duration = Duration::from_millis(100);
+
+/// How long to wait after a write or a list failed, at first and at most.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(60)];
 
 /// How often everything the cluster has is read again, in case somebody else changed it.
 const RESYNC: Duration = Duration::from_secs(600);
@@ -88,35 +81,4 @@ where
         done.extend(written.ok());
     }
     done
-}
-
-/// What a writer waits for.
-struct Waiting {
-    reports: watch::Receiver<AllReports>,
-    resync: Instant,
-}
-
-impl Waiting {
-    fn new(context: &Context) -> Self {
-        Self { reports: context.reports.subscribe(), resync: Instant::now() + RESYNC }
-    }
-
-    /// Waits until something may have changed; false when the process ends.
-    async fn next(
-        &mut self,
-        state: &mut watch::Receiver<Option<Arc<State>>>,
-        retry: Option<Instant>,
-    ) -> bool {
-        let until = retry.map_or(self.resync, |retry| retry.min(self.resync));
-        let goes_on = tokio::select! {
-            changed = state.changed() => changed.is_ok(),
-            changed = self.reports.changed() => changed.is_ok(),
-            () = sleep_until(until.into()) => true,
-        };
-        if self.resync <= Instant::now() {
-            self.resync = Instant::now() + RESYNC;
-        }
-        sleep(COALESCE).await;
-        goes_on
-    }
 }

@@ -4,94 +4,84 @@
 //! the CRD which versions anything was ever stored in; where that is more than the storage version,
 //! every object of the kind is written as it is, and the note is corrected.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
 };
 use modgate_value::Value;
-use tokio::time::sleep;
 
-use super::{FIELD_MANAGER, LOGGER, context::Context, crd_info::Fact, kinds, object::Stored};
+use super::{
+    FIELD_MANAGER, LOGGER, context::Context, crd_info::Fact, kinds, object::Stored,
+    reconcile::Reconcile, retry::Retries, state::State,
+};
 
-/// Attempts for one kind.
-const ATTEMPTS: u32 = 5;
-/// How long to wait after one failed, doubling each time.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait after the migration of a kind failed, at first and at most.
+const BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
 /// Objects asked for at once.
 const PAGE: u32 = 100;
 
-/// Migrates each kind that needs it, once, for as long as this process leads.
-pub(crate) async fn migrate(mut context: Context) {
-    let mut tried: BTreeSet<String> = BTreeSet::new();
-    let mut leader = context.leadership.subscribe();
-    loop {
-        if leader.wait_for(|leads| *leads).await.is_err() {
-            return;
-        }
-        let Some(state) = context.loaded().await else { return };
-        let mut ended = Ended::Finished;
-        for (_, fact) in state.facts.iter() {
-            if !fact.has_old_objects {
-                tried.remove(&fact.name);
+/// Migrates each kind that needs it, once.
+pub(crate) struct StorageMigration {
+    context: Context,
+    /// Kinds that were migrated; their CRDs may not have been seen since.
+    done: BTreeSet<String>,
+    retries: Retries<String>,
+}
+
+impl StorageMigration {
+    pub(crate) fn new(context: Context) -> Self {
+        Self { context, done: BTreeSet::new(), retries: Retries::new(BACKOFF) }
+    }
+}
+
+impl Reconcile for StorageMigration {
+    type Desired = Vec<Fact>;
+
+    fn desired(&mut self, state: &Arc<State>) -> Vec<Fact> {
+        let facts = state.facts.iter().map(|(_, fact)| fact);
+        let old: Vec<Fact> = facts.filter(|fact| fact.has_old_objects).cloned().collect();
+        let is_old = |name: &String| old.iter().any(|fact| fact.name == *name);
+        self.done.retain(is_old);
+        self.retries.retain(|name, ()| is_old(name));
+        old
+    }
+
+    async fn apply(&mut self, old: Vec<Fact>) -> Option<Instant> {
+        for fact in old {
+            let Fact { name, resource, .. } = &fact;
+            let rests = self.retries.pending(name, &(), Instant::now()).is_some();
+            if rests || self.done.contains(name) {
                 continue;
             }
-            if tried.insert(fact.name.clone()) {
-                ended = migrate_kind(&context, fact).await;
-            }
-            if ended == Ended::Interrupted {
-                tried.remove(&fact.name);
-                break;
+            match rewrite(&self.context, &fact).await {
+                Ok(Some(count)) => {
+                    let version = &resource.version;
+                    tracing::info!(target: LOGGER, %name, %version, count, "objects stored anew");
+                    self.retries.succeeded(name);
+                    self.done.insert(name.clone());
+                }
+                Ok(None) => {
+                    tracing::debug!(target: LOGGER, %name, "another process leads: storing anew is left to it");
+                    return None;
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        target: LOGGER, %name, %error,
+                        "objects of past versions not stored anew, trying again; nothing depends on it \
+                         until one of these versions is to be dropped"
+                    );
+                    self.retries.failed(name.clone(), (), error.to_string(), Instant::now());
+                }
             }
         }
-        if ended == Ended::Interrupted {
-            // It may take a moment until it is known that another process leads.
-            sleep(PAUSE).await;
-        } else if context.state.changed().await.is_err() {
-            return;
-        }
+        self.retries.next()
     }
-}
-
-/// How the migration of a kind ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    /// There is nothing left to do, or nothing that can be done.
-    Finished,
-    /// This process does not lead any more.
-    Interrupted,
-}
-
-async fn migrate_kind(context: &Context, fact: &Fact) -> Ended {
-    let Fact { name, resource, .. } = fact;
-    let mut pause = PAUSE;
-    for attempt in 1..=ATTEMPTS {
-        match rewrite(context, fact).await {
-            Ok(Some(count)) => {
-                let version = &resource.version;
-                tracing::info!(target: LOGGER, %name, %version, count, "objects stored anew");
-                return Ended::Finished;
-            }
-            Ok(None) => {
-                tracing::debug!(target: LOGGER, %name, "another process leads: storing anew is left to it");
-                return Ended::Interrupted;
-            }
-            Err(error) if attempt == ATTEMPTS => {
-                tracing::warn!(
-                    target: LOGGER, %name, %error,
-                    "objects of past versions not stored anew; nothing depends on it until one of \
-                     these versions is to be dropped"
-                );
-            }
-            Err(error) => {
-                tracing::debug!(target: LOGGER, %name, %error, "storing anew failed, trying again");
-                sleep(pause).await;
-                pause *= 2;
-            }
-        }
-    }
-    Ended::Finished
 }
 
 /// Writes every object as it is, then notes that only the storage version is left. Returns how many
@@ -149,13 +139,12 @@ async fn rewrite(context: &Context, fact: &Fact) -> Result<Option<usize>, kube::
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{Arc, Mutex},
-        time::Instant,
-    };
+    use std::sync::Mutex;
+
+    use tokio::time::sleep;
 
     use super::*;
-    use crate::{context::scripted, crd_info::Facts, lease::Leadership, state::State};
+    use crate::{context::scripted, crd_info::Facts, lease::Leadership, reconcile::run_as_leader};
 
     const DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -194,7 +183,8 @@ mod tests {
         let lead = || context.leadership.lead_until(Instant::now() + Duration::from_secs(60));
         *leadership.lock().expect("no panic") = Some(context.leadership.clone());
         lead();
-        let migration = tokio::spawn(migrate(context.clone()));
+        let migration =
+            tokio::spawn(run_as_leader(context.clone(), StorageMigration::new(context.clone())));
         let written = || writes.lock().expect("no panic").clone();
         let done = async {
             while written().is_empty() {

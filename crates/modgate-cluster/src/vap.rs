@@ -21,6 +21,8 @@ mod write;
 
 use std::{
     collections::BTreeMap,
+    future::pending,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -33,11 +35,10 @@ use modgate_engine::{
 };
 use modgate_telemetry::metrics::AdmissionPolicyMetrics;
 use modgate_value::Str;
-use tokio::time::{sleep_until, timeout_at};
 
 use self::{
     observed::{Follow, Observed},
-    plan::{Plan, WantedBinding},
+    plan::{Plan, WantedBinding, WantedPolicy},
     write::{Target, Writer},
 };
 use super::{
@@ -45,6 +46,7 @@ use super::{
     context::Context,
     kinds::{self, Kind},
     object::{Key, Stored},
+    reconcile::Reconcile,
     reports::{EnforcementPoint, Report, ReportedError, VapGeneration},
     state::State,
 };
@@ -106,33 +108,14 @@ impl Default for Settings {
     }
 }
 
-/// Changes that come this soon after each other are taken together.
-const COALESCE: Duration = Duration::from_millis(50);
+/// How soon to ask again for the age of a CRD that could not be read.
+const AGE_RETRY: Duration = Duration::from_secs(1);
 
 /// How often to look whether the API is there now.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// Looks after policies and bindings for as long as the process lives.
-pub(crate) async fn run(mut context: Context, settings: Settings, metrics: AdmissionPolicyMetrics) {
-    if context.loaded().await.is_none() {
-        return;
-    }
-    let mut leader = context.leadership.subscribe();
-    while leader.wait_for(|leads| *leads).await.is_ok() {
-        let mut term = Term::new(context.clone(), settings.clone(), metrics.clone());
-        tokio::select! {
-            () = term.run() => return,
-            _ = leader.wait_for(|leads| !*leads) => {}
-        }
-        // The next leader reports.
-        context.reports.replace(CONTROLLER, BTreeMap::new());
-        metrics.policies(0, 0);
-        metrics.bindings(0, 0);
-    }
-}
-
-/// The time during which this process leads.
-struct Term {
+/// The writer of policies and bindings.
+pub(crate) struct AdmissionPolicies {
     context: Context,
     settings: Settings,
     metrics: AdmissionPolicyMetrics,
@@ -167,64 +150,57 @@ const POLICIES: [&str; 2] = ["ValidatingAdmissionPolicy", "validatingadmissionpo
 const BINDINGS: [&str; 2] =
     ["ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"];
 
-impl Term {
-    fn new(context: Context, settings: Settings, metrics: AdmissionPolicyMetrics) -> Self {
-        Self { context, settings, metrics, served: None, created: BTreeMap::new() }
+impl Reconcile for AdmissionPolicies {
+    type Desired = Plan;
+
+    const COALESCE: Duration = Duration::from_millis(50);
+
+    fn desired(&mut self, state: &Arc<State>) -> Plan {
+        self.created.retain(|kind, _| {
+            let kind = Kind { group: constraints::GROUP.to_owned(), kind: kind.to_string() };
+            state.served.contains_key(&kind)
+        });
+        Plan::of(state, &self.options(state), self.served.is_some())
     }
 
-    /// Returns when the process ends.
-    async fn run(&mut self) {
-        loop {
-            let mut next = self.pass().await;
-            if self.served.is_none() {
-                next = next.min(Instant::now() + DISCOVERY);
-            }
-            // Something changed, or is due.
-            let follow = async {
-                match &mut self.served {
-                    Some(served) => served.observed.take(served.follow.next().await),
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                changed = self.context.state.changed() => if changed.is_err() { return },
-                () = follow => {}
-                () = sleep_until(next.into()) => {}
-            }
-            let soon = (Instant::now() + COALESCE).into();
-            match &mut self.served {
-                Some(served) => {
-                    while let Ok(event) = timeout_at(soon, served.follow.next()).await {
-                        served.observed.take(event);
-                    }
-                }
-                None => sleep_until(soon).await,
-            }
-        }
-    }
-
-    /// Brings the cluster in line with what is loaded, and reports. Returns when to look again even
-    /// if nothing changes.
-    async fn pass(&mut self) -> Instant {
-        if self.served.is_none() {
+    async fn apply(&mut self, plan: Plan) -> Option<Instant> {
+        let Some(mut served) = self.served.take() else {
             self.discover().await;
+            if self.served.is_none() {
+                self.publish(plan.reports, [0, plan.failed_policies], [0, plan.failed_bindings]);
+            }
+            return Some(Instant::now() + DISCOVERY);
+        };
+        let mut next = None;
+        if served.observed.is_complete() {
+            next = self.write(plan, &mut served).await;
         }
-        let Some(state) = self.context.state.borrow_and_update().clone() else {
-            return far_away();
-        };
-        let served = self.served.take();
-        let Some(mut served) = served else {
-            let plan = Plan::of(&state, &self.options(None), false);
-            self.publish(plan.reports, [0, plan.failed_policies], [0, plan.failed_bindings]);
-            return far_away();
-        };
-        let next = if served.observed.is_complete() {
-            self.reconcile(&state, &mut served).await
-        } else {
-            far_away()
-        };
         self.served = Some(served);
         next
+    }
+
+    async fn changed(&mut self) {
+        match &mut self.served {
+            Some(served) => served.observed.take(served.follow.next().await),
+            None => pending().await,
+        }
+    }
+
+    fn ended(&mut self) {
+        self.served = None;
+        self.created.clear();
+        // The next leader reports.
+        self.publish(BTreeMap::new(), [0, 0], [0, 0]);
+    }
+}
+
+impl AdmissionPolicies {
+    pub(crate) fn new(
+        context: Context,
+        settings: Settings,
+        metrics: AdmissionPolicyMetrics,
+    ) -> Self {
+        Self { context, settings, metrics, served: None, created: BTreeMap::new() }
     }
 
     /// Which version of the API there is (CE-31), for as long as this process leads.
@@ -250,18 +226,19 @@ impl Term {
         tracing::warn!(target: LOGGER, "the API server has no ValidatingAdmissionPolicies");
     }
 
-    fn options(&self, served: Option<(&Served, &State)>) -> VapOptions {
+    fn options(&self, state: &State) -> VapOptions {
         let Settings { config, failure_policy, exempt } = &self.settings;
+        let served = self.served.as_ref();
         let scope = match served.filter(|_| config.sync_scope) {
             None => VapScope::default(),
-            Some((served, state)) => VapScope {
+            Some(served) => VapScope {
                 webhook: served.observed.webhook().and_then(webhook_of).cloned(),
                 excluded_namespaces: plan::excluded_namespaces(state),
                 exempt_namespaces: exempt.patterns().collect(),
             },
         };
         VapOptions {
-            version: served.map_or(VapVersion::V1, |(served, _)| served.version),
+            version: served.map_or(VapVersion::V1, |served| served.version),
             for_templates: config.for_templates,
             for_constraints: config.for_constraints,
             failure_policy: *failure_policy,
@@ -269,120 +246,107 @@ impl Term {
         }
     }
 
-    async fn reconcile(&mut self, state: &State, served: &mut Served) -> Instant {
-        let options = self.options(Some((served, state)));
-        let Plan { policies, bindings, kept, mut reports, failed_policies, failed_bindings } =
-            Plan::of(state, &options, true);
-        let Served { observed, writer, .. } = served;
-        let mut next = far_away();
+    /// Brings the cluster in line with the plan, and reports. Returns when to look again.
+    async fn write(&mut self, plan: Plan, served: &mut Served) -> Option<Instant> {
+        let Plan { policies, bindings, kept, mut reports, failed_policies, failed_bindings } = plan;
         let (mut policy_counts, mut binding_counts) = ([0, failed_policies], [0, failed_bindings]);
-        let kinds_served = |kind: &str| {
-            let kind = Kind { group: constraints::GROUP.to_owned(), kind: kind.to_owned() };
-            state.served.contains_key(&kind)
-        };
-        self.created.retain(|kind, _| kinds_served(kind));
-
+        let mut next = Vec::new();
         for (name, policy) in &policies {
             if !self.context.leads() {
-                return far_away();
+                return None;
             }
-            let target = Target::Policy(name.clone());
             let report = reports.entry(policy.template.clone()).or_default();
-            let generation = |state, warning: String| {
-                let observed_generation = policy.generation;
-                Some(VapGeneration { state, observed_generation, warning })
-            };
-            match writer.ensure(&target, &policy.object, observed).await {
-                Ok(()) => {
-                    let warnings = policy.warning.into_iter().map(str::to_owned);
-                    let warnings = warnings.chain(observed.type_warnings(name));
-                    let warning = warnings.collect::<Vec<_>>().join("; ");
-                    report.generation = generation(state::GENERATED, warning);
-                    policy_counts[0] += 1;
-                }
-                Err(failure) => {
-                    next = next.min(failure.again);
-                    let (code, verb) = match failure.existed {
-                        true => ("update_error", "update"),
-                        false => ("create_error", "create"),
-                    };
-                    let message = format!("Could not {verb} VAP object: {}", failure.message);
-                    report.errors.push(ReportedError { code, message });
-                    let warning =
-                        format!("ValidatingAdmissionPolicy is not generated: {}", failure.message);
-                    report.generation = generation(state::ERROR, warning);
+            match write_policy(served, name, policy, report).await {
+                Ok(()) => policy_counts[0] += 1,
+                Err(again) => {
                     policy_counts[1] += 1;
+                    next.push(again);
                 }
             }
         }
-
         for (name, binding) in &bindings {
             if !self.context.leads() {
-                return far_away();
+                return None;
             }
-            let target = Target::Binding(name.clone());
             let report = reports.entry(binding.constraint.clone()).or_default();
-            let point = |state, message: String| EnforcementPoint {
-                point: constraints::EnforcementPoint::Vap.as_str(),
-                state,
-                message,
-                observed_generation: binding.generation,
-            };
-            if !observed.has(&target) {
-                match self.may_bind(binding).await {
-                    Ok(None) => {}
-                    Ok(Some((until, wait))) => {
-                        next = next.min(Instant::now() + wait);
-                        let message = format!(
-                            "waiting until {until} before generating \
-                             ValidatingAdmissionPolicyBinding to make sure api-server has cached \
-                             constraint CRD"
-                        );
-                        report.points.push(point(state::WAITING, message));
-                        continue;
-                    }
-                    Err(message) => {
-                        next = next.min(Instant::now() + write::FIRST_PAUSE * 4);
-                        report.points.push(point(state::ERROR, message));
-                        binding_counts[1] += 1;
-                        continue;
-                    }
-                }
-            }
-            match writer.ensure(&target, &binding.object, observed).await {
-                Ok(()) => {
-                    report.points.push(point(state::GENERATED, String::new()));
-                    binding_counts[0] += 1;
-                }
-                Err(failure) => {
-                    next = next.min(failure.again);
-                    let verb = if failure.existed { "update" } else { "create" };
-                    let message = format!(
-                        "could not {verb} ValidatingAdmissionPolicyBinding: {name}: {}",
-                        failure.message
-                    );
-                    report.errors.push(ReportedError { code: "", message });
+            match self.write_binding(served, name, binding, report).await {
+                Ok(Binding::Written) => binding_counts[0] += 1,
+                Ok(Binding::Waits(until)) => next.push(until),
+                Err(again) => {
                     binding_counts[1] += 1;
+                    next.push(again);
                 }
             }
         }
-
         let wanted = |target: &Target| match target {
             Target::Policy(name) => policies.contains_key(name) || kept.contains(target),
             Target::Binding(name) => bindings.contains_key(name) || kept.contains(target),
         };
+        let Served { observed, writer, .. } = served;
         // Bindings first: one without its policy is of no use.
         for target in observed.owned().into_iter().filter(|target| !wanted(target)) {
             if !self.context.leads() {
-                return far_away();
+                return None;
             }
             if let Err(failure) = writer.delete(&target, observed).await {
-                next = next.min(failure.again);
+                next.push(failure.again);
             }
         }
         writer.forget(|target| wanted(target) || observed.has(target));
         self.publish(reports, policy_counts, binding_counts);
-        next
+        next.into_iter().min()
+    }
+
+    /// Writes a binding, if it may be written yet. Fails with the time of the next attempt.
+    async fn write_binding(
+        &mut self,
+        served: &mut Served,
+        name: &str,
+        binding: &WantedBinding,
+        report: &mut Report,
+    ) -> Result<Binding, Instant> {
+        let Served { observed, writer, .. } = served;
+        let target = Target::Binding(name.to_owned());
+        let mut point = |state, message: String| {
+            report.points.push(EnforcementPoint {
+                point: constraints::EnforcementPoint::Vap.as_str(),
+                state,
+                message,
+                observed_generation: binding.generation,
+            });
+        };
+        if !observed.has(&target) {
+            match self.may_bind(binding).await {
+                Ok(None) => {}
+                Ok(Some((until, wait))) => {
+                    let message = format!(
+                        "waiting until {until} before generating ValidatingAdmissionPolicyBinding to \
+                         make sure api-server has cached constraint CRD"
+                    );
+                    point(state::WAITING, message);
+                    return Ok(Binding::Waits(Instant::now() + wait));
+                }
+                Err(message) => {
+                    point(state::ERROR, message);
+                    return Err(Instant::now() + AGE_RETRY);
+                }
+            }
+        }
+        match writer.ensure(&target, &binding.object, observed).await {
+            Ok(()) => {
+                point(state::GENERATED, String::new());
+                Ok(Binding::Written)
+            }
+            Err(failure) => {
+                let verb = if failure.existed { "update" } else { "create" };
+                let message = format!(
+                    "could not {verb} ValidatingAdmissionPolicyBinding: {name}: {}",
+                    failure.message
+                );
+                report.errors.push(ReportedError { code: "", message });
+                Err(failure.again)
+            }
+        }
     }
 
     /// Until when a first binding has to wait, as it is told and as it is waited (CE-40).
@@ -435,7 +399,44 @@ impl Term {
     }
 }
 
-/// No time in particular.
-fn far_away() -> Instant {
-    Instant::now() + Duration::from_secs(3600)
+/// What a binding came to.
+enum Binding {
+    Written,
+    /// It must not be written before this time.
+    Waits(Instant),
+}
+
+/// Writes a policy. Fails with the time of the next attempt.
+async fn write_policy(
+    served: &mut Served,
+    name: &str,
+    policy: &WantedPolicy,
+    report: &mut Report,
+) -> Result<(), Instant> {
+    let Served { observed, writer, .. } = served;
+    let generation = |state, warning: String| {
+        Some(VapGeneration { state, observed_generation: policy.generation, warning })
+    };
+    let target = Target::Policy(name.to_owned());
+    match writer.ensure(&target, &policy.object, observed).await {
+        Ok(()) => {
+            let warnings = policy.warning.into_iter().map(str::to_owned);
+            let warnings = warnings.chain(observed.type_warnings(name));
+            let warning = warnings.collect::<Vec<_>>().join("; ");
+            report.generation = generation(state::GENERATED, warning);
+            Ok(())
+        }
+        Err(failure) => {
+            let (code, verb) = match failure.existed {
+                true => ("update_error", "update"),
+                false => ("create_error", "create"),
+            };
+            let message = format!("Could not {verb} VAP object: {}", failure.message);
+            report.errors.push(ReportedError { code, message });
+            let warning =
+                format!("ValidatingAdmissionPolicy is not generated: {}", failure.message);
+            report.generation = generation(state::ERROR, warning);
+            Err(failure.again)
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Watches, one per kind.
 
 mod follow;
-mod patient;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-pub(super) use self::patient::patient;
+pub(super) use self::watched::{Change, watched, with_backoff};
 
 use self::follow::Watch;
 use super::{kinds::Kind, object::Item};

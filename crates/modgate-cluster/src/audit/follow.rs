@@ -22,7 +22,7 @@ use super::{
     super::{
         listing::Listable,
         object::{Item, Key, Stored},
-        watches::patient,
+        watches::with_backoff,
     },
     Place,
 };
@@ -242,7 +242,7 @@ impl Watch {
     async fn run(self) {
         let page_size = (self.chunk > 0).then_some(self.chunk);
         let config = watcher::Config { page_size, ..watcher::Config::default() };
-        let mut stream = patient(watcher(self.api.clone(), config));
+        let mut stream = with_backoff(watcher(self.api.clone(), config));
         let mut turn = None;
         let (mut is_listed, mut has_failed) = (false, false);
         loop {

@@ -8,6 +8,7 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
 use modgate_audit::Report;
+use modgate_http::Backoff;
 use modgate_value::Value;
 use tokio::{
     task::{JoinHandle, spawn},
@@ -23,7 +24,7 @@ use super::{
 const CONCURRENCY: usize = 8;
 /// How often one is tried, and how long after the first failure again (AU-31).
 const ATTEMPTS: u32 = 5;
-const BACKOFF: Duration = Duration::from_secs(1);
+const BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
 
 /// What the status of a constraint is to say of the audit.
 pub(super) struct Status {
@@ -115,7 +116,7 @@ pub(super) async fn persist<F>(context: &Context, what: &str, mut once: impl FnM
 where
     F: Future<Output = Result<(), kube::Error>>,
 {
-    let mut pause = BACKOFF;
+    let mut backoff = Backoff::new(BACKOFF);
     for attempt in 1..=ATTEMPTS {
         if !context.leads() {
             return;
@@ -127,14 +128,13 @@ where
             Err(error) => error,
         };
         tracing::warn!(target: LOGGER, process = "audit", what, attempt, %error, "cannot be written");
-        // Nobody who may not will soon; and nothing is made in a namespace that is going.
+        // Permissions rarely change within seconds, and a namespace that is being deleted stays closed.
         if matches!(&error, kube::Error::Api(status) if status.code == 403) {
             return;
         }
         // Several that failed together are not tried again together.
         let jitter = name_hash(what) % 1000;
-        sleep(pause.mul_f64(1.0 + jitter as f64 / 1000.0)).await;
-        pause *= 2;
+        sleep(backoff.pause().mul_f64(1.0 + jitter as f64 / 1000.0)).await;
     }
 }
 

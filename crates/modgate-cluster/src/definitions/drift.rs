@@ -1,11 +1,13 @@
 //! CRDs that somebody else changes: what to put back, and when.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Instant,
+};
 
 use modgate_value::{Str, Value};
-use tokio::time::Instant;
 
-use crate::contention::ContentionBackoff;
+use crate::retry::ContentionBackoff;
 
 /// A CRD as it was seen: what of it may be ours, in short, and which version of the object it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +57,7 @@ impl Upkeep {
     pub(super) fn rewritten(&mut self, seen: Sight, settled: &Sight, now: Instant) {
         // If it is as it was seen, nothing of ours had been changed.
         if settled.content != seen.content {
-            self.backoff.broken(now);
+            self.backoff.record(now);
         }
         self.settled = settled.content;
         self.answered = Some(seen);

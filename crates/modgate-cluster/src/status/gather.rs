@@ -3,29 +3,29 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    future::pending,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::StreamExt as _;
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams},
+    runtime::watcher,
 };
 use modgate_engine::api::{constraints, modrule as api};
 use modgate_value::{Object, Str, Value};
 use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
-    time::{sleep, sleep_until, timeout},
+    time::timeout,
 };
 
 use super::{
-    COALESCE, RESYNC,
-    follow::{Seen, follow},
+    BACKOFF, COALESCE, RESYNC,
     ledger::{Ledger, Unwanted},
     modrule, now, outcome,
     pod::pods,
-    retries::Retries,
     subject::{POD, Subject},
     write_all,
 };
@@ -36,7 +36,10 @@ use crate::{
     kinds::Kind,
     object::{Key, Stored},
     operations::Operation,
+    reconcile::{self, Reconcile},
+    retry::Retries,
     state::{Loaded, State},
+    watches::{Change, watched},
 };
 
 /// How long the first gathering waits for this Pod's own reports, which saves a second write each.
@@ -52,26 +55,12 @@ const PAGE: u32 = 500;
 const BACKLOG: usize = 64;
 
 /// Gathers for as long as this process leads.
-pub(crate) async fn run(context: Context, mut own: watch::Receiver<bool>) {
+pub(crate) async fn run(context: Context, own: watch::Receiver<bool>) {
     let gathers = [Operation::Status, Operation::MutationStatus];
     if !gathers.iter().any(|operation| context.operations.has(*operation)) {
         return;
     }
-    let mut leader = context.leadership.subscribe();
-    loop {
-        if leader.wait_for(|leads| *leads).await.is_err() {
-            return;
-        }
-        let _ =
-            timeout(OWN_REPORTS, async { own.wait_for(|reported| *reported).await.is_ok() }).await;
-        let stopped = async {
-            let _ = leader.wait_for(|leads| !*leads).await;
-        };
-        tokio::select! {
-            () = Gatherer::new(context.clone()).run() => return,
-            () = stopped => {}
-        }
-    }
+    reconcile::run_as_leader(context.clone(), Gatherer::new(context, own)).await;
 }
 
 /// A policy's status; what is created again under the same name is another.
@@ -89,10 +78,13 @@ struct Report {
 
 struct Gatherer {
     context: Context,
+    /// Whether this Pod has reported, and whether that was waited for.
+    own: watch::Receiver<bool>,
+    waited: bool,
     watches: JoinSet<()>,
     running: BTreeMap<Subject, AbortHandle>,
-    sender: mpsc::Sender<(Subject, Seen)>,
-    events: mpsc::Receiver<(Subject, Seen)>,
+    sender: mpsc::Sender<(Subject, Change<Stored>)>,
+    events: mpsc::Receiver<(Subject, Change<Stored>)>,
     /// Kinds of reports that were seen completely.
     listed: BTreeSet<Subject>,
     reports: BTreeMap<(Subject, Str), Report>,
@@ -109,12 +101,52 @@ struct Gatherer {
     sweep: Instant,
 }
 
+impl Reconcile for Gatherer {
+    type Desired = Arc<State>;
+
+    const COALESCE: Duration = COALESCE;
+
+    fn desired(&mut self, state: &Arc<State>) -> Arc<State> {
+        Arc::clone(state)
+    }
+
+    async fn apply(&mut self, state: Arc<State>) -> Option<Instant> {
+        if !std::mem::replace(&mut self.waited, true) {
+            let reported = self.own.wait_for(|reported| *reported);
+            let _ = timeout(OWN_REPORTS, async { reported.await.is_ok() }).await;
+        }
+        self.follow(&state);
+        self.read(&state, Instant::now()).await;
+        let wanted = self.wanted(&state);
+        self.write(&state, wanted).await;
+        if self.sees_all() && self.sweep <= Instant::now() {
+            if self.context.leads() {
+                self.sweep().await;
+            }
+            self.sweep = Instant::now() + SWEEP;
+        }
+        self.next_try()
+    }
+
+    async fn changed(&mut self) {
+        if let Some((subject, change)) = self.events.recv().await {
+            self.take(subject, change);
+        }
+    }
+
+    fn ended(&mut self) {
+        *self = Self::new(self.context.clone(), self.own.clone());
+    }
+}
+
 impl Gatherer {
-    fn new(context: Context) -> Self {
+    fn new(context: Context, own: watch::Receiver<bool>) -> Self {
         let (sender, events) = mpsc::channel(BACKLOG);
         let nothing = [("byPod", Value::from(vec![]))].into_iter().collect();
         Self {
             context,
+            own,
+            waited: false,
             watches: JoinSet::new(),
             running: BTreeMap::new(),
             sender,
@@ -125,42 +157,9 @@ impl Gatherer {
             ledger: Ledger::new(Unwanted::Forget, nothing),
             since: BTreeMap::new(),
             read: BTreeMap::new(),
-            unlisted: Retries::new(),
+            unlisted: Retries::new(BACKOFF),
             unkept: BTreeMap::new(),
             sweep: Instant::now() + COALESCE,
-        }
-    }
-
-    async fn run(mut self) {
-        if self.context.loaded().await.is_none() {
-            return;
-        }
-        loop {
-            let Some(state) = self.context.state.borrow_and_update().clone() else { return };
-            self.follow(&state);
-            self.read(&state, Instant::now()).await;
-            let wanted = self.wanted(&state);
-            self.write(&state, wanted).await;
-            if self.sees_all() && self.sweep <= Instant::now() {
-                if self.context.leads() {
-                    self.sweep().await;
-                }
-                self.sweep = Instant::now() + SWEEP;
-            }
-            let next = self.next_try();
-            let event = tokio::select! {
-                changed = self.context.state.changed() => match changed {
-                    Ok(()) => None,
-                    Err(_) => return,
-                },
-                event = self.events.recv() => event,
-                () = wait_until(next) => None,
-            };
-            event.into_iter().for_each(|(subject, seen)| self.take(subject, seen));
-            sleep(COALESCE).await;
-            while let Ok((subject, seen)) = self.events.try_recv() {
-                self.take(subject, seen);
-            }
         }
     }
 
@@ -192,8 +191,14 @@ impl Gatherer {
                     let resource = subject.resource();
                     let client = self.context.client.clone();
                     let api = Api::namespaced_with(client, namespace, &resource);
+                    let mut changes = watched(api, watcher::Config::default(), |stored| stored);
                     let sender = self.sender.clone();
-                    let task = self.watches.spawn(follow(api, subject, sender));
+                    let task = self.watches.spawn(async move {
+                        while let Some(change) = changes.next().await
+                            && sender.send((subject, change)).await.is_ok()
+                        {
+                        }
+                    });
                     self.running.insert(subject, task);
                 }
                 (false, true) => {
@@ -209,22 +214,23 @@ impl Gatherer {
         while self.watches.try_join_next().is_some() {}
     }
 
-    fn take(&mut self, subject: Subject, seen: Seen) {
+    fn take(&mut self, subject: Subject, change: Change<Stored>) {
         if !self.running.contains_key(&subject) {
             return;
         }
-        match seen {
-            Seen::All(all) => {
+        match change {
+            Change::All(all) => {
                 let present: BTreeSet<Str> = all.iter().map(|stored| stored.key().name).collect();
                 self.retain(subject, |name| present.contains(name));
                 all.into_iter().for_each(|stored| self.insert(subject, stored));
                 self.listed.insert(subject);
             }
-            Seen::Applied(stored) => self.insert(subject, stored),
-            Seen::Deleted(stored) => {
+            Change::Applied(stored) => self.insert(subject, stored),
+            Change::Deleted(stored) => {
                 let gone = stored.key().name;
                 self.retain(subject, |name| *name != gone);
             }
+            Change::Failed(_) => {}
         }
     }
 
@@ -277,24 +283,28 @@ impl Gatherer {
     /// Learns which statuses the cluster has, of each kind once in a while.
     async fn read(&mut self, state: &State, now: Instant) {
         self.read.retain(|kind, _| state.served.contains_key(kind));
-        self.unlisted.retain(|kind| state.policies.contains_key(kind));
+        self.unlisted.retain(|kind, ()| state.policies.contains_key(kind));
         for (kind, policies) in &state.policies {
             let is_fresh = self.read.get(kind).is_some_and(|read| read.elapsed() < RESYNC);
             if policies.is_empty() || !self.writes(state, kind) {
-                self.unlisted.retain(|unlisted| unlisted != kind);
+                self.unlisted.succeeded(kind);
                 continue;
             }
-            if is_fresh || !self.unlisted.is_due(kind, now) {
+            if is_fresh || self.unlisted.pending(kind, &(), now).is_some() {
                 continue;
             }
-            let listed = self.list(state, kind).await;
-            self.unlisted.record(kind.clone(), listed.is_ok(), Instant::now());
-            if let Err(error) = listed {
-                let Kind { group, kind } = kind;
-                tracing::debug!(target: LOGGER, %group, %kind, %error, "statuses cannot be listed");
-                continue;
+            match self.list(state, kind).await {
+                Ok(()) => {
+                    self.unlisted.succeeded(kind);
+                    self.read.insert(kind.clone(), Instant::now());
+                }
+                Err(error) => {
+                    let Kind { group, kind: name } = kind;
+                    tracing::debug!(target: LOGGER, %group, kind = %name, %error, "statuses cannot be listed");
+                    let reason = error.to_string();
+                    self.unlisted.failed(kind.clone(), (), reason, Instant::now());
+                }
             }
-            self.read.insert(kind.clone(), Instant::now());
         }
     }
 
@@ -483,13 +493,6 @@ impl Gatherer {
     }
 }
 
-async fn wait_until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time.into()).await,
-        None => pending().await,
-    }
-}
-
 /// Whether the API server has kept the status that was written.
 fn keeps(kind: &Kind, stored: &Stored) -> bool {
     let has_conditions =
@@ -528,15 +531,15 @@ mod tests {
     async fn nothing_is_done_before_all_reports_are_seen() {
         let client = scripted::client(|_, _, _| (403, "{}".to_owned()));
         let (context, _state) = scripted::context(client, State::empty());
-        let mut gatherer = Gatherer::new(context);
+        let mut gatherer = Gatherer::new(context, watch::channel(true).1);
         for subject in [Subject::Template, Subject::Mutator] {
-            let watch = gatherer.watches.spawn(pending());
+            let watch = gatherer.watches.spawn(std::future::pending());
             gatherer.running.insert(subject, watch);
         }
-        gatherer.take(Subject::Template, Seen::All(Vec::new()));
+        gatherer.take(Subject::Template, Change::All(Vec::new()));
         assert!(!gatherer.sees_all());
         assert_eq!(gatherer.next_try(), None);
-        gatherer.take(Subject::Mutator, Seen::All(Vec::new()));
+        gatherer.take(Subject::Mutator, Change::All(Vec::new()));
         assert_eq!(gatherer.next_try(), Some(gatherer.sweep));
     }
 
@@ -546,7 +549,7 @@ mod tests {
         let kind = Kind { group: api::GROUP.to_owned(), kind: api::KIND.to_owned() };
         let (state, rest) = with_a_rule(&kind);
         let (context, _state) = scripted::context(client, rest);
-        let mut gatherer = Gatherer::new(context);
+        let mut gatherer = Gatherer::new(context, watch::channel(true).1);
         gatherer.sweep = Instant::now() + SWEEP;
         let now = Instant::now();
         gatherer.read(&state, now).await;

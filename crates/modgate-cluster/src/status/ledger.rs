@@ -1,15 +1,11 @@
 //! What was written to the cluster, what is to be written next, and when to try again. No IO here.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Instant};
 
-use modgate_http::Backoff;
 use modgate_value::Value;
 
-/// How long to wait after a write failed, at first and at most.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(60)];
+use super::BACKOFF;
+use crate::retry::Retries;
 
 /// What becomes of something written that nobody wants any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +17,14 @@ pub(crate) enum Unwanted {
 }
 
 /// How a write ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Written {
     /// The cluster has it.
     Done,
-    /// It may work later.
-    Failed,
-    /// It will not work for as long as the same is to be written.
-    Refused,
+    /// It may work later. Why it did not.
+    Failed(String),
+    /// It will not work for as long as the same is to be written. Why.
+    Refused(String),
 }
 
 /// What the cluster has of the things called `T`, as far as this process knows: only what differs
@@ -36,25 +32,17 @@ pub(crate) enum Written {
 #[derive(Debug)]
 pub(crate) struct Ledger<T> {
     written: BTreeMap<T, Value>,
-    failures: BTreeMap<T, Failure>,
+    /// By what could not be written; none for a deletion.
+    failures: Retries<T, Option<Value>>,
     unwanted: Unwanted,
     /// What the cluster has where nothing was ever written.
     nothing: Value,
 }
 
-#[derive(Debug)]
-struct Failure {
-    /// What could not be written; none for a deletion.
-    wanted: Option<Value>,
-    backoff: Backoff,
-    /// When to try again; never, for a write that was refused.
-    next: Option<Instant>,
-}
-
 impl<T: Ord + Clone> Ledger<T> {
     /// Nothing is written. `nothing` is what the cluster has then, and is not worth a write.
     pub(crate) fn new(unwanted: Unwanted, nothing: Value) -> Self {
-        Self { written: BTreeMap::new(), failures: BTreeMap::new(), unwanted, nothing }
+        Self { written: BTreeMap::new(), failures: Retries::new(BACKOFF), unwanted, nothing }
     }
 
     /// What the cluster has.
@@ -70,7 +58,7 @@ impl<T: Ord + Clone> Ledger<T> {
     /// Forgets all that is known of some targets.
     pub(crate) fn forget(&mut self, is_gone: impl Fn(&T) -> bool) {
         self.written.retain(|target, _| !is_gone(target));
-        self.failures.retain(|target, _| !is_gone(target));
+        self.failures.retain(|target, _: &Option<Value>| !is_gone(target));
     }
 
     /// What differs from what the cluster has and may be written now; none is a deletion.
@@ -93,17 +81,11 @@ impl<T: Ord + Clone> Ledger<T> {
             .map(|target| (target.clone(), None));
         let differing: Vec<_> = changed.chain(gone).collect();
         // What was to be written before is not any more.
-        self.failures.retain(|target, failure| {
-            let now_wanted = wanted.get(target);
-            now_wanted == failure.wanted.as_ref()
-        });
-        differing
-            .into_iter()
-            .filter(|(target, _)| {
-                let next = self.failures.get(target).map(|failure| failure.next);
-                next.is_none_or(|next| next.is_some_and(|next| next <= now))
-            })
-            .collect()
+        self.failures.retain(|target, failed| wanted.get(target) == failed.as_ref());
+        let is_due = |(target, value): &(T, Option<Value>)| {
+            self.failures.pending(target, value, now).is_none()
+        };
+        differing.into_iter().filter(is_due).collect()
     }
 
     /// Notes how a write ended.
@@ -114,24 +96,24 @@ impl<T: Ord + Clone> Ledger<T> {
         outcome: Written,
         now: Instant,
     ) {
-        if outcome == Written::Done {
-            self.failures.remove(&target);
-            match wanted {
-                Some(value) => self.written.insert(target, value),
-                None => self.written.remove(&target),
-            };
-            return;
+        match outcome {
+            Written::Done => {
+                self.failures.succeeded(&target);
+                match wanted {
+                    Some(value) => drop(self.written.insert(target, value)),
+                    None => drop(self.written.remove(&target)),
+                }
+            }
+            Written::Failed(reason) => {
+                self.failures.failed(target, wanted, reason, now);
+            }
+            Written::Refused(reason) => self.failures.refused(target, wanted, reason),
         }
-        let before = self.failures.get(&target);
-        let mut backoff = before.map_or(Backoff::new(BACKOFF), |failure| failure.backoff);
-        let pause = backoff.pause();
-        let next = (outcome == Written::Failed).then(|| now + pause);
-        self.failures.insert(target, Failure { wanted, backoff, next });
     }
 
     /// When something that failed may be tried again.
     pub(crate) fn next_try(&self) -> Option<Instant> {
-        self.failures.values().filter_map(|failure| failure.next).min()
+        self.failures.next()
     }
 }
 
@@ -171,18 +153,19 @@ mod tests {
         let now = Instant::now();
         let mut ledger = Ledger::new(Unwanted::Delete, Value::Null);
         let want = wanted(&[("a", 1), ("b", 1)]);
-        ledger.record("a", Some(1.into()), Written::Failed, now);
-        ledger.record("b", Some(1.into()), Written::Refused, now);
+        let failed = || Written::Failed("why".to_owned());
+        ledger.record("a", Some(1.into()), failed(), now);
+        ledger.record("b", Some(1.into()), Written::Refused("why".to_owned()), now);
         assert_eq!(shown(&ledger.due(&want, now)), [""; 0]);
         let next = ledger.next_try().expect("a");
         assert_eq!(next, now + BACKOFF[0]);
         assert_eq!(shown(&ledger.due(&want, next)), ["a=1"]);
-        ledger.record("a", Some(1.into()), Written::Failed, next);
+        ledger.record("a", Some(1.into()), failed(), next);
         assert_eq!(ledger.next_try(), Some(next + BACKOFF[0] * 2));
         let changed = wanted(&[("a", 1), ("b", 2)]);
         assert_eq!(shown(&ledger.due(&changed, now)), ["b=2"], "another value");
         for _ in 0..20 {
-            ledger.record("a", Some(1.into()), Written::Failed, now);
+            ledger.record("a", Some(1.into()), failed(), now);
         }
         assert_eq!(ledger.next_try(), Some(now + BACKOFF[1]));
     }
@@ -193,7 +176,7 @@ mod tests {
         let nothing = Value::from(0);
         let mut ledger = Ledger::new(Unwanted::Forget, nothing);
         ledger.found("a", 1.into());
-        ledger.record("b", Some(1.into()), Written::Failed, now);
+        ledger.record("b", Some(1.into()), Written::Failed("why".to_owned()), now);
         assert_eq!(shown(&ledger.due(&wanted(&[("c", 0)]), now)), [""; 0]);
         assert_eq!(ledger.next_try(), None);
         assert_eq!(ledger.get(&"a"), &Value::from(0));

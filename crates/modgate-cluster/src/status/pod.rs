@@ -2,6 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::pending,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -9,23 +11,26 @@ use kube::{
     Api,
     api::{ApiResource, DeleteParams, ListParams, Patch, PatchParams},
 };
-use modgate_http::Backoff;
 use modgate_value::{Object, Str, Value};
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 
 use super::{
-    RESYNC, Waiting,
+    BACKOFF, COALESCE, RESYNC,
     entry::{About, Entries},
     ledger::{Ledger, Unwanted, Written},
     now, outcome,
-    retries::Retries,
     subject::{POD, Subject},
     write_all,
 };
-use crate::{FIELD_MANAGER, LOGGER, context::Context, object::Stored, state::State};
-
-/// How long to wait for the Pod to be found, at first and at most.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+use crate::{
+    FIELD_MANAGER, LOGGER,
+    context::Context,
+    object::Stored,
+    reconcile::{self, Reconcile},
+    reports::AllReports,
+    retry::Retries,
+    state::State,
+};
 
 /// An object to be written: of which kind, and its name.
 type Target = (Subject, String);
@@ -37,7 +42,6 @@ pub(crate) async fn report(context: Context, reported: watch::Sender<bool>) {
         reported.send_replace(true);
         return;
     };
-    let owner = owner(&context, &pod).await;
     let reporter = Reporter {
         apis: Subject::ALL
             .map(|subject| {
@@ -46,47 +50,19 @@ pub(crate) async fn report(context: Context, reported: watch::Sender<bool>) {
                 (subject, Api::namespaced_with(context.client.clone(), namespace, &resource))
             })
             .into(),
-        context,
+        reports: context.reports.subscribe(),
+        context: context.clone(),
         pod,
-        owner,
+        owner: None,
+        reported,
         entries: Entries::default(),
         ledger: Ledger::new(Unwanted::Delete, Value::Null),
         since: BTreeMap::new(),
         read: BTreeMap::new(),
-        unlisted: Retries::new(),
+        resync: Instant::now() + RESYNC,
+        failed: Retries::new(BACKOFF),
     };
-    reporter.run(reported).await;
-}
-
-/// The reference to the Pod by which its reports go with it. Without it they would stay for ever, so
-/// nothing is reported before the Pod is found.
-async fn owner(context: &Context, pod: &str) -> Value {
-    let namespace = &context.identity.namespace;
-    let api: Api<Stored> = Api::namespaced_with(context.client.clone(), namespace, &pods());
-    let mut backoff = Backoff::new(BACKOFF);
-    loop {
-        let reason = match api.get(pod).await {
-            Ok(found) => {
-                let uid = found.object.ok().and_then(|it| it.path(&["metadata", "uid"]).cloned());
-                if let Some(uid) = uid {
-                    let members: [(&str, Value); 4] = [
-                        ("apiVersion", "v1".into()),
-                        ("kind", "Pod".into()),
-                        ("name", pod.into()),
-                        ("uid", uid),
-                    ];
-                    return members.into_iter().collect();
-                }
-                "it has no uid".to_owned()
-            }
-            Err(error) => error.to_string(),
-        };
-        tracing::warn!(
-            target: LOGGER, %pod, %namespace, error = %reason,
-            "own Pod not found, which statuses belong to; trying again"
-        );
-        sleep(backoff.pause()).await;
-    }
+    reconcile::run(context, reporter).await;
 }
 
 /// Where Pods are.
@@ -103,40 +79,92 @@ pub(super) fn pods() -> ApiResource {
 struct Reporter {
     context: Context,
     pod: Str,
-    owner: Value,
+    /// The reference to the Pod, with which its reports are deleted. Without it they would stay for ever,
+    /// so nothing is reported before the Pod is found.
+    owner: Option<Value>,
     apis: BTreeMap<Subject, Api<Stored>>,
+    /// What other controllers report.
+    reports: watch::Receiver<AllReports>,
+    /// Becomes true with the first complete report.
+    reported: watch::Sender<bool>,
     entries: Entries,
     ledger: Ledger<Target>,
     /// What Providers were, and since when.
     since: BTreeMap<Target, (Value, Value)>,
     /// When what the cluster has was last read.
     read: BTreeMap<Subject, Instant>,
-    /// Kinds that could not be read.
-    unlisted: Retries<Subject>,
+    /// When to read it again.
+    resync: Instant,
+    /// What could not be read: the objects of a kind, or the Pod.
+    failed: Retries<Option<Subject>>,
+}
+
+impl Reconcile for Reporter {
+    type Desired = Arc<State>;
+
+    const COALESCE: Duration = COALESCE;
+
+    fn desired(&mut self, state: &Arc<State>) -> Arc<State> {
+        Arc::clone(state)
+    }
+
+    async fn apply(&mut self, state: Arc<State>) -> Option<Instant> {
+        if self.resync <= Instant::now() {
+            self.resync = Instant::now() + RESYNC;
+        }
+        if self.owner.is_none() && self.failed.pending(&None, &(), Instant::now()).is_none() {
+            self.find_owner().await;
+        }
+        let Some(owner) = self.owner.clone() else { return self.failed.next() };
+        let served = self.read(&state).await;
+        let wanted = {
+            let reports = self.reports.borrow_and_update();
+            self.entries.of(&state, &reports, &self.pod, &self.context.operations)
+        };
+        let wanted = self.objects(wanted, &served, &owner);
+        self.write(&wanted).await;
+        if self.failed.targets().flatten().all(|subject| served.contains(subject)) {
+            self.reported.send_if_modified(|reported| !std::mem::replace(reported, true));
+        }
+        [self.ledger.next_try(), self.failed.next(), Some(self.resync)].into_iter().flatten().min()
+    }
+
+    async fn changed(&mut self) {
+        if self.reports.changed().await.is_err() {
+            pending().await
+        }
+    }
 }
 
 impl Reporter {
-    async fn run(mut self, reported: watch::Sender<bool>) {
-        let mut waiting = Waiting::new(&self.context);
-        if self.context.loaded().await.is_none() {
-            return;
-        }
-        loop {
-            let Some(state) = self.context.state.borrow_and_update().clone() else { return };
-            let served = self.read(&state).await;
-            let wanted = {
-                let reports = waiting.reports.borrow_and_update();
-                let operations = &self.context.operations;
-                self.entries.of(&state, &reports, &self.pod, operations)
-            };
-            let wanted = self.objects(wanted, &served);
-            self.write(&wanted).await;
-            if self.unlisted.failed().all(|subject| served.contains(subject)) {
-                reported.send_if_modified(|reported| !std::mem::replace(reported, true));
+    async fn find_owner(&mut self) {
+        let (pod, namespace) = (&self.pod, &self.context.identity.namespace);
+        let api: Api<Stored> =
+            Api::namespaced_with(self.context.client.clone(), namespace, &pods());
+        let uid = match api.get(pod).await {
+            Ok(found) => {
+                let uid = found.object.ok().and_then(|it| it.path(&["metadata", "uid"]).cloned());
+                uid.ok_or_else(|| "it has no uid".to_owned())
             }
-            let next = self.ledger.next_try().into_iter().chain(self.unlisted.next()).min();
-            if !waiting.next(&mut self.context.state, next).await {
-                return;
+            Err(error) => Err(error.to_string()),
+        };
+        match uid {
+            Ok(uid) => {
+                self.failed.succeeded(&None);
+                let members: [(&str, Value); 4] = [
+                    ("apiVersion", "v1".into()),
+                    ("kind", "Pod".into()),
+                    ("name", pod.clone().into()),
+                    ("uid", uid),
+                ];
+                self.owner = Some(members.into_iter().collect());
+            }
+            Err(error) => {
+                tracing::warn!(
+                    target: LOGGER, %pod, %namespace, %error,
+                    "own Pod not found, which statuses belong to; trying again"
+                );
+                self.failed.failed(None, (), error, Instant::now());
             }
         }
     }
@@ -149,13 +177,19 @@ impl Reporter {
             if state.facts.of(&subject.report_kind()).is_none() {
                 self.ledger.forget(|(of, _)| *of == subject);
                 self.read.remove(&subject);
-                self.unlisted.retain(|unlisted| *unlisted != subject);
+                self.failed.succeeded(&Some(subject));
                 continue;
             }
             let is_fresh = self.read.get(&subject).is_some_and(|read| read.elapsed() < RESYNC);
-            if !is_fresh && self.unlisted.is_due(&subject, Instant::now()) {
-                let is_listed = self.list(subject).await;
-                self.unlisted.record(subject, is_listed, Instant::now());
+            let target = Some(subject);
+            if !is_fresh && self.failed.pending(&target, &(), Instant::now()).is_none() {
+                match self.list(subject).await {
+                    Ok(()) => self.failed.succeeded(&target),
+                    Err(error) => {
+                        tracing::debug!(target: LOGGER, ?subject, %error, "own statuses cannot be listed");
+                        self.failed.failed(target, (), error.to_string(), Instant::now());
+                    }
+                }
             }
             // What was read before is still good enough where it cannot be read again.
             if self.read.contains_key(&subject) {
@@ -165,16 +199,10 @@ impl Reporter {
         served
     }
 
-    async fn list(&mut self, subject: Subject) -> bool {
-        let Some(api) = self.apis.get(&subject) else { return false };
+    async fn list(&mut self, subject: Subject) -> Result<(), kube::Error> {
+        let Some(api) = self.apis.get(&subject) else { return Ok(()) };
         let params = ListParams::default().labels(&format!("{POD}={}", self.pod));
-        let listed = match api.list(&params).await {
-            Ok(listed) => listed,
-            Err(error) => {
-                tracing::debug!(target: LOGGER, ?subject, %error, "own statuses cannot be listed");
-                return false;
-            }
-        };
+        let listed = api.list(&params).await?;
         self.ledger.forget(|(of, _)| *of == subject);
         for stored in listed {
             let name = stored.key().name.to_string();
@@ -186,13 +214,14 @@ impl Reporter {
             self.ledger.found((subject, name), object);
         }
         self.read.insert(subject, Instant::now());
-        true
+        Ok(())
     }
 
     fn objects(
         &self,
         entries: BTreeMap<About, Value>,
         served: &BTreeSet<Subject>,
+        owner: &Value,
     ) -> BTreeMap<Target, Value> {
         let entries = entries.into_iter().filter(|((subject, ..), _)| served.contains(subject));
         entries
@@ -215,7 +244,7 @@ impl Reporter {
                     ("labels", labels.into()),
                     ("name", name.as_str().into()),
                     ("namespace", self.context.identity.namespace.clone().into()),
-                    ("ownerReferences", Value::from(vec![self.owner.clone()])),
+                    ("ownerReferences", Value::from(vec![owner.clone()])),
                 ];
                 let object: [(&str, Value); 4] = [
                     ("apiVersion", api_version.into()),
@@ -335,7 +364,8 @@ fn is_refusal(error: &kube::Error) -> bool {
 
 impl From<&kube::Error> for Written {
     fn from(error: &kube::Error) -> Self {
-        if is_refusal(error) { Self::Refused } else { Self::Failed }
+        let reason = error.to_string();
+        if is_refusal(error) { Self::Refused(reason) } else { Self::Failed(reason) }
     }
 }
 

@@ -1,21 +1,21 @@
 //! What there is: policies and bindings that may be ours, and the configuration of the webhook.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use futures_util::{
     StreamExt as _,
     stream::{BoxStream, SelectAll},
 };
-use kube::{
-    Api, Client,
-    api::ApiResource,
-    runtime::watcher::{self, watcher},
-};
+use kube::{Api, Client, api::ApiResource, runtime::watcher};
 use modgate_engine::constraint::vap::VapVersion;
 use modgate_value::Value;
 
 use super::{
-    super::{LOGGER, object::Stored, watches::patient},
+    super::{
+        kinds,
+        object::Stored,
+        watches::{Change, watched},
+    },
     BINDINGS, POLICIES, VapConfig,
     compare::Owner,
     resource,
@@ -30,36 +30,30 @@ pub(super) enum Source {
     Webhook,
 }
 
-pub(super) type Seen = (Source, Result<watcher::Event<Stored>, watcher::Error>);
+/// An object by its name; without it, if it is of no interest.
+type Named = (String, Option<Value>);
+
+pub(super) type Seen = (Source, Change<Named>);
 
 /// The three watches.
 pub(super) struct Follow(SelectAll<BoxStream<'static, Seen>>);
 
 impl Follow {
     pub(super) fn new(client: &Client, version: VapVersion, config: &VapConfig) -> Self {
-        let watch = |source: Source, resource: &ApiResource, config: watcher::Config| {
-            let api: Api<Stored> = Api::all_with(client.clone(), resource);
-            let known = resource.clone();
-            let events = patient(watcher(api, config)).map(move |event| {
-                let of_kind = |stored: Stored| stored.of_kind(&known);
-                let event = event.map(|event| match event {
-                    watcher::Event::Apply(stored) => watcher::Event::Apply(of_kind(stored)),
-                    watcher::Event::InitApply(stored) => watcher::Event::InitApply(of_kind(stored)),
-                    event => event,
-                });
-                (source, event)
-            });
-            events.boxed()
+        let watch = |source: Source, resource: ApiResource, config: watcher::Config| {
+            let api: Api<Stored> = Api::all_with(client.clone(), &resource);
+            let keep = move |stored: Stored| kept(source, stored.of_kind(&resource));
+            watched(api, config, keep).map(move |change| (source, change)).boxed()
         };
         let [policy, policies] = POLICIES;
         let [binding, bindings] = BINDINGS;
-        let (kind, plural) = ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations");
+        let webhook = kinds::webhook_configurations("ValidatingWebhookConfiguration");
         let only = format!("metadata.name={}", config.webhook_configuration);
         let any = watcher::Config::default;
         Self(SelectAll::from_iter([
-            watch(Source::Policies, &resource(version, policy, policies), any()),
-            watch(Source::Bindings, &resource(version, binding, bindings), any()),
-            watch(Source::Webhook, &resource(VapVersion::V1, kind, plural), any().fields(&only)),
+            watch(Source::Policies, resource(version, policy, policies), any()),
+            watch(Source::Bindings, resource(version, binding, bindings), any()),
+            watch(Source::Webhook, webhook, any().fields(&only)),
         ]))
     }
 
@@ -85,42 +79,27 @@ pub(super) struct Observed {
 struct Objects {
     listed: bool,
     by_name: BTreeMap<String, Value>,
-    /// Being listed again.
-    new: BTreeMap<String, Value>,
 }
 
 impl Observed {
     /// Takes in what was seen.
-    pub(super) fn take(&mut self, (source, event): Seen) {
+    pub(super) fn take(&mut self, (source, change): Seen) {
         let objects = match source {
             Source::Policies => &mut self.policies,
             Source::Bindings => &mut self.bindings,
             Source::Webhook => &mut self.webhook,
         };
-        match event {
-            Ok(watcher::Event::Init) => objects.new.clear(),
-            Ok(watcher::Event::InitApply(stored)) => {
-                if let Some((name, object)) = kept(source, stored) {
-                    objects.new.insert(name, object);
-                }
-            }
-            Ok(watcher::Event::InitDone) => {
-                objects.by_name = std::mem::take(&mut objects.new);
+        match change {
+            Change::All(all) => {
+                let all = all.into_iter().filter_map(|(name, object)| Some((name, object?)));
+                objects.by_name = all.collect();
                 objects.listed = true;
             }
-            Ok(watcher::Event::Apply(stored)) => {
-                let name = stored.key().name.to_string();
-                match kept(source, stored) {
-                    Some((name, object)) => drop(objects.by_name.insert(name, object)),
-                    None => drop(objects.by_name.remove(&name)),
-                }
+            Change::Applied((name, Some(object))) => drop(objects.by_name.insert(name, object)),
+            Change::Applied((name, None)) | Change::Deleted((name, _)) => {
+                objects.by_name.remove(&name);
             }
-            Ok(watcher::Event::Delete(stored)) => {
-                objects.by_name.remove(stored.key().name.as_str());
-            }
-            Err(error) => {
-                tracing::warn!(target: LOGGER, what = %source, %error, "watch failed, trying again");
-            }
+            Change::Failed(_) => {}
         }
     }
 
@@ -202,22 +181,14 @@ const MAX_WARNING: usize = 256;
 const MAX_WARNINGS: usize = 10;
 
 /// What is worth keeping: what may be ours.
-fn kept(source: Source, stored: Stored) -> Option<(String, Value)> {
+fn kept(source: Source, stored: Stored) -> Named {
     let name = stored.key().name.to_string();
+    let is_ours = |object: &Value| {
+        source == Source::Webhook
+            || name.starts_with("gatekeeper-")
+            || Owner::of(object).is_some_and(|owner| owner.is_policy())
+    };
     // None of ours is nested that deeply.
-    let object = stored.object.ok()?;
-    let is_ours = source == Source::Webhook
-        || name.starts_with("gatekeeper-")
-        || Owner::of(&object).is_some_and(|owner| owner.is_policy());
-    is_ours.then_some((name, object))
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Policies => POLICIES[1],
-            Self::Bindings => BINDINGS[1],
-            Self::Webhook => "validatingwebhookconfigurations",
-        })
-    }
+    let object = stored.object.ok().filter(is_ours);
+    (name, object)
 }

@@ -35,7 +35,7 @@ const CONDITIONS: &str = "conditions are not satisfied to generate ValidatingAdm
 
 /// What there should be.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// By name.
     pub(super) policies: BTreeMap<String, WantedPolicy>,
     /// By name.

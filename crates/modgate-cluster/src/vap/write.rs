@@ -14,7 +14,11 @@ use modgate_engine::constraint::vap::VapVersion;
 use modgate_value::Value;
 
 use super::{
-    super::{FIELD_MANAGER, LOGGER, contention::ContentionBackoff, object::Stored},
+    super::{
+        FIELD_MANAGER, LOGGER,
+        object::Stored,
+        retry::{ContentionBackoff, Retries},
+    },
     BINDINGS, POLICIES,
     compare::{Owner, is_same, says_more},
     observed::Observed,
@@ -36,8 +40,7 @@ impl Target {
 }
 
 /// How long to wait after a failure, at first and at most.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(120);
+const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(120)];
 
 /// Why an object is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +68,7 @@ impl Written {
         let mut backoff = ContentionBackoff::default();
         if let Some(before) = before.filter(|before| before.object == *object) {
             backoff = before.backoff;
-            backoff.broken(at.into());
+            backoff.record(at);
         }
         Self { object: object.clone(), generation, backoff }
     }
@@ -77,9 +80,8 @@ pub(super) struct Writer {
     policies: ApiResource,
     bindings: ApiResource,
     written: BTreeMap<Target, Written>,
-    /// What was refused, and how often: not tried again before its time, unless something else is
-    /// wanted by then.
-    refused: BTreeMap<Target, (Option<Value>, Failure, u32)>,
+    /// By what could not be written; none for a deletion.
+    refused: Retries<Target, Option<Value>>,
 }
 
 impl Writer {
@@ -91,7 +93,7 @@ impl Writer {
             policies: resource(version, policy, policies),
             bindings: resource(version, binding, bindings),
             written: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            refused: Retries::new(BACKOFF),
         }
     }
 
@@ -115,30 +117,31 @@ impl Writer {
                 written.object == *wanted && written.generation == generation(live)
             };
             if is_same(wanted, live) || self.written.get(target).is_some_and(is_settled) {
-                self.refused.remove(target);
+                self.refused.succeeded(target);
                 return Ok(());
             }
         }
-        self.may_try(target, Some(wanted))?;
+        let desired = Some(wanted.clone());
+        self.may_try(target, &desired, existed)?;
         let before = self.written.get(target);
         let same = before.filter(|before| before.object == *wanted);
-        if let Some(again) = same.and_then(|same| same.backoff.until()).map(|it| it.into_std())
+        if let Some(again) = same.and_then(|same| same.backoff.until())
             && again > Instant::now()
         {
-            let message = "somebody else keeps changing it".to_owned();
+            let message = "another writer keeps changing it".to_owned();
             return Err(Failure { message, existed, again });
         }
         match self.write(target, wanted, live).await {
             Ok(now) => {
                 tracing::info!(target: LOGGER, name = target.name(), "{} written", self.resource(target).kind);
-                self.refused.remove(target);
+                self.refused.succeeded(target);
                 let before = self.written.get(target);
                 let written = Written::after(before, wanted, generation(&now), Instant::now());
                 self.written.insert(target.clone(), written);
                 observed.note(target, Some(now));
                 Ok(())
             }
-            Err(message) => Err(self.failed(target, Some(wanted.clone()), existed, message)),
+            Err(message) => Err(self.failed(target, desired, existed, message)),
         }
     }
 
@@ -148,7 +151,7 @@ impl Writer {
         target: &Target,
         observed: &mut Observed,
     ) -> Result<(), Failure> {
-        self.may_try(target, None)?;
+        self.may_try(target, &None, true)?;
         let live = observed.get(target);
         let uid =
             live.and_then(|live| live.path(&["metadata", "uid"])?.as_str().map(str::to_owned));
@@ -165,7 +168,7 @@ impl Writer {
         }
         observed.note(target, None);
         self.written.remove(target);
-        self.refused.remove(target);
+        self.refused.succeeded(target);
         Ok(())
     }
 
@@ -239,15 +242,16 @@ impl Writer {
         Api::all_with(self.client.clone(), self.resource(target))
     }
 
-    fn may_try(&self, target: &Target, wanted: Option<&Value>) -> Result<(), Failure> {
-        match self.refused.get(target) {
-            Some((refused, failure, _))
-                if refused.as_ref() == wanted && failure.again > Instant::now() =>
-            {
-                Err(failure.clone())
-            }
-            _ => Ok(()),
-        }
+    fn may_try(
+        &self,
+        target: &Target,
+        wanted: &Option<Value>,
+        existed: bool,
+    ) -> Result<(), Failure> {
+        let now = Instant::now();
+        let Some(failure) = self.refused.pending(target, wanted, now) else { return Ok(()) };
+        let (message, again) = (failure.reason.clone(), failure.next.unwrap_or(now));
+        Err(Failure { message, existed, again })
     }
 
     fn failed(
@@ -257,14 +261,10 @@ impl Writer {
         existed: bool,
         message: String,
     ) -> Failure {
-        let before = self.refused.get(target).filter(|(refused, ..)| *refused == wanted);
-        let times = before.map_or(0, |(_, _, times)| times.saturating_add(1));
-        let pause = FIRST_PAUSE.saturating_mul(1 << times.min(16)).min(LONGEST_PAUSE);
-        let failure = Failure { message, existed, again: Instant::now() + pause };
         let kind = &self.resource(target).kind;
-        tracing::warn!(target: LOGGER, name = target.name(), error = %failure.message, "{kind} not written, trying again");
-        self.refused.insert(target.clone(), (wanted, failure.clone(), times));
-        failure
+        tracing::warn!(target: LOGGER, name = target.name(), error = %message, "{kind} not written, trying again");
+        let again = self.refused.failed(target.clone(), wanted, message.clone(), Instant::now());
+        Failure { message, existed, again }
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
     fn contention_over_one_object_does_not_delay_another() {
         let (ours, other) = (Value::from("ours"), Value::from("other"));
         let now = Instant::now();
-        let until = |written: &Written| written.backoff.until().map(|until| until.into_std() - now);
+        let until = |written: &Written| written.backoff.until().map(|until| until - now);
         let first = Written::after(None, &ours, 1, now);
         assert_eq!(until(&first), None);
         let again = Written::after(Some(&first), &ours, 1, now);

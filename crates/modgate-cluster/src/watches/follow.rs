@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Event, Seen, Target};
+use super::{Change, Event, Seen, Target, watched::Listed};
 use crate::{
     LOGGER,
     kinds::{self, Kind},
@@ -120,7 +120,7 @@ impl Watch {
         loop {
             let streams = self.streams;
             let mut stream = pin!(watcher(api.clone(), self.config(resource)));
-            let mut listed = Listed::new(&self.fields);
+            let mut listed = Listed::default();
             let begun = Instant::now();
             loop {
                 let Some(event) = next(&mut stream, streams && !listed.complete).await else {
@@ -134,9 +134,12 @@ impl Watch {
                         if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                             failures = 0;
                         }
-                        let Some(seen) = listed.take(event, |stored| self.item(stored, resource))
-                        else {
-                            continue;
+                        let change = listed.take(event, |stored| self.item(stored, resource));
+                        let seen = match change {
+                            Some(Change::All(items)) => Seen::All(items, Arc::clone(&self.fields)),
+                            Some(Change::Applied(item)) => Seen::Applied(item),
+                            Some(Change::Deleted(item)) => Seen::Deleted(item),
+                            Some(Change::Failed(_)) | None => continue,
                         };
                         if !self.send(seen).await {
                             return End::Unheard;
@@ -204,42 +207,6 @@ impl Watch {
     async fn send(&self, seen: Seen) -> bool {
         let event = Event { target: self.target.clone(), watch: self.watch, seen };
         self.events.send(event).await.is_ok()
-    }
-}
-
-/// Objects of a list on their way.
-struct Listed {
-    items: Vec<Item>,
-    fields: Arc<Fields>,
-    complete: bool,
-}
-
-impl Listed {
-    fn new(fields: &Arc<Fields>) -> Self {
-        Self { items: Vec::new(), fields: Arc::clone(fields), complete: false }
-    }
-
-    fn take(
-        &mut self,
-        event: watcher::Event<Stored>,
-        item: impl Fn(Stored) -> Item,
-    ) -> Option<Seen> {
-        match event {
-            watcher::Event::Init => {
-                *self = Self::new(&self.fields);
-                None
-            }
-            watcher::Event::InitApply(stored) => {
-                self.items.push(item(stored));
-                None
-            }
-            watcher::Event::InitDone => {
-                self.complete = true;
-                Some(Seen::All(std::mem::take(&mut self.items), Arc::clone(&self.fields)))
-            }
-            watcher::Event::Apply(stored) => Some(Seen::Applied(item(stored))),
-            watcher::Event::Delete(stored) => Some(Seen::Deleted(item(stored))),
-        }
     }
 }
 
@@ -328,39 +295,5 @@ mod tests {
         ] {
             assert_eq!(remedy(&error, streams), expected, "{error} {streams}");
         }
-    }
-
-    #[test]
-    fn a_list_that_begins_again_forgets_what_it_had() {
-        let stored = |name: &str| -> Stored {
-            serde_json::from_str(&format!(r#"{{"metadata": {{"name": "{name}"}}}}"#)).expect("read")
-        };
-        let mut listed = Listed::new(&Arc::new(Fields::all()));
-        let mut seen = Vec::new();
-        for event in [
-            watcher::Event::Init,
-            watcher::Event::InitApply(stored("a")),
-            watcher::Event::Init,
-            watcher::Event::InitApply(stored("b")),
-            watcher::Event::InitApply(stored("c")),
-            watcher::Event::InitDone,
-            watcher::Event::Apply(stored("d")),
-            watcher::Event::Delete(stored("b")),
-        ] {
-            let names = |items: &[Item]| -> Vec<String> {
-                items.iter().map(|item| item.key.name.to_string()).collect()
-            };
-            seen.extend(listed.take(event, Item::from).map(|seen| match seen {
-                Seen::All(items, _) => ("all", names(&items)),
-                Seen::Applied(item) => ("applied", names(&[item])),
-                Seen::Deleted(item) => ("deleted", names(&[item])),
-                Seen::Failed(problem) => ("failed", vec![problem]),
-            }));
-        }
-        let expected = [("all", &["b", "c"][..]), ("applied", &["d"]), ("deleted", &["b"])];
-        let expected = expected.map(|(what, names)| {
-            (what, names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-        });
-        assert_eq!(seen, expected);
     }
 }
