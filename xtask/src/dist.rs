@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result};
-use modgate_testkit::corpus;
+use modgate_corpus::corpus;
 
 use crate::supply;
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_testkit::corpus;
+use modgate_corpus::corpus;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

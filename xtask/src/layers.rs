@@ -2,9 +2,11 @@
 //!
 //! Read from `cargo metadata`: arrows between our crates only point down, layers 0 to 3 stay free of runtimes, sockets and Kubernetes clients, and tests bring
 //! in no shipped crate from above. Read from `cargo tree`: what is built alone has the features it
-//! has among everything. Read from the sources: the modules of a crate form no new circles.
+//! has among everything. Read from the sources: the modules of a crate form no new circles, and no file
+//! and no function is too long to read.
 
 mod circles;
+mod sizes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_testkit::corpus;
+use modgate_corpus::corpus;
 use modgate_value::Value;
 
 #[derive(Debug, clap::Args)]
@@ -51,7 +53,8 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-rego-corpora", 12),
     ("modgate-testkit", 13),
     ("modgate-e2e", 14),
-    ("xtask", 15),
+    ("xtask-suites", 15),
+    ("xtask", 16),
 ];
 
 /// The highest layer that is shipped.
@@ -100,6 +103,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let mut findings = findings(&graph);
     findings.extend(built_twice()?);
     findings.extend(new_circles(&graph, args.check)?);
+    for folder in graph.folders.values() {
+        findings.extend(sizes::of_crate(&folder.join("src"))?);
+    }
     for finding in &findings {
         eprintln!("error: {finding}");
     }
@@ -163,12 +169,13 @@ fn above_in_tests(graph: &Graph, name: &str, level: u32) -> Vec<String> {
 fn built_twice() -> Result<Vec<String>> {
     let everything = features(&["--workspace", "--edges", "normal,build,dev"])?;
     let mut findings = Vec::new();
-    for (package, features) in features(&["--package", "xtask", "--edges", "normal,build"])? {
+    for (package, features) in features(&["--package", "xtask-suites", "--edges", "normal,build"])?
+    {
         let Some(among_all) = everything.get(&package) else { continue };
         for features in features.difference(among_all) {
             let among_all: Vec<&str> = among_all.iter().map(String::as_str).collect();
             findings.push(format!(
-                "`{package}` is built twice: with features [{features}] for `xtask` alone, with [{}] \
+                "`{package}` is built twice: with features [{features}] for `xtask-suites` alone, with [{}] \
                  among everything; make them equal in Cargo.toml",
                 among_all.join("] or [")
             ));

@@ -1,24 +1,25 @@
 //! Project automation: `cargo xtask <TASK>`.
 //!
-//! Every task is what a person runs and what `.ci/run` runs; there is no other way in.
+//! Every task is what a person runs and what `.ci/run` runs; there is no other way in. Tasks that read files
+//! are here. Those that need modgate itself are in `xtask-suites`, which is built when one of them is run.
 
-mod codegen;
-mod conformance;
 #[expect(clippy::indexing_slicing, reason = "a generator picks from lists it has made")]
 mod differential;
 mod dist;
 mod docs;
-mod fuzz;
 mod layers;
-mod load;
 mod mistakes;
-mod soak;
 mod supply;
-mod test;
 
-use std::process::ExitCode;
+use std::{
+    env,
+    ffi::OsString,
+    process::{Command, ExitCode, exit},
+};
 
+use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
+use modgate_corpus::corpus;
 
 /// modgate's project tasks.
 #[derive(Debug, Parser)]
@@ -31,22 +32,19 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Run every test of the workspace, then every corpus; print the totals.
-    Test(test::Args),
-    /// Run one program of tests, in place of it.
-    #[command(hide = true)]
-    RunTest(test::RunArgs),
+    Test(Rest),
     /// Run the conformance corpora and print a table per file.
-    Conformance(conformance::Args),
+    Conformance(Rest),
     /// Ask Gatekeeper's own packages and modgate the same random programs; print what differs.
     Differential(differential::Args),
     /// Write the files that are made from code.
-    Codegen(codegen::Args),
+    Codegen(Rest),
     /// Make authors' mistakes and compare what the binary says of them with what it should say.
     Mistakes(mistakes::Args),
     /// Find ids of rules and relative links that lead nowhere.
     Docs(docs::Args),
     /// Run libFuzzer on the fuzz targets; print executions, coverage and findings.
-    Fuzz(fuzz::Args),
+    Fuzz(Rest),
     /// Hold the crates to the layering of docs/architecture.md.
     Layers(layers::Args),
     /// Build what ships, the same bytes in any folder, with its bill of materials.
@@ -54,26 +52,33 @@ enum Task {
     /// Hold what ships to the licenses and sources of deny.toml, or write its bill of materials.
     Supply(supply::Args),
     /// Attack a server and change its policies while it answers; check every answer.
-    Soak(soak::Args),
+    Soak(Rest),
     /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
-    Load(load::Args),
+    Load(Rest),
+}
+
+/// The arguments of a task of `xtask-suites`, its options included.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().task {
-        Task::Test(args) => test::run(&args),
-        Task::RunTest(args) => test::run_program(&args),
-        Task::Conformance(args) => conformance::run(&args),
         Task::Differential(args) => differential::run(&args),
-        Task::Codegen(args) => codegen::run(&args),
         Task::Mistakes(args) => mistakes::run(&args),
         Task::Docs(args) => docs::run(&args),
-        Task::Fuzz(args) => fuzz::run(&args),
         Task::Layers(args) => layers::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Supply(args) => supply::run(&args),
-        Task::Soak(args) => soak::run(&args),
-        Task::Load(args) => load::run(&args),
+        Task::Test(_)
+        | Task::Conformance(_)
+        | Task::Codegen(_)
+        | Task::Fuzz(_)
+        | Task::Soak(_)
+        | Task::Load(_) => suites(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -88,4 +93,21 @@ fn main() -> ExitCode {
 #[expect(clippy::print_stderr, reason = "a command line's errors go there")]
 fn report(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
+}
+
+/// Builds `xtask-suites` and runs it with the arguments of this process.
+fn suites() -> Result<bool> {
+    let manifest = corpus::repository().join("Cargo.toml");
+    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["run", "--quiet", "--package", "xtask-suites", "--manifest-path"])
+        .arg(manifest)
+        .arg("--")
+        .args(env::args_os().skip(1))
+        .status()
+        .context("cannot run cargo")?;
+    match status.code() {
+        Some(code @ (0 | 1)) => Ok(code == 0),
+        // It has reported why.
+        _ => exit(status.code().unwrap_or(2)),
+    }
 }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use modgate_testkit::corpus;
+use modgate_corpus::corpus;
 
 use self::{
     cases::Case,

@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_testkit::corpus;
+use modgate_corpus::corpus;
 use modgate_value::{Object, Value, json};
 
 /// Options of `cargo xtask supply`.

@@ -38,7 +38,7 @@ pub(super) fn of_crate(folder: &Path) -> Result<Vec<Circle>> {
     Ok(circles(&arrows(&fs::read_to_string(root)?, &sources)))
 }
 
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+pub(super) fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
         if path.is_dir() {

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let builds = cluster_builds();
     let tests = cargo_test(&args.cargo)?;
     let report = Run { roots: Roots::discover(), filter: None }.execute()?;
-    let mistakes = tests.success && crate::mistakes::run(&crate::mistakes::Args::default())?;
+    let mistakes = tests.success && cargo().args(["xtask", "mistakes"]).status()?.success();
     let passed = runs && builds && tests.success && report.is_success() && mistakes;
     println!();
     print!("{}", report.table(!report.is_success()));

@@ -1,0 +1,64 @@
+//! The project tasks that are built with modgate: suites, generated files, load. `cargo xtask` builds and
+//! runs this.
+
+mod codegen;
+mod conformance;
+mod fuzz;
+mod load;
+mod soak;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run every test of the workspace, then every corpus; print the totals.
+    Test(test::Args),
+    /// Run one program of tests, in place of it.
+    #[command(hide = true)]
+    RunTest(test::RunArgs),
+    /// Run the conformance corpora and print a table per file.
+    Conformance(conformance::Args),
+    /// Write the files that are made from code.
+    Codegen(codegen::Args),
+    /// Run libFuzzer on the fuzz targets; print executions, coverage and findings.
+    Fuzz(fuzz::Args),
+    /// Attack a server and change its policies while it answers; check every answer.
+    Soak(soak::Args),
+    /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
+    Load(load::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().task {
+        Task::Test(args) => test::run(&args),
+        Task::RunTest(args) => test::run_program(&args),
+        Task::Conformance(args) => conformance::run(&args),
+        Task::Codegen(args) => codegen::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
+        Task::Soak(args) => soak::run(&args),
+        Task::Load(args) => load::run(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            report(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a command line's errors go there")]
+fn report(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}
