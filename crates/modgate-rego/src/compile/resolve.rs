@@ -4,23 +4,30 @@
 //! Scopes follow OPA's two passes: what a body declares anywhere hides rules and imports in all of
 //! it, but a declared variable can be used only after its declaration.
 
+mod call;
+mod names;
+mod with;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use modgate_value::{Str, Value, near};
+use modgate_value::{Str, Value};
 
+use self::{
+    call::call_kind,
+    names::{declared_names, pattern_names},
+};
 use super::{
     errors::{Errors, Late},
     hir::{
         Body, Callee, Collect, Comprehension, Every, Expr, ExprKind, Root, Term, TermKind, Var,
-        Vars, With, WithTarget, WithValue,
+        Vars,
     },
     symbols::{Symbols, scalar},
 };
 use crate::{
     ast::{self, Module, Span, TemplatePart, operator_name},
-    builtins,
     error::Code,
-    ir::{ConstId, GroupKind},
+    ir::ConstId,
 };
 
 /// The meaning of a name outside any rule: `data` or `input`, and a path.
@@ -536,136 +543,6 @@ impl<'c, 'm> Resolver<'c, 'm> {
         self.constant(Value::Null, term.span)
     }
 
-    fn withs(&mut self, withs: &[ast::With]) -> Vec<With> {
-        withs.iter().filter_map(|with| self.with(with)).collect()
-    }
-
-    fn with(&mut self, with: &ast::With) -> Option<With> {
-        let target = self.with_target(with)?;
-        let value = match self.with_callee(&with.value, &target) {
-            Some(callee) => WithValue::Callee(callee),
-            None => WithValue::Term(self.term(&with.value)),
-        };
-        Some(With { target, value, span: self.at(with.span) })
-    }
-
-    fn with_target(&mut self, with: &ast::With) -> Option<WithTarget> {
-        let term = &with.target;
-        let invalid = |this: &mut Self| {
-            let message = "with keyword target must reference existing input, data, or a function";
-            this.error(Code::Type, term.span, message);
-            None
-        };
-        let parts = match &term.kind {
-            ast::TermKind::Ref(parts) => parts.as_slice(),
-            _ => std::slice::from_ref(term),
-        };
-        let Some((ast::Term { kind: ast::TermKind::Var(head), .. }, rest)) = parts.split_first()
-        else {
-            return invalid(self);
-        };
-        let mut path = Vec::new();
-        for part in rest {
-            match scalar(&part.kind) {
-                Some(value) => path.push(self.symbols.constants.add(value)),
-                None => return invalid(self),
-            }
-        }
-        let (input, path) = match head.as_str() {
-            "input" => (true, path),
-            "data" => (false, path),
-            _ => match self.global(head) {
-                Some(global) => {
-                    let mut whole = global.path.clone();
-                    let input = global.input;
-                    whole.extend(path);
-                    (input, whole)
-                }
-                None => {
-                    let name = dotted(parts);
-                    let Some(signature) = self.symbols.signature(&name) else {
-                        return invalid(self);
-                    };
-                    let refusal = if matches!(
-                        name.as_str(),
-                        "eq" | "rego.metadata.chain" | "rego.metadata.rule"
-                    ) {
-                        format!("replacement of {name:?} invalid")
-                    } else if name.starts_with("internal.") {
-                        format!("replacement of internal function {name:?} invalid")
-                    } else if signature.relation {
-                        "target must not be a relation".to_owned()
-                    } else if signature.void {
-                        "target must not be a void function".to_owned()
-                    } else {
-                        let id = self.symbols.builtin(&name, signature.arity);
-                        return Some(WithTarget::Callee(Callee::Builtin(id, signature.arity)));
-                    };
-                    let message = format!("with keyword replacing built-in function: {refusal}");
-                    self.error(Code::Compile, term.span, message);
-                    return None;
-                }
-            },
-        };
-        if input {
-            return Some(WithTarget::Input(path));
-        }
-        if let Some(group) = self.symbols.group_at(&path)
-            && let Some(GroupKind::Function { arity }) =
-                self.symbols.groups.get(group.0 as usize).map(|group| group.kind)
-        {
-            let arity = u32::try_from(arity).unwrap_or(u32::MAX);
-            return Some(WithTarget::Callee(Callee::Function(group, arity)));
-        }
-        // Below a rule there is nothing to replace piecemeal.
-        for length in 1..path.len() {
-            if path.get(..length).is_some_and(|part| self.symbols.group_at(part).is_some()) {
-                let message = "with keyword cannot partially replace virtual document(s)";
-                self.error(Code::Compile, term.span, message);
-                return None;
-            }
-        }
-        Some(WithTarget::Data(path))
-    }
-
-    /// The function that a `with` puts in place of another.
-    fn with_callee(&mut self, value: &ast::Term, target: &WithTarget) -> Option<Callee> {
-        let WithTarget::Callee(_) = target else { return None };
-        let parts = match &value.kind {
-            ast::TermKind::Ref(parts) => parts.as_slice(),
-            ast::TermKind::Var(_) => std::slice::from_ref(value),
-            _ => return None,
-        };
-        let Some((ast::Term { kind: ast::TermKind::Var(head), .. }, rest)) = parts.split_first()
-        else {
-            return None;
-        };
-        if self.declared(head).is_some_and(|(_, occurrence)| occurrence != Occurrence::Seen) {
-            return None;
-        }
-        let mut path = match (head.as_str(), self.global(head)) {
-            ("data", _) => Vec::new(),
-            (_, Some(global)) if !global.input => global.path.clone(),
-            _ => {
-                let name = dotted(parts);
-                let signature = self.symbols.signature(&name)?;
-                let id = self.symbols.builtin(&name, signature.arity);
-                return Some(Callee::Builtin(id, signature.arity));
-            }
-        };
-        for part in rest {
-            path.push(self.symbols.constants.add(scalar(&part.kind)?));
-        }
-        let group = self.symbols.group_at(&path)?;
-        match self.symbols.groups.get(group.0 as usize)?.kind {
-            GroupKind::Function { arity } => {
-                Some(Callee::Function(group, u32::try_from(arity).unwrap_or(u32::MAX)))
-            }
-            // A rule: what it produces is the value.
-            _ => None,
-        }
-    }
-
     // Terms.
 
     fn term(&mut self, term: &ast::Term) -> Term {
@@ -834,230 +711,5 @@ impl<'c, 'm> Resolver<'c, 'm> {
         TermKind::Call(Callee::Builtin(id, 1), vec![parts])
     }
 
-    /// `print`: the set of the values of each operand, which is empty where it is undefined.
-    fn print(&mut self, args: &[ast::Term], span: Span) -> ExprKind {
-        let mut sets = Vec::with_capacity(args.len());
-        for arg in args {
-            self.scopes.push(Scope::default());
-            let value = self.term(arg);
-            self.leave();
-            let at = self.at(arg.span);
-            let head = self.vars.temporary(at);
-            let capture = ExprKind::Eq { left: head.clone(), right: value, assign: false };
-            let kind = TermKind::Comprehension(Box::new(Comprehension {
-                head: Collect::Set(head),
-                body: vec![Expr::generated(capture, at)],
-            }));
-            sets.push(Term { kind, span: at });
-        }
-        let id = self.symbols.builtin("internal.print", 1);
-        let sets = Term { kind: TermKind::Array(sets), span: self.at(span) };
-        ExprKind::Call(Callee::Builtin(id, 1), vec![sets])
-    }
-
     // Calls.
-
-    /// The function that an operator calls; `None` when that is an error.
-    fn callee(
-        &mut self,
-        operator: &ast::Term,
-        args: &[Term],
-        output: bool,
-        span: Span,
-    ) -> Option<Callee> {
-        let parts = match &operator.kind {
-            ast::TermKind::Ref(parts) => parts.as_slice(),
-            _ => std::slice::from_ref(operator),
-        };
-        let name = dotted(parts);
-        let head = match parts.first().map(|head| &head.kind) {
-            Some(ast::TermKind::Var(head)) => head.clone(),
-            _ => {
-                self.late(span, format!("undefined function {name}"));
-                return None;
-            }
-        };
-        if self.declared(&head).is_some_and(|(_, occurrence)| occurrence != Occurrence::Seen) {
-            if output {
-                self.late(span, format!("undefined function {name}"));
-            } else {
-                self.error(Code::Compile, span, format!("called function {name} shadowed"));
-            }
-            return None;
-        }
-        let path = match (head.as_str(), self.global(&head)) {
-            ("data", _) => Some(Vec::new()),
-            (_, Some(global)) if !global.input => Some(global.path.clone()),
-            _ => None,
-        };
-        let Some(mut path) = path else { return self.builtin(&name, args, output, span) };
-        for part in parts.iter().skip(1) {
-            match scalar(&part.kind) {
-                Some(value) => path.push(self.symbols.constants.add(value)),
-                None => {
-                    self.late(span, format!("undefined function {name}"));
-                    return None;
-                }
-            }
-        }
-        let group = self.symbols.group_at(&path);
-        let kind = group
-            .and_then(|group| self.symbols.groups.get(group.0 as usize))
-            .map(|group| group.kind);
-        let arity = match kind {
-            Some(GroupKind::Function { arity }) => arity,
-            // `f() = 1` is a rule; whether it may be called is up to the type checker.
-            Some(_) => 0,
-            None => {
-                let text = self.symbols.path_text(&path);
-                let known: Vec<String> = self
-                    .symbols
-                    .groups
-                    .iter()
-                    .filter(|group| matches!(group.kind, GroupKind::Function { .. }))
-                    .map(|group| self.symbols.path_text(&group.path))
-                    .collect();
-                let help = nearest(&text, known.iter().map(String::as_str));
-                self.late_with(span, format!("undefined function {text}"), Vec::new(), help);
-                return None;
-            }
-        };
-        let text = self.symbols.path_text(&path);
-        let count = args.len();
-        if count != arity && !(output && count == arity + 1) {
-            let plural = if count == 1 { "" } else { "s" };
-            self.late(
-                span,
-                format!("function {text} has arity {arity}, got {count} argument{plural}"),
-            );
-            return None;
-        }
-        Some(Callee::Function(group?, u32::try_from(arity).unwrap_or(u32::MAX)))
-    }
-
-    fn builtin(&mut self, name: &str, args: &[Term], output: bool, span: Span) -> Option<Callee> {
-        let Some(signature) = self.symbols.signature(name) else {
-            let own: Vec<String> = self
-                .symbols
-                .groups
-                .iter()
-                .filter(|group| matches!(group.kind, GroupKind::Function { .. }))
-                .map(|group| self.symbols.path_text(&group.path))
-                .collect();
-            let own = own.iter().filter_map(|path| path.rsplit('.').next());
-            let help = nearest(name, builtins::all().map(|builtin| builtin.name).chain(own));
-            self.late_with(span, format!("undefined function {name}"), Vec::new(), help);
-            return None;
-        };
-        let arity = signature.arity as usize;
-        if args.len() != arity && !(output && args.len() == arity + 1) {
-            let details = super::types::arity_details(self.symbols, name, args, !output);
-            self.late_with(span, format!("{name}: arity mismatch"), details, None);
-            return None;
-        }
-        if signature.deprecated && !self.deprecated_allowed {
-            let message = format!("deprecated built-in function calls in expression: {name}");
-            self.late(span, message);
-            return None;
-        }
-        let id = self.symbols.builtin(name, signature.arity);
-        Some(Callee::Builtin(id, signature.arity))
-    }
-
-    fn late(&mut self, span: Span, message: String) {
-        self.late_with(span, message, Vec::new(), None);
-    }
-
-    fn late_with(
-        &mut self,
-        span: Span,
-        message: String,
-        details: Vec<String>,
-        help: Option<String>,
-    ) {
-        let span = self.at(span);
-        self.late.push(Late { code: Code::Type, span, message, details, help });
-    }
-}
-
-fn call_kind(callee: Callee, args: Vec<Term>) -> ExprKind {
-    ExprKind::Call(callee, args)
-}
-
-/// The names a body declares with `:=` and `some`, its comprehensions left out.
-fn declared_names(body: &[ast::Expr], names: &mut BTreeSet<Str>) {
-    for expr in body {
-        match &expr.kind {
-            ast::ExprKind::Some(vars) => names.extend(vars.iter().map(|(name, _)| name.clone())),
-            ast::ExprKind::SomeIn { key, value, .. } => {
-                key.iter().chain([value]).for_each(|term| all_names(term, names));
-            }
-            ast::ExprKind::Every { body, .. } | ast::ExprKind::Not(body) => {
-                declared_names(body, names);
-            }
-            ast::ExprKind::Term(term) => {
-                if let ast::TermKind::Call(operator, args) = &term.kind
-                    && operator_name(operator) == Some("assign")
-                    && let [left, _] = args.as_slice()
-                {
-                    all_names(left, names);
-                }
-            }
-        }
-    }
-}
-
-/// Every variable name in a term, the roots of references included.
-fn all_names(term: &ast::Term, names: &mut BTreeSet<Str>) {
-    match &term.kind {
-        ast::TermKind::Var(name) => {
-            names.insert(name.clone());
-        }
-        ast::TermKind::Array(items) | ast::TermKind::Set(items) | ast::TermKind::Ref(items) => {
-            items.iter().for_each(|item| all_names(item, names));
-        }
-        ast::TermKind::Object(pairs) => {
-            for (key, value) in pairs {
-                all_names(key, names);
-                all_names(value, names);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The names that `some .. in` binds: variables in places that can be matched.
-fn pattern_names(term: &ast::Term, names: &mut BTreeSet<Str>) {
-    match &term.kind {
-        ast::TermKind::Var(name) => {
-            names.insert(name.clone());
-        }
-        ast::TermKind::Array(items) => items.iter().for_each(|item| pattern_names(item, names)),
-        ast::TermKind::Object(pairs) => {
-            pairs.iter().for_each(|(_, value)| pattern_names(value, names));
-        }
-        _ => {}
-    }
-}
-
-/// An operator as it is written.
-fn dotted(parts: &[ast::Term]) -> String {
-    let mut name = String::new();
-    for part in parts {
-        match &part.kind {
-            ast::TermKind::Var(text) | ast::TermKind::String(text) => {
-                if !name.is_empty() {
-                    name.push('.');
-                }
-                name.push_str(text);
-            }
-            _ => name.push_str("[_]"),
-        }
-    }
-    name
-}
-
-/// Advice about a name that does not exist, when a known one is near.
-fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<String> {
-    near::did_you_mean(name, known.filter(|candidate| !candidate.starts_with("internal.")))
 }
