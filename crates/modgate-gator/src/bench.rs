@@ -20,7 +20,7 @@ use crate::{
     read,
 };
 
-/// Below this many iterations the slowest percent says little.
+/// With fewer iterations, the 99th percentile means little.
 const ENOUGH_ITERATIONS: u32 = 1000;
 
 /// Runs the verb.

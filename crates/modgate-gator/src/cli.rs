@@ -1,4 +1,4 @@
-//! The command line: flags as gator spells them, errors as it words them (7.1).
+//! The command line, with gator's flags and error messages (7.1).
 
 pub(crate) mod help;
 mod refusal;
@@ -62,7 +62,7 @@ pub enum Verb {
     },
     /// Check that what templates need of other objects is synced.
     Sync {
-        /// What to check.
+        /// The check to run.
         #[command(subcommand)]
         command: SyncVerb,
     },
@@ -76,7 +76,7 @@ pub enum SyncVerb {
     Test(SyncTestArgs),
 }
 
-/// Where images come from and go to.
+/// Options for images.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
     /// OCI artifact to read: `registry/repository[:tag|@digest]`; repeat for more.
@@ -85,12 +85,12 @@ pub(crate) struct ImageArgs {
     /// Pull images over HTTP, without TLS.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) plain_http: bool,
-    /// Where to put what is pulled, until it is read [default: the system's folder].
+    /// Folder for pulled artifacts until they are read [default: the system's folder].
     #[arg(short = 'd', long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) tempdir: Option<String>,
 }
 
-/// How templates written in CEL are taken.
+/// Options for templates written in CEL.
 #[derive(Debug, Args)]
 pub(crate) struct CelArgs {
     /// Whether templates written in CEL are evaluated.
@@ -112,16 +112,16 @@ pub struct TestArgs {
     /// How to print results: `text`, `json` or `yaml`; anything else means text.
     #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
     pub(crate) output: String,
-    /// Add what each evaluation tried.
+    /// Add a trace of each evaluation.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) trace: bool,
-    /// Add how long evaluations took.
+    /// Add the time of each evaluation.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) stats: bool,
-    /// Print only results that deny; the exit code is the same.
+    /// Print only results that deny; the exit code does not change.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) deny_only: bool,
-    /// Print what policies print.
+    /// Print the output of policies.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) verbose: bool,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub struct VerifyArgs {
     /// Suite file, folder, or folder followed by `/...` for everything below it.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// Run only what this pattern matches: a test or case, or `test//case`.
+    /// Run only tests and cases that this pattern matches: `name`, or `test//case`.
     #[arg(
         short,
         long,
@@ -149,10 +149,10 @@ pub struct VerifyArgs {
     /// How to print results: `text`, `json` or `junit`.
     #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
     pub(crate) output: String,
-    /// Print every test and case, and what policies print.
+    /// Print every test and case, and the output of policies.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) verbose: bool,
-    /// Add what each evaluation tried.
+    /// Add a trace of each evaluation.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) trace: bool,
     #[command(flatten)]
@@ -185,7 +185,7 @@ pub struct SyncTestArgs {
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// Take it that the cluster has every kind that is synced.
+    /// Assume that the cluster serves every synced kind.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) force_omit_gvk_manifest: bool,
     #[arg(hide = true)]
@@ -201,10 +201,10 @@ pub fn is_verb(argument: &str) -> bool {
     command.get_subcommands().any(|verb| verb.get_name() == argument)
 }
 
-/// The name by which the program says what gator says and nothing else.
+/// The program's name under which its output is exactly gator's.
 const GATOR: &str = "gator";
 
-/// The version of OPA whose behaviour our Rego has. The constraint framework is our own.
+/// The version of OPA whose behaviour modgate's Rego follows. The constraint framework is our own.
 const OPA: &str = "v1.19.0";
 const FRAMEWORKS: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
@@ -229,15 +229,15 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             );
             return io.line(&line).map(|()| 0);
         }
-        // Without a verb of its own it says which there are.
+        // Without a verb, it lists its verbs.
         ["policy"] => {
             let mut all = command(program);
-            // Only a built command knows what it is below.
+            // Only a built command knows its parent.
             all.build();
             let policy = all.find_subcommand_mut("policy").map(|it| it.render_help().to_string());
             return io.print(&policy.unwrap_or_default()).map(|()| 0);
         }
-        // Anything below `sync` but `test` is answered, not refused.
+        // Any other word after `sync` prints help, and is no error.
         ["sync", next, ..] if matches!(*next, "test" | "-h" | "--help" | "help") => {}
         ["sync", ..] => return io.line(&format!("Usage: {program} sync test")).map(|()| 0),
         _ => {}

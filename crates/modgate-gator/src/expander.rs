@@ -35,7 +35,7 @@ impl Expander {
         let mut namespaces = BTreeMap::new();
         for object in objects {
             let kind = GroupVersionKind::of_object(object);
-            // gator passes by what is in the group and no mutator.
+            // gator ignores other kinds of the group.
             if kind.group == mutations::GROUP {
                 if mutations::MutatorKind::from_name(&kind.kind).is_none() {
                     continue;
@@ -95,7 +95,7 @@ pub(crate) fn expansion_templates(resources: &[&Value]) -> Result<ExpansionSyste
     Err((name, CYCLE.to_owned()))
 }
 
-/// All mutators; a conflict between them is refused as it appears when they come one by one.
+/// Adds all mutators; refuses the one that causes a conflict when they are added in order.
 pub(crate) fn mutation_system(mutators: &[Arc<CompiledMutator>]) -> Result<MutationSystem, String> {
     let system = |count: usize| MutationSystem::new(mutators.iter().take(count).cloned());
     let all = system(mutators.len());

@@ -38,15 +38,15 @@ pub use self::{
     policy::{Cluster, Connect, no_cluster},
 };
 
-/// What a run may use of the world.
+/// The streams, folder and environment of a run.
 pub struct Io<'a> {
-    /// Standard input; `None` when it is a character device, which is not read (7.2).
+    /// Standard input; `None` if it is a character device, which gator does not read (7.2).
     pub stdin: Option<&'a mut dyn Read>,
     /// Results.
     pub stdout: &'a mut dyn Write,
     /// Everything else.
     pub stderr: &'a mut dyn Write,
-    /// Where relative paths start.
+    /// The folder to which relative paths refer.
     pub directory: &'a Path,
     /// Environment variables by name.
     pub env: &'a dyn Fn(&str) -> Option<String>,
@@ -55,7 +55,7 @@ pub struct Io<'a> {
 }
 
 impl Io<'_> {
-    /// Where a path of the command line leads.
+    /// A path of the command line, resolved against the folder.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.directory.join(path)
     }
@@ -80,7 +80,7 @@ impl Io<'_> {
 /// Why a verb ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What to say on standard error, without the last line break; `None` when all is said.
+    /// The message for standard error, without the last line break; `None` if it has been printed.
     pub(crate) message: Option<String>,
     /// The exit code.
     pub(crate) code: u8,
@@ -97,12 +97,12 @@ impl Failure {
         Self::plain(format!("Error: {}", text.as_ref()))
     }
 
-    /// This exit code without another word.
+    /// This exit code without a message.
     pub(crate) fn silent(code: u8) -> Self {
         Self { message: None, code }
     }
 
-    /// Standard output is gone. Whoever reads us has seen enough when it is closed.
+    /// Standard output failed. If its reader closed it, that is no error.
     fn output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(0),

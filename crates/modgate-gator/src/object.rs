@@ -1,4 +1,4 @@
-//! What every verb reads of objects.
+//! Members of objects that several verbs read.
 
 use modgate_api::meta::GroupVersionKind;
 use modgate_value::Value;

@@ -1,4 +1,4 @@
-//! OCI artifacts: what `--image` names, pulled into a folder (7.3).
+//! OCI artifacts for `--image`, pulled into a folder (7.3).
 //!
 //! A small client of the distribution protocol that can do one thing: fetch a manifest, then its
 //! layers, each held to the size and digest the manifest gives. Everything is written below one
@@ -19,11 +19,11 @@ use self::{
     registry::{Descriptor, Registry},
 };
 
-/// Says what a layer's file or folder is called.
+/// Annotation with the name of a layer's file or folder.
 const TITLE: &str = "org.opencontainers.image.title";
-/// Says that a layer is an archive of a folder.
+/// Annotation of a layer that is an archive of a folder.
 const UNPACK: &str = "io.deis.oras.content.unpack";
-/// The digest of such an archive before it was compressed.
+/// Annotation with the digest of such an archive before compression.
 const UNPACKED_DIGEST: &str = "io.deis.oras.content.digest";
 
 /// Manifests an artifact may have, its indexes included.
@@ -65,7 +65,7 @@ fn pull_from(registry: &mut Registry, reference: &Reference, folder: &Path) -> R
             if layers > MAX_LAYERS {
                 return Err(format!("more than {MAX_LAYERS} layers"));
             }
-            // A layer without a name is no file.
+            // A layer without a name is not a file.
             if let Some(title) = descriptor.annotation(TITLE) {
                 let content = registry.blob(descriptor)?;
                 write(descriptor, title, &content, folder, &mut left)

@@ -1,4 +1,4 @@
-//! What policies may see of the machine: the time, randomness, and where their `print` goes.
+//! The machine as policies see it: time, randomness, and the output of `print`.
 
 use std::{
     cell::RefCell,
@@ -11,15 +11,15 @@ use modgate_engine::template::{self, Refused};
 use modgate_rego::builtins;
 use modgate_value::{Clock, Limits};
 
-/// What one policy may spend on one object.
+/// Budget of one policy for one object.
 pub(crate) const POLICY: Limits =
     Limits { steps: 1_000_000_000, bytes: 1 << 30, time: Duration::from_secs(60) };
 
-/// What mutators and expansion may spend on one object.
+/// Budget of mutators and expansion for one object.
 pub(crate) const OBJECT: Limits =
     Limits { steps: 1_000_000_000, bytes: 1 << 30, time: Duration::from_secs(60) };
 
-/// Time since the process began to look.
+/// Time since the first reading of the clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WallClock;
 
@@ -36,11 +36,11 @@ pub(crate) struct Outside {
     printed: RefCell<String>,
 }
 
-/// How much print output of one object is kept.
+/// Maximum bytes of print output per object.
 const MAX_PRINTED: usize = 1 << 20;
 
 impl Outside {
-    /// What has been printed since the last time, a line break after each text.
+    /// Takes the output since the last call, with a line break after each text.
     pub(crate) fn take_printed(&self) -> String {
         self.printed.take()
     }

@@ -25,7 +25,7 @@ use crate::{
     outside::{OBJECT, POLICY},
 };
 
-/// Constraints' actions are not checked here: an unknown one leads to nothing (7.4).
+/// gator does not check actions of constraints: an unknown one has no effect (7.4).
 const CONSTRAINTS: ConstraintOptions = ConstraintOptions { any_enforcement_action: true };
 
 /// Whether an object says it is a ConstraintTemplate.
@@ -39,7 +39,7 @@ pub(crate) fn is_constraint(object: &Value) -> bool {
     GroupVersionKind::of_object(object).group == constraints::GROUP
 }
 
-/// What templates may use here.
+/// Options for compiling templates.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) templates: TemplateOptions,
@@ -200,7 +200,7 @@ fn is_namespace(object: &Value) -> bool {
     kind.group.is_empty() && kind.kind == "Namespace"
 }
 
-/// Whether there is a name, of whatever type.
+/// Whether there is a name of any type.
 fn has_name(object: &Value) -> bool {
     object.path(&["metadata", "name"]).is_some_and(|name| !name.is_null())
 }

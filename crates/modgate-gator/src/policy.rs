@@ -26,11 +26,11 @@ use self::{
 };
 use crate::{Failure, Io};
 
-/// Something failed that has to do with the cluster.
+/// Exit code if the cluster fails.
 const CLUSTER: u8 = 2;
-/// Something is there that is not ours.
+/// Exit code if an object exists that gator did not install.
 const CONFLICT: u8 = 3;
-/// Some was done, some not.
+/// Exit code if only a part succeeded.
 const PARTIAL: u8 = 4;
 
 /// Runs a verb.
@@ -275,7 +275,7 @@ fn generate(args: &GenerateArgs, io: &mut Io<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The action in the letters the engine knows (`fix-action-case`); `None` when there is none.
+/// The action in the spelling of the engine (`fix-action-case`); `None` when there is none.
 fn action_of(text: &str) -> Result<Option<String>, Failure> {
     match text.to_lowercase().as_str() {
         "" => Ok(None),

@@ -1,4 +1,4 @@
-//! How results are written: JSON and YAML as Go writes them.
+//! Writes results as Go writes JSON and YAML.
 
 mod json;
 mod yaml;

@@ -1,4 +1,4 @@
-//! Where objects come from: files, folders, images and standard input (7.2).
+//! Reads objects from files, folders, images and standard input (7.2).
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ pub(crate) struct Resource {
     pub(crate) origin: Rc<Origin>,
 }
 
-/// Where an object was read.
+/// The source of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     File { path: String, image: Option<String> },
@@ -47,13 +47,13 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What a file of objects is called.
+/// Extensions of files with objects.
 const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
-/// Files and inputs beyond this are refused.
+/// Maximum bytes of a file or input.
 const MAX_BYTES: u64 = 256 << 20;
 /// Folders nested deeper are refused.
 const MAX_FOLDER_DEPTH: usize = 64;
-/// How far into a text one looks for the brace that makes it JSON.
+/// Bytes within which a brace marks a text as JSON.
 const JSON_GUESS: usize = 1024;
 
 /// Reads everything, in the order files, images, standard input; objects that are defined twice
@@ -109,7 +109,7 @@ pub(crate) fn sources_or_failure(
     Ok(read)
 }
 
-/// What the system says, as Go prints it.
+/// An error of the operating system, as Go prints it.
 pub(crate) fn os_text(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error ").next().unwrap_or_default();
@@ -290,12 +290,12 @@ fn objects_of(text: &str) -> Result<Vec<Value>, String> {
     Ok(objects)
 }
 
-/// What upstream's reader says before the YAML library's own words.
+/// The original's error for a text that is not YAML, with its prefix.
 fn converting(error: &yaml::Error) -> String {
     format!("error converting YAML to JSON: {error}")
 }
 
-/// What a value is, in words.
+/// The type of a value, in words.
 pub(crate) fn what(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -307,7 +307,7 @@ pub(crate) fn what(value: &Value) -> &'static str {
     }
 }
 
-/// A text that begins as JSON, in two: what follows the first separator of documents is YAML.
+/// Splits a text that begins as JSON: the part after the first document separator is YAML.
 fn json_and_yaml(text: &str) -> (&str, &str) {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     // Inside of JSON no line begins like that: strings have no line breaks.
@@ -318,8 +318,7 @@ fn json_and_yaml(text: &str) -> (&str, &str) {
     separators.next().map_or((text, ""), |at| text.split_at(at))
 }
 
-/// The texts of JSON values that stand one after another. What is no JSON stays in the piece in
-/// which it stands.
+/// The texts of JSON values that stand one after another. Text that is not JSON stays in its piece.
 fn json_values(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

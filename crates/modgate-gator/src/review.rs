@@ -1,4 +1,4 @@
-//! Reviews: one object or request decided by the engine, with what gator shows of it.
+//! Reviews: the engine decides one object or request, and gator's details are kept.
 
 use std::fmt::Write as _;
 
@@ -21,14 +21,14 @@ use crate::{
     outside::{Outside, WallClock},
 };
 
-/// One violation, with everything that is printed about it.
+/// One violation, with all printed details.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) violation: Violation,
     /// Whether it has a place for details: those of Rego do, unless the match block could not be
     /// decided.
     pub(crate) has_details: bool,
-    /// What the policy tried, if that is traced.
+    /// The trace of the policy, if on.
     pub(crate) trace: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Reviewed {
 }
 
 impl Reviewed {
-    /// The same, unless a stage came to no end.
+    /// The same, unless a stage failed.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Reviewed {
     }
 }
 
-/// What one thread keeps from review to review.
+/// State that one thread keeps between reviews.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) arena: Arena,
@@ -123,7 +123,7 @@ impl Session {
     }
 }
 
-/// Keeps what gator shows besides the decision.
+/// Keeps the details that gator shows besides the decision.
 struct Watch<'s, const EXPLAINS: bool> {
     trace: Trace,
     statistics: Option<&'s Statistics>,
@@ -213,8 +213,8 @@ fn is_evaluated(trace: &ConstraintTrace) -> bool {
     matches!(trace.outcome, ConstraintOutcome::Satisfied | ConstraintOutcome::Violated)
 }
 
-/// The machine, and the Namespace of the object. Others are as the API server makes them of a name
-/// alone.
+/// The machine, and the Namespace of the object. Other Namespaces are as the API server creates
+/// them from a name.
 struct GatorHost<'a> {
     outside: &'a Outside,
     namespace: Option<&'a Value>,
@@ -245,7 +245,7 @@ impl Host for GatorHost<'_> {
     }
 }
 
-/// A Namespace as the API server makes it of a name alone; none of an empty one.
+/// A Namespace as the API server creates it from a name; `None` for an empty name.
 pub(crate) fn bare_namespace(name: &str) -> Option<Value> {
     if name.is_empty() {
         return None;

@@ -10,10 +10,10 @@ use modgate_value::{Str, Value};
 use self::needs::{Needs, needs_of};
 use crate::{Failure, Io, cli::SyncTestArgs, object::metadata, policies::is_template, read};
 
-/// Which kinds there are, by group, version and kind.
+/// Kinds, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;
 
-/// What an input says about syncing.
+/// The members of an input that concern syncing.
 #[derive(Default)]
 struct Input {
     /// By the templates' names.
@@ -21,7 +21,7 @@ struct Input {
     /// Templates whose annotation does not parse, and why.
     errors: Vec<(Str, String)>,
     synced: Kinds,
-    /// What the cluster has, if that is known.
+    /// The kinds that the cluster serves, if known.
     manifest: Option<Kinds>,
     has_config: bool,
 }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &SyncTestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
 }
 
 impl Input {
-    /// Takes one object in; says whether it is of a kind that matters.
+    /// Adds one object; returns whether its kind matters.
     fn add(&mut self, object: &Value) -> Result<bool, String> {
         if is_template(object) {
             let name = metadata(object, "name").into();

@@ -30,7 +30,7 @@ use crate::{
     read::{clean, os_text},
 };
 
-/// How results are printed.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Text,
@@ -86,7 +86,7 @@ pub(crate) fn run(
     Ok(0)
 }
 
-/// What the system says about a file that could not be opened.
+/// The operating system's error for a file that could not be opened.
 fn open_error(path: &str, error: &std::io::Error) -> String {
     format!("open {path}: {}", os_text(error))
 }

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-/// Does `count` pieces of work; `state` makes what one thread keeps from piece to piece.
+/// Runs `count` pieces of work; `state` creates the state that a thread keeps between pieces.
 pub(crate) fn parallel<T: Send, S>(
     count: usize,
     state: impl Fn() -> S + Sync,

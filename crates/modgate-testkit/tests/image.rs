@@ -1,8 +1,10 @@
 //! The build of the image, as far as it runs without a container engine.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "test code, helpers included")]
+
 use std::{fs, path::Path, process::Command};
 
-use modgate_corpus::repository;
+use modgate_testkit::corpus::repository;
 
 /// Cargo needs every member of the workspace, even to build one of them. So the image has to copy
 /// them all.
@@ -14,7 +16,8 @@ fn the_image_copies_all_that_cargo_reads() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("image");
     let _ = fs::remove_dir_all(&target);
     fs::create_dir_all(&target).expect("created");
-    let copied = build.expect("a build stage").lines().filter_map(|line| line.strip_prefix("COPY "));
+    let copied =
+        build.expect("a build stage").lines().filter_map(|line| line.strip_prefix("COPY "));
     for line in copied {
         let (sources, to) = line.rsplit_once(' ').expect("sources and a target");
         for source in sources.split(' ') {
@@ -35,7 +38,8 @@ fn the_image_copies_all_that_cargo_reads() {
 fn copy(from: &Path, to: &Path) {
     if !from.is_dir() {
         fs::create_dir_all(to.parent().expect("a folder")).expect("created");
-        fs::copy(from, to).unwrap_or_else(|error| panic!("cannot copy {}: {error}", from.display()));
+        fs::copy(from, to)
+            .unwrap_or_else(|error| panic!("cannot copy {}: {error}", from.display()));
         return;
     }
     for entry in fs::read_dir(from).expect("a folder") {

@@ -1,4 +1,4 @@
-//! The flags of `bench`, and what they mean.
+//! The flags of `bench`, and their checked form.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ pub struct BenchArgs {
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// Which engine: `rego`, `cel` or `all`.
+    /// Engine to measure: `rego`, `cel` or `all`.
     #[arg(short, long, value_name = "ENGINE", default_value = "cel", allow_hyphen_values = true)]
     engine: String,
-    /// How often every object is reviewed; 1000 or more for a meaningful P99.
+    /// Number of measured reviews of each object; 1000 or more for a meaningful P99.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true)]
     iterations: i64,
-    /// How often before that, unmeasured.
+    /// Number of reviews before that, unmeasured.
     #[arg(long, value_name = "N", default_value_t = 10, allow_hyphen_values = true)]
     warmup: i64,
-    /// Reviews at the same time.
+    /// Number of concurrent reviews.
     #[arg(short, long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
     concurrency: i64,
-    /// How to print: `table`, `json` or `yaml`.
+    /// Output format: `table`, `json` or `yaml`.
     #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     output: String,
-    /// Add what each kind of constraint took in the first iteration.
+    /// Add the time of each kind of constraint in the first iteration.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) stats: bool,
     /// Add the bytes that evaluations used.
@@ -41,16 +41,16 @@ pub struct BenchArgs {
     /// steps and bytes.
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Write the results to this file, to compare later runs with.
+    /// Write the results to this file, as a baseline for later runs.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) save: Option<String>,
-    /// Compare with the results in this file; a regression is exit code 1.
+    /// Compare with the results in this file; exit with 1 on a regression.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) compare: Option<String>,
-    /// Percent by which a figure may be worse.
+    /// Percent by which a figure may be worse than the baseline.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, allow_hyphen_values = true)]
     threshold: f64,
-    /// Time by which a latency may be worse, however many percent that is.
+    /// Time by which a latency may always be worse than the baseline.
     #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
     min_threshold: String,
     #[arg(hide = true)]
@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// What entries of a template's `code` call it.
+    /// Its name in the entries of a template's `code`.
     pub(super) fn in_templates(self) -> &'static str {
         match self {
             Self::Rego => "Rego",

@@ -1,4 +1,4 @@
-//! Figures against those of an earlier run.
+//! Compares figures with those of an earlier run.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
     table::align,
 };
 
-/// Figures as they were saved.
+/// Saved figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Baseline {
     results: Vec<Saved>,
@@ -25,7 +25,7 @@ struct Saved {
     bytes_per_review: Option<f64>,
 }
 
-/// One engine, now and before.
+/// The figures of one engine, now and before.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Comparison {
     engine: String,
@@ -51,7 +51,7 @@ enum Unit {
 }
 
 impl Baseline {
-    /// Reads what `--save` wrote.
+    /// Reads a file that `--save` wrote.
     pub(super) fn read(text: &str, is_yaml: bool) -> Result<Self, String> {
         let failed = |reason: String| format!("unmarshaling baseline: {reason}");
         let value = if is_yaml {
@@ -66,7 +66,7 @@ impl Baseline {
 }
 
 impl Saved {
-    /// What is missing is zero, as it is for the original.
+    /// Missing members are zero, as in the original.
     fn of(value: &Value) -> Self {
         let number = |path: &[&str]| {
             value.path(path).and_then(Value::as_number).map(|number| number.as_f64())
@@ -83,7 +83,7 @@ impl Saved {
     }
 }
 
-/// Compares what both have, engine by engine. `threshold` is in percent.
+/// Compares the engines that both have. `threshold` is in percent.
 pub(super) fn compare(
     baseline: &Baseline,
     current: &[Figures],

@@ -1,4 +1,4 @@
-//! The runs, and what they took.
+//! Runs the reviews and measures them.
 
 use std::{
     cmp::Reverse,
@@ -27,10 +27,11 @@ use crate::{
     review::{Session, Timing},
 };
 
-/// Durations that are kept; beyond that, a run is refused rather than its memory.
+/// Maximum number of measured durations. A run with more is refused, because it keeps each in
+/// memory.
 const MAX_REVIEWS: u64 = 50_000_000;
 
-/// What is to be measured.
+/// The policies and objects to measure.
 #[derive(Debug)]
 pub(super) struct Plan<'o> {
     pub(super) templates: Vec<&'o Value>,
@@ -41,11 +42,11 @@ pub(super) struct Plan<'o> {
     pub(super) concurrency: u32,
     pub(super) stats: bool,
     pub(super) memory: bool,
-    /// How many constraints are shown with what they cost.
+    /// Number of constraints to show with their cost.
     pub(super) top: usize,
 }
 
-/// What was measured with one engine.
+/// The figures of one engine.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figures {
     pub(super) engine: &'static str,
@@ -61,10 +62,10 @@ pub(super) struct Figures {
     pub(super) latencies: Latencies,
     pub(super) violations: u64,
     pub(super) reviews_per_second: f64,
-    /// Bytes of all measured reviews, if they were asked for.
+    /// Bytes of all measured reviews, if requested.
     pub(super) bytes: Option<u64>,
     pub(super) stats: Vec<Stat>,
-    /// What constraints cost in the measured reviews, the costliest first.
+    /// Cost of constraints in the measured reviews, highest first.
     pub(super) costs: Vec<PolicyCost>,
     /// The time of all constraints.
     pub(super) cost_time: Duration,
@@ -83,7 +84,7 @@ impl Figures {
     }
 }
 
-/// What the constraints of one kind took for one object.
+/// Time of the constraints of one kind for one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) kind: String,
@@ -256,7 +257,7 @@ fn for_engine(template: &Value, engine: Engine) -> Option<Value> {
             Object::into(members)
         })
         .collect();
-    // A template of no target at all is for the compiler to refuse.
+    // The compiler refuses a template without targets.
     if !has_source && !targets.is_empty() {
         return None;
     }
@@ -303,7 +304,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Violations of one object, and the bytes it took to find them.
+    /// Reviews one object; returns its violations and the bytes used.
     fn one(&self, admission: &Admission, session: &mut Session, shard: usize) -> (usize, u64) {
         let budget = Budget::new(Limits::UNLIMITED, &WallClock);
         let evaluation = Evaluation {
@@ -342,7 +343,7 @@ impl<'p> Run<'p> {
                 durations.push(u64::try_from(took).unwrap_or(u64::MAX));
                 violations += found as u64;
                 bytes += spent;
-                // Nothing shows what policies print.
+                // `bench` does not show the output of policies.
                 session.outside.take_printed();
             }
         };

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::print::{self, Layout, Node, Style};
 
-/// What the parts of the setup are called: in tables, and as members.
+/// Names of the parts of the setup: in tables, and as members.
 const PARTS: [(&str, &str); 4] = [
     ("Client Creation", "clientCreation"),
     ("Template Compilation", "templateCompilation"),
@@ -152,7 +152,7 @@ fn engines(figures: &[Figures]) -> String {
     text
 }
 
-/// What `--output json` and `yaml` print: durations are texts.
+/// The document of `--output json` and `yaml`; durations are texts.
 pub(super) fn printed(figures: &[Figures]) -> Node {
     let text = |nanoseconds: u64| Node::text(go_duration(nanoseconds));
     let list = figures.iter().map(|figures| {
@@ -182,7 +182,7 @@ pub(super) fn printed(figures: &[Figures]) -> Node {
     Node::List(list.collect())
 }
 
-/// With `--top`, which is not the original's.
+/// For `--top`, which the original does not have.
 fn costs(figures: &Figures) -> Option<(&'static str, Node)> {
     let list = figures.costs.iter().map(|PolicyCost { policy, cost }| {
         Node::map([
@@ -208,7 +208,7 @@ fn share(cost: &Cost, figures: &Figures) -> f64 {
     if all > 0.0 { cost.time.as_secs_f64() / all } else { 0.0 }
 }
 
-/// What `--save` writes: durations are nanoseconds.
+/// The document of `--save`; durations are nanoseconds.
 pub(super) fn saved(figures: &[Figures]) -> Node {
     let list = figures.iter().map(|figures| {
         let mut members = head(figures);
@@ -316,7 +316,7 @@ fn upper(engine: &str) -> String {
     engine.to_ascii_uppercase()
 }
 
-/// What statistics call the engine: as templates do.
+/// The engine's name in statistics, as in templates.
 fn source(figures: &Figures) -> &'static str {
     match figures.engine {
         "cel" => Engine::Cel.in_templates(),

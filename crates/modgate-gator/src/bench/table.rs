@@ -1,7 +1,7 @@
 //! Columns as Go's `text/tabwriter` aligns them.
 
 /// Aligns the cells of lines, which end at tabs: each column is as wide as its widest cell in
-/// adjacent lines that have it, and two spaces more. What follows the last tab of a line belongs to
+/// adjacent lines that have it, and two spaces more. Text after the last tab of a line belongs to
 /// no column.
 pub(crate) fn align(text: &str) -> String {
     let lines: Vec<Vec<&str>> = text.split('\n').map(|line| line.split('\t').collect()).collect();

@@ -1,4 +1,4 @@
-//! Command lines that do not parse, in the words of gator's own parser.
+//! Errors for command lines that do not parse, with the texts of gator's parser.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -6,7 +6,7 @@ use modgate_value::near;
 
 use crate::{Failure, Io};
 
-/// What to answer where clap stopped: help is no failure.
+/// The answer to an error of clap; help is no failure.
 pub(super) fn of_clap(
     error: &clap::Error,
     root: &clap::Command,
@@ -80,7 +80,7 @@ pub(super) fn usage(root: &clap::Command, program: &str, path: &str, text: &str)
     Failure::error(format!("{text}\nUsage:\n  {known} [flags]\n\nFlags:\n{flags}"))
 }
 
-/// The command the words lead to, and its path without the program's name.
+/// The command that the words name, and its path without the program's name.
 fn addressed<'c>(root: &'c clap::Command, words: &[&str]) -> (String, &'c clap::Command) {
     let mut command = root;
     let mut path = Vec::new();

@@ -1,4 +1,4 @@
-//! Who pulls: the docker configuration and its credential helpers.
+//! Credentials for registries, from the docker configuration and its credential helpers.
 
 use std::{
     fmt, fs,
@@ -12,7 +12,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_value::Value;
 
-/// A user and password, or a token to be traded for another.
+/// A user and password, or a token to exchange for another.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
     Anonymous,
@@ -24,15 +24,15 @@ pub(super) enum Credentials {
     Token(String),
 }
 
-/// How long a credential helper may take.
-const HELPER_PATIENCE: Duration = Duration::from_secs(30);
-/// What it may say.
+/// Timeout of a credential helper.
+const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum size of its output.
 const HELPER_BYTES: u64 = 1 << 20;
-/// How docker's own registry is called in configurations.
+/// Name of docker's own registry in configurations.
 const DOCKER: &str = "https://index.docker.io/v1/";
 
 impl Credentials {
-    /// Those for a registry.
+    /// Reads the credentials for a registry.
     pub(super) fn read(
         registry: &str,
         env: &dyn Fn(&str) -> Option<String>,
@@ -57,7 +57,7 @@ impl Credentials {
         }
     }
 
-    /// What stands in the configuration itself.
+    /// Credentials in the configuration itself.
     fn of_config(config: &Value, name: &str) -> Result<Self, String> {
         let auths = config.get("auths").and_then(Value::as_object);
         let entry = auths.and_then(|auths| {
@@ -98,7 +98,7 @@ impl Credentials {
     }
 }
 
-/// Says nothing of what it holds.
+/// Hides the credentials.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -143,7 +143,7 @@ fn ask_helper(helper: &str, name: &str) -> Result<Credentials, String> {
     let answer = answer.ok().and_then(|answer| answer.join().ok()).unwrap_or_default();
     match ended {
         None => return Err(failed("no answer in time")),
-        // Helpers report a registry they know nothing of as a failure.
+        // Helpers fail for a registry that they do not know.
         Some(false) => return Ok(Credentials::Anonymous),
         Some(true) => {}
     }
@@ -156,8 +156,8 @@ fn ask_helper(helper: &str, name: &str) -> Result<Credentials, String> {
     })
 }
 
-/// Tells the helper the registry, and collects what it says on a thread of its own, so that a
-/// helper that does not end can be given up on.
+/// Sends the registry to the helper and collects its output on another thread, so that a helper
+/// that does not end times out.
 fn converse(child: &mut Child, name: &str) -> std::io::Result<thread::JoinHandle<Vec<u8>>> {
     if let Some(mut input) = child.stdin.take() {
         input.write_all(name.as_bytes())?;
@@ -175,7 +175,7 @@ fn converse(child: &mut Child, name: &str) -> std::io::Result<thread::JoinHandle
 /// Whether it ended well; `None` if it did not end.
 fn ended_in_time(child: &mut Child) -> Option<bool> {
     let began = Instant::now();
-    while began.elapsed() < HELPER_PATIENCE {
+    while began.elapsed() < HELPER_TIMEOUT {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status.success()),
             Ok(None) => thread::sleep(Duration::from_millis(10)),

@@ -2,10 +2,10 @@
 
 use modgate_value::gofmt;
 
-/// The tag that is meant where there is none.
+/// The default tag.
 const DEFAULT_TAG: &str = "latest";
 
-/// What an image is called.
+/// The name of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reference {
     /// Host and, where one is given, port.
@@ -23,7 +23,7 @@ impl Reference {
             return invalid("missing registry or repository".to_owned());
         };
         let (repository, selector) = match path.split_once('@') {
-            // A tag before a digest says nothing.
+            // A tag before a digest is ignored.
             Some((repository, digest)) => {
                 (repository.split(':').next().unwrap_or_default(), digest)
             }
@@ -49,7 +49,7 @@ impl Reference {
         })
     }
 
-    /// Where the registry is reached; that of Docker has another name than its images do.
+    /// Host of the registry; Docker's differs from the name in its images.
     pub(super) fn host(&self) -> &str {
         match self.registry.as_str() {
             "docker.io" => "registry-1.docker.io",

@@ -1,4 +1,4 @@
-//! The distribution protocol, as far as pulling needs it.
+//! The part of the distribution protocol that pulling needs.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ use super::{
     reference::{Reference, is_digest},
 };
 
-/// How long one exchange may take.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
-/// The largest manifest, which is also what registries have to take.
+/// Timeout of one exchange.
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// Maximum size of a manifest; the specification requires registries to accept it.
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
 /// The largest layer.
 const MAX_LAYER_BYTES: usize = 128 << 20;
 /// The largest answer of a token service.
 const MAX_TOKEN_BYTES: usize = 1 << 20;
-/// How often a registry may send us elsewhere for one layer.
+/// Maximum number of redirects for one layer.
 const MAX_REDIRECTS: usize = 5;
 
-/// What may come as a manifest.
+/// Accepted media types of manifests.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \
                          application/vnd.oci.image.index.v1+json, \
                          application/vnd.oci.artifact.manifest.v1+json, \
@@ -45,11 +45,11 @@ pub(super) struct Registry {
     repository: String,
     plain_http: bool,
     credentials: Credentials,
-    /// The `Authorization` the registry asked for.
+    /// The `Authorization` header for the registry, once it has requested one.
     authorization: Option<HeaderValue>,
 }
 
-/// What a manifest or index leads to.
+/// The descriptors in a manifest or index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) config: Option<Descriptor>,
@@ -58,7 +58,7 @@ pub(super) struct Manifest {
     pub(super) manifests: Vec<Descriptor>,
 }
 
-/// Something in the registry.
+/// A reference to content in the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub(super) digest: String,
@@ -105,7 +105,7 @@ impl Registry {
         self.manifest(&descriptor.digest)
     }
 
-    /// The content of a layer, which is as its descriptor says.
+    /// The content of a layer, verified against its descriptor.
     pub(super) fn blob(&mut self, descriptor: &Descriptor) -> Result<Vec<u8>, String> {
         let Descriptor { digest, size, .. } = descriptor;
         if *size > MAX_LAYER_BYTES {
@@ -132,14 +132,14 @@ impl Registry {
         }
     }
 
-    /// Follows redirects, of which layers often have one to where they are stored.
+    /// Follows redirects; registries often redirect layers to their storage.
     fn fetch(&self, url: &str, body_bytes: usize) -> Result<Incoming, String> {
         let mut at: Uri = url.parse().map_err(|error| format!("{url:?}: {error}"))?;
         let home = at.authority().cloned();
         for _ in 0..=MAX_REDIRECTS {
             let mut outgoing = Outgoing::get(at.clone());
             outgoing.headers.push((ACCEPT, HeaderValue::from_static(MANIFESTS)));
-            // Credentials go to the registry alone.
+            // Only the registry receives the credentials.
             if let Some(authorization) = &self.authorization
                 && at.authority() == home.as_ref()
             {
@@ -155,7 +155,7 @@ impl Registry {
         Err(format!("GET {url:?}: more than {MAX_REDIRECTS} redirects"))
     }
 
-    /// Where a redirect leads: never from HTTPS to HTTP.
+    /// The target of a redirect; refuses one from HTTPS to HTTP.
     fn redirected(&self, from: &Uri, location: &str) -> Result<Uri, String> {
         let refused = |why: &str| format!("GET {:?}: {why} {location:?}", from.to_string());
         let to: Uri = location.parse().map_err(|_| refused("a redirect to what is no URL:"))?;
@@ -177,13 +177,13 @@ impl Registry {
 
     fn exchange(&self, outgoing: Outgoing, body_bytes: usize) -> Result<Incoming, String> {
         let url = outgoing.url.to_string();
-        let bounds = Bounds { deadline: Instant::now() + PATIENCE, body_bytes };
+        let bounds = Bounds { deadline: Instant::now() + TIMEOUT, body_bytes };
         self.runtime
             .block_on(self.client.exchange(outgoing, bounds))
             .map_err(|error| format!("GET {url:?}: {error}"))
     }
 
-    /// Does what a registry asks for; returns whether it makes sense to try again.
+    /// Answers a registry's challenge; returns whether a retry makes sense.
     fn authorize(&mut self, headers: &HeaderMap) -> Result<bool, String> {
         let challenges = headers.get_all(WWW_AUTHENTICATE).into_iter();
         let challenges: Vec<&str> = challenges.filter_map(|it| it.to_str().ok()).collect();
@@ -254,7 +254,7 @@ impl Manifest {
             members.into_iter().flat_map(|all| all.iter()).map(Descriptor::parse).collect()
         };
         let mut layers = list("layers")?;
-        // What older artifacts call their layers.
+        // Older artifacts call their layers `blobs`.
         layers.extend(list("blobs")?);
         let config = manifest.get("config").filter(|config| !config.is_null());
         Ok(Self {
@@ -397,10 +397,10 @@ mod tests {
         assert!(check_digest(b"x", empty).is_err());
     }
 
-    /// Heads of requests, and what to answer them with.
+    /// The answer to a request head.
     type Answer = fn(head: &str, address: &str) -> String;
 
-    /// A server for one repository that writes down what it was asked.
+    /// A server for one repository that records its requests.
     fn serve(answer: Answer) -> (String, Arc<Mutex<Vec<String>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("address").to_string();
@@ -435,8 +435,8 @@ mod tests {
         Registry::new(&reference, true, user).expect("registry")
     }
 
-    /// A registry that sends us to a token service, and for layers to another host, which is not
-    /// told the token.
+    /// A registry that refers to a token service, and redirects layers to another host, which must
+    /// not receive the token.
     #[test]
     fn tokens_and_redirects() {
         let (address, heads) = serve(|head, address| {

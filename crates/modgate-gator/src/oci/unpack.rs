@@ -1,4 +1,4 @@
-//! Layers on disk: files and archives, below one folder whatever they say.
+//! Writes layers to disk, always below one folder.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use tar::{Archive, EntryType};
 use super::registry::check_digest;
 use crate::read::os_text;
 
-/// What an artifact may still put on disk.
+/// The space on disk that an artifact may still use.
 pub(super) struct Allowance {
     bytes: u64,
     entries: u32,
@@ -86,7 +86,7 @@ pub(super) fn archive(
             EntryType::Link | EntryType::Symlink => {
                 return Err(format!("{name:?} is a link, which is not supported"));
             }
-            // Devices and the like are no policies.
+            // Devices and the like hold no policies.
             _ => {}
         }
     }
@@ -103,7 +103,7 @@ fn decompressed(content: &[u8], left: &mut Allowance) -> Result<Vec<u8>, String>
     Ok(tar)
 }
 
-/// A name as a path that stays below wherever it is joined to.
+/// Turns a name into a path that cannot leave the folder it is joined to.
 fn below(name: &str) -> Result<PathBuf, String> {
     let mut path = PathBuf::new();
     for component in Path::new(name).components() {

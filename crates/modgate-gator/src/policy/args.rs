@@ -37,7 +37,7 @@ pub struct UpdateArgs {
     /// Fetch the catalog over plain HTTP where its URL says so.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) insecure: bool,
-    /// How to print: `table` or `json`.
+    /// Output format: `table` or `json`.
     #[arg(
         short,
         long,
@@ -63,7 +63,7 @@ pub struct SearchArgs {
     /// Only policies of this bundle.
     #[arg(long, value_name = "BUNDLE", allow_hyphen_values = true)]
     pub(super) bundle: Option<String>,
-    /// How to print: `table` or `json`.
+    /// Output format: `table` or `json`.
     #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     pub(super) output: String,
 }
@@ -71,14 +71,14 @@ pub struct SearchArgs {
 /// Arguments of `policy list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// How to print: `table` or `json`.
+    /// Output format: `table` or `json`.
     #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     pub(super) output: String,
     #[arg(hide = true)]
     pub(super) rest: Vec<String>,
 }
 
-/// Which policies, and how to say what was done.
+/// The policies to act on, and the output format.
 #[derive(Debug, Args)]
 pub(super) struct Selection {
     /// Policies by name.
@@ -92,10 +92,10 @@ pub(super) struct Selection {
         allow_hyphen_values = true
     )]
     pub(super) bundles: Vec<String>,
-    /// Say what would be done, and do nothing.
+    /// Print what would change, without changing anything.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) dry_run: bool,
-    /// How to print: `table` or `json`.
+    /// Output format: `table` or `json`.
     #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     pub(super) output: String,
 }
@@ -105,8 +105,7 @@ pub(super) struct Selection {
 pub struct InstallArgs {
     #[command(flatten)]
     pub(super) selection: Selection,
-    /// What constraints do with violations, instead of what the bundle says: `deny`, `warn` or
-    /// `dryrun`.
+    /// Enforcement action of the constraints, instead of the bundle's: `deny`, `warn` or `dryrun`.
     #[arg(
         long,
         value_name = "ACTION",
@@ -132,7 +131,7 @@ pub struct UpgradeArgs {
     /// All policies that are installed.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(super) all: bool,
-    /// What constraints do with violations: `deny`, `warn` or `dryrun`.
+    /// Enforcement action of the constraints: `deny`, `warn` or `dryrun`.
     #[arg(
         long,
         value_name = "ACTION",
@@ -178,7 +177,7 @@ pub struct GenerateArgs {
         hide_default_value = true
     )]
     pub(super) bundles: String,
-    /// What to put before the paths of files.
+    /// Prefix for the paths of files.
     #[arg(
         long,
         value_name = "URL",
@@ -194,14 +193,14 @@ pub struct GenerateArgs {
     pub(super) rest: Vec<String>,
 }
 
-/// What is wrong with the arguments of a verb.
+/// An error in the arguments of a verb.
 pub(crate) struct Misuse {
     pub(crate) verb: &'static str,
     pub(crate) text: String,
 }
 
 impl PolicyVerb {
-    /// What is wrong with the number of arguments.
+    /// Checks the number of arguments.
     pub(crate) fn misused(&self, program: &str) -> Option<Misuse> {
         let (verb, rest) = match self {
             Self::Update(args) => ("update", &args.rest),

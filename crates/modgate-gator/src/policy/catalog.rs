@@ -1,4 +1,4 @@
-//! Catalogs: what there is to install, and the one that is kept.
+//! Catalogs of policies, and the saved one.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +11,12 @@ use modgate_value::{Value, yaml};
 
 use crate::read::os_text;
 
-/// The version of catalogs and of what is printed as JSON.
+/// The version of catalogs and of JSON output.
 pub(super) const API_VERSION: &str = "gator.gatekeeper.sh/v1alpha1";
 /// The kind of a catalog.
 pub(super) const KIND: &str = "PolicyCatalog";
 
-/// How far bundles may inherit.
+/// Maximum depth of inheritance among bundles.
 const MAX_INHERITANCE: usize = 10;
 
 /// Policies, and bundles of them.
@@ -162,7 +162,7 @@ fn strings(value: &Value, key: &str) -> Vec<String> {
     list(value, key).filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The folder where the catalog is kept.
+/// The folder of the saved catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Home(PathBuf);
 
@@ -188,13 +188,13 @@ impl Home {
         Ok(Self(folder))
     }
 
-    /// Keeps a catalog, and where it came from.
+    /// Saves a catalog and its source.
     pub(super) fn save(&self, text: &str, source: &str) -> Result<(), String> {
         write_private(&self.0.join("catalog.yaml"), text)?;
         write_private(&self.0.join("catalog.source"), &format!("{source}\n"))
     }
 
-    /// The catalog that is kept.
+    /// The saved catalog.
     pub(super) fn catalog(&self) -> Result<Catalog, String> {
         match fs::read_to_string(self.0.join("catalog.yaml")) {
             Ok(text) => Catalog::parse(&text),
@@ -205,7 +205,7 @@ impl Home {
         }
     }
 
-    /// The catalog that is kept, and where it came from.
+    /// The saved catalog and its source.
     pub(super) fn catalog_with_source(&self) -> Result<(Catalog, String), String> {
         let catalog = self.catalog()?;
         match fs::read_to_string(self.0.join("catalog.source")) {

@@ -34,7 +34,7 @@ pub trait Cluster {
 /// Connects to the cluster that the environment names.
 pub type Connect = fn(env: &dyn Fn(&str) -> Option<String>) -> Result<Box<dyn Cluster>, String>;
 
-/// A [`Connect`] for where there is no cluster.
+/// A [`Connect`] that always fails.
 ///
 /// # Errors
 ///

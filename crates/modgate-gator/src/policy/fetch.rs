@@ -1,4 +1,4 @@
-//! Where catalogs and what they point to come from.
+//! Fetches catalogs and the files that they name.
 
 use std::{
     fs,
@@ -16,11 +16,11 @@ use crate::read::{clean, os_text};
 const DEFAULT_CATALOG: &str =
     "https://raw.githubusercontent.com/open-policy-agent/gatekeeper-library/master/catalog.yaml";
 
-/// How long one file may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of one file.
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest file.
 const MAX_BYTES: usize = 64 << 20;
-/// How often a server may send us elsewhere.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
 
 /// Reads a catalog, and files that its paths name.
@@ -59,7 +59,7 @@ impl Fetcher {
         self.absolute(&self.origin)
     }
 
-    /// What a path in the catalog names: a URL, or a file beside the catalog.
+    /// Reads the file of a path in the catalog: a URL, or a file beside the catalog.
     pub(super) fn content(&self, path: &str) -> Result<String, FetchError> {
         if goes_up(path) {
             return Err(FetchError::Other(format!("content path contains path traversal: {path}")));
@@ -115,7 +115,7 @@ impl Fetcher {
     }
 }
 
-/// What stands before the first `://`.
+/// The text before the first `://`.
 fn scheme(url: &str) -> Option<&str> {
     let (scheme, _) = url.split_once("://")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -158,7 +158,7 @@ fn get(url: &str, plain: bool) -> Result<String, FetchError> {
         .map_err(|error| failed(os_text(&error)))?;
     let trust = if plain { Trust::SystemOrPlain } else { Trust::System };
     let client = Client::new(trust).map_err(|error| failed(error.to_string()))?;
-    let bounds = Bounds { deadline: Instant::now() + PATIENCE, body_bytes: MAX_BYTES };
+    let bounds = Bounds { deadline: Instant::now() + TIMEOUT, body_bytes: MAX_BYTES };
     let mut at: Uri = url.parse().map_err(|error| failed(format!("{error}")))?;
     for _ in 0..=MAX_REDIRECTS {
         let incoming = runtime

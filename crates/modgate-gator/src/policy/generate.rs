@@ -13,7 +13,7 @@ use crate::{
     read::{os_text, walk},
 };
 
-/// What a catalog is made from.
+/// The source of a catalog.
 pub(super) struct Source<'s> {
     /// The folder above `library`.
     pub(super) folder: &'s Path,
@@ -81,7 +81,7 @@ pub(super) fn generate(source: &Source<'_>) -> Result<Catalog, String> {
     })
 }
 
-/// What a template file says of its policy; `None` when it is something else.
+/// The policy of a template file; `None` if the file is not a template.
 fn policy(folder: &Path, path: &str) -> Result<Option<Policy>, String> {
     let text = fs::read_to_string(folder.join(path))
         .map_err(|error| format!("reading template file: {}", os_text(&error)))?;
@@ -169,7 +169,7 @@ fn bundles_of(path: &Path) -> Result<Vec<Bundle>, String> {
     Ok(list(&value, "bundles").map(Bundle::of).collect())
 }
 
-/// Tells policies which bundles they are in.
+/// Sets the bundles of each policy.
 fn assign(bundles: &[Bundle], policies: &mut [Policy]) {
     for policy in policies {
         let of = bundles.iter().filter(|bundle| bundle.policies.contains(&policy.name));
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(bundles, ["other", "pod-security-baseline"]);
         assert_eq!(made.policies[0].category, "some-things");
 
-        // What is written can be read.
+        // The written catalog can be read.
         let path = folder.path().join("catalog.yaml");
         let made = catalog(folder.path(), None, "").expect("a catalog");
         write(&made, &path, "catalog.yaml").expect("written");

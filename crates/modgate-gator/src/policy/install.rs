@@ -20,7 +20,7 @@ const POLICY_SOURCE: &str = "gatekeeper.sh/policy-source";
 const POLICY_VERSION: &str = "gatekeeper.sh/policy-version";
 const INSTALLED_AT: &str = "gatekeeper.sh/installed-at";
 
-/// What is recorded as the source, whatever catalog was used.
+/// The recorded source, for every catalog.
 pub(super) const SOURCE: &str = "https://github.com/open-policy-agent/gatekeeper-library";
 
 /// A policy in a cluster.
@@ -37,7 +37,7 @@ pub(super) struct Installed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) name: String,
-    /// The bundle that asked for it; without one no constraint is installed.
+    /// The bundle that includes it; without one no constraint is installed.
     pub(super) bundle: Option<String>,
 }
 
@@ -46,20 +46,20 @@ pub(super) struct Installation<'i> {
     /// `None` when nothing is to be done.
     pub(super) cluster: Option<&'i dyn Cluster>,
     pub(super) fetcher: &'i Fetcher,
-    /// Instead of what constraints say.
+    /// Overrides the action of constraints.
     pub(super) action: Option<&'i str>,
-    /// The time that is recorded.
+    /// The recorded time.
     pub(super) now: String,
 }
 
-/// What was installed.
+/// The installed policies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) installed: Vec<String>,
     pub(super) skipped: Vec<String>,
     /// The policy that failed, and why; nothing is done after it.
     pub(super) failed: Option<(String, String)>,
-    /// What is in the way, if that is why.
+    /// The conflicting object, if that is the reason.
     pub(super) conflict: Option<String>,
     pub(super) templates: usize,
     pub(super) constraints: usize,
@@ -77,7 +77,7 @@ pub(super) enum InstallError {
     Other(String),
 }
 
-/// The time now, as it is recorded.
+/// The current time, in the recorded format.
 pub(super) fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or_default();
@@ -246,7 +246,7 @@ impl Installation<'_> {
         }
     }
 
-    /// The object with what says that it is ours.
+    /// The object with the labels and annotations of an installed one.
     fn managed(&self, object: &Value, version: &str, bundle: Option<&str>) -> Value {
         let label = |object: &Value, key: &str, value: &str| {
             with(object, &["metadata", "labels", key], value.into())

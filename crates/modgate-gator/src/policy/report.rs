@@ -1,4 +1,4 @@
-//! What is said of what was done: tables and JSON.
+//! Results as tables and JSON.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ impl Format {
     }
 }
 
-/// How many bytes of a description stand in a table.
+/// Maximum bytes of a description in a table.
 const DESCRIPTION: usize = 50;
 
 type Members = Vec<(&'static str, Node)>;

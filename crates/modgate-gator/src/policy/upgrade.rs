@@ -14,7 +14,7 @@ pub(super) struct VersionChange {
     pub(super) to: String,
 }
 
-/// What was upgraded.
+/// The upgraded policies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Upgraded {
     pub(super) upgraded: Vec<VersionChange>,
@@ -25,7 +25,7 @@ pub(super) struct Upgraded {
     pub(super) failed: Option<(String, String)>,
 }
 
-/// What was removed.
+/// The removed policies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Uninstalled {
     pub(super) uninstalled: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) struct Uninstalled {
     pub(super) not_managed: Vec<String>,
 }
 
-/// What is installed in another version than the catalog has.
+/// Installed policies whose version differs from the catalog's.
 pub(super) fn upgradable(installed: &[Installed], catalog: &Catalog) -> Vec<VersionChange> {
     let change = |policy: &Installed| {
         let latest = catalog.policy(&policy.name)?;
@@ -220,7 +220,7 @@ mod tests {
         };
         assert_eq!(list(), [expected]);
 
-        // Alone, the same version is nothing to do.
+        // Without a bundle, the same version needs no change.
         let alone = wanted(&first, &[], &owned(&["a"])).expect("wanted");
         let done = with(None).install(&first, &alone);
         assert_eq!((done.installed, done.skipped), (Vec::new(), owned(&["a"])));

@@ -132,8 +132,8 @@ impl Writer {
 
     fn scalar(&mut self, value: &Value, indent: usize, item: bool) {
         match value {
-            // A scalar's own lines are one level below what it belongs to; after a dash that is
-            // where it starts.
+            // The lines of a scalar are one level below its parent; after a dash, they start at the
+            // scalar.
             Value::String(text) => {
                 let inner = if item { indent } else { self.deeper(indent) };
                 self.text(text, ScalarPlace::Value, inner);

@@ -1,4 +1,4 @@
-//! The annotation in which a template says what it needs.
+//! The annotation in which a template names the kinds it needs.
 
 use modgate_api::meta::GroupVersionKind;
 use modgate_value::{Object, Str, Value};
@@ -14,7 +14,7 @@ pub(super) struct Needs(pub(super) Vec<Vec<GroupVersionKind>>);
 /// How many kinds one alternative may stand for.
 const MAX_KINDS: usize = 10_000;
 
-/// What a template needs; nothing without the annotation.
+/// The needs of a template; none without the annotation.
 pub(super) fn needs_of(template: &Value) -> Result<Needs, String> {
     let annotation = template.path(&["metadata", "annotations", ANNOTATION]);
     let Some(text) = annotation.and_then(Value::as_str) else { return Ok(Needs::default()) };

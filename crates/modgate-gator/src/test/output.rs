@@ -21,8 +21,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Whatever is not known means text; upstream prints nothing for `default`
-    /// (`fix-output-default`).
+    /// Unknown formats mean text; the original prints nothing for `default` (`fix-output-default`).
     pub(super) fn of(name: &str) -> Self {
         match name.to_lowercase().as_str() {
             "json" => Self::Json,
@@ -32,7 +31,7 @@ impl Format {
     }
 }
 
-/// Everything on standard output but what policies print.
+/// All output on standard output except that of policies.
 pub(super) fn render(
     results: &[TestResult<'_>],
     timings: Option<&[Timing]>,
@@ -68,10 +67,10 @@ pub(super) fn render(
     }
 }
 
-/// How much of what policies print is shown.
+/// Maximum bytes of the output of policies.
 pub(super) const MAX_PRINTED: usize = 1 << 20;
 
-/// What policies print, as it follows the results; nothing if they print nothing.
+/// The output of policies, as it follows the results; empty if there is none.
 pub(super) fn printed(text: &str) -> String {
     if text.is_empty() {
         return String::new();

@@ -40,7 +40,7 @@ pub(super) fn run(
     let (object, namespace) = if subject.changes_objects {
         match pipeline::run(&subject.snapshot, object, case, folder, session)? {
             Some(changed) => (changed.object, changed.namespace),
-            // It was rejected, as it had to be.
+            // The expected rejection.
             None => return Ok(()),
         }
     } else {

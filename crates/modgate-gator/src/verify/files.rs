@@ -18,13 +18,13 @@ use crate::{
     read::{join, read_limited, what},
 };
 
-/// What has been read so far.
+/// Files read so far.
 pub(super) struct Files<'s> {
     settings: &'s Settings,
     templates: Mutex<HashMap<String, Arc<Once<Arc<CompiledTemplate>>>>>,
 }
 
-/// Made by the first thread that needs it; the others wait.
+/// Created by the first thread that needs it; the others wait.
 type Once<T> = OnceLock<Result<T, String>>;
 
 impl<'s> Files<'s> {

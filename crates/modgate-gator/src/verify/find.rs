@@ -1,4 +1,4 @@
-//! Which suites a path stands for.
+//! Finds the suites of a path.
 
 use std::{fs, path::Path};
 
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::read::{join, os_text, walk};
 
-/// A suite and where it is.
+/// A suite and its path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundSuite {
     /// Its file, absolute, without the leading slash.
     pub absolute_path: String,
-    /// As results show it: what the person wrote, and the path below it.
+    /// The path in results: the argument, and the path below it.
     pub input_path: String,
-    /// What it holds.
+    /// The suite.
     pub suite: Suite,
 }
 
@@ -78,7 +78,7 @@ pub fn read_suites(
     Ok(suites)
 }
 
-/// The suite in a file, if that is what is in it.
+/// The suite in a file, if it holds one.
 fn read_suite(path: &str) -> Result<Option<Suite>, String> {
     let text = read(path)?;
     let document = first(&text).map_err(|error| {

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::read::walk;
 
-/// What a file of a test is, by the end of its name.
+/// The role of a test's file, by the end of its name.
 const PARTS: [&str; 11] = [
     "object.yaml",
     "oldObject.yaml",
@@ -38,16 +38,16 @@ const PARTS: [&str; 11] = [
     "userInfo.yaml",
 ];
 
-/// What an evaluation may take.
+/// Budget of an evaluation.
 const LIMITS: Limits = Limits { steps: 20_000_000, bytes: 64 << 20, ..Limits::UNLIMITED };
 
 /// A folder in kat's layout.
 pub(super) struct Folder {
     /// Absolute, without the leading slash.
     path: String,
-    /// As results show it.
+    /// The path in results.
     shown: String,
-    /// The files of its tests: by test, then by what they are.
+    /// The files of its tests: by test, then by role.
     tests: BTreeMap<String, BTreeMap<&'static str, String>>,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn find(target: &str, original: &str, recursive: bool) -> Result<Vec<
     Ok(folders.into_values().collect())
 }
 
-/// Runs the tests of a folder that the filter leaves.
+/// Runs the tests of a folder that the filter selects.
 pub(super) fn run(folder: &Folder, filter: &Filter) -> SuiteResult {
     let start = Instant::now();
     let mut test = TestResult { name: folder.shown.clone(), ..TestResult::default() };
@@ -190,7 +190,7 @@ impl Policies {
         Ok(policies)
     }
 
-    /// The policy with this binding, compiled, also where the API server would not store them.
+    /// The policy with this binding, compiled, even if the API server would not store them.
     fn set(
         &self,
         policy: &Value,
@@ -242,7 +242,7 @@ impl Policies {
         };
         let (mut policy, mut binding) = (self.policy.clone(), binding);
         if namespace.is_none() {
-            // What is not known does not select.
+            // Unknown values select everything.
             policy = without(&policy, &["spec", "matchConstraints", "namespaceSelector"]);
             binding = without(&binding, &["spec", "matchResources", "namespaceSelector"]);
         }
@@ -361,7 +361,7 @@ fn review(
     Review::from_request(&sent).map_err(|error| error.to_string())
 }
 
-/// One object, whatever it is called.
+/// One object, under any name.
 struct OneObject(Option<Value>);
 
 impl Params for OneObject {
@@ -382,7 +382,8 @@ impl Params for OneObject {
     }
 }
 
-/// The decisions of a test: the first rule that is about an action counts, else it is not allowed.
+/// The decisions of a test: the first rule for an action counts; without one, the action is not
+/// allowed.
 #[derive(Debug)]
 struct Rules(Vec<Value>);
 

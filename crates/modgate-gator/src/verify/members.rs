@@ -34,7 +34,7 @@ const CASE: [&str; 11] = [
 ];
 const ASSERTION: [&str; 2] = ["message", "violations"];
 
-/// What is probably not meant in suites, a warning with its place on several lines each.
+/// Warnings about likely mistakes in suites, each with its position, on several lines.
 pub(super) fn warnings(path: &str, suites: &[FoundSuite]) -> Vec<String> {
     if suites.is_empty() {
         let below = "`PATH/...` is every suite below a folder";

@@ -1,4 +1,4 @@
-//! Our extension of suites: what mutators and ModRules make of an object (`docs/suites.md`).
+//! Our extension of suites: the object after mutators and ModRules (`docs/suites.md`).
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) struct Changed {
     pub(super) namespace: Option<Value>,
 }
 
-/// Objects and ModRules without a namespace live here.
+/// The namespace of objects and ModRules that name none.
 const NAMESPACE: &str = "default";
 
 /// Loads the mutators and ModRules of a test; the snapshot has the ModRules.
@@ -77,8 +77,8 @@ pub(super) fn load(test: &Test, folder: &str) -> Result<(MutationSystem, Snapsho
     Ok((mutators, update.snapshot))
 }
 
-/// Changes the object of a case and compares the result with what the case expects; `None` when it
-/// was rejected and had to be.
+/// Changes the object of a case and compares the result with what the case expects; `None` if it
+/// was rejected as expected.
 pub(super) fn run(
     snapshot: &Snapshot,
     document: Value,
@@ -157,13 +157,13 @@ fn apply(
     if decision.allowed { Ok(decision.object) } else { Err(decision.reason) }
 }
 
-/// What a case gives.
+/// The input of a case.
 struct Given {
     /// The file of the case.
     document: Value,
     /// Whether that is an AdmissionReview.
     review: bool,
-    /// The object to be changed.
+    /// The object to change.
     object: Value,
     operation: Operation,
     namespace: Option<Value>,
@@ -224,7 +224,7 @@ fn check_object(expected: &Value, result: &Value, folder: &str) -> Result<(), St
     ))
 }
 
-/// Whether a patch leads from the object to the result, in whatever operations.
+/// Whether a patch turns the object into the result, by any operations.
 fn check_patch(patch: &Value, object: &Value, result: &Value) -> Result<(), String> {
     let invalid = |error: String| format!("invalid Case: patch: {error}");
     let operations = patch

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 /// The result of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SuiteResult {
-    /// Its file, as the person asked for it.
+    /// Its file, as in the arguments.
     pub path: String,
     /// Whether it was not run.
     pub skipped: bool,
@@ -41,9 +41,9 @@ pub struct CaseResult {
     pub skipped: bool,
     /// How long it took.
     pub runtime: Duration,
-    /// What the policy tried, if that was asked for.
+    /// The trace of the policy, if requested.
     pub trace: Option<String>,
-    /// What the policy printed.
+    /// The output of the policy.
     pub print: String,
 }
 

@@ -23,7 +23,7 @@ use crate::{
 use modgate_api::expansion::ExpansionTemplate;
 use modgate_engine::expansion::ExpansionSystem;
 
-/// What the cases of one test share.
+/// The state that all cases of a test share.
 pub(super) struct Subject {
     /// Template and constraint; a case adds its inventory to a copy.
     pub(super) policies: Policies,
@@ -33,7 +33,7 @@ pub(super) struct Subject {
     pub(super) changes_objects: bool,
 }
 
-/// Runs everything the filter leaves.
+/// Runs all tests that the filter selects.
 pub(super) fn run(
     suites: &[FoundSuite],
     filter: &Filter,
@@ -120,11 +120,11 @@ impl Runner<'_> {
             .collect()
     }
 
-    /// Loads the policies of a test; `None` when its constraint was refused, as it had to be.
+    /// Loads the policies of a test; `None` if its constraint was refused as expected.
     fn subject(&self, test: &Test) -> Result<Option<Subject>, String> {
         let mut policies = Policies::default();
         let is_complete = !test.template.is_empty() || !test.constraint.is_empty();
-        // Mutators and ModRules can be tested without a constraint on what they make.
+        // Mutators and ModRules can be tested without a constraint.
         if is_complete || !test.changes_objects() {
             if test.template.is_empty() {
                 return Err("invalid Suite: missing template".to_owned());

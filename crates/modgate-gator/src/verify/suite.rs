@@ -1,4 +1,4 @@
-//! Suite files as they are written.
+//! The format of suite files.
 
 use modgate_value::{DecodeError, Str, Value};
 use serde::{Deserialize, Deserializer, de};
@@ -12,7 +12,7 @@ pub(super) const KIND: &str = "Suite";
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Suite {
-    /// Whether nothing of it is run.
+    /// Whether to skip it.
     #[serde(deserialize_with = "or_default")]
     pub skip: bool,
     /// Its tests.
@@ -20,11 +20,11 @@ pub struct Suite {
     pub tests: Vec<Test>,
 }
 
-/// One policy and what it must do. File names are relative to the suite.
+/// One policy and its cases. File names are relative to the suite.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Test {
-    /// What it is called.
+    /// Its name.
     #[serde(deserialize_with = "or_default")]
     pub name: Str,
     /// File of the ConstraintTemplate.
@@ -39,10 +39,10 @@ pub struct Test {
     /// Whether the constraint must violate the template's schema.
     #[serde(deserialize_with = "or_default")]
     pub invalid: bool,
-    /// Whether it is not run.
+    /// Whether to skip it.
     #[serde(deserialize_with = "or_default")]
     pub skip: bool,
-    /// Objects, and what must be found.
+    /// Objects, and the expected violations.
     #[serde(deserialize_with = "or_default")]
     pub cases: Vec<Case>,
     /// Files of mutators that run over each object first. Ours.
@@ -51,11 +51,11 @@ pub struct Test {
     pub modrules: Option<Vec<Str>>,
 }
 
-/// One object and what must be found about it.
+/// One object and its expected violations.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Case {
-    /// What it is called.
+    /// Its name.
     #[serde(deserialize_with = "or_default")]
     pub name: Str,
     /// File of the object, or of an AdmissionReview.
@@ -64,23 +64,23 @@ pub struct Case {
     /// Files of referential data.
     #[serde(deserialize_with = "or_default")]
     pub inventory: Vec<Str>,
-    /// What must be found.
+    /// The expected violations.
     #[serde(deserialize_with = "or_default")]
     pub assertions: Vec<Assertion>,
-    /// Whether it is not run.
+    /// Whether to skip it.
     #[serde(deserialize_with = "or_default")]
     pub skip: bool,
-    /// What is done to the object: `CREATE` where nothing is said. Ours, as all that follow.
+    /// The operation; the default is `CREATE`. Ours, like all members below.
     pub operation: Option<Str>,
     /// File of the object's Namespace.
     pub namespace: Option<Str>,
     /// File of the object after mutators and ModRules, or the object itself.
     pub expected: Option<Value>,
-    /// The JSON Patch from the object to what mutators and ModRules make of it.
+    /// The JSON Patch from the object to its state after mutators and ModRules.
     pub patch: Option<Value>,
     /// A pattern for the message with which mutators or ModRules refuse the object.
     pub rejected: Option<Str>,
-    /// Whether a second pass must change nothing; true where nothing is said.
+    /// Whether a second pass must change nothing; the default is true.
     pub idempotent: Option<bool>,
 }
 
@@ -88,7 +88,7 @@ pub struct Case {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Assertion {
-    /// How many; at least one where nothing is said.
+    /// The number of violations; the default is at least one.
     pub violations: Option<Violations>,
     /// A pattern for the messages that count; none or empty for all.
     pub message: Option<Str>,
@@ -99,7 +99,7 @@ pub struct Assertion {
 pub enum Violations {
     /// `yes`, `no`, or something that is neither.
     Word(Str),
-    /// Exactly so many.
+    /// Exactly this many.
     Count(i32),
 }
 
