@@ -1,17 +1,22 @@
-//! `cargo xtask differential`: asks Gatekeeper's own packages and modgate the same random programs.
+//! `cargo xtask differential`: asks an original's own packages and modgate the same random programs.
 //!
-//! A program is a file of templates in Rego and CEL, constraints, mutators, expansion and objects. The
-//! original answers through the Go program in `tests/differential/gatekeeper`; modgate answers as the
-//! binary that ships, called as gator. A program on which they differ is made small and printed with
-//! both answers. The same seed gives the same programs.
+//! Of Gatekeeper, a program is a file of templates in Rego and CEL, constraints, mutators, expansion and
+//! objects; of KubeMod, ModRules, the objects they refer to, and requests. The original answers through
+//! a program of its packages, modgate as the binary that ships. A program on which they differ is made
+//! small and printed with both answers. The same seed gives the same programs.
 
 mod cel;
+mod gatekeeper;
+mod kubemod;
+mod modrules;
 mod objects;
 mod peers;
 mod program;
 mod random;
 mod rego;
+mod selects;
 mod shrink;
+mod tables;
 
 use std::{
     collections::BTreeMap,
@@ -22,17 +27,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use self::{
-    peers::{Answer, Original},
-    program::Verb,
-    random::Random,
-};
+use self::{peers::Answer, random::Random};
 
 /// Options of `cargo xtask differential`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The original.
+    #[arg(long, default_value = "gatekeeper")]
+    of: Of,
     /// How long to go on.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
@@ -45,7 +49,8 @@ pub(crate) struct Args {
     /// Stop after this many programs.
     #[arg(long)]
     programs: Option<u64>,
-    /// The original's program, if it is built already; otherwise Go builds it.
+    /// The original's program, if it is built already; otherwise Go builds Gatekeeper's. That of
+    /// KubeMod has to be given.
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
     /// The modgate to ask; otherwise Cargo builds one.
@@ -62,11 +67,36 @@ pub(crate) struct Args {
     differences: usize,
 }
 
-/// Where programs are handed over.
-struct Desk {
-    original: Original,
-    gator: PathBuf,
-    file: PathBuf,
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Of {
+    Gatekeeper,
+    Kubemod,
+}
+
+/// A random program.
+struct Program {
+    /// The command that is given it.
+    verb: &'static str,
+    /// What stands in its files.
+    documents: Vec<Value>,
+}
+
+/// An original and modgate, side by side.
+trait Desk {
+    /// A random program that both can answer.
+    fn program(&self, random: &mut Random) -> Program;
+
+    /// What the original and modgate answer, without what differs by a decision.
+    ///
+    /// # Errors
+    ///
+    /// A program cannot be started, or its answer cannot be read.
+    fn ask(&mut self, verb: &'static str, documents: &[Value]) -> Result<(Answer, Answer)>;
+
+    /// What else was counted.
+    fn counts(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
 }
 
 /// How often something came out.
@@ -83,13 +113,19 @@ impl Counts {
 #[expect(clippy::print_stdout, reason = "a task reports on stdout")]
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let folder = tempfile::tempdir().context("make a folder")?;
-    let mut desk = Desk {
-        original: Original::new(&match &args.peer {
-            Some(peer) => peer.clone(),
-            None => build_peer()?,
-        }),
-        gator: link(args.binary.as_deref(), folder.path())?,
-        file: folder.path().join("program.yaml"),
+    let binary = binary(args.binary.as_deref())?;
+    let mut desk: Box<dyn Desk> = match args.of {
+        Of::Gatekeeper => {
+            let peer = args.peer.clone().map_or_else(build_peer, Ok)?;
+            Box::new(gatekeeper::Gatekeeper::new(&peer, &binary, folder.path())?)
+        }
+        Of::Kubemod => {
+            let peer = args.peer.as_deref().context(
+                "give `--peer`, a program of KubeMod's packages; tests/differential/README.md says \
+                 what it reads and writes",
+            )?;
+            Box::new(kubemod::Kubemod::new(peer, &binary, folder.path()))
+        }
     };
     let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
     let last = args.programs.map_or(u64::MAX, |programs| args.first.saturating_add(programs));
@@ -97,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let mut differences = 0;
     let mut at = args.first;
     while at < last && Instant::now() < end && differences < args.differences {
-        let (verb, documents) = program::program(&mut Random::new(args.seed, at));
+        let Program { verb, documents } = desk.program(&mut Random::new(args.seed, at));
         let (original, ours) = desk.ask(verb, &documents)?;
         let outcome = compare(&original, &ours);
         counts.add(outcome.name());
@@ -110,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
                 })
             });
             let (original, ours) = desk.ask(verb, &small)?;
-            println!("\nprogram {at} of seed {}, `{}`: {}", args.seed, verb.name(), outcome.name());
+            println!("\nprogram {at} of seed {}, `{verb}`: {}", args.seed, outcome.name());
             println!("{}", render(&small));
             println!("original: {}\nmodgate:  {}", show(&original, &ours), show(&ours, &original));
             if let Some(folder) = &args.write {
@@ -124,20 +160,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     for (what, count) in &counts.0 {
         println!("{count:>9}  {what}");
     }
-    Ok(differences == 0)
-}
-
-impl Desk {
-    fn ask(&mut self, verb: Verb, documents: &[Value]) -> Result<(Answer, Answer)> {
-        fs::write(&self.file, render(documents)).context("write the program")?;
-        let mut original = self.original.ask(verb, &self.file)?;
-        let mut ours = peers::modgate(&self.gator, verb, &self.file)?;
-        if verb == Verb::Test {
-            peers::leave_declared(&mut original, documents);
-            peers::leave_declared(&mut ours, documents);
-        }
-        Ok((original, ours))
+    for (what, count) in desk.counts() {
+        println!("{count:>9}  {what}");
     }
+    Ok(differences == 0)
 }
 
 /// How two answers compare.
@@ -216,12 +242,7 @@ fn traits(original: &Answer, ours: &Answer) -> Vec<String> {
                     "only modgate".into()
                 }];
             };
-            let names =
-                left.keys().chain(right.keys()).filter(|name| left.get(*name) != right.get(*name));
-            let mut names: Vec<String> = names.cloned().collect();
-            names.sort();
-            names.dedup();
-            names
+            different_members(left, right)
         }
         (Answer::Refused(text), Answer::Found(_)) | (Answer::Found(_), Answer::Refused(text)) => {
             vec![kind_of(text)]
@@ -229,6 +250,20 @@ fn traits(original: &Answer, ours: &Answer) -> Vec<String> {
         (Answer::Refused(left), Answer::Refused(right)) => vec![kind_of(left), kind_of(right)],
         _ => Vec::new(),
     }
+}
+
+/// The members in which two results differ; in an answer to a request, those of the answer.
+fn different_members(left: &Map<String, Value>, right: &Map<String, Value>) -> Vec<String> {
+    if let (Some(Value::Object(left)), Some(Value::Object(right))) =
+        (left.get("answer"), right.get("answer"))
+    {
+        return different_members(left, right);
+    }
+    let names = left.keys().chain(right.keys()).filter(|name| left.get(*name) != right.get(*name));
+    let mut names: Vec<String> = names.cloned().collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// A refusal without its names and numbers.
@@ -287,9 +322,9 @@ fn build_peer() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A link called `gator` to the modgate that is asked.
-fn link(binary: Option<&Path>, folder: &Path) -> Result<PathBuf> {
-    let binary = match binary {
+/// The modgate that is asked.
+fn binary(given: Option<&Path>) -> Result<PathBuf> {
+    let binary = match given {
         Some(binary) => binary.to_owned(),
         None => {
             let status = Command::new(env!("CARGO"))
@@ -301,8 +336,5 @@ fn link(binary: Option<&Path>, folder: &Path) -> Result<PathBuf> {
             root().join("target/debug/modgate")
         }
     };
-    let link = folder.join("gator");
-    std::os::unix::fs::symlink(fs::canonicalize(&binary).context("find modgate")?, &link)
-        .context("link modgate as gator")?;
-    Ok(link)
+    fs::canonicalize(binary).context("find modgate")
 }

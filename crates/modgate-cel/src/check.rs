@@ -126,8 +126,9 @@ struct Checker<'e> {
     env: &'e Env,
     scope: Vec<(String, Type)>,
     solution: Solution,
-    /// Parts of list and map literals that must have one type: the first's, and the others.
-    literals: Vec<Vec<(Span, Type)>>,
+    /// Parts of list and map literals that must have one type, that of the first, and how many of
+    /// those with another one are reported.
+    literals: Vec<(Vec<(Span, Type)>, usize)>,
     /// Constant arguments to be tried: function, argument, place.
     calls: Vec<(String, String, Span)>,
     in_format: usize,
@@ -165,7 +166,7 @@ impl<'e> Checker<'e> {
             parts.push((item.value.span, ty.clone()));
             element = Some(self.join(element, ty));
         }
-        self.keep(parts);
+        self.keep(parts, 1);
         Type::list(element.unwrap_or_else(|| self.solution.fresh()))
     }
 
@@ -183,8 +184,8 @@ impl<'e> Checker<'e> {
             key = Some(self.join(key, key_type));
             value = Some(self.join(value, value_type));
         }
-        self.keep(keys);
-        self.keep(values);
+        self.keep(keys, usize::MAX);
+        self.keep(values, usize::MAX);
         let key = key.unwrap_or_else(|| self.solution.fresh());
         Type::map(key, value.unwrap_or_else(|| self.solution.fresh()))
     }
@@ -315,9 +316,10 @@ impl<'e> Checker<'e> {
         self.env.variables.get(&name).filter(|_| !hidden).cloned()
     }
 
-    fn keep(&mut self, parts: Vec<(Span, Type)>) {
+    /// Remembers the parts of a literal, of which at most `most` are reported.
+    fn keep(&mut self, parts: Vec<(Span, Type)>, most: usize) {
         if self.in_format == 0 && parts.len() > 1 {
-            self.literals.push(parts);
+            self.literals.push((parts, most));
         }
     }
 
@@ -538,14 +540,14 @@ impl<'e> Checker<'e> {
     /// The checks of constants that Kubernetes makes after the types agree.
     fn validate(&mut self) {
         let literals = std::mem::take(&mut self.literals);
-        for parts in literals.into_iter().filter(|_| !self.env.mixes) {
+        for (parts, most) in literals.into_iter().filter(|_| !self.env.mixes) {
             let mut types = parts
                 .into_iter()
                 .map(|(span, ty)| (span, self.solution.resolve(&ty, true)))
                 .collect::<Vec<_>>()
                 .into_iter();
             let Some((_, first)) = types.next() else { continue };
-            for (span, ty) in types.filter(|(_, ty)| *ty != first) {
+            for (span, ty) in types.filter(|(_, ty)| *ty != first).take(most) {
                 self.fail(span, format!("expected type '{first}' but found '{ty}'"));
             }
         }

@@ -45,6 +45,11 @@ impl fmt::Display for Errors {
             if index > 0 {
                 f.write_str("\n")?;
             }
+            // The original knows no place in an empty text, and shows no line of it.
+            if self.text.is_empty() {
+                write!(f, "ERROR: <input>:1:0: {}", issue.message)?;
+                continue;
+            }
             let place = Location::of(&self.text, issue.span.start);
             let line = self.text.split('\n').nth(place.line - 1).unwrap_or_default();
             let (line, column) = excerpt(&line.replace('\t', " "), place.column);

@@ -406,7 +406,10 @@ impl<'e, 'a> Machine<'e, 'a> {
             _ => (call.native)(self.heap, values),
         };
         let result = match result {
-            Err(EvalError::NoOverload) => Err(library::no_overload(&call.name, values)),
+            // With its constant pattern compiled, the original's function names no types.
+            Err(EvalError::NoOverload) if call.regex.is_none() => {
+                Err(library::no_overload(&call.name, values))
+            }
             result => result,
         };
         if after {

@@ -1,6 +1,7 @@
 //! Suites over `kubemod/`: KubeMod's own test data and what was recorded from it.
 
 pub(crate) mod cases;
+pub(crate) mod decided;
 #[cfg(test)]
 mod differential;
 pub(crate) mod expressions;

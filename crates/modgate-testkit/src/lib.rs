@@ -25,3 +25,8 @@ pub use modgate_corpus::{
 };
 pub use modgate_rego_corpora as rego;
 pub use suites::Run;
+
+/// Random ModRules beside the original: what of a difference is decided.
+pub mod modrules {
+    pub use crate::kubemod::decided::{Answered, decided, decided_rules};
+}

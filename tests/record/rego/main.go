@@ -57,7 +57,14 @@ type call struct {
 
 func main() {
 	out := flag.String("out", ".", "folder to write to")
+	signatures := flag.Bool("signatures", false, "print the types of every built-in instead")
 	flag.Parse()
+	if *signatures {
+		for _, builtin := range ast.Builtins {
+			fmt.Printf("%s\t%s\n", builtin.Name, builtin.Decl)
+		}
+		return
+	}
 	files := map[string]*recording{}
 	total := 0
 	for _, function := range functions() {

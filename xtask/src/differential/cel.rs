@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{
     objects::{LABELS, WORDS},
     random::Random,
+    tables,
 };
 
 /// The `source` of a template's CEL code: variables, match conditions and validations.
@@ -67,6 +68,9 @@ fn boolean(random: &mut Random, depth: usize, names: &Names) -> String {
             _ => "request.operation == 'CREATE'".to_owned(),
         };
     }
+    if random.chance(35) {
+        return call(random, depth - 1, names, tables::CEL_BOOL);
+    }
     let inner = |random: &mut Random| boolean(random, depth - 1, names);
     match random.below(13) {
         0 => format!("!({})", inner(random)),
@@ -117,6 +121,20 @@ fn boolean(random: &mut Random, depth: usize, names: &Names) -> String {
     }
 }
 
+/// A call from a table.
+fn call(random: &mut Random, depth: usize, names: &Names, calls: &[&str]) -> String {
+    let call = random.pick(calls);
+    tables::fill(call, |of| match of {
+        'T' => text(random, depth.min(1), names),
+        'N' => number(random, depth.min(1), names),
+        'B' => boolean(random, depth.min(1), names),
+        'L' if depth > 0 => self::call(random, depth - 1, names, tables::CEL_LIST),
+        'L' => "params.words".to_owned(),
+        _ if depth > 0 => self::call(random, depth - 1, names, tables::CEL_ANY),
+        _ => "object.spec".to_owned(),
+    })
+}
+
 /// A condition of a container `c`.
 fn element(random: &mut Random) -> String {
     random
@@ -164,6 +182,9 @@ fn text(random: &mut Random, depth: usize, names: &Names) -> String {
             5 => "object.kind".to_owned(),
             _ => format!("object.metadata.labels['{label}']"),
         };
+    }
+    if random.chance(30) {
+        return call(random, depth - 1, names, tables::CEL_TEXT);
     }
     let inner = |random: &mut Random| text(random, depth - 1, names);
     match random.below(12) {
@@ -215,6 +236,9 @@ fn number(random: &mut Random, depth: usize, names: &Names) -> String {
                 "object.spec.containers.size()",
             ])
             .to_owned();
+    }
+    if random.chance(35) {
+        return call(random, depth - 1, names, tables::CEL_NUMBER);
     }
     match random.below(6) {
         0 => format!("size({})", text(random, depth - 1, names)),

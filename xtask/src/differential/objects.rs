@@ -9,6 +9,10 @@ pub(crate) const NAMESPACES: &[&str] = &["default", "shop", "kube-system", "team
 pub(crate) const LABELS: &[&str] = &["app", "team", "example.com/tier", "env"];
 pub(crate) const WORDS: &[&str] =
     &["web", "db", "prod", "", "dev", "web-1", "Web", "10", "true", "a.b/c", "ä", "1Gi"];
+/// Those of them that a label may have: modgate refuses other ones in the selectors of mutators
+/// (`fix-selector-validation`).
+pub(crate) const LABEL_WORDS: &[&str] =
+    &["web", "db", "prod", "", "dev", "web-1", "Web", "10", "true"];
 pub(crate) const IMAGES: &[&str] = &[
     "nginx",
     "nginx:1.25",
@@ -42,7 +46,8 @@ pub(crate) fn documents(random: &mut Random) -> Vec<Value> {
     documents
 }
 
-fn object(random: &mut Random, at: usize) -> Value {
+/// An object of one of the `KINDS`; `at` makes its name another one than that of the others.
+pub(crate) fn object(random: &mut Random, at: usize) -> Value {
     let (group, version, kind, namespaced) = KINDS[random.below(KINDS.len())];
     let api = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     // Names differ: two objects of one name are one object to a cluster.
@@ -78,7 +83,8 @@ fn object(random: &mut Random, at: usize) -> Value {
     object
 }
 
-fn labels(random: &mut Random) -> Value {
+/// Some of the `LABELS`, with one of the `WORDS` each.
+pub(crate) fn labels(random: &mut Random) -> Value {
     let mut labels = Map::new();
     for label in LABELS {
         if random.chance(45) {
@@ -139,8 +145,8 @@ pub(crate) fn tree(random: &mut Random, depth: usize) -> Value {
     }
 }
 
-/// A match block as constraints have it.
-pub(crate) fn matching(random: &mut Random) -> Value {
+/// A match block as constraints have it; `words` are the values that its selectors look for.
+pub(crate) fn matching(random: &mut Random, words: &[&str]) -> Value {
     let mut block = json!({});
     if random.chance(70) {
         let kinds = (0..=random.below(2)).map(|_| {
@@ -159,7 +165,7 @@ pub(crate) fn matching(random: &mut Random) -> Value {
     }
     for member in ["labelSelector", "namespaceSelector"] {
         if random.chance(20) {
-            block[member] = selector(random);
+            block[member] = selector(random, words);
         }
     }
     if random.chance(15) {
@@ -174,16 +180,16 @@ pub(crate) fn matching(random: &mut Random) -> Value {
     block
 }
 
-fn selector(random: &mut Random) -> Value {
+fn selector(random: &mut Random, words: &[&str]) -> Value {
     let mut selector = json!({});
     if random.chance(50) {
-        selector["matchLabels"] = json!({random.pick(LABELS): random.pick(WORDS)});
+        selector["matchLabels"] = json!({random.pick(LABELS): random.pick(words)});
     }
     if random.chance(60) {
         let operator = random.pick(&["In", "NotIn", "Exists", "DoesNotExist"]);
         let mut expression = json!({"key": random.pick(LABELS), "operator": operator});
         if operator.ends_with("In") {
-            expression["values"] = json!([random.pick(WORDS), "prod"]);
+            expression["values"] = json!([random.pick(words), "prod"]);
         }
         selector["matchExpressions"] = json!([expression]);
     }

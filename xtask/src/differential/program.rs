@@ -3,35 +3,22 @@
 use serde_json::{Value, json};
 
 use super::{
-    cel,
-    objects::{self, LABELS, WORDS},
+    Program, cel,
+    objects::{self, LABEL_WORDS, LABELS, WORDS},
     random::Random,
     rego,
 };
 
-/// What the file is given to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    /// `gator test`.
-    Test,
-    /// `gator expand`.
-    Expand,
-}
-
-impl Verb {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Test => "test",
-            Self::Expand => "expand",
-        }
-    }
-}
+/// `gator test`.
+pub(crate) const TEST: &str = "test";
+/// `gator expand`.
+const EXPAND: &str = "expand";
 
 /// A random program.
-pub(crate) fn program(random: &mut Random) -> (Verb, Vec<Value>) {
-    let verb = if random.chance(20) { Verb::Expand } else { Verb::Test };
+pub(crate) fn program(random: &mut Random) -> Program {
+    let verb = if random.chance(20) { EXPAND } else { TEST };
     let mut documents = objects::documents(random);
-    if verb == Verb::Test {
+    if verb == TEST {
         for at in 0..=random.below(2) {
             documents.push(template(random, at));
             for number in 0..=random.below(2) {
@@ -39,13 +26,13 @@ pub(crate) fn program(random: &mut Random) -> (Verb, Vec<Value>) {
             }
         }
     }
-    if verb == Verb::Expand || random.chance(20) {
+    if verb == EXPAND || random.chance(20) {
         documents.push(expansion(random));
         for at in 0..random.below(4) {
             documents.push(mutator(random, at));
         }
     }
-    (verb, documents)
+    Program { verb, documents }
 }
 
 fn template(random: &mut Random, at: usize) -> Value {
@@ -84,7 +71,7 @@ fn constraint(random: &mut Random, at: usize, number: usize) -> Value {
         spec["parameters"] = parameters;
     }
     if random.chance(70) {
-        spec["match"] = objects::matching(random);
+        spec["match"] = objects::matching(random, WORDS);
     }
     if random.chance(35) {
         spec["enforcementAction"] =
@@ -113,7 +100,8 @@ fn expansion(random: &mut Random) -> Value {
 }
 
 fn mutator(random: &mut Random, at: usize) -> Value {
-    let matching = if random.chance(60) { objects::matching(random) } else { json!({}) };
+    let matching =
+        if random.chance(60) { objects::matching(random, LABEL_WORDS) } else { json!({}) };
     let apply = json!([{"groups": [""], "versions": ["v1"], "kinds": ["Pod"]}]);
     let (kind, mut spec) = match random.below(4) {
         0 => (

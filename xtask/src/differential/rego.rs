@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use super::{
     objects::{IMAGES, LABELS, WORDS},
     random::Random,
+    tables,
 };
 
 /// The types expressions are made for.
@@ -323,6 +324,9 @@ impl Policy<'_> {
         if depth == 0 {
             return if self.random.chance(50) { self.literal(of) } else { self.reference(of) };
         }
+        if self.random.chance(30) {
+            return self.call(of, depth - 1);
+        }
         match of {
             Type::Text => self.text(depth - 1),
             Type::Number => self.number(depth - 1),
@@ -339,6 +343,27 @@ impl Policy<'_> {
                 _ => self.reference(Type::Any),
             },
         }
+    }
+
+    /// A call from the tables.
+    fn call(&mut self, of: Type, depth: usize) -> String {
+        let calls = match of {
+            Type::Text => tables::REGO_TEXT,
+            Type::Number => tables::REGO_NUMBER,
+            Type::List => tables::REGO_LIST,
+            Type::Any => tables::REGO_ANY,
+        };
+        let call = self.random.pick(calls);
+        tables::fill(call, |of| match of {
+            'T' => self.expression(Type::Text, depth),
+            'N' => self.expression(Type::Number, depth),
+            'L' => {
+                let list = self.expression(Type::List, depth);
+                self.bound(&list)
+            }
+            'P' => self.place(&["spec", "metadata.labels", "metadata", "data", "spec.deep"]),
+            _ => self.expression(Type::Any, depth),
+        })
     }
 
     fn reference(&mut self, of: Type) -> String {

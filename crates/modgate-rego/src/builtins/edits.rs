@@ -8,12 +8,12 @@ use crate::value::{MAX_DEPTH, Value, View};
 pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new(
         "json.filter",
-        "(object: object[any: any], paths: any<array[any<string, array[any]>], set[any<string, array[any]>]>) => filtered: object[any: any]",
+        "(object: object[any: any], paths: any<array[any<string, array[any]>], set[any<string, array[any]>]>) => filtered: any",
         filter,
     ),
     Builtin::new(
         "json.remove",
-        "(object: object[any: any], paths: any<array[any<string, array[any]>], set[any<string, array[any]>]>) => output: object[any: any]",
+        "(object: object[any: any], paths: any<array[any<string, array[any]>], set[any<string, array[any]>]>) => output: any",
         remove,
     ),
     Builtin::new(

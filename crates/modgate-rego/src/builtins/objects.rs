@@ -17,27 +17,23 @@ pub(super) const BUILTINS: &[Builtin] = &[
     Builtin::new("object.keys", "(object: object[any: any]) => value: set[any]", keys),
     Builtin::new(
         "object.union",
-        "(a: object[any: any], b: object[any: any]) => output: object[any: any]",
+        "(a: object[any: any], b: object[any: any]) => output: any",
         union,
     ),
-    Builtin::new(
-        "object.union_n",
-        "(objects: array[object[any: any]]) => output: object[any: any]",
-        union_n,
-    ),
+    Builtin::new("object.union_n", "(objects: array[object[any: any]]) => output: any", union_n),
     Builtin::new(
         "object.remove",
-        "(object: object[any: any], keys: any<array[any], object[any: any], set[any]>) => output: object[any: any]",
+        "(object: object[any: any], keys: any<array[any], object[any: any], set[any]>) => output: any",
         remove,
     ),
     Builtin::new(
         "object.filter",
-        "(object: object[any: any], keys: any<array[any], object[any: any], set[any]>) => filtered: object[any: any]",
+        "(object: object[any: any], keys: any<array[any], object[any: any], set[any]>) => filtered: any",
         filter,
     ),
     Builtin::new(
         "object.subset",
-        "(super: any<array[any], object[any: any], set[any]>, sub: any<array[any], object[any: any], set[any]>) => result: boolean",
+        "(super: any<array[any], object[any: any], set[any]>, sub: any<array[any], object[any: any], set[any]>) => result: any",
         subset,
     ),
     Builtin::new("walk", "(x: any) => output: array<array[any], any>", walk).relation(),

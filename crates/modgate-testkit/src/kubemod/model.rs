@@ -122,14 +122,45 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How many items of one select are worth rotating.
 const MOST_ROTATIONS: usize = 8;
 
+/// The parts of the original's behaviour that are one of a kind, with the decision against each.
+static SINGLES: &[(Original, &Decision)] = &[
+    (Original::FailureSpreads, &decisions::Q_01),
+    (Original::GluesOperators, &decisions::Q_10),
+    (Original::QuotesOneCharacter, &decisions::Q_11),
+    (Original::MatchesEverything, &decisions::AS_02),
+    (Original::NoSchema, &decisions::SCHEMA),
+    (Original::SelectsTwice, &decisions::Q_19),
+    (Original::KeysUnescaped, &decisions::Q_25),
+    (Original::KeysNormalised, &decisions::Q_26),
+    (Original::PercentInterpreted, &decisions::Q_27),
+    (Original::QuotesInterpreted, &decisions::Q_28),
+    (Original::EscapedParent, &decisions::Q_29),
+    (Original::BelowNewNull, &decisions::Q_31),
+    (Original::CrashesOnAnnotation, &decisions::Q_33),
+    (Original::PatchesDeletions, &decisions::Q_34),
+    (Original::ReferencesLeak, &decisions::Q_35),
+    (Original::Unchecked, &decisions::Q_36),
+    (Original::WholeNode, &decisions::NODE_SUMMARY),
+    (Original::BareTarget, &decisions::Q_46),
+    (Original::NullElements, &decisions::Q_61),
+    (Original::QuotedKeys, &decisions::Q_62),
+    (Original::Padding, &decisions::Q_77),
+];
+
+/// Decisions that make a difference only together: a patch that fails in the original alone, and that
+/// failure, which spreads there alone. None if one alone makes a difference.
+pub(super) fn together(rules: &[Value], request: &Request<'_>) -> Vec<&'static Decision> {
+    let ours = answer(rules, request, &[]);
+    let pair = SINGLES.iter().find(|(original, _)| {
+        let theirs = answer(rules, request, &[Original::FailureSpreads, *original]);
+        !same_answer(&ours, &theirs)
+    });
+    pair.map(|(_, decision)| vec![&decisions::Q_01, *decision]).unwrap_or_default()
+}
+
 /// modgate's answer, and the decisions by which it differs from the original's.
 pub(crate) fn required(rules: &[Value], request: &Request<'_>) -> (Answer, Vec<&'static Decision>) {
-    use Original::{
-        BareTarget, BelowNewNull, CrashesOnAnnotation, EscapedParent, FailureSpreads,
-        GluesOperators, KeysNormalised, KeysUnescaped, LoadOrder, MatchesEverything, NoSchema,
-        NullElements, Padding, PatchesDeletions, PercentInterpreted, QuotedKeys, QuotesInterpreted,
-        QuotesOneCharacter, ReferencesLeak, Rotated, SelectsTwice, Unchecked, WholeNode,
-    };
+    use Original::{LoadOrder, Rotated};
     let ours = answer(rules, request, &[]);
     let mut applying: Vec<&'static Decision> = Vec::new();
     // What was recorded ran the rules in the order they were loaded in, so that is the order the
@@ -138,31 +169,8 @@ pub(crate) fn required(rules: &[Value], request: &Request<'_>) -> (Answer, Vec<&
     if !same_answer(&ours, &in_load_order) {
         applying.push(&decisions::ORDER);
     }
-    let singles = [
-        (FailureSpreads, &decisions::Q_01),
-        (GluesOperators, &decisions::Q_10),
-        (QuotesOneCharacter, &decisions::Q_11),
-        (MatchesEverything, &decisions::AS_02),
-        (NoSchema, &decisions::SCHEMA),
-        (SelectsTwice, &decisions::Q_19),
-        (KeysUnescaped, &decisions::Q_25),
-        (KeysNormalised, &decisions::Q_26),
-        (PercentInterpreted, &decisions::Q_27),
-        (QuotesInterpreted, &decisions::Q_28),
-        (EscapedParent, &decisions::Q_29),
-        (BelowNewNull, &decisions::Q_31),
-        (CrashesOnAnnotation, &decisions::Q_33),
-        (PatchesDeletions, &decisions::Q_34),
-        (ReferencesLeak, &decisions::Q_35),
-        (Unchecked, &decisions::Q_36),
-        (WholeNode, &decisions::NODE_SUMMARY),
-        (BareTarget, &decisions::Q_46),
-        (NullElements, &decisions::Q_61),
-        (QuotedKeys, &decisions::Q_62),
-        (Padding, &decisions::Q_77),
-    ];
     let rotations = (0..MOST_ROTATIONS).map(|by| (Rotated(by), &decisions::Q_02));
-    for (original, decision) in singles.into_iter().chain(rotations) {
+    for (original, decision) in SINGLES.iter().copied().chain(rotations) {
         let known = applying.contains(&decision);
         if !known && !same_answer(&in_load_order, &answer(rules, request, &[LoadOrder, original])) {
             applying.push(decision);

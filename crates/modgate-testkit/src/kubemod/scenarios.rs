@@ -229,7 +229,7 @@ struct Outcome<'a> {
     decoding: Option<&'a str>,
 }
 
-fn rule_verdicts(rules: &[Value], outcomes: &[Value]) -> Result<Vec<Verdict>> {
+pub(super) fn rule_verdicts(rules: &[Value], outcomes: &[Value]) -> Result<Vec<Verdict>> {
     let mut by_rule = Vec::new();
     for outcome in outcomes {
         let members = Members::of(outcome)?;
