@@ -39,6 +39,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-engine", 3),
     ("modgate-audit", 4),
     ("modgate-migrate", 4),
+    ("modgate-prove", 4),
     ("modgate-http", 4),
     ("modgate-gator", 5),
     ("modgate-policies", 5),

@@ -33,4 +33,4 @@ pub use outcome::{Denial, PolicyDecision, PolicyKind, Reason, ValidationAction};
 pub use params::{NoParams, ParamObjects, ParamScope, Params, selects};
 pub use set::{NoAuthorizer, PolicySet, Surroundings};
 pub use trace::{ChangeTrace, MutatingOutcome, MutatingPolicyTrace, MutationTrace};
-pub use types::Types;
+pub use types::{ScalarShape, Shape, Types};

@@ -36,7 +36,7 @@ pub(crate) use self::{
     telemetry::TelemetryArgs,
     vap::VapArgs,
 };
-use crate::{exit, migrate, plan, render::RenderVerb};
+use crate::{compare, exit, migrate, plan, render::RenderVerb};
 
 /// Kubernetes admission policies, KubeMod's and Gatekeeper's, on the command line and as webhooks.
 #[derive(Debug, Parser)]
@@ -63,6 +63,9 @@ pub(crate) enum Verb {
     /// Say what policies find in the objects of files or of a cluster.
     #[command(after_help = audit_command::EXAMPLES)]
     Audit(AuditCommandArgs),
+    /// Compare two sets of policies over recorded, given or invented requests.
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(Box<compare::CompareArgs>),
     /// Evaluate a `select` expression.
     #[command(after_help = SELECT_EXAMPLES)]
     Select(SelectArgs),
@@ -265,7 +268,7 @@ pub(crate) struct SubjectArgs {
     pub(crate) namespace: String,
 }
 
-fn operation(text: &str) -> Result<Operation, String> {
+pub(crate) fn operation(text: &str) -> Result<Operation, String> {
     text.to_ascii_uppercase()
         .parse()
         .map_err(|error: modgate_engine::api::meta::UnknownOperation| error.to_string())

@@ -6,12 +6,8 @@ mod report;
 mod sarif;
 
 use std::{
-    io::{self, IsTerminal as _, Write},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
+    io::{self, Write},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 
 use anyhow::{Result, ensure};
@@ -29,6 +25,7 @@ use crate::{
     args::{AuditCommandArgs, AuditOutput, FailOn},
     exit::Exit,
     inputs,
+    progress::Progress,
     review::print_json,
     terminal::Terminal,
 };
@@ -144,7 +141,7 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
         terminal.error(&format!("there is no object in `{}`", paths.join("`, `")));
         incomplete = true;
     }
-    let progress = Progress::new(Some(items.len()));
+    let progress = Progress::new(Some(items.len()), "objects");
     let mut items = items.into_iter();
     let mut source = || {
         let batch: Vec<_> = items.by_ref().take(BATCH).collect();
@@ -210,50 +207,6 @@ struct Seen(Mutex<Vec<Violation>>);
 impl Sink for Seen {
     fn violation(&self, _: &str, violation: &Violation) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(violation.clone());
-    }
-}
-
-/// A line on a terminal that says how far the audit is.
-struct Progress {
-    total: Option<usize>,
-    done: AtomicUsize,
-    shown: Mutex<Option<Instant>>,
-    began: Instant,
-}
-
-impl Progress {
-    fn new(total: Option<usize>) -> Self {
-        Self {
-            total,
-            done: AtomicUsize::new(0),
-            shown: Mutex::new(io::stderr().is_terminal().then(Instant::now)),
-            began: Instant::now(),
-        }
-    }
-
-    /// Counts objects, and says so ten times a second at most.
-    fn show(&self, more: usize) {
-        let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(last) = &mut *shown else { return };
-        if last.elapsed() < Duration::from_millis(100) {
-            return;
-        }
-        *last = Instant::now();
-        let rate = done as f64 / self.began.elapsed().as_secs_f64().max(0.001);
-        let line = match self.total {
-            Some(total) => format!("{done} of {total} objects, {rate:.0} per second"),
-            None => format!("{done} objects, {rate:.0} per second"),
-        };
-        // Nobody is left to tell if standard error is closed.
-        let _ = write!(io::stderr(), "\r{line}\x1b[K");
-    }
-
-    fn clear(&self) {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
     }
 }
 

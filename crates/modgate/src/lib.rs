@@ -6,6 +6,7 @@
 
 mod args;
 mod audit;
+mod compare;
 mod constraints;
 mod exit;
 mod explain;
@@ -13,6 +14,7 @@ mod gator;
 mod inputs;
 mod migrate;
 mod plan;
+mod progress;
 mod render;
 mod review;
 mod select;
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
         Verb::Explain(args) => explain::run(&args, &terminal),
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Audit(args) => audit::run(&args, &terminal),
+        Verb::Compare(args) => compare::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
         Verb::Render(verb) => render::run(&verb, &terminal),
         Verb::Migrate(args) => migrate::run(&args, &terminal),

@@ -60,6 +60,14 @@ pub(super) fn undeclared(types: &Types, ty: &Reference, object: &Value) -> Vec<S
     undeclared.map(|mistake| mistake.path.trim_start_matches('.').to_owned()).collect()
 }
 
+/// Everything about an object that does not fit its kind, as `path: message`. A null fits everywhere.
+pub(super) fn mistakes(types: &Types, ty: &Reference, object: &Value) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    let walk = Walk { types, indexed: false, nulls: true };
+    walk.validate(ty, object, false, &mut String::new(), 0, &mut mistakes);
+    mistakes.iter().map(|mistake| joined(std::slice::from_ref(mistake))).collect()
+}
+
 const UNDECLARED: &str = "field not declared in schema";
 
 fn joined(mistakes: &[Mistake]) -> String {

@@ -4,12 +4,16 @@
 //! Those of Kubernetes' own kinds are a table that was recorded from an API server; those of
 //! custom resources are read from their CustomResourceDefinitions.
 
+mod shape;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, LazyLock},
 };
 
 use modgate_value::{Str, Value};
+
+pub use self::shape::{ScalarShape, Shape};
 
 /// How deep the schema of a custom resource is read.
 const MAX_SCHEMA_DEPTH: usize = 100;

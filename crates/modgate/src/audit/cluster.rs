@@ -7,7 +7,8 @@ use modgate_engine::{api::meta::GroupVersionKind, constraint::InventoryPart};
 use modgate_policies::PolicySet;
 use modgate_value::Str;
 
-use super::{Found, Progress};
+use super::Found;
+use crate::progress::Progress;
 use crate::{args::AuditCommandArgs, terminal::Terminal};
 
 const NO_CLUSTER: &str = "give objects to audit, or say with `--kubeconfig` which cluster has them";
@@ -62,7 +63,7 @@ pub(super) fn audit(
     let options = Options { mutators: args.mutators, ..Options::default() };
     let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
     let mut wanted = kinds.iter().filter(|kind| policies.concerns(&gvk(kind)));
-    let progress = Progress::new(None);
+    let progress = Progress::new(None, "objects");
     let mut failed = Vec::new();
     let mut current: Option<(&Resource, String)> = None;
     let mut source = || loop {

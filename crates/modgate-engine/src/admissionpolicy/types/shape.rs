@@ -1,0 +1,87 @@
+//! The types of objects for those who write objects: which members there are, and whether an object
+//! fits its kind.
+
+use modgate_api::meta::GroupVersionKind;
+use modgate_value::Value;
+
+use super::{super::merge, Reference, Resolved, Scalar, Types};
+
+/// The type of a value in an object.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape<'t> {
+    types: &'t Types,
+    resolved: Resolved<'t>,
+}
+
+/// What a scalar may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScalarShape {
+    /// A number.
+    Number,
+    /// A text.
+    Text,
+    /// A boolean.
+    Boolean,
+    /// A number, a text or a boolean, such as a quantity.
+    Any,
+}
+
+impl Types {
+    /// The type of the objects of a kind; `None` where the kind is not known.
+    pub fn shape(&self, api_version: &str, kind: &str) -> Option<Shape<'_>> {
+        self.of(api_version, kind).map(|ty| self.shape_of(ty))
+    }
+
+    /// What about an object does not fit its kind: unknown members, values of other types, elements
+    /// that are there twice. `None` where the kind is not known.
+    pub fn mistakes(&self, object: &Value) -> Option<Vec<String>> {
+        let GroupVersionKind { kind, .. } = GroupVersionKind::of_object(object);
+        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let ty = self.of(api_version, &kind)?;
+        Some(merge::mistakes(self, ty, object))
+    }
+
+    fn shape_of<'t>(&'t self, reference: &'t Reference) -> Shape<'t> {
+        Shape { types: self, resolved: self.resolve(reference) }
+    }
+}
+
+impl<'t> Shape<'t> {
+    /// What the value is, if it is a scalar.
+    pub fn scalar(&self) -> Option<ScalarShape> {
+        Some(match self.resolved.scalar? {
+            Scalar::Numeric => ScalarShape::Number,
+            Scalar::Text => ScalarShape::Text,
+            Scalar::Boolean => ScalarShape::Boolean,
+            Scalar::Any => ScalarShape::Any,
+        })
+    }
+
+    /// The type of the elements, if the value is a list.
+    pub fn element(&self) -> Option<Self> {
+        self.resolved.list.map(|list| self.types.shape_of(&list.element))
+    }
+
+    /// The named members, by name.
+    pub fn fields(&self) -> impl Iterator<Item = (&'t str, Self)> + use<'t> {
+        let types = self.types;
+        let fields = self.resolved.map.map(|map| map.fields.iter());
+        fields
+            .into_iter()
+            .flatten()
+            .map(move |(name, field)| (name.as_str(), types.shape_of(&field.ty)))
+    }
+
+    /// The type of the members that have no names of their own, as in labels.
+    pub fn values(&self) -> Option<Self> {
+        let map = self.resolved.map?;
+        map.element.as_ref().map(|ty| self.types.shape_of(ty))
+    }
+
+    /// The type of a member.
+    pub fn member(&self, name: &str) -> Option<Self> {
+        let map = self.resolved.map?;
+        let ty = map.fields.get(name).map(|field| &field.ty).or(map.element.as_ref())?;
+        Some(self.types.shape_of(ty))
+    }
+}

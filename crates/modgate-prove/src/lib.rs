@@ -1,0 +1,23 @@
+//! What a change of policies does, and what gets past a policy. Every answer comes with an object that
+//! proves it.
+//!
+//! A [`Side`] is a set of policies with what it sees. [`compare`] decides the same requests with two of
+//! them and counts what differs. [`record`] makes requests of the events of an audit log, and
+//! [`generate`] invents objects.
+//!
+//! What this crate deliberately does not do: read files, write results, know the order of the stages.
+//! That is [`Snapshot::decide`](modgate_engine::Snapshot::decide)'s.
+//!
+//! # Limits
+//!
+//! An example is made smaller with at most [`minimise::MAX_TRIES`] decisions. A log keeps at most
+//! [`record::MAX_REMEMBERED`] bytes of objects that later events change.
+
+pub mod compare;
+pub mod generate;
+pub mod minimise;
+pub mod record;
+mod side;
+pub mod value;
+
+pub use self::side::Side;

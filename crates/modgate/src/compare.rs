@@ -1,0 +1,203 @@
+//! `modgate compare`: what changes between two sets of policies, over recorded or invented requests.
+
+mod report;
+mod requests;
+mod revision;
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    thread,
+};
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use modgate_engine::api::meta::Operation;
+use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
+use modgate_prove::{
+    Side,
+    compare::{Class, Comparison, Item, compare},
+};
+use modgate_value::yaml;
+
+use self::{requests::Requests, revision::Checkout};
+use crate::{
+    args::EngineArgs, exit::Exit, inputs, progress::Progress, review::print_json,
+    terminal::Terminal,
+};
+
+/// Requests handed to a thread at once.
+const BATCH: usize = 32;
+/// Objects that are invented where none are given.
+const GENERATED: usize = 1000;
+
+/// Arguments of `modgate compare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompareArgs {
+    /// The policies as they are: a file, a folder, or `REVISION:PATH` of the git repository here.
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// The policies as they would be, likewise.
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// Requests: files and folders with AdmissionReviews, objects, or events of audit logs, in YAML,
+    /// JSON or JSON lines; `-` for standard input. Without any, objects are invented.
+    #[arg(value_name = "REQUEST")]
+    requests: Vec<PathBuf>,
+    /// Also invent this many objects, of kinds and with texts that the policies mention
+    /// [default: 1000 without REQUEST, else 0]
+    #[arg(long, value_name = "N")]
+    generate: Option<usize>,
+    /// Number that the invented objects depend on.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// What is done to objects; AdmissionReviews and events have their own operation.
+    #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = crate::args::operation)]
+    operation: Operation,
+    /// Namespace of objects and policies that name none.
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    /// File or folder with Namespaces and Nodes, and with all that constraints see as
+    /// `data.inventory`; repeat for more.
+    #[arg(long, value_name = "PATH")]
+    objects: Vec<PathBuf>,
+    /// Differences that make the exit code 1; repeat for more.
+    #[arg(long, value_name = "CLASS")]
+    fail_on: Vec<FailOn>,
+    /// How to print what differs.
+    #[arg(short, long, default_value = "text")]
+    output: CompareOutput,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// The new policies deny what the old ones allow.
+    AllowToDeny,
+    /// The new policies allow what the old ones deny.
+    DenyToAllow,
+    /// Other messages.
+    Messages,
+    /// Other patches.
+    Patches,
+    /// All of them.
+    Any,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CompareOutput {
+    /// For people.
+    Text,
+    /// Everything, in JSON.
+    Json,
+    /// Everything, in YAML.
+    Yaml,
+    /// For a comment on a pull request.
+    Markdown,
+}
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  # What would this branch change for these objects?
+  modgate compare main:policies policies/ manifests/
+
+  # For a week of requests to the API server
+  modgate compare policies/ candidate/ audit-*.log
+
+  # Does the new version of a library still deny what the old one denies?
+  modgate compare library-1.2/ library-1.3/ --generate 10000 --fail-on deny-to-allow
+
+Exit codes:
+  0  nothing differs as --fail-on says
+  1  at least one decision does
+  2  arguments, files, policies or requests are not valid";
+
+/// Runs the verb.
+pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
+    let all = args.requests.iter().chain(&args.objects).chain([&args.old, &args.new]);
+    let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
+    ensure!(
+        from_stdin <= 1,
+        "standard input can be read once, but `-` is given {from_stdin} times"
+    );
+    let checkouts = [Checkout::of(&args.old)?, Checkout::of(&args.new)?];
+    let mut worlds = Vec::new();
+    for (checkout, given) in checkouts.iter().zip([&args.old, &args.new]) {
+        let Some(world) = read_policies(checkout, given, args, terminal)? else {
+            return Ok(Exit::BadInput);
+        };
+        worlds.push(world);
+    }
+    let mut requests = Requests::open(args, &checkouts, terminal)?;
+    for world in &mut worlds {
+        requests.namespaces().for_each(|namespace| {
+            world.objects.take(namespace);
+        });
+    }
+    let [old, new] = worlds.as_slice() else { return Ok(Exit::BadInput) };
+    let comparison = decide(old, new, &mut requests);
+    if comparison.requests == 0 {
+        terminal.error("there is no request to compare the policies with");
+        return Ok(Exit::BadInput);
+    }
+    let report = report::Report { args, comparison: &comparison, requests: &requests };
+    let mut out = io::stdout().lock();
+    match args.output {
+        CompareOutput::Text => report.text(&mut out, terminal)?,
+        CompareOutput::Json => print_json(&mut out, &report.value())?,
+        CompareOutput::Yaml => write!(out, "{}", yaml::write(&report.value()))?,
+        CompareOutput::Markdown => report.markdown(&mut out)?,
+    }
+    out.flush()?;
+    Ok(match args.fail_on.iter().any(|class| class.is_in(&comparison)) {
+        _ if requests.incomplete => Exit::BadInput,
+        true => Exit::Denied,
+        false => Exit::Success,
+    })
+}
+
+fn decide(old: &PolicySet, new: &PolicySet, requests: &mut Requests<'_>) -> Comparison {
+    let [old, new] = [old, new].map(|world| Side {
+        snapshot: &world.snapshot,
+        host: &world.objects,
+        inventory: &world.inventory,
+    });
+    let progress = Progress::new(requests.total(), "requests");
+    let mut next = || -> Vec<Item> { requests.by_ref().take(BATCH).collect() };
+    let done = |count| progress.show(count);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let comparison = compare(old, new, &mut next, &done, threads);
+    progress.clear();
+    comparison
+}
+
+impl FailOn {
+    fn is_in(self, comparison: &Comparison) -> bool {
+        let class = match self {
+            Self::AllowToDeny => Class::AllowToDeny,
+            Self::DenyToAllow => Class::DenyToAllow,
+            Self::Messages => Class::Messages,
+            Self::Patches => Class::Patches,
+            Self::Any => return comparison.same < comparison.requests,
+        };
+        comparison.count(class) > 0
+    }
+}
+
+fn read_policies(
+    checkout: &Checkout,
+    given: &Path,
+    args: &CompareArgs,
+    terminal: &Terminal,
+) -> Result<Option<PolicySet>> {
+    let files =
+        PolicyFiles { policies: vec![checkout.path().to_owned()], objects: args.objects.clone() };
+    let mut store = PolicyStore::new(files, args.engine.config(&args.namespace));
+    let findings = store.refresh().findings;
+    if !inputs::are_good(findings, false, terminal) {
+        return Ok(None);
+    }
+    let world = PolicySet::clone(store.policies());
+    Ok(inputs::are_policies(&world, &[given.to_owned()], terminal).then_some(world))
+}
