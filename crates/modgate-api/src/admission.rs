@@ -194,6 +194,9 @@ pub struct AdmissionResponse {
     pub patch: Option<String>,
     /// Shown to the user by kubectl; left out when empty.
     pub warnings: Vec<String>,
+    /// What the API server writes into the audit event, under keys that begin with the name of the
+    /// webhook; left out when empty.
+    pub audit_annotations: Vec<(String, String)>,
 }
 
 impl AdmissionResponse {
@@ -232,6 +235,13 @@ impl AdmissionResponse {
             let warnings: Value = self.warnings.iter().map(|w| Value::from(w.as_str())).collect();
             out.push_str(",\"warnings\":");
             json::write(&warnings, &mut out, json::Escape::Minimal);
+        }
+        if !self.audit_annotations.is_empty() {
+            let members = self.audit_annotations.iter();
+            let all: Value =
+                members.map(|(key, text)| (key.as_str(), Value::from(text.as_str()))).collect();
+            out.push_str(",\"auditAnnotations\":");
+            json::write(&all, &mut out, json::Escape::Minimal);
         }
         out.push_str("}}");
         out

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use modgate_engine::{
     Decision, Evaluation, Host, HostError, NoopObserver, Observer, PolicyId, Review, Scope,
     StageReport, Stages, Trace,
-    admissionpolicy::{Finding, Surroundings, Types, ValidationAction},
+    admissionpolicy::{Bindings, Finding, Surroundings, Types, ValidationAction},
     api::meta::{GroupVersionKind, Operation},
     constraint::Arena,
     cost::Meter,
@@ -195,6 +195,7 @@ pub(crate) fn admission_policy(
         params: host.parameters(),
         authorizer: host.authorizer(),
         meter: Meter { shard, ..Meter::default() },
+        bindings: Bindings::All,
         types: Types::kubernetes(),
         conditions_see_namespace: false,
     };

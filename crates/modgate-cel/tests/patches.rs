@@ -52,7 +52,7 @@ fn request() -> Request {
     let leaked = |value| Val::Opaque(Box::leak(Box::new(Opaque::Authorization(value))));
     let action = Action { resource: "pods", namespace: "n", name: "x", ..Action::default() };
     Request {
-        authorizer: leaked(Authorization::of(&Pods)),
+        authorizer: leaked(Authorization::of(&Pods, "")),
         resource: leaked(Authorization::of_resource(&Pods, action)),
     }
 }

@@ -31,6 +31,6 @@ pub use modgate_cel::{Access, Action, Authorizer};
 pub use mutate::{AppliedMutation, Mutated, MutationStep};
 pub use outcome::{Denial, PolicyDecision, PolicyKind, Reason, ValidationAction};
 pub use params::{NoParams, ParamObjects, ParamScope, Params, selects};
-pub use set::{NoAuthorizer, PolicySet, Surroundings};
+pub use set::{Bindings, NoAuthorizer, PolicySet, Surroundings};
 pub use trace::{ChangeTrace, MutatingOutcome, MutatingPolicyTrace, MutationTrace};
 pub use types::{ScalarShape, Shape, Types};

@@ -49,8 +49,23 @@ pub struct EngineConfig {
     pub review_limits: Limits,
     /// What one constraint may spend of it.
     pub constraint_limits: Limits,
+    /// Which of the cluster's own policies the webhooks for them evaluate.
+    pub admission_policies: ServedPolicies,
     /// How rules are found.
     pub lookup: Lookup,
+}
+
+/// Which bindings of the cluster's own policies the webhooks evaluate
+/// ([`Bindings`](crate::admissionpolicy::Bindings)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServedPolicies {
+    /// None.
+    Off,
+    /// Those that name their policy as `NAME.modgate.sh`: the API server does not evaluate them.
+    #[default]
+    Marked,
+    /// All: the API server has none of these policies.
+    All,
 }
 
 /// How the rules that concern a request are found. Both ways give the same decisions.
@@ -149,6 +164,7 @@ impl Default for EngineConfig {
                 bytes: 32 << 20,
                 time: Duration::from_secs(2),
             },
+            admission_policies: ServedPolicies::default(),
             lookup: Lookup::default(),
         }
     }

@@ -87,7 +87,7 @@ impl Snapshot {
         let given = review;
         let review = Cow::Borrowed(review);
         let mut run = Run { snapshot: self, stages, given, review, evaluation, observer, decision };
-        if stages.policies {
+        if stages.mutating_policies {
             run.mutating_policies();
         }
         if run.decision.allowed && stages.mutators {
@@ -96,7 +96,7 @@ impl Snapshot {
         if run.decision.allowed && stages.runs_modrules() {
             run.modrules(scope.modrules);
         }
-        if run.decision.allowed && stages.policies {
+        if run.decision.allowed && stages.validating_policies {
             run.validating_policies();
         }
         if run.decision.allowed && stages.validates() {
@@ -202,7 +202,8 @@ impl<O: Observer> Run<'_, '_, O> {
 
     /// The object as the next stage sees it.
     fn hand_on(&mut self, object: Value) {
-        if self.stages.runs_modrules() || self.stages.validates() || self.stages.policies {
+        let stages = self.stages;
+        if stages.runs_modrules() || stages.validates() || stages.validating_policies {
             let review = self.review.as_ref().clone();
             self.review = Cow::Owned(review.with_object(object.clone()));
         }

@@ -93,7 +93,9 @@ mod review;
 mod snapshot;
 
 pub use code::Code;
-pub use config::{EngineConfig, Lookup, MissingReference, NodeReferences, NodeView};
+pub use config::{
+    EngineConfig, Lookup, MissingReference, NodeReferences, NodeView, ServedPolicies,
+};
 pub use decide::{
     AdmissionStatus, Decision, DryRunError, Evaluation, Failure, FailureKind, MutationStatus,
     NoopObserver, Observer, Plan, PlannedConstraint, PlannedResultant, Rejection, RuleFailure,

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, env, fs, path::PathBuf};
 use modgate_engine::{
     Review,
     admissionpolicy::{
-        CompiledBinding, CompiledPolicy, NoAuthorizer, ParamScope, Params, PolicyDecision,
-        PolicySet, Surroundings, Types,
+        Bindings, CompiledBinding, CompiledPolicy, NoAuthorizer, ParamScope, Params,
+        PolicyDecision, PolicySet, Surroundings, Types,
     },
     api::{admissionregistration::ParamKind, meta::Operation},
     cost::Meter,
@@ -64,6 +64,7 @@ fn decide(set: &PolicySet, object: Value, params: &dyn Params) -> PolicyDecision
         params,
         meter: Meter::default(),
         authorizer: &NoAuthorizer,
+        bindings: Bindings::All,
         types: Types::kubernetes(),
         conditions_see_namespace: false,
     };

@@ -24,6 +24,7 @@
 //! Calls to providers, their answers and the response cache are bounded ([`MAX_CALLS`],
 //! [`MAX_ANSWER_BYTES`], [`MAX_CACHE_BYTES`]); so are lookups of host names.
 
+mod access;
 mod blocking;
 mod files;
 mod handle;

@@ -10,7 +10,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use modgate_engine::{
     Host, HostError, Snapshot,
-    admissionpolicy::{Authorizer, ParamObjects, ParamScope, Params, selects},
+    admissionpolicy::{Authorizer, NoAuthorizer, ParamObjects, ParamScope, Params, selects},
     api::admissionregistration::ParamKind,
     constraint::Inventory,
     matching::Selector,
@@ -22,6 +22,7 @@ use modgate_value::{Clock, Str, Value};
 use tokio::time::Instant;
 
 use crate::{
+    access::DeclaredAccess,
     blocking::{Permit, wait_without},
     system::SystemHost,
 };
@@ -49,6 +50,8 @@ pub struct Objects {
     nodes: Arc<BTreeMap<Str, Value>>,
     /// What bindings of the cluster's own policies may pass: every other object of files.
     params: Arc<ParamObjects>,
+    /// What `authorizer` answers in them, by files.
+    access: Arc<DeclaredAccess>,
     cluster: Option<Arc<dyn ClusterLookup>>,
 }
 
@@ -88,6 +91,12 @@ impl Objects {
         };
         Arc::make_mut(kept).insert(text(&["metadata", "name"]).into(), object.clone());
         true
+    }
+
+    /// Keeps an object if it is a SubjectAccessReview, whose answer `authorizer` gives; returns whether it
+    /// is.
+    pub fn declare(&mut self, object: &Value) -> bool {
+        Arc::make_mut(&mut self.access).take(object)
     }
 
     /// Keeps an object that a binding of one of the cluster's own policies may pass.
@@ -189,6 +198,10 @@ impl Params for Objects {
 impl Host for Objects {
     fn parameters(&self) -> &dyn Params {
         self
+    }
+
+    fn authorizer(&self) -> &dyn Authorizer {
+        if self.access.is_empty() { &NoAuthorizer } else { &*self.access }
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -222,6 +222,9 @@ impl PolicyStore {
                 if AdmissionReview::is_review(&manifest.object) {
                     continue;
                 }
+                if objects.declare(&manifest.object) {
+                    continue;
+                }
                 let is_reference = objects.take(&manifest.object);
                 if !is_reference && !Snapshot::takes(&manifest.object) {
                     objects.keep(&manifest.object);

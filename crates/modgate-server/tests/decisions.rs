@@ -23,7 +23,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http_body_util::BodyExt as _;
 use modgate_engine::{
     Change, Decision, EngineConfig, Evaluation, NoopObserver, OnError, Plan, PolicySource, Review,
-    Scope, Snapshot, Stages, Trace,
+    Scope, ServedPolicies, Snapshot, Stages, Trace,
     api::meta::Operation,
     constraint::{Arena, Inventory},
     jsonpatch::{self, Op, PatchOperation, Tree},
@@ -403,3 +403,123 @@ fn every_case_of_kubemod() {
     }
     assert!(asked > 50 || corpora().is_empty(), "{asked} objects were asked about");
 }
+
+/// The cluster's own policies; `BINDS` stands at the end of every `policyName`.
+const ADMISSION_POLICIES: &str = r#"
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: MutatingAdmissionPolicy
+  metadata: {name: team}
+  spec:
+    reinvocationPolicy: Never
+    matchConstraints:
+      resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
+    mutations:
+    - patchType: JSONPatch
+      jsonPatch:
+        expression: "[JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': request.namespace}}]"
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: MutatingAdmissionPolicyBinding
+  metadata: {name: team}
+  spec: {policyName: teamBINDS}
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingAdmissionPolicy
+  metadata: {name: replicas}
+  spec:
+    paramKind: {apiVersion: v1, kind: ConfigMap}
+    matchConstraints:
+      resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
+    validations:
+    - expression: object.spec.replicas <= int(params.data.most)
+      messageExpression: "'at most ' + params.data.most + ' <b>'"
+      reason: Forbidden
+    auditAnnotations: [{key: seen, valueExpression: string(object.spec.replicas)}]
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingAdmissionPolicyBinding
+  metadata: {name: few}
+  spec:
+    policyName: replicasBINDS
+    validationActions: [Deny, Audit]
+    paramRef: {name: limits, parameterNotFoundAction: Deny}
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingAdmissionPolicyBinding
+  metadata: {name: told}
+  spec:
+    policyName: replicasBINDS
+    validationActions: [Warn]
+    paramRef: {name: limits, parameterNotFoundAction: Deny}
+"#;
+
+#[test]
+fn the_clusters_own_policies_as_webhooks() {
+    let limits = r#"{"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "limits", "namespace": "shop"}, "data": {"most": "3"}}"#;
+    let limits = Value::from_json(limits.as_bytes()).expect("an object");
+    let request = r#"{"uid": "u", "operation": "CREATE", "name": "web", "namespace": "shop",
+        "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+        "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+        "userInfo": {"username": "me"},
+        "object": {"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 5}}}"#;
+    let request = Value::from_json(request.as_bytes()).expect("a request");
+    let policies = |end: &str| {
+        let text = ADMISSION_POLICIES.replace("BINDS", end);
+        yaml::value(&text).expect("policies").as_array().expect("a list").to_vec()
+    };
+    let of_api_server = policies("").into_iter().map(|mut policy| {
+        if let Value::Object(members) = &mut policy {
+            let name = policy_name(members.get("metadata"));
+            let metadata = [("name", Value::from(format!("{name}-too")))];
+            let kind = members.get("kind").and_then(Value::as_str).unwrap_or_default();
+            if kind.ends_with("Binding") {
+                members.insert("metadata", metadata.into_iter().collect::<Value>());
+            }
+        }
+        policy
+    });
+    let marked = policies(".modgate.sh");
+    let both: Vec<Value> = marked.iter().cloned().chain(of_api_server).collect();
+    for (served, policies, decides) in [
+        (ServedPolicies::Marked, &marked, true),
+        (ServedPolicies::Marked, &policies(""), false),
+        (ServedPolicies::Marked, &both, false),
+        (ServedPolicies::Off, &marked, false),
+        (ServedPolicies::All, &policies(""), true),
+    ] {
+        let mut server =
+            Server::new(EngineConfig { admission_policies: served, ..EngineConfig::default() });
+        server.world.objects.keep(&limits);
+        let problems = server.load(policies);
+        let doubled = problems.iter().filter(|it| it.contains("is not decided twice")).count();
+        assert_eq!(doubled, if policies.len() == both.len() { 3 } else { 0 }, "{problems:?}");
+        let mutated = server.post("/v1/policies/mutate", &request);
+        let patch = mutated.get("patch").and_then(Value::as_str).unwrap_or_default();
+        let patch = STANDARD.decode(patch).expect("base64");
+        let expected = r#"[{"op":"add","path":"/metadata/labels","value":{"team":"shop"}}]"#;
+        let expected = if decides { expected } else { "" };
+        assert_eq!(String::from_utf8_lossy(&patch), expected, "{served:?}");
+        let validated = server.post("/v1/policies/validate", &request).to_json();
+        let expected = if decides { DENIED } else { ALLOWED };
+        assert_eq!(validated, expected, "{served:?}");
+        // The other webhooks leave them out.
+        for path in ["/v1/admit", "/v1/mutate", "/mutate", "/validate"] {
+            let response = server.post(path, &request);
+            assert_eq!(response.get("allowed"), Some(&true.into()), "{path}");
+            assert_eq!(response.get("patch"), None, "{path}");
+        }
+    }
+}
+
+fn policy_name(metadata: Option<&Value>) -> String {
+    let name = metadata.and_then(|it| it.get("name")).and_then(Value::as_str);
+    name.unwrap_or_default().to_owned()
+}
+
+const ALLOWED: &str = r#"{"allowed":true,"status":{"code":200,"metadata":{}},"uid":"u"}"#;
+const DENIED: &str = concat!(
+    r#"{"allowed":false,"auditAnnotations":{"replicas.seen":"5","validation_failure":"#,
+    r#""[{\"message\":\"at most 3 \\u003cb\\u003e\",\"policy\":\"replicas\",\"binding\":\"few\","#,
+    r#"\"expressionIndex\":0,\"validationActions\":[\"Deny\",\"Audit\"]}]"},"status":{"code":403,"#,
+    r#""message":"ValidatingAdmissionPolicy 'replicas' with binding 'few' denied request: at most 3 <b>","#,
+    r#""metadata":{},"reason":"Forbidden"},"uid":"u","warnings":["Validation failed for "#,
+    r#"ValidatingAdmissionPolicy 'replicas' with binding 'told': at most 3 <b>"]}"#,
+);

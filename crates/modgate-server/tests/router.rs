@@ -356,6 +356,8 @@ async fn failures_of_ours_are_answered_as_the_operator_wants_on_every_route() {
             "/v1/admit",
             "/v1/admitlabel",
             "/v1/mutate",
+            "/v1/policies/mutate",
+            "/v1/policies/validate",
         ] {
             if on_failure == OnFailure::FailurePolicy {
                 let (status, _) = server.post(path, review("v1", "{}")).await;
@@ -551,6 +553,8 @@ async fn what_cannot_be_decoded_is_denied_with_its_uid_on_every_route() {
         "/v1/admit",
         "/v1/admitlabel",
         "/v1/mutate",
+        "/v1/policies/mutate",
+        "/v1/policies/validate",
     ] {
         for (what, body, code) in [
             ("too large", Body::from(large.clone()), 413),
@@ -650,6 +654,40 @@ spec:
   type: Patch
   match: [{select: '$..a'}, {select: '$.deep == $.deep'}]
   patch: [{op: add, path: /metadata/labels/seen, value: '{{ printf "%d" (len (toJson .Target)) }}'}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: look}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+  validations:
+  - {expression: 'object != oldObject || !(object in [oldObject])', messageExpression: 'string(object.bad)'}
+  auditAnnotations: [{key: deep, valueExpression: 'type(object.deep) == type([]) ? "a list" : "a map"'}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: look}
+spec: {policyName: look.modgate.sh, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: look}
+spec:
+  failurePolicy: Ignore
+  reinvocationPolicy: IfNeeded
+  matchConstraints:
+    resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: '[JSONPatch{op: "add", path: "/spec/again", value: object.deep}]'}
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: look}
+spec: {policyName: look.modgate.sh}
 "#;
 
 /// Nothing a policy does with an object as deep as an API server sends takes the process down, and
@@ -676,8 +714,15 @@ fn policies_survive_the_deepest_objects() {
                         "name": "p", "namespace": "ns", "operation": "UPDATE",
                         "object": {object}, "oldObject": {object}}}}}"#
                 );
-                let paths = ["/v1/admit", "/v1/mutate", "/dragnet-webhook", "/mutate", "/validate"];
-                for path in paths {
+                for path in [
+                    "/v1/admit",
+                    "/v1/mutate",
+                    "/dragnet-webhook",
+                    "/mutate",
+                    "/validate",
+                    "/v1/policies/mutate",
+                    "/v1/policies/validate",
+                ] {
                     let response = server.review(path, body.clone()).await;
                     assert_eq!(text(&response, &["uid"]), "u-1", "{path}");
                 }

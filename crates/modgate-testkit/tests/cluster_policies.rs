@@ -24,9 +24,9 @@ use std::{
 use modgate_engine::{
     Review,
     admissionpolicy::{
-        Access, Action, Authorizer, CompiledBinding, CompiledMutatingPolicy, CompiledPolicy,
-        Denial, Mutated, ParamScope, Params, PolicyDecision, PolicyKind, PolicySet, Surroundings,
-        Types,
+        Access, Action, Authorizer, Bindings, CompiledBinding, CompiledMutatingPolicy,
+        CompiledPolicy, Denial, Mutated, ParamScope, Params, PolicyDecision, PolicyKind, PolicySet,
+        Surroundings, Types,
     },
     api::admissionregistration::ParamKind,
     cost::Meter,
@@ -167,6 +167,7 @@ fn decide(set: &PolicySet, case: &Case, world: &World, object: &Value, old: &Val
         params: world,
         meter: Meter::default(),
         authorizer: &Allowed,
+        bindings: Bindings::All,
         types: Types::kubernetes(),
         conditions_see_namespace: false,
     };

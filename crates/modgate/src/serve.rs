@@ -33,6 +33,11 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
         ensure!(path.exists(), "`{}` does not exist", path.display());
     }
+    ensure!(
+        !(args.gatekeeper.takes_all_bindings() && args.policies.is_empty()),
+        "`--admission-policies=all` is for policies of files (`--policies`): the API server of a \
+         cluster evaluates the policies that it has"
+    );
     let format = init_logs(&args.logs.config(&args.compat))?;
     if let Some(lines) = args.compat.idle(program) {
         lines.iter().for_each(|line| tracing::info!(target: "main-setup", "{line}"));

@@ -227,3 +227,87 @@ Deployment shop/web: allowed, patched (few.yaml:1:1)
         ]]
     );
 }
+
+/// SubjectAccessReviews with their answers, and the messages that remain.
+type Declared<'t> = (&'t [(&'t str, &'t str)], &'t [&'t str]);
+
+/// Policies with `authorizer` are answered by SubjectAccessReviews among the objects.
+#[test]
+fn access_is_declared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = "\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: who}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
+  validations:
+  - expression: authorizer.group('').resource('secrets').namespace('shop').check('get').allowed()
+    messageExpression: \"'resource ' + string(request.userInfo.username)\"
+  - {expression: authorizer.path('/healthz').check('get').allowed(), message: path}
+  - {expression: authorizer.requestResource.check('deploy').allowed(), message: verb}
+  - {expression: \"authorizer.serviceAccount('shop', 'robot').group('').resource('pods').check('deploy').allowed()\", message: robot}
+  - {expression: \"!authorizer.group('').resource('pods').check('list').errored()\", message: error}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: who}
+spec: {policyName: who, validationActions: [Deny]}
+";
+    let review = |spec: &str, status: &str| {
+        format!(
+            "---\napiVersion: authorization.k8s.io/v1\nkind: SubjectAccessReview\n\
+             spec: {{{spec}}}\nstatus: {{{status}}}\n"
+        )
+    };
+    let request = "apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nrequest:\n  uid: u\n  \
+        operation: CREATE\n  name: web\n  namespace: shop\n  userInfo: {username: ann}\n  \
+        kind: {group: apps, version: v1, kind: Deployment}\n  \
+        resource: {group: apps, version: v1, resource: deployments}\n  \
+        object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}}\n";
+    fs::write(folder.path().join("policy.yaml"), policy).expect("a file");
+    fs::write(folder.path().join("request.yaml"), request).expect("a file");
+    let of_ann = "user: ann, resourceAttributes: {verb: get, resource: secrets, namespace: shop}";
+    let path = "nonResourceAttributes: {verb: get, path: /healthz}";
+    let deploy = "user: ann, resourceAttributes: {verb: deploy, group: apps, name: web}";
+    let robot = "user: 'system:serviceaccount:shop:robot', resourceAttributes: {verb: deploy}";
+    let pods = "resourceAttributes: {resource: pods}";
+    let yes = "allowed: true";
+    let without = ["resource ann", "path", "verb", "robot", "error"];
+    let declared: [Declared<'_>; 6] = [
+        (&[], &without),
+        (&[(of_ann, yes), (path, yes), (deploy, yes), (robot, yes)], &[]),
+        (&[(of_ann, "allowed: false"), ("", yes)], &["resource ann"]),
+        (&[("user: bob", yes)], &["resource ann", "path", "verb", "robot"]),
+        (
+            &[(robot, yes), (pods, "evaluationError: broken")],
+            &["resource ann", "path", "verb", "error"],
+        ),
+        (&[(deploy, yes), (path, yes)], &["resource ann", "robot"]),
+    ];
+    for (reviews, expected) in declared {
+        let text: String = reviews.iter().map(|(spec, status)| review(spec, status)).collect();
+        fs::write(folder.path().join("access.yaml"), text).expect("a file");
+        let arguments = [
+            "review",
+            "-f",
+            "policy.yaml",
+            "--objects",
+            "access.yaml",
+            "request.yaml",
+            "-o",
+            "json",
+        ];
+        let output = modgate(folder.path(), &arguments);
+        let results =
+            Value::from_json(&output.stdout).unwrap_or_else(|_| panic!("{}", errors(&output)));
+        let denials = results.at(0).and_then(|it| it.get("policies")?.as_array());
+        let messages: Vec<&str> = denials
+            .into_iter()
+            .flat_map(|all| all.iter())
+            .filter_map(|denial| denial.get("message").and_then(Value::as_str))
+            .collect();
+        assert_eq!(messages, expected, "{reviews:?} {}", errors(&output));
+    }
+}

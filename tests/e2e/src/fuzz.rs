@@ -56,6 +56,8 @@ const ROUTES: &[&str] = &[
     "/v1/admit",
     "/v1/admitlabel",
     "/v1/mutate",
+    "/v1/policies/mutate",
+    "/v1/policies/validate",
     "/v1/dryrun",
 ];
 

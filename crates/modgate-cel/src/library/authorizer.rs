@@ -18,6 +18,8 @@ pub trait Authorizer: fmt::Debug {
 /// An action that an expression asks about. What the expression does not say is empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Action<'a> {
+    /// The user of the request; empty where that is not known.
+    pub user: &'a str,
     /// Namespace and name of the service account that acts; the user of the request if `None`.
     pub service_account: Option<(&'a str, &'a str)>,
     /// The verb.
@@ -75,9 +77,9 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// The value of `authorizer`.
-    pub fn of(authorizer: &'a dyn Authorizer) -> Self {
-        Self::Authorizer(Asked { authorizer, action: Action::default() })
+    /// The value of `authorizer` in the request of a user.
+    pub fn of(authorizer: &'a dyn Authorizer, user: &'a str) -> Self {
+        Self::Authorizer(Asked { authorizer, action: Action { user, ..Action::default() } })
     }
 
     /// The value of `authorizer.requestResource`; only the resource of `action` counts.

@@ -127,12 +127,17 @@ pub(super) struct AuditAnnotation {
 pub struct CompiledBinding {
     pub(super) name: Str,
     pub(super) policy: Str,
+    /// Whether it names its policy as `NAME.modgate.sh`, where the API server finds none.
+    pub(super) for_modgate: bool,
     /// `None` applies to everything that the policy applies to.
     pub(super) matcher: Option<ResourceMatcher>,
     pub(super) param_ref: Option<CompiledParamRef>,
     /// None for a binding of a policy that mutates.
     pub(super) actions: Vec<ValidationAction>,
 }
+
+/// The end of `spec.policyName` that leaves a policy to modgate's webhooks.
+const FOR_MODGATE: &str = ".modgate.sh";
 
 #[derive(Debug)]
 pub(super) struct CompiledParamRef {
@@ -628,7 +633,11 @@ impl CompiledBinding {
             .map(|wire| problems.matcher("spec.matchResources", wire).unwrap_or_default());
         let param_ref = spec.param_ref.map(|wire| problems.param_ref(wire));
         let name = name_of(object);
-        (Self { name, policy: spec.policy_name, matcher, param_ref, actions }, problems.0)
+        let (policy, for_modgate) = match spec.policy_name.strip_suffix(FOR_MODGATE) {
+            Some(policy) if !policy.is_empty() => (policy.into(), true),
+            _ => (spec.policy_name, false),
+        };
+        (Self { name, policy, for_modgate, matcher, param_ref, actions }, problems.0)
     }
 
     /// Its name.
@@ -636,7 +645,7 @@ impl CompiledBinding {
         &self.name
     }
 
-    /// The name of its policy.
+    /// The name of its policy, without the end that leaves it to modgate.
     pub fn policy(&self) -> &Str {
         &self.policy
     }

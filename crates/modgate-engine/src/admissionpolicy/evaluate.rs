@@ -150,7 +150,9 @@ pub(super) struct Asked<'a> {
 impl<'a> Asked<'a> {
     pub(super) fn of(surroundings: &Surroundings<'a>, attributes: &Attributes<'a>) -> Self {
         let authorizer = surroundings.authorizer;
+        let user = attributes.user;
         let resource = Action {
+            user,
             group: &attributes.resource.group,
             resource: &attributes.resource.resource,
             subresource: attributes.sub_resource,
@@ -159,7 +161,7 @@ impl<'a> Asked<'a> {
             ..Action::default()
         };
         let values =
-            [Authorization::of(authorizer), Authorization::of_resource(authorizer, resource)];
+            [Authorization::of(authorizer, user), Authorization::of_resource(authorizer, resource)];
         let without_namespace = !surroundings.conditions_see_namespace;
         Self { values: values.map(Opaque::Authorization), without_namespace }
     }

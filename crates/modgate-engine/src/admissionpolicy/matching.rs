@@ -29,6 +29,8 @@ pub(super) struct Attributes<'a> {
     pub(super) object: Option<&'a Value>,
     /// The stored object.
     pub(super) old_object: Option<&'a Value>,
+    /// The name of the user.
+    pub(super) user: &'a str,
 }
 
 impl<'a> Attributes<'a> {
@@ -43,6 +45,7 @@ impl<'a> Attributes<'a> {
             operation: request.operation,
             object: request.object.as_ref(),
             old_object: request.old_object.as_ref(),
+            user: request.user_info.get("username").and_then(Value::as_str).unwrap_or_default(),
         }
     }
 }

@@ -34,10 +34,38 @@ pub struct Surroundings<'a> {
     pub authorizer: &'a dyn Authorizer,
     /// Where costs are counted.
     pub meter: Meter<'a>,
+    /// Which bindings count.
+    pub bindings: Bindings,
     /// The types of the objects that are mutated.
     pub types: &'a Types,
     /// Whether match conditions see the Namespace. The API server shows them none.
     pub conditions_see_namespace: bool,
+}
+
+/// Which bindings of policies are evaluated.
+///
+/// A binding whose `policyName` is `NAME.modgate.sh` is modgate's: the API server finds no policy of
+/// that name, and does nothing. A policy that has other bindings, too, is the API server's, and
+/// modgate's bindings of it have no effect: a request is never decided twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bindings {
+    /// Those of the API server, and modgate's: everything that decides in a cluster.
+    All,
+    /// Those of modgate.
+    Modgate,
+    /// All of them are modgate's, whatever they name.
+    Taken,
+}
+
+impl Bindings {
+    /// Whether a binding counts, given whether the API server has one of the policy.
+    fn count(self, binding: &CompiledBinding, api_server_has_one: bool) -> bool {
+        match self {
+            Self::All => !(binding.for_modgate && api_server_has_one),
+            Self::Modgate => binding.for_modgate && !api_server_has_one,
+            Self::Taken => true,
+        }
+    }
 }
 
 /// Answers nothing.
@@ -111,6 +139,17 @@ impl<P> Bound<P> {
             .map(|(_, binding)| binding)
     }
 
+    /// Whether the API server has a binding of the policy.
+    fn is_api_servers(&self, policy: &Str) -> bool {
+        self.bindings_of(policy).any(|binding| !binding.for_modgate)
+    }
+
+    /// modgate's bindings of policies that the API server evaluates.
+    fn doubled(&self) -> impl Iterator<Item = &Arc<CompiledBinding>> {
+        let own = self.bindings.values().filter(|binding| binding.for_modgate);
+        own.filter(|binding| self.is_api_servers(&binding.policy))
+    }
+
     fn add_binding(&mut self, binding: CompiledBinding) {
         self.remove_binding(&binding.name.clone());
         let key = (binding.policy.clone(), binding.name.clone());
@@ -157,7 +196,9 @@ impl<P: Policy> Bound<P> {
             Ok(labels.and_then(Value::as_object).cloned())
         };
         let base = policy.base();
-        if self.bindings_of(&base.name).next().is_none() {
+        let is_api_servers = self.is_api_servers(&base.name);
+        let counts = |it: &&Arc<CompiledBinding>| surroundings.bindings.count(it, is_api_servers);
+        if !self.bindings_of(&base.name).any(|binding| counts(&binding)) {
             return Vec::new();
         }
         let matched = match base.matcher.matches(attributes, &labels) {
@@ -175,7 +216,7 @@ impl<P: Policy> Bound<P> {
             return vec![Met::Misconfigured { policy, binding: None, error }];
         }
         let mut met = Vec::new();
-        for binding in self.bindings_of(&base.name) {
+        for binding in self.bindings_of(&base.name).filter(counts) {
             let matches = match &binding.matcher {
                 None => Ok(true),
                 Some(matcher) => matcher.matches(attributes, &labels).map(|it| it != Matched::No),
@@ -291,6 +332,16 @@ impl PolicySet {
     pub fn unbound(&self) -> impl Iterator<Item = (PolicyKind, &Str)> {
         let mutating = self.mutating.unbound().map(|name| (PolicyKind::Mutating, name));
         mutating.chain(self.validating.unbound().map(|name| (PolicyKind::Validating, name)))
+    }
+
+    /// modgate's bindings of policies that the API server evaluates by others: they have no effect.
+    /// Name, and name of the policy.
+    pub fn doubled_bindings(&self) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
+        let mutating =
+            self.mutating.doubled().map(|it| (PolicyKind::Mutating, &it.name, &it.policy));
+        let validating =
+            self.validating.doubled().map(|it| (PolicyKind::Validating, &it.name, &it.policy));
+        mutating.chain(validating)
     }
 
     /// The bindings whose policy is not there: they have no effect. Name, and name of the policy.

@@ -3,7 +3,7 @@
 use super::{Failure, Observer, Run, StageReport};
 use crate::{
     Evaluation, HostError,
-    admissionpolicy::{Denial, MutatingPolicyTrace, Surroundings, Types},
+    admissionpolicy::{Bindings, Denial, MutatingPolicyTrace, Surroundings, Types},
     jsonpatch,
 };
 use modgate_value::Budget;
@@ -12,10 +12,8 @@ impl<O: Observer> Run<'_, '_, O> {
     /// MutatingAdmissionPolicies.
     pub(super) fn mutating_policies(&mut self) {
         let policies = self.snapshot.cluster_policies();
-        if policies.is_empty() {
-            return;
-        }
-        let mutated = self.with_surroundings(|surroundings, budget| {
+        let Some(bindings) = self.bindings() else { return };
+        let mutated = self.with_surroundings(bindings, |surroundings, budget| {
             policies.mutate(&self.review, surroundings, budget)
         });
         let mutated = match mutated {
@@ -41,10 +39,8 @@ impl<O: Observer> Run<'_, '_, O> {
     /// ValidatingAdmissionPolicies.
     pub(super) fn validating_policies(&mut self) {
         let policies = self.snapshot.cluster_policies();
-        if policies.is_empty() {
-            return;
-        }
-        let (decided, traces) = self.with_surroundings(|surroundings, budget| {
+        let Some(bindings) = self.bindings() else { return };
+        let (decided, traces) = self.with_surroundings(bindings, |surroundings, budget| {
             let decided = policies.validate(&self.review, surroundings, budget);
             let explains = O::EXPLAINS && decided.is_ok();
             (decided, explains.then(|| policies.explain(&self.review, surroundings, budget)))
@@ -66,9 +62,16 @@ impl<O: Observer> Run<'_, '_, O> {
         }
     }
 
+    /// Which bindings count; `None` where there is nothing to evaluate.
+    fn bindings(&self) -> Option<Bindings> {
+        let bindings = self.stages.bindings(self.snapshot.config().admission_policies);
+        bindings.filter(|_| !self.snapshot.cluster_policies().is_empty())
+    }
+
     /// Evaluates with what policies may look at, on a budget of their own.
     fn with_surroundings<T>(
         &self,
+        bindings: Bindings,
         evaluate: impl FnOnce(&Surroundings<'_>, &Budget<'_>) -> T,
     ) -> T {
         let Evaluation { host, meter, .. } = *self.evaluation;
@@ -78,6 +81,7 @@ impl<O: Observer> Run<'_, '_, O> {
             params: host.parameters(),
             authorizer: host.authorizer(),
             meter,
+            bindings,
             types: Types::kubernetes(),
             conditions_see_namespace: false,
         };

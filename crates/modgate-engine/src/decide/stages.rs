@@ -2,12 +2,15 @@
 
 use modgate_api::constraints::EnforcementPoint;
 
+use crate::{ServedPolicies, admissionpolicy::Bindings};
+
 /// The stages that a webhook or a command runs; each is one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stages {
-    /// MutatingAdmissionPolicies before everything else, and ValidatingAdmissionPolicies before the
-    /// validating webhook: what the API server does itself.
-    pub(super) policies: bool,
+    /// MutatingAdmissionPolicies, before everything else.
+    pub(super) mutating_policies: bool,
+    /// ValidatingAdmissionPolicies, before the validating webhook.
+    pub(super) validating_policies: bool,
     /// Gatekeeper's mutators.
     pub(super) mutators: bool,
     /// Patch rules.
@@ -39,7 +42,8 @@ pub(super) enum Caller {
 
 impl Stages {
     const NONE: Self = Self {
-        policies: false,
+        mutating_policies: false,
+        validating_policies: false,
         mutators: false,
         patches: false,
         rejects: false,
@@ -65,12 +69,20 @@ impl Stages {
     /// constraints.
     pub const CONSTRAINTS: Self = Self { expansion: true, constraints: true, ..Self::NONE };
 
-    /// The cluster's own policies, as the API server evaluates them.
-    pub const POLICIES: Self = Self { policies: true, ..Self::NONE };
+    /// The MutatingAdmissionPolicies that a webhook evaluates.
+    pub const MUTATING_POLICIES: Self = Self { mutating_policies: true, ..Self::NONE };
+
+    /// The ValidatingAdmissionPolicies that a webhook evaluates.
+    pub const VALIDATING_POLICIES: Self = Self { validating_policies: true, ..Self::NONE };
 
     /// The cluster's own policies and all webhooks, as the API server calls them.
-    pub const ALL: Self =
-        Self { policies: true, expansion: true, constraints: true, ..Self::UNIFIED };
+    pub const ALL: Self = Self {
+        mutating_policies: true,
+        validating_policies: true,
+        expansion: true,
+        constraints: true,
+        ..Self::UNIFIED
+    };
 
     /// `gator expand`: what the mutated object expands to.
     pub const EXPAND: Self =
@@ -97,6 +109,17 @@ impl Stages {
         match self.caller {
             Caller::ApiServer | Caller::Command => EnforcementPoint::Webhook,
             Caller::Gator => EnforcementPoint::Gator,
+        }
+    }
+
+    /// Which bindings of the cluster's own policies count; `None` for none. A command stands for the
+    /// API server and for the webhooks.
+    pub(super) const fn bindings(self, served: ServedPolicies) -> Option<Bindings> {
+        match (self.caller, served) {
+            (Caller::Command | Caller::Gator, _) => Some(Bindings::All),
+            (Caller::ApiServer, ServedPolicies::Off) => None,
+            (Caller::ApiServer, ServedPolicies::Marked) => Some(Bindings::Modgate),
+            (Caller::ApiServer, ServedPolicies::All) => Some(Bindings::Taken),
         }
     }
 

@@ -495,7 +495,8 @@ fn policy_problems(id: &PolicyId, source: &PolicySource, error: PolicyError) -> 
     }
 }
 
-/// New policies without a binding, and new bindings without a policy: they have no effect.
+/// New policies without a binding, new bindings without a policy, and new bindings for modgate whose
+/// policy the API server evaluates: they have no effect.
 fn without_effect(policies: &PolicySet, new: &[(PolicyId, PolicySource)]) -> Vec<Problem> {
     let unbound: Vec<_> = policies.unbound().map(|(kind, name)| kind.id(name)).collect();
     let unused: Vec<_> = policies
@@ -506,8 +507,23 @@ fn without_effect(policies: &PolicySet, new: &[(PolicyId, PolicySource)]) -> Vec
             (PolicyId { kind, ..id }, policy)
         })
         .collect();
+    let doubled: Vec<_> = policies
+        .doubled_bindings()
+        .map(|(kind, name, policy)| {
+            let id = kind.id(name);
+            (PolicyId { kind: format!("{}Binding", id.kind).into(), ..id }, policy)
+        })
+        .collect();
     let found = new.iter().filter_map(|(id, source)| {
-        let (field, message) = if unbound.contains(id) {
+        let (field, message) = if let Some((_, policy)) =
+            doubled.iter().find(|(binding, _)| binding == id)
+        {
+            let message = format!(
+                "it has no effect: another binding has the API server evaluate `{policy}`, and a \
+                 request is not decided twice"
+            );
+            ("spec.policyName", message)
+        } else if unbound.contains(id) {
             ("", "it has no effect: no binding names it".to_owned())
         } else {
             let (_, policy) = unused.iter().find(|(binding, _)| binding == id)?;

@@ -7,7 +7,9 @@ use modgate_api::{
 };
 use modgate_engine::{
     Change, OnError, PolicySource, Problem, Severity, Snapshot,
-    admissionpolicy::{Finding, NoAuthorizer, ParamObjects, Surroundings, Types, ValidationAction},
+    admissionpolicy::{
+        Bindings, Finding, NoAuthorizer, ParamObjects, Surroundings, Types, ValidationAction,
+    },
     constraint::{Cause, ConstraintKey, Violation},
     cost::Meter,
 };
@@ -104,6 +106,7 @@ impl AdmissionPolicies {
             params: &self.params,
             authorizer: &NoAuthorizer,
             meter: Meter::default(),
+            bindings: Bindings::All,
             types: Types::kubernetes(),
             conditions_see_namespace: false,
         };

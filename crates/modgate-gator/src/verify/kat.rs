@@ -7,8 +7,9 @@ use modgate_api::{admissionregistration as registration, meta::GroupVersionKind}
 use modgate_engine::{
     Review,
     admissionpolicy::{
-        Access, Action, Authorizer, CompiledBinding, CompiledMutatingPolicy, CompiledPolicy,
-        Denial, NoAuthorizer, ParamScope, Params, PolicyProblem, PolicySet, Surroundings, Types,
+        Access, Action, Authorizer, Bindings, CompiledBinding, CompiledMutatingPolicy,
+        CompiledPolicy, Denial, NoAuthorizer, ParamScope, Params, PolicyProblem, PolicySet,
+        Surroundings, Types,
     },
     api::admissionregistration::ParamKind,
     cost::Meter,
@@ -262,6 +263,7 @@ impl Policies {
                 Some(rules) => rules,
                 None => &NoAuthorizer,
             },
+            bindings: Bindings::All,
             types: Types::kubernetes(),
             conditions_see_namespace: true,
         };

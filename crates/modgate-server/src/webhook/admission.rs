@@ -1,6 +1,9 @@
 //! One AdmissionReview: decode, evaluate, answer.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use axum::{extract::Request, http::StatusCode, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -383,6 +386,7 @@ fn respond_with(
         app.metrics.decided(webhook, &decision);
         record::decision(webhook, review, &decision);
     }
+    record::denials(webhook, review, &decision);
     let patch = (decision.allowed && !decision.patch.is_empty())
         .then(|| jsonpatch::to_value(&decision.patch).to_json());
     let forbidden = if decision.code == 403 { "Forbidden" } else { "" };
@@ -395,6 +399,12 @@ fn respond_with(
         (Task::ValidateModRule | Task::DefaultModRule, _) if decision.code != 400 => {
             (decision.reason, String::new())
         }
+        (_, Words::ApiServer) => {
+            let denial = decision.denials.first();
+            let reason = denial.map(|denial| denial.reason.as_str()).unwrap_or_default();
+            let message = if decision.allowed { String::new() } else { decision.reason };
+            (reason.to_owned(), message)
+        }
         (_, Words::Own) => (forbidden.to_owned(), decision.reason),
     };
     AdmissionResponse {
@@ -405,5 +415,16 @@ fn respond_with(
         message,
         patch,
         warnings: decision.warnings,
+        audit_annotations: audit_annotations(decision.audit_annotations),
     }
+}
+
+/// The API server puts the name of the webhook and a slash in front of each key, and takes one slash
+/// only: `policy/key` is `policy.key`.
+fn audit_annotations(all: BTreeMap<String, String>) -> Vec<(String, String)> {
+    let key = |key: String| match key.strip_prefix("validation.policy.admission.k8s.io/") {
+        Some(key) => key.to_owned(),
+        None => key.replace('/', "."),
+    };
+    all.into_iter().map(|(name, text)| (key(name), text)).collect()
 }

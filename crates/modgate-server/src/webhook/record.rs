@@ -15,6 +15,7 @@ use super::Webhook;
 mod logger {
     pub(super) const DRAGNET: &str = "dragnet-webhook";
     pub(super) const CORE: &str = "dragnet-webhook.core";
+    pub(super) const POLICIES: &str = "policies-webhook";
 }
 
 /// A log event with the keys that all lines about a request share.
@@ -62,6 +63,18 @@ pub(super) fn decision(webhook: Webhook, review: &Review, decision: &Decision) {
         }
     } else {
         event!(logger::DRAGNET, Level::DEBUG, subject, reason = %decision.reason, "Allowed");
+    }
+}
+
+/// Logs which of the cluster's own policies denied a request. Messages may quote a Secret.
+pub(super) fn denials(webhook: Webhook, review: &Review, decision: &Decision) {
+    let subject = Subject { webhook, review };
+    for denial in &decision.denials {
+        let binding = denial.binding.as_deref().unwrap_or_default();
+        let message = if subject.is_secret() { "not shown for a Secret" } else { &denial.message };
+        event!(logger::POLICIES, Level::INFO, subject, kind = denial.kind.as_str(),
+            policy = %denial.policy, binding, code = denial.code(), message_of_policy = message,
+            "Denied by a policy");
     }
 }
 

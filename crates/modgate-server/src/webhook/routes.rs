@@ -42,6 +42,8 @@ pub(super) enum Words {
     Gatekeeper,
     /// modgate's own: allowed requests have no text.
     Own,
+    /// The API server's about its own policies, with the reason and the audit annotations.
+    ApiServer,
 }
 
 /// The table of webhooks.
@@ -61,6 +63,12 @@ pub(super) const fn route(webhook: Webhook) -> Route {
         Webhook::AdmitLabel => (None, Task::CheckLabel, Words::Gatekeeper),
         Webhook::ApplyMutators => {
             (Some(MutationWebhook), Decide(Stages::MUTATORS), Words::Gatekeeper)
+        }
+        Webhook::MutatingPolicies => {
+            (Some(MutationWebhook), Decide(Stages::MUTATING_POLICIES), Words::ApiServer)
+        }
+        Webhook::ValidatingPolicies => {
+            (Some(Operation::Webhook), Decide(Stages::VALIDATING_POLICIES), Words::ApiServer)
         }
     };
     Route { operation, task, words }

@@ -33,11 +33,15 @@ pub enum Webhook {
     AdmitLabel,
     /// Gatekeeper's mutating webhook.
     ApplyMutators,
+    /// modgate's webhook for MutatingAdmissionPolicies.
+    MutatingPolicies,
+    /// modgate's webhook for ValidatingAdmissionPolicies.
+    ValidatingPolicies,
 }
 
 impl Webhook {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Dragnet,
         Self::PodBinding,
         Self::DefaultModRule,
@@ -47,6 +51,8 @@ impl Webhook {
         Self::Admit,
         Self::AdmitLabel,
         Self::ApplyMutators,
+        Self::MutatingPolicies,
+        Self::ValidatingPolicies,
     ];
 
     /// Where it is served; also its name in metrics.
@@ -61,6 +67,8 @@ impl Webhook {
             Self::Admit => "/v1/admit",
             Self::AdmitLabel => "/v1/admitlabel",
             Self::ApplyMutators => "/v1/mutate",
+            Self::MutatingPolicies => "/v1/policies/mutate",
+            Self::ValidatingPolicies => "/v1/policies/validate",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use clap::ValueEnum;
 use modgate_engine::{
-    EngineConfig, api::templates::FailurePolicy, constraint::TemplateOptions,
+    EngineConfig, ServedPolicies, api::templates::FailurePolicy, constraint::TemplateOptions,
     gatekeeper::ExemptNamespaces, rego,
 };
 use modgate_gator::flags::GoBool as _;
@@ -32,6 +32,15 @@ pub(crate) struct GatekeeperArgs {
     /// What `/validate` does about an object that Reject rules refuse as it will be stored.
     #[arg(long, value_name = "ACTION", default_value = "deny", help_heading = "ModRules")]
     late_rejections: LateRejectionsArg,
+    /// Which bindings of ValidatingAdmissionPolicies and MutatingAdmissionPolicies
+    /// `/v1/policies/validate` and `/v1/policies/mutate` evaluate.
+    #[arg(
+        long,
+        value_name = "BINDINGS",
+        default_value = "marked",
+        help_heading = "Admission policies"
+    )]
+    admission_policies: AdmissionPoliciesArg,
     /// Log every violation, whatever it leads to.
     #[arg(long, go_bool = Some(false))]
     log_denies: bool,
@@ -126,7 +135,22 @@ enum LateRejectionsArg {
     Deny,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AdmissionPoliciesArg {
+    /// None.
+    Off,
+    /// Those whose `policyName` is `NAME.modgate.sh`, which the API server does not evaluate.
+    Marked,
+    /// All of files: the API server has none of these policies.
+    All,
+}
+
 impl GatekeeperArgs {
+    /// Whether the webhooks evaluate all bindings, which is for policies of files.
+    pub(crate) fn takes_all_bindings(&self) -> bool {
+        self.admission_policies == AdmissionPoliciesArg::All
+    }
+
     /// How long answers of Providers are kept; `None` when none is asked.
     pub(crate) fn external_data(&self) -> Option<Duration> {
         self.enable_external_data.then_some(self.external_data_provider_response_cache_ttl)
@@ -177,6 +201,11 @@ impl GatekeeperArgs {
         config.mutators.external_data = self.enable_external_data;
         config.mutators.annotations = self.mutation_annotations;
         config.expansion = self.enable_generator_resource_expansion;
+        config.admission_policies = match self.admission_policies {
+            AdmissionPoliciesArg::Off => ServedPolicies::Off,
+            AdmissionPoliciesArg::Marked => ServedPolicies::Marked,
+            AdmissionPoliciesArg::All => ServedPolicies::All,
+        };
         for name in &self.disable_opa_builtin {
             config.templates.disable_builtins(name);
         }

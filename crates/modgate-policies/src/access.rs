@@ -1,0 +1,78 @@
+//! What `authorizer` answers where files stand in for a cluster: SubjectAccessReviews with their
+//! answers.
+
+use modgate_engine::{
+    admissionpolicy::{Access, Action, Authorizer},
+    api::meta::GroupVersionKind,
+};
+use modgate_value::{Str, Value};
+
+/// Answers that files declare, in their order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeclaredAccess(Vec<Value>);
+
+impl DeclaredAccess {
+    /// Keeps an object if it is a SubjectAccessReview; returns whether it is.
+    pub(crate) fn take(&mut self, object: &Value) -> bool {
+        let GroupVersionKind { group, kind, .. } = GroupVersionKind::of_object(object);
+        let is_review = group == "authorization.k8s.io" && kind == "SubjectAccessReview";
+        if is_review {
+            self.0.push(object.clone());
+        }
+        is_review
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Authorizer for DeclaredAccess {
+    /// As the first SubjectAccessReview about the action answers. Without one the action is not
+    /// allowed. A member that a review leaves out, or has as `*`, stands for everything.
+    fn decide(&self, action: &Action<'_>) -> Access {
+        let Some(review) = self.0.iter().find(|review| is_about(review, action)) else {
+            return Access::default();
+        };
+        let text = |member| {
+            let found = review.path(&["status", member]).and_then(Value::as_str);
+            found.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let allowed = review.path(&["status", "allowed"]).and_then(Value::as_bool);
+        Access {
+            allowed: allowed.unwrap_or_default(),
+            reason: text("reason").unwrap_or_default(),
+            error: text("evaluationError"),
+        }
+    }
+}
+
+fn is_about(review: &Value, action: &Action<'_>) -> bool {
+    let same = |path: &[&str], found: &str| {
+        let wanted = review.path(path).and_then(Value::as_str);
+        wanted.is_none_or(|wanted| wanted == "*" || wanted == found)
+    };
+    let user = match action.service_account {
+        None => Str::from(action.user),
+        Some((namespace, name)) => {
+            modgate_value::format_smolstr!("system:serviceaccount:{namespace}:{name}")
+        }
+    };
+    if !same(&["spec", "user"], &user) {
+        return false;
+    }
+    let has = |member| review.path(&["spec", member]).is_some();
+    if action.path.is_empty() {
+        let of = |member| ["spec", "resourceAttributes", member];
+        return !has("nonResourceAttributes")
+            && same(&of("verb"), action.verb)
+            && same(&of("group"), action.group)
+            && same(&of("resource"), action.resource)
+            && same(&of("subresource"), action.subresource)
+            && same(&of("namespace"), action.namespace)
+            && same(&of("name"), action.name);
+    }
+    let of = |member| ["spec", "nonResourceAttributes", member];
+    !has("resourceAttributes") && same(&of("verb"), action.verb) && same(&of("path"), action.path)
+}
