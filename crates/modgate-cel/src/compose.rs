@@ -12,6 +12,7 @@ use modgate_value::{Budget, MAX_DEPTH};
 use crate::{
     check::Env,
     eval::{Activation, EvalError},
+    memo::{Key, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     types::{ObjectType, Type},
     value::Val,
@@ -84,6 +85,19 @@ impl Variables {
         env.clone().with("variables", Type::Object(Arc::new(object)))
     }
 
+    /// The name and the compiled form of each, in order; `None` for one that does not compile.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&Program>)> {
+        self.all.iter().map(|variable| (&*variable.name, variable.program.as_ref().ok()))
+    }
+
+    /// Whether the deepest chain of variables is so deep that the order in which they are read may
+    /// decide whether one has a value.
+    pub fn may_be_too_deep(&self) -> bool {
+        let levels = self.all.iter().filter_map(|variable| variable.program.as_ref().ok());
+        let levels = levels.map(|program| u32::from(program.depth()));
+        levels.fold(0, u32::saturating_add) > MAX_VARIABLE_DEPTH
+    }
+
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.all.iter().position(|variable| &*variable.name == name)
     }
@@ -109,6 +123,11 @@ pub struct Evaluation<'a> {
     /// The cost of variables since the last expression was settled.
     unsettled: Cell<u64>,
     depth: Cell<u32>,
+    sharing: Option<(&'a Memo<'a>, &'a VariableKeys)>,
+    /// The variables that what is running has read, by their places; only while sharing.
+    read: Cell<u64>,
+    /// What variables that it read took, of the budget.
+    elsewhere: Cell<Spent>,
 }
 
 /// How deeply variables may read one another, in levels of their expressions.
@@ -133,7 +152,17 @@ impl<'a> Evaluation<'a> {
             remaining: Cell::new(limits.total),
             unsettled: Cell::new(0),
             depth: Cell::new(0),
+            sharing: None,
+            read: Cell::new(0),
+            elsewhere: Cell::new(Spent::default()),
         }
+    }
+
+    /// Shares outcomes with the other evaluations that use the memo: those of variables whose key
+    /// is not [`Key::NONE`], and of [`Evaluation::evaluate_shared`].
+    #[must_use]
+    pub fn sharing(self, memo: &'a Memo<'a>, keys: &'a VariableKeys) -> Self {
+        Self { sharing: Some((memo, keys)), ..self }
     }
 
     /// The remaining part of [`CostLimits::total`].
@@ -147,7 +176,17 @@ impl<'a> Evaluation<'a> {
     ///
     /// Any [`EvalError`]; after [`EvalError::OutOfBudget`] nothing further should be evaluated.
     pub fn evaluate(&self, program: &'a Program) -> Result<Val<'a>, EvalError> {
-        let (result, cost) = program.run(self, self.limits.expression);
+        self.evaluate_shared(program, Key::NONE)
+    }
+
+    /// As [`evaluate`](Self::evaluate), for an expression with a key.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn evaluate_shared(&self, program: &'a Program, key: Key) -> Result<Val<'a>, EvalError> {
+        let (result, cost) =
+            self.shared(key, || program.run(self, self.limits.expression));
         let cost = cost.saturating_add(self.unsettled.take());
         let Some(left) = self.remaining.get().checked_sub(cost) else {
             self.remaining.set(0);
@@ -167,6 +206,9 @@ impl<'a> Evaluation<'a> {
         else {
             return Err(EvalError::Failed(format!("no such attribute(s): variables.{index}")));
         };
+        if self.sharing.is_some() {
+            self.read.set(self.read.get() | 1 << (index % 64));
+        }
         if let Some(value) = value.get() {
             return value.clone();
         }
@@ -176,7 +218,12 @@ impl<'a> Evaluation<'a> {
                 let message = format!("composited variable \"{name}\" fails to compile: {error}");
                 Err(EvalError::Failed(message))
             }
-            Ok(program) => self.compute(name, program),
+            Ok(program) => {
+                let key = self.sharing.map_or(Key::NONE, |(_, keys)| keys.of_value(index));
+                let (outcome, cost) = self.shared(key, || self.compute(name, program));
+                self.unsettled.set(self.unsettled.get().saturating_add(cost));
+                outcome
+            }
         };
         value.get_or_init(|| outcome).clone()
     }
@@ -206,7 +253,72 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn compute(&self, name: &str, program: &'a Program) -> Outcome<'a> {
+    /// The outcome that the memo has under this key, or that of `compute`, and what it costs without
+    /// the variables that it read.
+    fn shared(
+        &self,
+        key: Key,
+        compute: impl FnOnce() -> (Outcome<'a>, u64),
+    ) -> (Outcome<'a>, u64) {
+        let Some((memo, keys)) = self.sharing else { return compute() };
+        let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
+        let before = Spent::so_far(self.budget);
+        let known = if key.is_none() { None } else { self.known(memo, keys, key) };
+        let (result, cost) = known.unwrap_or_else(|| {
+            let (result, cost) = compute();
+            let exhausted = matches!(result, Err(EvalError::Exhausted(_)));
+            if !key.is_none() && !exhausted {
+                let elsewhere = self.elsewhere.get();
+                let now = Spent::so_far(self.budget);
+                let spent = Spent {
+                    cost,
+                    steps: now.steps.saturating_sub(before.steps + elsewhere.steps),
+                    bytes: now.bytes.saturating_sub(before.bytes + elsewhere.bytes),
+                };
+                let read: Vec<Key> = keys.names(self.read.get()).collect();
+                let read = &*self.arena.0.alloc_slice_copy(&read);
+                memo.put(key, Shared { result: result.clone(), spent, read });
+            }
+            (result, cost)
+        });
+        let now = Spent::so_far(self.budget);
+        let (read, elsewhere) = outside;
+        self.read.set(read);
+        self.elsewhere.set(Spent {
+            cost: 0,
+            steps: elsewhere.steps + now.steps.saturating_sub(before.steps),
+            bytes: elsewhere.bytes + now.bytes.saturating_sub(before.bytes),
+        });
+        (result, cost)
+    }
+
+    /// An outcome of the memo, paid for as if it had been computed here; `None` where there is none
+    /// or too little is left to pay for it.
+    fn known(
+        &self,
+        memo: &Memo<'a>,
+        keys: &VariableKeys,
+        key: Key,
+    ) -> Option<(Outcome<'a>, u64)> {
+        let Shared { result, spent, read } = memo.get(key)?;
+        if spent.steps > self.budget.steps_left() || spent.bytes > self.budget.bytes_left() {
+            return None;
+        }
+        let bytes = usize::try_from(spent.bytes).unwrap_or(usize::MAX);
+        let paid = self.budget.spend(spent.steps).and_then(|()| self.budget.allocate(bytes));
+        if let Err(exhausted) = paid {
+            return Some((Err(exhausted.into()), spent.cost));
+        }
+        // Its key says which variables it may read, so they all are here.
+        for index in read.iter().filter_map(|name| keys.named(*name)) {
+            if let Err(error @ EvalError::Exhausted(_)) = self.variable(index) {
+                return Some((Err(error), spent.cost));
+            }
+        }
+        Some((result, spent.cost))
+    }
+
+    fn compute(&self, name: &str, program: &'a Program) -> (Outcome<'a>, u64) {
         let before = self.depth.get();
         let depth = before.saturating_add(u32::from(program.depth()));
         if before > 0 && depth > MAX_VARIABLE_DEPTH {
@@ -214,22 +326,19 @@ impl<'a> Evaluation<'a> {
                 "composited variable \"{name}\" fails to evaluate: variables refer to one \
                  another more than {MAX_VARIABLE_DEPTH} levels deep"
             );
-            return Err(EvalError::Failed(message));
+            return (Err(EvalError::Failed(message)), 0);
         }
         self.depth.set(depth);
         let (result, cost) = program.run(self, self.limits.expression);
         self.depth.set(before);
-        self.unsettled.set(self.unsettled.get().saturating_add(cost));
-        match result {
+        let outcome = match result {
             Err(error @ EvalError::Exhausted(_)) => Err(error),
             Err(error) => {
                 let message = format!("composited variable \"{name}\" fails to evaluate: {error}");
                 Err(EvalError::Failed(message))
             }
-            Ok(value) => {
-                self.nests(value, MAX_DEPTH)?;
-                Ok(value)
-            }
-        }
+            Ok(value) => self.nests(value, MAX_DEPTH).map(|()| value),
+        };
+        (outcome, cost)
     }
 }

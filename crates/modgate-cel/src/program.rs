@@ -30,6 +30,16 @@ impl Arena {
     pub fn reset(&mut self) {
         self.0.reset();
     }
+
+    /// Bytes held from the system.
+    pub fn allocated_bytes(&self) -> usize {
+        self.0.allocated_bytes()
+    }
+
+    /// Keeps something as long as what is built here. It is not dropped.
+    pub fn keep<T>(&self, value: T) -> &T {
+        self.0.alloc(value)
+    }
 }
 
 /// Why an expression cannot be made a [`Program`]; prints as Kubernetes does.
@@ -111,6 +121,10 @@ impl Program {
         let evaluation = Evaluation::new(activation, &NONE, arena, budget, limits);
         let (result, cost) = self.run(&evaluation, cost_limit);
         result.map(|value| (value, cost))
+    }
+
+    pub(crate) fn code(&self) -> &Node {
+        &self.0.code
     }
 
     /// How many levels it nests.

@@ -78,6 +78,8 @@ pub struct Budget<'a> {
     clock: &'a dyn Clock,
     deadline: Duration,
     parent: Option<&'a Budget<'a>>,
+    /// The steps and bytes that the parent has been charged for.
+    settled: Cell<(u64, u64)>,
 }
 
 impl<'a> Budget<'a> {
@@ -90,6 +92,7 @@ impl<'a> Budget<'a> {
             clock,
             deadline: clock.now().saturating_add(limits.time),
             parent: None,
+            settled: Cell::default(),
         }
     }
 
@@ -120,6 +123,7 @@ impl<'a> Budget<'a> {
             clock: self.clock,
             deadline: now.saturating_add(granted.time),
             parent: Some(self),
+            settled: Cell::default(),
         }
     }
 
@@ -177,6 +181,17 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
+    /// Charges the parent for what was spent until now, rather than when this is dropped.
+    pub fn settle(&self) {
+        let Some(parent) = self.parent else { return };
+        let spent = (self.steps_spent(), self.bytes_spent());
+        let settled = self.settled.replace(spent);
+        // What was given back in between is settled by what is spent next.
+        let more = (spent.0.saturating_sub(settled.0), spent.1.saturating_sub(settled.1));
+        parent.steps_left.set(parent.steps_left.get().saturating_sub(more.0));
+        parent.bytes_left.set(parent.bytes_left.get().saturating_sub(more.1));
+    }
+
     /// The time on its clock.
     pub fn now(&self) -> Duration {
         self.clock.now()
@@ -185,6 +200,11 @@ impl<'a> Budget<'a> {
     /// Steps charged so far.
     pub fn steps_spent(&self) -> u64 {
         self.limits.steps - self.steps_left.get()
+    }
+
+    /// Steps that may still be charged.
+    pub fn steps_left(&self) -> u64 {
+        self.steps_left.get()
     }
 
     /// Bytes that may still be charged.
@@ -200,10 +220,7 @@ impl<'a> Budget<'a> {
 
 impl Drop for Budget<'_> {
     fn drop(&mut self) {
-        if let Some(parent) = self.parent {
-            parent.steps_left.set(parent.steps_left.get().saturating_sub(self.steps_spent()));
-            parent.bytes_left.set(parent.bytes_left.get().saturating_sub(self.bytes_spent()));
-        }
+        self.settle();
     }
 }
 

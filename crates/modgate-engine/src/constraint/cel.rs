@@ -7,17 +7,20 @@
 
 mod advice;
 mod input;
+mod keys;
 mod trace;
 mod types;
 
 use std::borrow::Cow;
 
 use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
-use modgate_cel::{CompileError, CostLimits, EvalError, Evaluation, Program, Type, Val, Variables};
+use modgate_cel::{
+    Arena, CompileError, CostLimits, EvalError, Evaluation, Key, Memo, Program, Type, Val, Variables,
+};
 use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span, near};
 
 pub(crate) use self::input::Input;
-use self::input::Scope;
+pub(super) use self::{input::Scope, keys::Keys};
 pub(crate) use self::trace::{expression_trace, shown_value};
 pub(crate) use self::types::environment;
 use super::{
@@ -157,28 +160,38 @@ impl CelDriver {
     ///
     /// Messages are made for validations that failed only, so what the others would have cost does
     /// not count.
-    pub(super) fn violations(
-        &self,
-        input: &Input,
-        params: &Value,
-        arena: &modgate_cel::Arena,
-        budget: &Budget<'_>,
+    pub(super) fn violations<'a>(
+        &'a self,
+        scope: &'a Scope<'a>,
+        arena: &'a Arena,
+        budget: &'a Budget<'a>,
+        shared: Option<(&'a Memo<'a>, &'a Keys)>,
     ) -> Vec<RawViolation> {
-        let scope = Scope { input, params };
         let fails = |message: String| match self.failure_policy {
             FailurePolicy::Fail => vec![RawViolation::failure(message)],
             FailurePolicy::Ignore => Vec::new(),
         };
-        match self.is_asked(&scope, arena, budget) {
-            Ok(true) => {}
-            Ok(false) => return Vec::new(),
-            Err(message) => return fails(message),
+        let begin = |limits: CostLimits| {
+            let evaluation = Evaluation::new(scope, &self.variables, arena, budget, limits);
+            match shared {
+                Some((memo, keys)) => evaluation.sharing(memo, &keys.variables),
+                None => evaluation,
+            }
+        };
+        let keys = shared.map(|(_, keys)| keys);
+        if !self.conditions.is_empty() {
+            match self.is_asked(&begin(CostLimits::MATCH_CONDITIONS), keys) {
+                Ok(true) => {}
+                Ok(false) => return Vec::new(),
+                Err(message) => return fails(message),
+            }
         }
         let limits = CostLimits::VALIDATIONS;
-        let evaluation = Evaluation::new(&scope, &self.variables, arena, budget, limits);
+        let evaluation = begin(limits);
         let mut outcomes = Vec::with_capacity(self.validations.len());
-        for validation in &self.validations {
-            match validation.expression.holds(&evaluation) {
+        for (index, validation) in self.validations.iter().enumerate() {
+            let (key, _) = keys.map_or_else(Default::default, |keys| keys.of_validation(index));
+            match validation.expression.holds_shared(&evaluation, key) {
                 Err(Failure::OutOfBudget(message)) => return fails(message),
                 Err(Failure::Error(message)) => outcomes.push(Err(message)),
                 Ok(holds) => outcomes.push(Ok(holds)),
@@ -187,34 +200,32 @@ impl CelDriver {
         if outcomes.iter().all(|outcome| *outcome == Ok(true)) {
             return Vec::new();
         }
-        let limits = CostLimits { total: evaluation.remaining(), ..limits };
-        let evaluation = Evaluation::new(&scope, &self.variables, arena, budget, limits);
-        let evaluated = self.validations.iter().zip(outcomes);
+        let evaluation = begin(CostLimits { total: evaluation.remaining(), ..limits });
+        let evaluated = self.validations.iter().zip(outcomes).enumerate();
         evaluated
-            .flat_map(|(validation, outcome)| match outcome {
+            .flat_map(|(index, (validation, outcome))| match outcome {
                 Ok(true) => Vec::new(),
-                Ok(false) => vec![RawViolation::bare(self.message(validation, &evaluation))],
+                Ok(false) => {
+                    let (_, key) =
+                        keys.map_or_else(Default::default, |keys| keys.of_validation(index));
+                    vec![RawViolation::bare(self.message(validation, key, &evaluation))]
+                }
                 Err(message) => fails(message),
             })
             .collect()
     }
 
     /// Whether the match conditions hold: one that is false settles it, whatever others failed.
-    fn is_asked(
-        &self,
-        scope: &Scope<'_>,
-        arena: &modgate_cel::Arena,
-        budget: &Budget<'_>,
+    fn is_asked<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        keys: Option<&Keys>,
     ) -> Result<bool, String> {
-        if self.conditions.is_empty() {
-            return Ok(true);
-        }
-        let limits = CostLimits::MATCH_CONDITIONS;
-        let evaluation = Evaluation::new(scope, &self.variables, arena, budget, limits);
         let mut errors: Vec<String> = Vec::new();
         let mut holds = true;
-        for condition in &self.conditions {
-            match condition.holds(&evaluation) {
+        for (index, condition) in self.conditions.iter().enumerate() {
+            let key = keys.map_or(Key::NONE, |keys| keys.of_condition(index));
+            match condition.holds_shared(evaluation, key) {
                 Ok(held) => holds &= held,
                 Err(Failure::OutOfBudget(message)) => return Err(message),
                 Err(Failure::Error(message)) if errors.contains(&message) => {}
@@ -232,9 +243,14 @@ impl CelDriver {
     }
 
     /// What a validation that is false says (CE-16).
-    fn message<'a>(&'a self, validation: &'a Validation, evaluation: &Evaluation<'a>) -> String {
+    fn message<'a>(
+        &'a self,
+        validation: &'a Validation,
+        key: Key,
+        evaluation: &Evaluation<'a>,
+    ) -> String {
         let made = validation.message_expression.as_ref().and_then(|expression| {
-            match evaluation.evaluate(expression.program.as_ref().ok()?) {
+            match evaluation.evaluate_shared(expression.program.as_ref().ok()?, key) {
                 Ok(Val::String(text)) => usable(text).map(str::to_owned),
                 Err(error @ EvalError::OutOfBudget)
                     if self.failure_policy == FailurePolicy::Fail =>
@@ -274,15 +290,32 @@ impl Expression {
 
     /// Whether its value is `true`.
     pub(crate) fn holds<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<bool, Failure> {
-        self.evaluate(evaluation).map(|value| matches!(value, Val::Bool(true)))
+        self.holds_shared(evaluation, Key::NONE)
+    }
+
+    /// As [`holds`](Self::holds), with a key by which the evaluation may share the outcome.
+    fn holds_shared<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        key: Key,
+    ) -> Result<bool, Failure> {
+        self.evaluate_shared(evaluation, key).map(|value| matches!(value, Val::Bool(true)))
     }
 
     pub(crate) fn evaluate<'a>(&'a self, evaluation: &Evaluation<'a>) -> Result<Val<'a>, Failure> {
+        self.evaluate_shared(evaluation, Key::NONE)
+    }
+
+    fn evaluate_shared<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        key: Key,
+    ) -> Result<Val<'a>, Failure> {
         let program = self
             .program
             .as_ref()
             .map_err(|error| Failure::Error(format!("compilation error: {error}")))?;
-        match evaluation.evaluate(program) {
+        match evaluation.evaluate_shared(program, key) {
             Ok(value) => Ok(value),
             Err(error @ EvalError::OutOfBudget) => Err(Failure::OutOfBudget(error.to_string())),
             Err(error) => Err(Failure::Error(format!(

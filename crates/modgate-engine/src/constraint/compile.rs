@@ -11,6 +11,7 @@ use modgate_value::{Budget, DecodeError, Exhausted, Limits, Object, Str, Value, 
 use super::{
     action::Enforcement,
     admission::{Admission, Mismatch},
+    cel::Keys,
     driver::{Driver, RegoDriver},
     evaluate::Evaluation,
     inventory::Inventory,
@@ -47,6 +48,8 @@ pub struct CompiledConstraint {
     /// The template's Rego as these parameters leave it, made when the constraint comes into force
     /// and never by a review: its cost is that of the policy's author, not of a request.
     specialized: Option<Arc<RegoDriver>>,
+    /// What of the template's CEL it may share with other constraints, made at the same time.
+    shared: Option<Arc<Keys>>,
     /// What it has cost, whatever version of the template it had.
     usage: Usage,
 }
@@ -154,6 +157,7 @@ impl CompiledConstraint {
             enforcement,
             warnings,
             specialized: None,
+            shared: None,
             usage: Usage::default(),
         })
     }
@@ -169,6 +173,7 @@ impl CompiledConstraint {
             effective,
             template,
             specialized: None,
+            shared: None,
             ..self.clone()
         }
     }
@@ -268,10 +273,18 @@ impl CompiledConstraint {
     /// The constraint ready to evaluate requests: with its template's Rego specialised for its
     /// parameters.
     pub(super) fn in_force(mut self) -> Arc<Self> {
-        if let Driver::Rego(driver) = self.template.driver() {
-            self.specialized = Some(driver.specialized(&self.parameters));
+        match self.template.driver() {
+            Driver::Rego(driver) => {
+                self.specialized = Some(driver.specialized(&self.parameters));
+            }
+            Driver::Cel(driver) => self.shared = driver.keys(&self.effective).map(Arc::new),
         }
         Arc::new(self)
+    }
+
+    /// What of its template's CEL it may share, once it is in force.
+    pub(super) fn shared(&self) -> Option<&Keys> {
+        self.shared.as_deref()
     }
 
     /// Its template's Rego, specialised for its parameters once the constraint is in force.

@@ -19,10 +19,10 @@ use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
 
 use super::{
     admission::Admission,
-    cel::CelDriver,
+    cel::{CelDriver, Scope},
     compile::{CompiledConstraint, ConstraintMatchError},
     evaluate::Cause,
-    inventory::{Inventory, InventoryPart},
+    inventory::{Inventory, InventoryPart, Watched},
 };
 
 /// What evaluates a template: exactly one engine (TC-11).
@@ -61,23 +61,58 @@ impl Driver {
 
     /// The violations of a constraint. An evaluation that fails has one, which says why (EV-34,
     /// CE-18).
-    pub(super) fn violations(
-        &self,
-        constraint: &CompiledConstraint,
-        admission: &Admission,
-        externals: Externals<'_>,
-        arena: &Arena,
-        budget: &Budget<'_>,
+    pub(super) fn violations<'a>(
+        &'a self,
+        constraint: &'a CompiledConstraint,
+        admission: &'a Admission,
+        session: &'a Session<'a>,
+        budget: &'a Budget<'a>,
     ) -> Vec<RawViolation> {
         match self {
             Self::Rego(driver) => constraint
                 .specialized(driver)
-                .violations(admission.review(), constraint.parameters(), externals, arena, budget)
+                .violations(admission.review(), constraint.parameters(), session, budget)
                 .unwrap_or_else(|error| vec![RawViolation::failure(error.to_string())]),
             Self::Cel(driver) => {
-                driver.violations(admission.cel(), constraint.effective(), &arena.cel, budget)
+                let arena = &session.arena.cel;
+                let scope = Scope { input: admission.cel(), params: constraint.effective() };
+                let shared = constraint.shared().map(|keys| (&session.cel, keys));
+                driver.violations(arena.keep(scope), arena, budget, shared)
             }
         }
+    }
+}
+
+/// What the evaluations of several constraints for one object share.
+pub(super) struct Session<'a> {
+    arena: &'a Arena,
+    /// What the arena may hold from the system; then it is full.
+    room: usize,
+    data: Watched<'a>,
+    host: &'a dyn Host,
+    cel: modgate_cel::Memo<'a>,
+}
+
+/// An arena this large is emptied before the next constraint, and what was shared is forgotten.
+const MAX_SHARED: usize = 1 << 20;
+
+impl<'a> Session<'a> {
+    /// In an empty arena.
+    pub(super) fn new(arena: &'a Arena, externals: Externals<'a>) -> Self {
+        let data = externals.inventory.watched(&arena.looked);
+        // An empty arena keeps its largest block.
+        let room = arena.allocated_bytes().max(MAX_SHARED);
+        Self { arena, room, data, host: externals.host, cel: modgate_cel::Memo::new() }
+    }
+
+    /// Whether no further constraint should be evaluated with it.
+    pub(super) fn is_full(&self) -> bool {
+        self.arena.allocated_bytes() > self.room
+    }
+
+    /// Keeps a budget as long as what is shared.
+    pub(super) fn keep<'p>(&self, budget: Budget<'p>) -> &'a Budget<'p> {
+        self.arena.cel.keep(budget)
     }
 }
 
@@ -111,7 +146,7 @@ impl Arena {
 
     /// Bytes held from the system.
     pub fn allocated_bytes(&self) -> usize {
-        self.rego.allocated_bytes()
+        self.rego.allocated_bytes() + self.cel.allocated_bytes()
     }
 
     /// Whether any evaluation since the last time looked at the inventory. What did not does not
@@ -209,16 +244,15 @@ impl RegoDriver {
     /// # Errors
     ///
     /// Conflicts and spent budgets.
-    pub(super) fn violations(
-        &self,
-        review: &Value,
-        parameters: &Value,
-        externals: Externals<'_>,
-        arena: &Arena,
-        budget: &Budget<'_>,
+    fn violations<'a>(
+        &'a self,
+        review: &'a Value,
+        parameters: &'a Value,
+        session: &'a Session<'a>,
+        budget: &'a Budget<'a>,
     ) -> Result<Vec<RawViolation>, Error> {
-        let data = externals.inventory.watched(&arena.looked);
-        self.run(review, parameters, (&data, externals.host), arena, budget, None)
+        let outside = (&session.data as &dyn Tree, session.host);
+        self.run(review, parameters, outside, session.arena, budget, None)
     }
 
     /// As [`violations`](Self::violations), and `tracer` gets every expression.

@@ -1,12 +1,14 @@
 //! Evaluates constraints for one object (spec 3.4 to 3.6).
 
+use std::time::Duration;
+
 use modgate_api::constraints::{EnforcementAction, EnforcementPoint};
 use modgate_value::{Budget, Limits, Str, Value};
 
 use super::{
     admission::Admission,
     compile::CompiledConstraint,
-    driver::{Arena, Externals, RawViolation},
+    driver::{Arena, Externals, RawViolation, Session},
 };
 use crate::cost::{Cost, Meter};
 
@@ -70,8 +72,8 @@ impl Violation {
 /// Every violation, in the order in which they are shown (EV-40).
 ///
 /// A constraint that cannot be matched or evaluated has one violation that says why, with its own
-/// action, so that a deny constraint denies (EV-21, EV-34). `arena` is emptied before each
-/// constraint and may be used again afterwards.
+/// action, so that a deny constraint denies (EV-21, EV-34). `arena` is emptied before
+/// constraints are evaluated, and may be used again afterwards.
 pub fn review<'c>(
     constraints: impl IntoIterator<Item = &'c CompiledConstraint>,
     admission: &Admission,
@@ -79,47 +81,67 @@ pub fn review<'c>(
     arena: &mut Arena,
 ) -> Vec<Violation> {
     let mut all = Vec::new();
+    let mut constraints = constraints.into_iter().peekable();
     // One look at the clock ends one constraint and begins the next.
     let mut mark = evaluation.budget.now();
-    for constraint in constraints {
-        // Only requests have an operation that could be excluded.
-        if evaluation.point == EnforcementPoint::Webhook
-            && !constraint.template().covers(admission.operation())
+    while constraints.peek().is_some() {
+        arena.reset();
+        let session = Session::new(arena, evaluation.externals);
+        while !session.is_full()
+            && let Some(constraint) = constraints.next()
         {
-            continue;
+            let found = of_constraint(constraint, admission, evaluation, &session, &mut mark);
+            let Some((actions, violations)) = found else { continue };
+            all.extend(violations.into_iter().map(|violation| Violation {
+                kind: constraint.kind().clone(),
+                constraint: constraint.name().clone(),
+                action: constraint.enforcement().name().clone(),
+                actions: actions.to_vec(),
+                message: violation.message,
+                cause: violation.cause,
+                resultant: None,
+                details: violation.details,
+                annotations: constraint.annotations(),
+            }));
         }
-        let Some(actions) = constraint.enforcement().at(evaluation.point) else { continue };
-        let violations = match constraint.matches(admission, evaluation.externals.inventory) {
-            Ok(false) => continue,
-            Ok(true) => {
-                arena.reset();
-                let limits = constraint.limits(evaluation.limits, evaluation.meter);
-                let budget = evaluation.budget.child_since(limits, mark);
-                let driver = constraint.template().driver();
-                let violations =
-                    driver.violations(constraint, admission, evaluation.externals, arena, &budget);
-                let now = budget.now();
-                constraint.spent(Cost::of(&budget, now.saturating_sub(mark)), evaluation.meter);
-                constraint.ended(evaluation, &budget, now.saturating_sub(mark));
-                mark = now;
-                violations
-            }
-            Err(error) => vec![RawViolation::undecided(&error)],
-        };
-        all.extend(violations.into_iter().map(|violation| Violation {
-            kind: constraint.kind().clone(),
-            constraint: constraint.name().clone(),
-            action: constraint.enforcement().name().clone(),
-            actions: actions.to_vec(),
-            message: violation.message,
-            cause: violation.cause,
-            resultant: None,
-            details: violation.details,
-            annotations: constraint.annotations(),
-        }));
     }
     all.sort_by(|a, b| order(a).cmp(&order(b)));
     all
+}
+
+/// What one constraint finds, and what that leads to; `None` where it does not apply.
+fn of_constraint<'a>(
+    constraint: &'a CompiledConstraint,
+    admission: &'a Admission,
+    evaluation: Evaluation<'a>,
+    session: &'a Session<'a>,
+    mark: &mut Duration,
+) -> Option<(&'a [EnforcementAction], Vec<RawViolation>)> {
+    // Only requests have an operation that could be excluded.
+    if evaluation.point == EnforcementPoint::Webhook
+        && !constraint.template().covers(admission.operation())
+    {
+        return None;
+    }
+    let actions = constraint.enforcement().at(evaluation.point)?;
+    let violations = match constraint.matches(admission, evaluation.externals.inventory) {
+        Ok(false) => return None,
+        Ok(true) => {
+            let limits = constraint.limits(evaluation.limits, evaluation.meter);
+            let budget = session.keep(evaluation.budget.child_since(limits, *mark));
+            let driver = constraint.template().driver();
+            let violations = driver.violations(constraint, admission, session, budget);
+            let now = budget.now();
+            let took = now.saturating_sub(*mark);
+            constraint.spent(Cost::of(budget, took), evaluation.meter);
+            constraint.ended(evaluation, budget, took);
+            budget.settle();
+            *mark = now;
+            violations
+        }
+        Err(error) => vec![RawViolation::undecided(&error)],
+    };
+    Some((actions, violations))
 }
 
 fn order(violation: &Violation) -> [&str; 4] {

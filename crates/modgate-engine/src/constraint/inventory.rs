@@ -14,11 +14,9 @@ use modgate_api::meta::{GroupVersionKind, split_api_version};
 use modgate_rego::value::Tree;
 use modgate_value::{Str, Value};
 
+pub(super) use self::watched::Watched;
 pub use self::{changed::InventoryPart, fields::Fields};
-use self::{
-    level::{Child, Level},
-    watched::Watched,
-};
+use self::level::{Child, Level};
 
 /// The synced objects, immutable once shared.
 ///

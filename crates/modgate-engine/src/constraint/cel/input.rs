@@ -13,10 +13,10 @@ pub(crate) struct Input {
 }
 
 /// The inputs of one constraint.
-pub(super) struct Scope<'a> {
-    pub(super) input: &'a Input,
+pub(in crate::constraint) struct Scope<'a> {
+    pub(in crate::constraint) input: &'a Input,
     /// The constraint, with the defaults of its parameters.
-    pub(super) params: &'a Value,
+    pub(in crate::constraint) params: &'a Value,
 }
 
 impl Activation for Scope<'_> {

@@ -26,10 +26,10 @@ impl CelDriver {
         arena: &Arena,
         budget: &Budget<'_>,
     ) -> Traced {
-        let violations = self.violations(input, params, arena, budget);
+        let scope = Scope { input, params };
+        let violations = self.violations(&scope, arena, budget, None);
         let violations = violations.into_iter().map(|violation| violation.message).collect();
         let environment = self.variables.declare(&types::environment());
-        let scope = Scope { input, params };
         let limits = CostLimits { total: u64::MAX, ..CostLimits::VALIDATIONS };
         let evaluation = Evaluation::new(&scope, &self.variables, arena, budget, limits);
         let conditions = self.conditions.iter().enumerate();

@@ -1,0 +1,172 @@
+//! Which expressions of constraints have the same outcome for one object.
+//!
+//! The key of an expression is a digest of its text and of everything that it reads: inputs are the
+//! same for all constraints, variables have keys themselves, and a parameter is known when the
+//! constraint is. So expressions of different templates share an outcome, and those of constraints
+//! that differ only in parameters the expression does not read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modgate_cel::{Key, Program, Read, VariableKeys};
+use modgate_value::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::{CelDriver, Expression, INJECTED};
+
+/// The keys of the expressions of one constraint.
+#[derive(Debug, Clone)]
+pub(in crate::constraint) struct Keys {
+    pub(super) variables: VariableKeys,
+    conditions: Box<[Key]>,
+    validations: Box<[(Key, Key)]>,
+}
+
+impl Keys {
+    pub(super) fn of_condition(&self, index: usize) -> Key {
+        self.conditions.get(index).copied().unwrap_or_default()
+    }
+
+    /// Of the expression and of that of the message.
+    pub(super) fn of_validation(&self, index: usize) -> (Key, Key) {
+        self.validations.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// Inputs that are the same for every constraint of a review.
+const INPUTS: [&str; 4] = ["object", "oldObject", "request", "namespaceObject"];
+
+/// The variable that holds the constraint's parameters.
+const PARAMS: &str = "params";
+
+impl CelDriver {
+    /// The keys for a constraint, given with the defaults of its parameters; `None` where variables
+    /// cannot be told apart by their names.
+    pub(in crate::constraint) fn keys(&self, constraint: &Value) -> Option<Keys> {
+        if self.variables.may_be_too_deep() {
+            return None;
+        }
+        let declared = self.source.variables.iter().flatten();
+        let declared = declared.map(|variable| (&*variable.name, &*variable.expression));
+        let mut texts = BTreeMap::new();
+        for (name, text) in INJECTED.into_iter().chain(declared) {
+            if texts.insert(name, text).is_some() {
+                return None;
+            }
+        }
+        let mut known = Known { parameters: Parameters::of(constraint), keys: BTreeMap::new() };
+        let mut variables = Vec::new();
+        for (name, program) in self.variables.iter() {
+            let key = match (name, program, texts.get(name)) {
+                (PARAMS, ..) => known.parameters.key(),
+                (_, Some(program), Some(text)) => known.key(text, program),
+                _ => Key::NONE,
+            };
+            known.keys.insert(name, key);
+            variables.push((Digest::of("name").text(name).key(), key));
+        }
+        let key = |expression: &Expression| {
+            expression.program().map_or(Key::NONE, |program| known.key(&expression.text, program))
+        };
+        let validations = self.validations.iter().map(|validation| {
+            let message = validation.message_expression.as_ref();
+            (key(&validation.expression), message.map_or(Key::NONE, key))
+        });
+        Some(Keys {
+            variables: VariableKeys::new(variables)?,
+            conditions: self.conditions.iter().map(key).collect(),
+            validations: validations.collect(),
+        })
+    }
+}
+
+/// What is known when the keys of an expression are made.
+struct Known<'a> {
+    parameters: Parameters<'a>,
+    /// Of the variables so far.
+    keys: BTreeMap<&'a str, Key>,
+}
+
+impl Known<'_> {
+    fn key(&self, text: &str, program: &Program) -> Key {
+        let mut reads = BTreeSet::new();
+        program.reads(&mut |read| {
+            reads.insert(read);
+        });
+        let mut digest = Digest::of("expression").text(text);
+        for read in reads {
+            digest = match read {
+                Read::Input(name) if INPUTS.contains(&name) => digest,
+                Read::Variable { name: PARAMS, member: Some(member) } => {
+                    digest.text(member).text(&self.parameters.member(member))
+                }
+                Read::Variable { name, .. } => match self.keys.get(name) {
+                    Some(key) if !key.is_none() => digest.text(name).inner(*key),
+                    _ => return Key::NONE,
+                },
+                Read::Input(_) | Read::Variables => return Key::NONE,
+            };
+        }
+        digest.key()
+    }
+}
+
+/// What the variable `params` is computed from.
+struct Parameters<'a> {
+    has_spec: bool,
+    value: Option<&'a Value>,
+}
+
+impl<'a> Parameters<'a> {
+    fn of(constraint: &'a Value) -> Self {
+        let spec = constraint.get("spec");
+        Self { has_spec: spec.is_some(), value: spec.and_then(|spec| spec.get("parameters")) }
+    }
+
+    fn key(&self) -> Key {
+        Digest::of("params").text(&self.shape()).text(&text_of(self.value)).key()
+    }
+
+    /// Which way the expression of the variable goes, which is part of what reading it costs.
+    fn shape(&self) -> String {
+        format!("{} {}", self.has_spec, self.value.is_some())
+    }
+
+    /// What reading one member depends on.
+    fn member(&self, name: &str) -> String {
+        let read = match self.value {
+            Some(Value::Object(members)) => text_of(members.get(name)),
+            other => format!("of {}", text_of(other)),
+        };
+        format!("{} {read}", self.shape())
+    }
+}
+
+fn text_of(value: Option<&Value>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| format!("some {}", value.to_json()))
+}
+
+/// Texts that are told apart whatever they hold.
+struct Digest(Sha256);
+
+impl Digest {
+    fn of(what: &str) -> Self {
+        Self(Sha256::new()).text(what)
+    }
+
+    fn text(mut self, text: &str) -> Self {
+        self.0.update((text.len() as u64).to_le_bytes());
+        self.0.update(text.as_bytes());
+        self
+    }
+
+    fn inner(mut self, key: Key) -> Self {
+        self.0.update(key.digest().to_le_bytes());
+        self
+    }
+
+    fn key(self) -> Key {
+        let digest = self.0.finalize();
+        let half = digest.first_chunk().copied().unwrap_or_default();
+        Key::new(u128::from_le_bytes(half))
+    }
+}
