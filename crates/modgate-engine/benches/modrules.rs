@@ -33,6 +33,16 @@ fn mutate_scanning(bencher: divan::Bencher<'_, '_>, rules: usize) {
     bencher.bench(|| decide(&snapshot, &review));
 }
 
+/// Rules for one kind that share 50 selects, ten of which match.
+#[divan::bench(args = [1000, 10_000])]
+fn sharing_selects(bencher: divan::Bencher<'_, '_>, rules: usize) {
+    let snapshot = snapshot(rules_sharing_selects(rules), Lookup::Index);
+    let review = review();
+    let patch = decide(&snapshot, &review).patch;
+    assert_eq!(patch.len(), 10, "one annotation for each rule that matches");
+    bencher.bench(|| decide(&snapshot, &review));
+}
+
 /// N = 100 beside 10,000 rules that concern other objects.
 #[divan::bench(args = [0, 10_000])]
 fn beside_excluded(bencher: divan::Bencher<'_, '_>, excluded: usize) {
@@ -162,6 +172,35 @@ fn matching_rules(count: usize) -> Vec<Value> {
         .map(|n| {
             let tier = if n % 5 == 0 { "front" } else { "back" };
             Rule { third: (TIER, tier), ..MATCHING }.numbered(n)
+        })
+        .collect()
+}
+
+/// Each requires a value of one of 50 selects; ten of the rules require the value that the Deployment has.
+fn rules_sharing_selects(count: usize) -> Vec<Value> {
+    (0..count)
+        .map(|n| {
+            let variable = n % 50;
+            let (container, variable) = (variable / 10 % 4, variable % 10);
+            // Selects 40 to 49 test the first container, as 0 to 9 do, by another expression.
+            let value_of = if n % 50 < 40 { ".value" } else { "['value']" };
+            let value = if n < 10 {
+                format!("value-of-variable-number-{container}-{variable}")
+            } else {
+                format!("other-{n}")
+            };
+            json(&format!(
+                r#"{{"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+                "metadata": {{"name": "rule-{n}", "namespace": "my-namespace"}},
+                "spec": {{"type": "Patch", "match": [
+                    {{"select": "$.kind", "matchValue": "Deployment"}},
+                    {{"select": "$.spec.template.spec.containers[{container}].env[{variable}]{value_of}",
+                      "matchValue": "{value}"}}
+                  ],
+                  "patch": [
+                    {{"op": "add", "path": "/metadata/annotations/rule-{n}", "value": "applied"}}
+                  ]}}}}"#
+            ))
         })
         .collect()
 }

@@ -10,6 +10,7 @@ mod lint;
 mod path;
 
 mod store;
+mod values;
 
 mod last_applied;
 mod matching;

@@ -76,6 +76,72 @@ fn some_rule() -> impl Strategy<Value = (Value, u8)> {
     )
 }
 
+/// A rule that tests one of a few selects for a text, so that many rules test the same; `number` is
+/// its name.
+fn rule_by_value(number: usize) -> impl Strategy<Value = Value> {
+    let select = prop_oneof![
+        Just("$.metadata.labels.x"),
+        Just("$.metadata.labels"),
+        Just("$.spec.list[*]"),
+        Just("$.spec.list"),
+        Just("$.spec.n"),
+        Just("$.spec.n > 2"),
+        Just("$.spec.list[? @ == \"Pod\"]"),
+        Just("$.spec.n + $.kind"),
+        Just("$.syntheticRefs.namespace.metadata.name"),
+    ];
+    let text = prop_oneof![Just("1"), Just("Pod"), Just("Job"), Just("3"), Just("true"), Just("")];
+    let test = (select, text, 0..8_u8).prop_map(|(select, text, shape)| {
+        let test = match shape {
+            0 => format!("matchValues: ['{text}', Pod, '2']"),
+            1 => format!("matchValue: '{text}', matchFor: All"),
+            2 => format!("matchValue: '{text}', negate: true"),
+            3 => format!("matchRegex: '{text}$'"),
+            _ => format!("matchValue: '{text}'"),
+        };
+        format!("{{select: '{select}', {test}}}")
+    });
+    let action = prop_oneof![
+        Just("type: Reject"),
+        Just("type: Patch, patch: [{op: add, path: /metadata/labels/x, value: '\"1\"'}]"),
+        Just("type: Patch, patch: [{op: add, path: /spec/list/-1, value: '\"3\"'}]"),
+        Just("type: Patch, patch: [{op: replace, path: /spec/n, value: '3'}]"),
+    ];
+    let first = prop_oneof![Just(""), Just("{select: $.kind, matchValue: Pod}, ")];
+    (action, first, proptest::collection::vec(test, 1..3), -1..2_i8).prop_map(
+        move |(action, first, tests, tier)| {
+            let spec =
+                format!("{action}, executionTier: {tier}, match: [{first}{}]", tests.join(", "));
+            rule(&format!("a/r{number}"), &spec)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rules_by_value_and_scan_agree(
+        rules in (0..40_usize)
+            .prop_flat_map(|count| (0..count).map(rule_by_value).collect::<Vec<_>>()),
+        n in 0..5_i32,
+        labels in prop_oneof![Just(""), Just(", labels: {x: '1'}"), Just(", labels: {x: Pod}")],
+    ) {
+        let object = value(&format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: o, namespace: a{labels}}}, \
+             spec: {{n: {n}, list: [Pod, Pod, Job]}}}}"
+        ));
+        let review = Review::of_object(object, Operation::Create, "default");
+        for cluster in [Cluster::default(), Cluster { no_namespaces: true, ..Cluster::default() }] {
+            let decide = |lookup| {
+                let config = EngineConfig { lookup, ..EngineConfig::default() };
+                modrules(&snapshot_with(config, rules.clone()), &review, &cluster)
+            };
+            prop_assert_eq!(decide(Lookup::Index), decide(Lookup::Scan));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 

@@ -273,8 +273,8 @@ impl Object {
         Self((!entries.is_empty()).then(|| entries.into()))
     }
 
-    /// Members that are already sorted by key and distinct.
-    pub(crate) fn from_sorted(entries: impl Iterator<Item = (Str, Value)>) -> Self {
+    /// Members that are already sorted by key and distinct; it is the caller who knows.
+    pub fn from_sorted(entries: impl Iterator<Item = (Str, Value)>) -> Self {
         let entries: Arc<[(Str, Value)]> = entries.collect();
         Self((!entries.is_empty()).then_some(entries))
     }

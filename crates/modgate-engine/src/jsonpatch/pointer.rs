@@ -13,7 +13,7 @@ pub fn escape(key: &str) -> Cow<'_, str> {
 
 /// The key a segment stands for: `~1` is `/`, `~0` is `~`.
 pub(super) fn unescape(segment: &str) -> Cow<'_, str> {
-    if segment.contains('~') {
+    if segment.as_bytes().contains(&b'~') {
         segment.replace("~1", "/").replace("~0", "~").into()
     } else {
         segment.into()
@@ -22,8 +22,29 @@ pub(super) fn unescape(segment: &str) -> Cow<'_, str> {
 
 /// The segments of a pointer, still escaped; whatever stands before the first `/` is dropped
 /// . `None` without any `/`: such a path addresses nothing.
-pub(super) fn segments(path: &str) -> Option<std::str::Split<'_, char>> {
-    path.split_once('/').map(|(_, rest)| rest.split('/'))
+pub(super) fn segments(path: &str) -> Option<Segments<'_>> {
+    let (_, rest) = path.split_once('/')?;
+    Some(Segments { rest: Some(rest) })
+}
+
+/// What [`segments`] gives.
+pub(super) struct Segments<'p> {
+    rest: Option<&'p str>,
+}
+
+impl<'p> Iterator for Segments<'p> {
+    type Item = &'p str;
+
+    /// Byte by byte: segments are too short for anything that searches faster.
+    fn next(&mut self) -> Option<&'p str> {
+        let rest = self.rest?;
+        let end = rest.bytes().position(|byte| byte == b'/');
+        let Some((segment, more)) = end.and_then(|end| rest.split_at_checked(end)) else {
+            return self.rest.take();
+        };
+        self.rest = more.get(1..);
+        Some(segment)
+    }
 }
 
 /// An array index as Go's `strconv.Atoi` reads it: sign and leading zeros allowed.

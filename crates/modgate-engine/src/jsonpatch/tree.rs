@@ -112,8 +112,8 @@ impl<'t> Tree<'t> {
             Self::Value(value) => value,
             // Checked by `of_text`.
             Self::Text(text) => Value::from_json(text.as_bytes()).unwrap_or_default(),
-            Self::Object(members) => Object::from_entries(
-                members.into_iter().map(|(key, member)| (key, member.into_value())).collect(),
+            Self::Object(members) => Object::from_sorted(
+                members.into_iter().map(|(key, member)| (key, member.into_value())),
             )
             .into(),
             Self::Array(elements) => elements.into_iter().map(Self::into_value).collect(),

@@ -28,8 +28,9 @@ pub(crate) struct CompiledModRule {
     pub(crate) operations: Operations,
     /// `targetNamespaceRegex`, if there is one and it is not empty.
     pub(crate) target: Option<GoRegex>,
-    /// Those that require a kind or a namespace come first: when one of them is negative the rule
-    /// does not match, whatever the others would cost. That is what lets the index leave rules out.
+    /// Those that require a kind or a namespace come first, then those that require a text: when one
+    /// of them is negative the rule does not match, whatever the others would cost. That is what
+    /// lets the index leave rules out.
     pub(crate) criteria: Vec<Criterion>,
     pub(crate) action: Action,
     /// The synthetic references that any part of it may look at.
@@ -311,7 +312,7 @@ pub(crate) fn compile(
         return Err(errors);
     }
     let mut criteria: Vec<Criterion> = criteria.into_iter().flatten().collect();
-    criteria.sort_by_key(|criterion| criterion.kinds.is_none() && criterion.namespaces.is_none());
+    criteria.sort_by_key(Criterion::order);
     let steps: Vec<PatchStep> = steps.into_iter().flatten().collect();
     let message_reads = Reads::of_template(rule.spec.reject_message.as_deref().unwrap_or_default());
     let parts = criteria.iter().map(|item| item.reads).chain(steps.iter().map(|step| step.reads));

@@ -1,6 +1,10 @@
 //! Whether a rule matches a document (section 3).
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    ops::ControlFlow,
+};
 
 use modgate_select::{EvalError, Shape};
 use modgate_value::{Budget, Exhausted, Value};
@@ -16,7 +20,25 @@ use super::{
 /// An outcome is charged like its evaluation, so that a rule is decided alike with and without.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    outcomes: HashMap<u32, Outcome>,
+    outcomes: HashMap<u32, Outcome, BuildHasherDefault<Numbers>>,
+}
+
+/// Spreads small numbers, which are ours.
+#[derive(Debug, Default)]
+struct Numbers(u64);
+
+impl Hasher for Numbers {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -90,7 +90,12 @@ impl PathTemplate {
     ///
     /// When a placeholder names a key that was not captured.
     pub fn expand(&self, keys: &[Key]) -> Result<String, PathError> {
-        let mut out = String::new();
+        let literals = self.parts.iter().map(|part| match part {
+            Part::Literal(text) => text.len(),
+            // Most keys are positions in lists.
+            Part::Key(_) => 4,
+        });
+        let mut out = String::with_capacity(literals.sum());
         let mut complete = true;
         for part in &self.parts {
             match part {

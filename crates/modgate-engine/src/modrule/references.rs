@@ -97,6 +97,11 @@ impl Reads {
         self.namespace
     }
 
+    /// Whether it may look at no reference.
+    pub(super) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
     pub(super) fn and(self, other: Self) -> Self {
         Self { namespace: self.namespace || other.namespace, node: self.node || other.node }
     }

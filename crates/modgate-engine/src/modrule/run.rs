@@ -13,6 +13,7 @@ use super::{
     patch::{self, Calculated},
     references::{self, Reads, Reference, ReferenceError, SYNTHETIC_REFS, Working},
     store::{Entry, Known, Query, RuleType, Store},
+    values::Document,
 };
 use crate::{
     Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, NodeView, Rejection,
@@ -146,6 +147,8 @@ struct Run<'a> {
     summary_memo: Memo,
     /// Whether the document has a Node at all.
     has_node: bool,
+    /// How often the document was replaced.
+    version: u64,
     /// References that could not be read.
     unread: Vec<(Reference, ReferenceError)>,
     /// When the last rule was done: there the time of the next one begins.
@@ -181,6 +184,7 @@ impl<'a> Run<'a> {
             budget,
             before: document.clone(),
             has_node: references::has_node(&document),
+            version: 0,
             document,
             memo: Memo::default(),
             summary: None,
@@ -200,6 +204,7 @@ impl<'a> Run<'a> {
         self.summary = None;
         self.summary_memo.clear();
         self.has_node = references::has_node(&document);
+        self.version += 1;
         std::mem::replace(&mut self.document, document)
     }
 
@@ -536,8 +541,11 @@ fn kind_of(undecided: &Undecided) -> FailureKind {
 struct Tiers<'s> {
     rule_type: RuleType,
     candidates: std::iter::Peekable<std::vec::IntoIter<&'s Entry>>,
-    /// The document the candidates were looked up for.
+    /// The document the candidates were looked up for, and its version.
     document: Value,
+    version: u64,
+    /// Whether they depend on values of the document other than those of [`indexed`].
+    by_values: bool,
     last: Option<i16>,
 }
 
@@ -549,35 +557,53 @@ fn indexed(document: &Value) -> (Known<'_>, Known<'_>) {
 impl<'s> Tiers<'s> {
     fn new(rule_type: RuleType, run: &Run<'s>) -> Self {
         let candidates = Vec::new().into_iter().peekable();
-        let mut tiers = Self { rule_type, candidates, document: Value::Null, last: None };
+        let mut tiers = Self {
+            rule_type,
+            candidates,
+            document: Value::Null,
+            version: 0,
+            by_values: false,
+            last: None,
+        };
         tiers.look_up(run);
         tiers
     }
 
     fn look_up(&mut self, run: &Run<'s>) {
         let (kind, home) = indexed(&run.document);
+        // What could not be read makes rules undecided, which is found one by one.
+        let document = run.unread.is_empty().then_some(Document {
+            value: &run.document,
+            budget: run.budget,
+            limits: run.config.rule_limits,
+        });
         let query = Query {
+            document,
             rule_type: self.rule_type,
             operation: run.review.request().operation,
             namespace: run.review.store_namespace(),
             kind,
             home,
         };
-        let mut found: Vec<&Entry> = match run.config.lookup {
+        let (mut found, by_values) = match run.config.lookup {
             Lookup::Index => run.store.candidates(&query),
-            Lookup::Scan => scan(run, &query),
+            Lookup::Scan => (scan(run, &query), false),
         };
         if let Some(last) = self.last {
             found.retain(|entry| entry.rule.tier > last);
         }
         self.document = run.document.clone();
+        (self.version, self.by_values) = (run.version, by_values);
         self.candidates = found.into_iter().peekable();
     }
 
     /// The candidates of the next tier that has any.
     fn next(&mut self, run: &Run<'s>) -> Option<Vec<&'s Entry>> {
         // A rule may have changed what the index goes by.
-        if self.last.is_some() && indexed(&self.document) != indexed(&run.document) {
+        if self.last.is_some()
+            && self.version != run.version
+            && (self.by_values || indexed(&self.document) != indexed(&run.document))
+        {
             self.look_up(run);
         }
         let tier = self.candidates.peek()?.rule.tier;

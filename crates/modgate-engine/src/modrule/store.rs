@@ -8,7 +8,10 @@ use std::{
 use modgate_api::meta::Operation;
 use modgate_value::{Str, Value, regex::GoRegex};
 
-use super::compile::{Action, CompiledModRule, Criterion};
+use super::{
+    compile::{Action, CompiledModRule, Criterion},
+    values::{Document, Rules},
+};
 use crate::PolicyId;
 
 /// Rules in their total order, indexed. Immutable; [`Store::with`] makes the next one.
@@ -53,7 +56,7 @@ impl Entry {
 }
 
 /// Which rules a pass visits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Query<'a> {
     pub(super) rule_type: RuleType,
     pub(super) operation: Operation,
@@ -63,6 +66,8 @@ pub(super) struct Query<'a> {
     pub(super) kind: Known<'a>,
     /// `metadata.namespace` of the working document.
     pub(super) home: Known<'a>,
+    /// The working document, if rules are left out by its values, too.
+    pub(super) document: Option<Document<'a>>,
 }
 
 /// What a place of the document holds, as far as the index goes by it.
@@ -109,7 +114,7 @@ impl RuleType {
 /// Rules, in order, by rule type, operation, and the texts their criteria require.
 #[derive(Debug, Default)]
 struct Bucket {
-    lists: [[Requiring<Requiring<Vec<Entry>>>; 3]; 2],
+    lists: [[Requiring<Requiring<Rules>>; 3]; 2],
 }
 
 /// Rules by the text they require of one place of the document.
@@ -130,6 +135,14 @@ impl<T: Default> Requiring<T> {
                     then(self.texts.entry(text.clone()).or_default());
                 }
             }
+        }
+    }
+
+    fn for_all_mut(&mut self, mut then: impl FnMut(&mut T)) {
+        then(&mut self.any);
+        #[expect(clippy::iter_over_hash_type, reason = "each is arranged by itself")]
+        for list in self.texts.values_mut() {
+            then(list);
         }
     }
 
@@ -166,15 +179,24 @@ impl Bucket {
         }
     }
 
-    fn find<'s>(&'s self, query: &Query<'_>, found: &mut Vec<&'s Entry>) {
+    fn arrange(&mut self) {
+        for list in self.lists.iter_mut().flatten() {
+            list.for_all_mut(|list| list.for_all_mut(Rules::arrange));
+        }
+    }
+
+    /// Returns whether the document's values were looked at.
+    fn find<'s>(&'s self, query: &Query<'_>, found: &mut Vec<&'s Entry>) -> bool {
+        let mut looked = false;
         let operation = OPERATIONS.iter().position(|operation| *operation == query.operation);
         let lists = self.lists.get(query.rule_type as usize);
         if let Some(list) = lists.zip(operation).and_then(|(lists, operation)| lists.get(operation))
         {
             list.for_each(query.kind, |list| {
-                list.for_each(query.home, |list| found.extend(list));
+                list.for_each(query.home, |rules| looked |= rules.find(query.document, found));
             });
         }
+        looked
     }
 }
 
@@ -220,6 +242,11 @@ impl Store {
             }
             store.ordered.push(entry);
         }
+        #[expect(clippy::iter_over_hash_type, reason = "each is arranged by itself")]
+        for bucket in store.own.values_mut() {
+            bucket.arrange();
+        }
+        store.cluster.iter_mut().for_each(|(_, bucket)| bucket.arrange());
         store
     }
 
@@ -229,22 +256,23 @@ impl Store {
     }
 
     /// The rules a request may concern, in order: those of its namespace and those of the
-    /// cluster-rules namespaces that reach it, each once.
-    pub(super) fn candidates(&self, query: &Query<'_>) -> Vec<&Entry> {
-        let mut found = Vec::new();
+    /// cluster-rules namespaces that reach it, each once; and whether they were found by
+    /// other values of the document than kind and namespace.
+    pub(super) fn candidates(&self, query: &Query<'_>) -> (Vec<&Entry>, bool) {
+        let (mut found, mut looked) = (Vec::new(), false);
         if !query.namespace.is_empty()
             && let Some(bucket) = self.own.get(query.namespace)
         {
-            bucket.find(query, &mut found);
+            looked |= bucket.find(query, &mut found);
         }
         for at in self.reaching(query.namespace).iter() {
             if let Some((_, bucket)) = self.cluster.get(*at) {
-                bucket.find(query, &mut found);
+                looked |= bucket.find(query, &mut found);
             }
         }
         found.sort_unstable_by_key(|entry| entry.position);
         found.dedup_by_key(|entry| entry.position);
-        found
+        (found, looked)
     }
 
     /// Which of the cluster-wide rules' targets reach a namespace; empty stands for
