@@ -14,6 +14,7 @@ use crate::{
     eval::{Activation, EvalError},
     memo::{Key, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
+    reads::Read,
     types::{ObjectType, Type},
     value::Val,
 };
@@ -90,12 +91,28 @@ impl Variables {
         self.all.iter().map(|variable| (&*variable.name, variable.program.as_ref().ok()))
     }
 
-    /// Whether the deepest chain of variables is so deep that the order in which they are read may
-    /// decide whether one has a value.
+    /// Whether variables may read one another so deeply that the order in which they are read decides
+    /// whether one has a value.
     pub fn may_be_too_deep(&self) -> bool {
-        let levels = self.all.iter().filter_map(|variable| variable.program.as_ref().ok());
-        let levels = levels.map(|program| u32::from(program.depth()));
-        levels.fold(0, u32::saturating_add) > MAX_VARIABLE_DEPTH
+        let mut levels: BTreeMap<&str, u32> = BTreeMap::new();
+        for (name, program) in self.iter() {
+            let Some(program) = program else { continue };
+            let deepest = levels.values().copied().max().unwrap_or(0);
+            let mut below = 0;
+            program.reads(&mut |read| {
+                below = below.max(match read {
+                    Read::Input(_) => 0,
+                    Read::Variable { name, .. } => levels.get(name).copied().unwrap_or(0),
+                    Read::Variables => deepest,
+                });
+            });
+            let level = u32::from(program.depth()).saturating_add(below);
+            if level > MAX_VARIABLE_DEPTH {
+                return true;
+            }
+            levels.insert(name, level);
+        }
+        false
     }
 
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
@@ -185,8 +202,7 @@ impl<'a> Evaluation<'a> {
     ///
     /// The same.
     pub fn evaluate_shared(&self, program: &'a Program, key: Key) -> Result<Val<'a>, EvalError> {
-        let (result, cost) =
-            self.shared(key, || program.run(self, self.limits.expression));
+        let (result, cost) = self.shared(key, || program.run(self, self.limits.expression));
         let cost = cost.saturating_add(self.unsettled.take());
         let Some(left) = self.remaining.get().checked_sub(cost) else {
             self.remaining.set(0);
@@ -255,11 +271,7 @@ impl<'a> Evaluation<'a> {
 
     /// The outcome that the memo has under this key, or that of `compute`, and what it costs without
     /// the variables that it read.
-    fn shared(
-        &self,
-        key: Key,
-        compute: impl FnOnce() -> (Outcome<'a>, u64),
-    ) -> (Outcome<'a>, u64) {
+    fn shared(&self, key: Key, compute: impl FnOnce() -> (Outcome<'a>, u64)) -> (Outcome<'a>, u64) {
         let Some((memo, keys)) = self.sharing else { return compute() };
         let outside = (self.read.replace(0), self.elsewhere.replace(Spent::default()));
         let before = Spent::so_far(self.budget);
@@ -294,12 +306,7 @@ impl<'a> Evaluation<'a> {
 
     /// An outcome of the memo, paid for as if it had been computed here; `None` where there is none
     /// or too little is left to pay for it.
-    fn known(
-        &self,
-        memo: &Memo<'a>,
-        keys: &VariableKeys,
-        key: Key,
-    ) -> Option<(Outcome<'a>, u64)> {
+    fn known(&self, memo: &Memo<'a>, keys: &VariableKeys, key: Key) -> Option<(Outcome<'a>, u64)> {
         let Shared { result, spent, read } = memo.get(key)?;
         if spent.steps > self.budget.steps_left() || spent.bytes > self.budget.bytes_left() {
             return None;

@@ -12,7 +12,8 @@
 //! that variable where this evaluation has not done so yet. So what an evaluation spends does not
 //! depend on which evaluation came first, and replicas that evaluate policies in another order come
 //! to the same verdict. Where too little is left to pay at once, the memo is not used, and the
-//! evaluation ends where it would end without.
+//! evaluation ends where it would end without. (An evaluation that ends this way may have been charged
+//! for more bytes than it would have been: it pays for an outcome before the variables.)
 
 use std::{
     cell::RefCell,

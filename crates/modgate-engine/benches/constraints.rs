@@ -47,6 +47,19 @@ fn admit(bencher: divan::Bencher<'_, '_>, others: usize) {
     run(bencher, others, &EngineConfig::default());
 }
 
+/// Each of the 75 four times, each time under other parameters.
+#[divan::bench]
+fn admit_other_parameters(bencher: divan::Bencher<'_, '_>) {
+    let mut all = policies();
+    let constraints = all.split_off(49);
+    for copy in 0..4 {
+        all.extend(constraints.iter().map(|constraint| other_parameters(constraint, copy)));
+    }
+    let snapshot = snapshot(&all, 0, &EngineConfig::default());
+    let (review, inventory, mut arena) = (review(), Inventory::default(), Arena::new());
+    bencher.bench_local(|| decide(&snapshot, &review, &inventory, &mut arena));
+}
+
 /// With the Rego of the templates that have both.
 #[divan::bench]
 fn admit_by_rego(bencher: divan::Bencher<'_, '_>) {
@@ -121,6 +134,48 @@ fn policies() -> Vec<Value> {
     templates.into_values().chain(constraints).collect()
 }
 
+/// A constraint of another name, whose parameters differ from those of the first copy in their first
+/// text or number, if they have one.
+fn other_parameters(constraint: &Value, copy: usize) -> Value {
+    let mut constraint = renamed(constraint, 1000 + copy);
+    if copy > 0
+        && let Value::Object(members) = &mut constraint
+        && let Some(Value::Object(spec)) = members.get_mut("spec")
+        && let Some(parameters) = spec.get_mut("parameters")
+    {
+        change_first(parameters, copy);
+    }
+    constraint
+}
+
+/// Whether there was anything to change.
+fn change_first(value: &mut Value, copy: usize) -> bool {
+    match value {
+        Value::String(text) => {
+            *value = format!("{text}{copy}").as_str().into();
+            true
+        }
+        Value::Number(number) => {
+            let number = number.as_i64().unwrap_or(0) + i64::try_from(copy).unwrap_or(1);
+            *value = number.into();
+            true
+        }
+        Value::Array(items) => {
+            let mut items: Vec<Value> = items.iter().cloned().collect();
+            let changed = items.iter_mut().any(|item| change_first(item, copy));
+            *value = items.into_iter().collect();
+            changed
+        }
+        Value::Object(members) => {
+            let mut all: Vec<_> = members.iter().cloned().collect();
+            let changed = all.iter_mut().any(|(_, member)| change_first(member, copy));
+            *value = all.into_iter().collect();
+            changed
+        }
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
 /// `<name>-<number>`: some suites use one name for several constraints.
 fn renamed(constraint: &Value, number: usize) -> Value {
     let mut members = constraint.as_object().expect("an object").clone();
@@ -149,7 +204,7 @@ fn snapshot(policies: &[Value], others: usize, config: &EngineConfig) -> Snapsho
     }));
     let update = Snapshot::new(config.clone()).apply(changes, OnError::Unload);
     assert!(!update.has_errors(), "{:?}", update.problems);
-    assert_eq!(update.snapshot.constraints().constraints().count(), 75 + others);
+    assert_eq!(update.snapshot.constraints().constraints().count(), policies.len() - 49 + others);
     update.snapshot
 }
 

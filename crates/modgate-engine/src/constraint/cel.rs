@@ -15,14 +15,15 @@ use std::borrow::Cow;
 
 use modgate_api::templates::{CelSource, CelSourceError, FailurePolicy};
 use modgate_cel::{
-    Arena, CompileError, CostLimits, EvalError, Evaluation, Key, Memo, Program, Type, Val, Variables,
+    Arena, CompileError, CostLimits, EvalError, Evaluation, Key, Memo, Program, Type, Val,
+    Variables,
 };
 use modgate_value::{Budget, DecodeError, Object, Str, Value, diag::Span, near};
 
 pub(crate) use self::input::Input;
-pub(super) use self::{input::Scope, keys::Keys};
 pub(crate) use self::trace::{expression_trace, shown_value};
 pub(crate) use self::types::environment;
+pub(super) use self::{input::Scope, keys::Keys};
 use super::{
     driver::RawViolation,
     template::{TemplateError, TemplateOptions, TemplateProblem},
@@ -294,11 +295,7 @@ impl Expression {
     }
 
     /// As [`holds`](Self::holds), with a key by which the evaluation may share the outcome.
-    fn holds_shared<'a>(
-        &'a self,
-        evaluation: &Evaluation<'a>,
-        key: Key,
-    ) -> Result<bool, Failure> {
+    fn holds_shared<'a>(&'a self, evaluation: &Evaluation<'a>, key: Key) -> Result<bool, Failure> {
         self.evaluate_shared(evaluation, key).map(|value| matches!(value, Val::Bool(true)))
     }
 

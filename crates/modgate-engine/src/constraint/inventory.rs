@@ -14,9 +14,9 @@ use modgate_api::meta::{GroupVersionKind, split_api_version};
 use modgate_rego::value::Tree;
 use modgate_value::{Str, Value};
 
+use self::level::{Child, Level};
 pub(super) use self::watched::Watched;
 pub use self::{changed::InventoryPart, fields::Fields};
-use self::level::{Child, Level};
 
 /// The synced objects, immutable once shared.
 ///
