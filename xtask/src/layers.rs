@@ -33,6 +33,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-template", 1),
     ("modgate-cel", 1),
     ("modgate-report", 1),
+    ("modgate-ui", 1),
     // `strings.render_template` renders Go templates.
     ("modgate-rego", 2),
     ("modgate-api", 2),

@@ -74,6 +74,9 @@ pub fn audit(
             errors: 0,
         });
         outcome.errors.iter().for_each(|error| tally.error(&item.subject, error));
+        if outcome.found.iter().any(|(_, found)| !found.is_empty()) {
+            sink.object(&item.subject, &item.object);
+        }
         for violation in violations(policies, &item.subject, &outcome.found) {
             tally.violation(&violation);
             sink.violation(name, &violation);

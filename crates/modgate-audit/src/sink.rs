@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::violation::Violation;
+use modgate_value::Value;
+
+use crate::violation::{ObjectRef, Violation};
 
 /// Takes the violations of audits as they are found, each once per audit.
 ///
@@ -25,6 +27,12 @@ pub trait Sink: Send + Sync {
     /// them, only those that the report lists are read.
     fn wants_violations(&self) -> bool {
         true
+    }
+
+    /// The whole object that the violations after this one are about. Audits that keep results do not
+    /// have it.
+    fn object(&self, subject: &Arc<ObjectRef>, object: &Value) {
+        let _ = (subject, object);
     }
 
     /// Something is not as it should be.

@@ -146,7 +146,7 @@ pub struct VerifyArgs {
         hide_default_value = true
     )]
     pub(crate) run: String,
-    /// How to print results: `text`, `json` or `junit`.
+    /// How to print results: `text`, `json`, `junit` or, as modgate, `html`.
     #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
     pub(crate) output: String,
     /// Print every test and case, and the output of policies.

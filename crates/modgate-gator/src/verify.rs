@@ -36,6 +36,7 @@ enum Format {
     Text,
     Json,
     JUnit,
+    Html,
 }
 
 /// Runs the verb.
@@ -49,9 +50,11 @@ pub(crate) fn run(
         "text" => Format::Text,
         "json" => Format::Json,
         "junit" => Format::JUnit,
+        "html" if !is_gator => Format::Html,
         other => {
+            let known = if is_gator { "text, json or junit" } else { "text, json, junit or html" };
             return Err(Failure::error(format!(
-                "invalid output format: {other} (must be text, json or junit)"
+                "invalid output format: {other} (must be {known})"
             )));
         }
     };
@@ -78,6 +81,7 @@ pub(crate) fn run(
         Format::Text => format!("{}\n", text(&results, args.verbose)),
         Format::Json => machine::json(&results),
         Format::JUnit => machine::junit(&results),
+        Format::Html => machine::html(&results),
     };
     io.print(&out)?;
     if results.iter().any(SuiteResult::is_failure) {

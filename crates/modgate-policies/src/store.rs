@@ -109,6 +109,14 @@ impl PolicyStore {
         &self.current
     }
 
+    /// The policies that were given, as their files have them, by kind, namespace and name.
+    pub fn sources(&self) -> impl Iterator<Item = (PolicyId, PolicySource)> {
+        self.given.iter().filter_map(|(id, reading)| {
+            let file = self.seen.values().find(|file| file.reading == reading.reading)?;
+            Some((id.clone(), file.manifests.get(reading.index)?.clone().into_policy()))
+        })
+    }
+
     /// Policies whose newest version does not load.
     pub fn broken_policies(&self) -> &BTreeSet<PolicyId> {
         &self.broken

@@ -117,6 +117,9 @@ Examples:
   # Objects of a live cluster, changes only
   kubectl get deploy -A -o yaml | modgate review -f policies/ -o diff -
 
+  # To look at in a browser
+  modgate review -f policies/ -o html manifests/ > review.html
+
   # The patched objects, ready to apply
   modgate review -f policies/ -o yaml app.yaml | kubectl apply -f -
 
@@ -298,6 +301,8 @@ pub(crate) enum ReviewOutput {
     Patch,
     /// A unified diff of the objects as YAML.
     Diff,
+    /// One HTML file for a browser: decisions, changes side by side, explanations. It loads nothing.
+    Html,
 }
 
 /// Arguments of `modgate explain`.

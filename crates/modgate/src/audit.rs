@@ -15,8 +15,9 @@ use modgate_audit::{
     AUDIT, AuditOptions, Item, MUTATE, ObjectRef, Options, PATCH, Policies, Report, SCOPED, Sink,
     Source, Violation, audit,
 };
-use modgate_engine::api::{
-    admission::AdmissionReview, constraints::EnforcementAction, meta::GroupVersionKind,
+use modgate_engine::{
+    api::{admission::AdmissionReview, constraints::EnforcementAction, meta::GroupVersionKind},
+    constraint::Arena,
 };
 use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
 use modgate_value::{Value, diag::Diagnostic, yaml};
@@ -24,7 +25,7 @@ use modgate_value::{Value, diag::Diagnostic, yaml};
 use crate::{
     args::{AuditCommandArgs, AuditOutput, FailOn},
     exit::Exit,
-    inputs,
+    inputs, page,
     progress::Progress,
     review::print_json,
     terminal::Terminal,
@@ -74,6 +75,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         AuditOutput::Yaml => write!(out, "{}", yaml::write(&report::value(&found, args)))?,
         AuditOutput::Sarif => print_json(&mut out, &sarif::value(&found, args))?,
         AuditOutput::Junit => junit::write(&mut out, &found, args)?,
+        AuditOutput::Html => out.write_all(html(&found, args, &store)?.as_bytes())?,
     }
     out.flush()?;
     let worst = found.violations.iter().map(severity).min();
@@ -84,6 +86,26 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     })
 }
 
+/// The page of an audit.
+fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<String> {
+    let mut page = page::new("audit", &args.policies, store, report::value(found, args));
+    let mut subjects = page::Subjects::default();
+    let mut arena = Arena::new();
+    for (subject, object) in &found.objects {
+        let shown = page::Subject {
+            object,
+            namespace: &subject.namespace,
+            name: &subject.name,
+            place: modgate_audit::place(&subject.origin, subject.position),
+            after: None,
+        };
+        let world = &found.world;
+        subjects.add(&shown, || page::of_existing(world, object, &args.namespace, &mut arena))?;
+    }
+    subjects.into_page(&mut page);
+    Ok(page.html())
+}
+
 /// What an audit found.
 pub(crate) struct Found {
     pub(crate) report: Report,
@@ -91,6 +113,10 @@ pub(crate) struct Found {
     pub(crate) violations: Vec<Violation>,
     /// Whether something could not even be read.
     pub(crate) incomplete: bool,
+    /// The objects with violations, in an order of their own; only kept for a page.
+    objects: Vec<(Arc<ObjectRef>, Value)>,
+    /// The policies, and what they read.
+    world: PolicySet,
 }
 
 /// How bad a violation is.
@@ -169,7 +195,7 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
     static NEVER: AtomicBool = AtomicBool::new(false);
     let options = Options { mutators: args.mutators, ..Options::default() };
     let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
-    let seen = Seen::default();
+    let seen = Seen { keeps_objects: args.output == AuditOutput::Html, ..Seen::default() };
     let options = AuditOptions {
         threads: AuditOptions::all_cores(),
         limit: 0,
@@ -177,7 +203,12 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
         statistics: None,
     };
     let report = audit("", &policies, source, &world.objects, &seen, options);
-    let mut violations = seen.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut violations = seen.violations.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut objects = seen.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
+    objects.sort_by(|(a, _), (b, _)| {
+        let key = |it: &ObjectRef| (it.kind.clone(), it.namespace.clone(), it.name.clone());
+        key(a).cmp(&key(b)).then_with(|| a.position.cmp(&b.position))
+    });
     violations.sort_by(|a, b| {
         let policy = |it: &Violation| {
             let policy = &it.policy;
@@ -187,7 +218,7 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
     });
     // It is never stopped.
     let report = report.unwrap_or_else(unreachable_report);
-    Found { report, violations, incomplete: false }
+    Found { report, violations, incomplete: false, objects, world: world.clone() }
 }
 
 fn unreachable_report() -> Report {
@@ -200,13 +231,28 @@ fn unreachable_report() -> Report {
     }
 }
 
-/// Remembers violations.
+/// Remembers violations, and the objects that they are about if a page shows them.
 #[derive(Default)]
-struct Seen(Mutex<Vec<Violation>>);
+struct Seen {
+    violations: Mutex<Vec<Violation>>,
+    objects: Mutex<Vec<(Arc<ObjectRef>, Value)>>,
+    keeps_objects: bool,
+}
 
 impl Sink for Seen {
+    fn object(&self, subject: &Arc<ObjectRef>, object: &Value) {
+        if !self.keeps_objects {
+            return;
+        }
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        // A page has no room for more, and a cluster may have more than memory.
+        if objects.len() <= page::MAX_OBJECTS {
+            objects.push((Arc::clone(subject), object.clone()));
+        }
+    }
+
     fn violation(&self, _: &str, violation: &Violation) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(violation.clone());
+        self.violations.lock().unwrap_or_else(PoisonError::into_inner).push(violation.clone());
     }
 }
 

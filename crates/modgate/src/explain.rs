@@ -89,13 +89,8 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                     .as_object()
                     .cloned()
                     .context("a result is an object")?;
-                let rules = Value::from_json(&serde_json::to_vec(&rules)?)?;
-                members.insert("rules", rules);
-                let traces = Value::from_json(&serde_json::to_vec(&constraints)?)?;
-                members.insert("constraints", traces);
-                let rest = Value::from_json(&serde_json::to_vec(&rest)?)?;
-                for stage in ["mutatingPolicies", "mutators", "resultants", "expandsWithModrules"] {
-                    members.insert(stage, rest.get(stage).cloned().unwrap_or_default());
+                for (stage, traces) in stages(&rules, &constraints, &rest)? {
+                    members.insert(stage, traces);
                 }
                 results.push(Value::from(members));
             }
@@ -106,6 +101,23 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     }
     out.flush()?;
     Ok(exit)
+}
+
+/// The members of a document that explain a decision.
+pub(crate) fn stages(
+    rules: &[&RuleTrace],
+    constraints: &[&ConstraintTrace],
+    rest: &Plan,
+) -> Result<Vec<(&'static str, Value)>> {
+    let rest = Value::from_json(&serde_json::to_vec(rest)?)?;
+    let mut members = vec![
+        ("rules", Value::from_json(&serde_json::to_vec(rules)?)?),
+        ("constraints", Value::from_json(&serde_json::to_vec(constraints)?)?),
+    ];
+    for stage in ["mutatingPolicies", "mutators", "resultants", "expandsWithModrules"] {
+        members.push((stage, rest.get(stage).cloned().unwrap_or_default()));
+    }
+    Ok(members)
 }
 
 fn is_named(wanted: &str, namespace: &str, name: &str) -> bool {

@@ -56,6 +56,8 @@ impl Subject {
 
 /// Everything a verb works on.
 pub(crate) struct Inputs {
+    /// The policies as their files have them.
+    pub(crate) store: PolicyStore,
     pub(crate) world: Arc<PolicySet>,
     pub(crate) subjects: VecDeque<Subject>,
     /// Whether an object could not be read, hence is missing from `subjects`.
@@ -99,7 +101,7 @@ pub(crate) fn read(
         incomplete = true;
     }
     tell_assumed_namespaces(&world, &found, terminal);
-    Ok(Some(Inputs { world: Arc::new(world), subjects: found, incomplete }))
+    Ok(Some(Inputs { store, world: Arc::new(world), subjects: found, incomplete }))
 }
 
 /// Prints what was found about policies; whether all of it is bearable. Warnings are errors with

@@ -13,6 +13,7 @@ mod explain;
 mod gator;
 mod inputs;
 mod migrate;
+mod page;
 mod plan;
 mod progress;
 mod render;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use modgate_engine::{
-    Decision, Evaluation, NoopObserver, Observer, Review, Snapshot, Stages,
+    Decision, Evaluation, NoopObserver, Observer, Plan, Review, Snapshot, Stages, Trace,
     admissionpolicy::Denial,
     constraint::{Arena, Violation},
     jsonpatch,
@@ -23,7 +23,8 @@ use crate::{
     args::{ReviewArgs, ReviewOutput},
     constraints,
     exit::Exit,
-    inputs::{self, Subject},
+    inputs::{self, Inputs, Subject},
+    page,
     terminal::{Terminal, Tone, printable},
 };
 
@@ -37,6 +38,11 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let mut results = Vec::new();
     let mut documents = 0;
     let mut arena = Arena::new();
+    if args.output == ReviewOutput::Html {
+        let exit = exit.max(html(&mut out, args, &inputs, &mut arena)?);
+        out.flush()?;
+        return Ok(exit);
+    }
     for subject in &inputs.subjects {
         let decision = decide(&inputs.world, &subject.review, &mut arena, &mut NoopObserver);
         if !decision.allowed {
@@ -66,12 +72,51 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
             ReviewOutput::Yaml => {}
             ReviewOutput::Patch => writeln!(out, "{}", jsonpatch::to_value(&decision.patch))?,
             ReviewOutput::Diff => diff(&mut out, subject, &decision, terminal)?,
+            // Written above.
+            ReviewOutput::Html => {}
         }
     }
     if args.output == ReviewOutput::Json {
         print_json(&mut out, &results.into())?;
     }
     out.flush()?;
+    Ok(exit)
+}
+
+/// The page of a review: of every object the decision, what changed, and why.
+fn html(
+    out: &mut impl Write,
+    args: &ReviewArgs,
+    inputs: &Inputs,
+    arena: &mut Arena,
+) -> Result<Exit> {
+    let world = &inputs.world;
+    let mut exit = Exit::Success;
+    let mut results = Vec::new();
+    let mut subjects = page::Subjects::default();
+    for subject in &inputs.subjects {
+        let mut trace = Trace::default();
+        let decision = decide(world, &subject.review, arena, &mut trace);
+        if !decision.allowed {
+            exit = Exit::Denied;
+        }
+        let request = subject.review.request();
+        let before = subject.review.object().cloned().unwrap_or_default();
+        let after = (!decision.patch.is_empty()).then_some(&decision.object);
+        let shown = page::Subject {
+            object: &before,
+            namespace: &request.namespace,
+            name: &request.name,
+            place: subject.place.clone(),
+            after,
+        };
+        let mut plan = Plan::of(&decision, &trace, world.snapshot.config());
+        subjects.add(&shown, || page::explanation(&mut plan, &trace))?;
+        results.push(page::result(result(subject, &decision, &world.snapshot)));
+    }
+    let mut page = page::new("review", &args.policies, &inputs.store, results.into());
+    subjects.into_page(&mut page);
+    out.write_all(page.html().as_bytes())?;
     Ok(exit)
 }
 

@@ -142,6 +142,44 @@ RequiredLabels team: 1 violation
     assert_eq!((run.stderr.as_str(), run.code), ("", Some(1)));
 }
 
+/// The data of a page.
+fn data(html: &str) -> Value {
+    let (_, rest) = html.split_once("id=\"data\">").expect("a page with data");
+    let (data, _) = rest.split_once("</script>").expect("the end of the data");
+    Value::from_json(data.as_bytes()).expect("JSON")
+}
+
+/// A page has the document of `-o json`, the objects with violations, and the policies, but no data of
+/// a Secret.
+#[test]
+fn for_browsers() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop, annotations: {a: <b>}}\n\
+                  data: {password: aHVudGVyMg==}\nstringData: {pin: '4711'}\n";
+    let policies = POLICIES.replace("kinds: [Pod]", "kinds: [Pod, Secret]");
+    let objects = format!("{OBJECTS}---\n{secret}");
+    let run = audit_with(&policies, &objects, &["-o", "html"]);
+    assert_eq!((run.stderr.as_str(), run.code), ("", Some(1)));
+    for hidden in ["aHVudGVyMg", "4711", "<b>"] {
+        assert!(!run.stdout.contains(hidden), "{hidden}");
+    }
+    let page = data(&run.stdout);
+    let json = audit_with(&policies, &objects, &["-o", "json"]).stdout;
+    assert_eq!(page.get("document"), Some(&Value::from_json(json.as_bytes()).expect("JSON")));
+    let names = |list: &str| -> Vec<String> {
+        let list = page.get(list).and_then(Value::as_array).expect("a list");
+        let name = |member: &str, it: &Value| {
+            it.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        list.iter().map(|it| format!("{} {}", name("kind", it), name("name", it))).collect()
+    };
+    assert_eq!(names("subjects"), ["Namespace shop", "Pod web", "Secret s", "Deployment api"]);
+    let policies = names("policies");
+    assert!(policies.contains(&"RequiredLabels owner".to_owned()), "{policies:?}");
+    let explained = page.get("subjects").and_then(Value::as_array).expect("a list");
+    let explained: Vec<_> = explained.iter().map(|it| it.get("explanation").is_some()).collect();
+    assert_eq!(explained, [true, true, false, true], "a Secret is not explained");
+}
+
 #[test]
 fn by_namespace_with_a_limit() {
     let run = audit(OBJECTS, &["--by", "namespace", "--limit", "1"]);
@@ -326,7 +364,7 @@ totals:
 /// Exit code, standard output and standard error in a folder with policies and one that is empty.
 fn modgate(arguments: &[&str]) -> Run {
     let folder = TempDir::new().expect("a folder");
-    fs::write(folder.path().join("policies.yaml"), POLICIES).expect("written");
+    fs::write(folder.path().join("policies.yaml"), policies).expect("written");
     fs::write(folder.path().join("objects.yaml"), OBJECTS).expect("written");
     fs::create_dir(folder.path().join("none")).expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_modgate"))

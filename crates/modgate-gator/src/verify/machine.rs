@@ -1,4 +1,4 @@
-//! Results for machines: JSON, and the XML of JUnit. Ours.
+//! Results for machines: JSON, and the XML of JUnit; and as a page. Ours.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -21,6 +21,13 @@ pub(super) fn json(suites: &[SuiteResult]) -> String {
     print::json(&node, "  ", &mut out);
     out.push('\n');
     out
+}
+
+/// The results as one HTML file.
+pub(super) fn html(suites: &[SuiteResult]) -> String {
+    // It is JSON that was just written.
+    let document = Value::from_json(json(suites).as_bytes()).unwrap_or_default();
+    modgate_ui::Page::new("verify", env!("CARGO_PKG_VERSION"), document).html()
 }
 
 fn suite(result: &SuiteResult) -> Node {

@@ -55,6 +55,8 @@ pub(crate) enum AuditOutput {
     Sarif,
     /// JUnit XML: a test for each violation, and one for each group without any.
     Junit,
+    /// One HTML file for a browser: overview, violations, objects, policies. It loads nothing.
+    Html,
 }
 
 /// What stands together.
@@ -89,6 +91,9 @@ Examples:
 
   # Another cluster
   modgate audit -f policies/ --kubeconfig staging.yaml --context admin
+
+  # To look at in a browser
+  modgate audit -f policies/ -o html manifests/ > audit.html
 
   # For code scanning
   modgate audit -f policies/ -o sarif manifests/ > audit.sarif

@@ -1,0 +1,229 @@
+//! Results as a page: the policies, objects and explanations that it shows beside the document.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use modgate_engine::{
+    Evaluation, Plan, PolicyId, PolicySource, Review, Stages, Trace,
+    api::meta::{GroupVersionKind, Operation},
+    constraint::{Arena, ConstraintOutcome},
+    explain::Outcome,
+};
+use modgate_policies::{PolicySet, PolicyStore};
+use modgate_ui::Page;
+use modgate_value::{Value, yaml};
+
+use crate::{args::PolicyArgs, explain};
+
+/// Objects that a page contains at most, and bytes of their YAML.
+pub(crate) const MAX_OBJECTS: usize = 5_000;
+const MAX_BYTES: usize = 32 << 20;
+
+/// Objects that a page explains at most: an explanation takes longer than a decision, and more space.
+const MAX_EXPLAINED: usize = 300;
+
+/// A page without objects.
+pub(crate) fn new(
+    command: &'static str,
+    args: &PolicyArgs,
+    store: &PolicyStore,
+    document: Value,
+) -> Page {
+    let mut page = Page::new(command, env!("CARGO_PKG_VERSION"), document);
+    let paths = [("-f", &args.policies), ("--objects", &args.objects)];
+    page.arguments = paths
+        .into_iter()
+        .flat_map(|(flag, paths)| paths.iter().map(move |path| (flag, path)))
+        .flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()])
+        .collect();
+    let snapshot = &store.policies().snapshot;
+    let costs: BTreeMap<PolicyId, _> =
+        snapshot.costs().map(|cost| (cost.policy, cost.cost)).collect();
+    page.policies = store
+        .sources()
+        .map(|(id, source)| {
+            let mut members = identity(&GroupVersionKind::of_object(&source.object), &id);
+            members.push(("origin", place(&source).into()));
+            members.push(("text", yaml::write(&shown(&source.object)).into()));
+            members.push(("object", shown(&source.object)));
+            if let Some(cost) = costs.get(&id) {
+                let number = |number: u128| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
+                members.push(("evaluations", number(cost.evaluations.into())));
+                members.push(("microseconds", number(cost.time.as_micros())));
+            }
+            members.into_iter().collect()
+        })
+        .collect();
+    page
+}
+
+fn identity(kind: &GroupVersionKind, id: &PolicyId) -> Vec<(&'static str, Value)> {
+    vec![
+        ("group", kind.group.clone().into()),
+        ("kind", id.kind.clone().into()),
+        ("namespace", id.namespace.clone().into()),
+        ("name", id.name.clone().into()),
+    ]
+}
+
+/// `file:line:column`, as far as it is known.
+fn place(source: &PolicySource) -> String {
+    match source.position("") {
+        Some(position) => format!("{}:{position}", source.origin),
+        None => source.origin.to_string(),
+    }
+}
+
+/// An object without the fields that readers do not want, and without the data of a Secret.
+pub(crate) fn shown(object: &Value) -> Value {
+    let Some(mut members) = object.as_object().cloned() else { return object.clone() };
+    if let Some(mut metadata) = members.get("metadata").and_then(Value::as_object).cloned() {
+        metadata.remove("managedFields");
+        if let Some(mut annotations) =
+            metadata.get("annotations").and_then(Value::as_object).cloned()
+        {
+            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+            metadata.insert("annotations", annotations.into());
+        }
+        members.insert("metadata", metadata.into());
+    }
+    if is_secret(object) {
+        for member in ["data", "stringData"] {
+            if let Some(data) = members.get(member).and_then(Value::as_object) {
+                let hidden = data.iter().map(|(key, _)| (key.clone(), Value::from("(hidden)")));
+                let hidden: Value = hidden.collect();
+                members.insert(member, hidden);
+            }
+        }
+    }
+    members.into()
+}
+
+/// Whether an object is a Secret, of which nothing but names may be shown.
+pub(crate) fn is_secret(object: &Value) -> bool {
+    let kind = GroupVersionKind::of_object(object);
+    kind.group.is_empty() && kind.kind == "Secret"
+}
+
+/// An object for a page.
+pub(crate) struct Subject<'s> {
+    pub(crate) object: &'s Value,
+    /// Empty for cluster-scoped objects.
+    pub(crate) namespace: &'s str,
+    pub(crate) name: &'s str,
+    /// `file:line:column`; empty if it does not come from a file.
+    pub(crate) place: String,
+    /// What policies made of it.
+    pub(crate) after: Option<&'s Value>,
+}
+
+/// The objects of a page, as far as they fit.
+#[derive(Default)]
+pub(crate) struct Subjects {
+    shown: Vec<Value>,
+    explained: usize,
+    bytes: usize,
+    /// Objects that were left out, and objects whose explanation was.
+    missing: usize,
+    unexplained: usize,
+}
+
+impl Subjects {
+    /// Adds an object; `explain` is called while there is room for an explanation.
+    pub(crate) fn add(
+        &mut self,
+        subject: &Subject<'_>,
+        explain: impl FnOnce() -> Result<Value>,
+    ) -> Result<()> {
+        let kind = GroupVersionKind::of_object(subject.object);
+        let text = yaml::write(&shown(subject.object));
+        let after = subject.after.map(|after| yaml::write(&shown(after)));
+        let after = after.filter(|after| *after != text);
+        let bytes = text.len() + after.as_ref().map_or(0, String::len);
+        let mut members: Vec<(&str, Value)> = vec![
+            ("group", kind.group.into()),
+            ("kind", kind.kind.into()),
+            ("namespace", subject.namespace.into()),
+            ("name", subject.name.into()),
+            ("place", subject.place.as_str().into()),
+        ];
+        if self.shown.len() >= MAX_OBJECTS || self.bytes + bytes > MAX_BYTES {
+            self.missing += 1;
+            return Ok(());
+        }
+        self.bytes += bytes;
+        members.push(("text", text.into()));
+        members.extend(after.map(|after| ("after", after.into())));
+        // What policies read of a Secret stands in their explanation.
+        if is_secret(subject.object) || self.explained >= MAX_EXPLAINED {
+            self.unexplained += 1;
+        } else {
+            self.explained += 1;
+            members.push(("explanation", explain()?));
+        }
+        self.shown.push(members.into_iter().collect());
+        Ok(())
+    }
+
+    /// Puts the objects into a page.
+    pub(crate) fn into_page(self, page: &mut Page) {
+        if self.missing > 0 {
+            let line = format!("The page does not contain {} of the objects.", self.missing);
+            page.omitted.push(line);
+        }
+        if self.unexplained > 0 {
+            let line = format!("The page does not explain {} of its objects.", self.unexplained);
+            page.omitted.push(line);
+        }
+        page.subjects = self.shown;
+    }
+}
+
+/// The explanation of a decision, as a member of the document of `modgate explain -o json` has it;
+/// without policies that do not match.
+pub(crate) fn explanation(plan: &mut Plan, trace: &Trace) -> Result<Value> {
+    let is_shown = |outcome: &ConstraintOutcome| {
+        !matches!(outcome, ConstraintOutcome::Excluded(_) | ConstraintOutcome::NotAsked(_))
+    };
+    for resultant in &mut plan.resultants.steps {
+        resultant.constraints.retain(|trace| is_shown(&trace.outcome));
+    }
+    let rules: Vec<_> = trace
+        .modrules
+        .iter()
+        .filter(|rule| !matches!(rule.outcome, Outcome::NotCandidate(_)))
+        .collect();
+    let constraints: Vec<_> =
+        trace.constraints.iter().filter(|trace| is_shown(&trace.outcome)).collect();
+    Ok(explain::stages(&rules, &constraints, plan)?.into_iter().collect())
+}
+
+/// How the policies that an audit evaluates decide about an object that exists.
+pub(crate) fn of_existing(
+    world: &PolicySet,
+    object: &Value,
+    namespace: &str,
+    arena: &mut Arena,
+) -> Result<Value> {
+    let review = Review::of_object(object.clone(), Operation::Create, namespace);
+    let mut trace = Trace::default();
+    let mut run = |stages: Stages| {
+        let mut evaluation = Evaluation::new(&world.objects, &world.inventory, arena);
+        world.snapshot.decide(&review, stages, &mut evaluation, &mut trace)
+    };
+    run(Stages::MODRULES.as_configured());
+    let decision = run(Stages::CONSTRAINTS);
+    explanation(&mut Plan::of(&decision, &trace, world.snapshot.config()), &trace)
+}
+
+/// The document of one review for a page, which has the object elsewhere: without it, and without the
+/// patch of a Secret.
+pub(crate) fn result(result: Value) -> Value {
+    let is_secret = result.get("object").is_some_and(is_secret);
+    let Some(mut members) = result.as_object().cloned() else { return result };
+    members.remove("object");
+    if is_secret {
+        members.remove("patch");
+    }
+    members.into()
+}

@@ -1,0 +1,190 @@
+// Opens what the binary writes in a browser: `node browser/run.mjs BINARY [FOLDER FOR SCREENSHOTS]`.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { isInstalled, launch, open, program, serious, THEMES, WIDTHS } from "./browser.mjs";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const [binary, pictures] = process.argv.slice(2);
+if (!binary) throw new Error("usage: node browser/run.mjs BINARY [FOLDER]");
+if (!isInstalled) {
+  console.log(`SKIPPED: ${program} is not installed`);
+  process.exit(0);
+}
+if (pictures) mkdirSync(pictures, { recursive: true });
+const folder = mkdtempSync(join(tmpdir(), "modgate-pages-"));
+
+/** What a command prints; it may exit with 1. */
+function output(...args) {
+  try {
+    return execFileSync(resolve(binary), args, { cwd: root, maxBuffer: 1 << 28, encoding: "utf8" });
+  } catch (error) {
+    if (error.status === 1) return error.stdout;
+    throw error;
+  }
+}
+
+function write(name, text) {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return pathToFileURL(path).href;
+}
+
+/** A page with other data, put in as the binary does. */
+function withData(html, data) {
+  const text = JSON.stringify(data).replaceAll("<", "\\u003c");
+  return html.replace(
+    /(<script type="application\/json" id="data">).*?(<\/script>)/s,
+    (_, a, b) => a + text + b,
+  );
+}
+
+const HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>";
+
+/** A page of `count` violations whose every text is markup. */
+function forged(count) {
+  const template = readFileSync(join(root, "crates/modgate-ui/dist/report.html"), "utf8");
+  const about = (index) => ({
+    group: "",
+    kind: "Pod",
+    namespace: `team-${index % 40}`,
+    name: `${HOSTILE}-${index}`,
+  });
+  const violations = Array.from({ length: count }, (_, index) => ({
+    policy: { group: "g", kind: "NeedLabel", name: `rule-${index % 25}` },
+    object: { ...about(index), place: `objects.yaml:${index + 1}:1` },
+    enforcementAction: ["deny", "warn", "dryrun"][index % 3],
+    message: `object ${index} ${HOSTILE}`,
+    details: { text: HOSTILE },
+  }));
+  const first = { ...about(0), place: "objects.yaml:1:1", text: `kind: Pod\nname: "${HOSTILE}"\n` };
+  const object = { metadata: { annotations: { description: HOSTILE } }, spec: { match: { name: HOSTILE } } };
+  const policy = {
+    group: "g",
+    kind: "NeedLabel",
+    namespace: "",
+    name: "rule-0",
+    origin: HOSTILE,
+    text: HOSTILE,
+    object,
+  };
+  return withData(template.replace("@DATA@", "null"), {
+    modgate: HOSTILE,
+    command: "audit",
+    arguments: ["-f", HOSTILE],
+    document: { groups: [{ total: count, violations }], objects: count, errors: [] },
+    policies: [policy],
+    subjects: [first],
+    omitted: [HOSTILE],
+  });
+}
+
+const examples = {
+  audit: ["audit", "-f", "examples/gatekeeper", "examples/gatekeeper/objects", "-o", "html"],
+  review: ["review", "-f", "examples/quickstart", "examples/quickstart", "-o", "html"],
+  verify: ["verify", "examples/gatekeeper/...", "-o", "html"],
+};
+
+const browser = await launch();
+const ok = (text) => console.log(`ok   ${text}`);
+
+/** Every view of every page, at both widths and in both themes. */
+async function everyView(address, name) {
+  for (const [width, viewport] of Object.entries(WIDTHS)) {
+    for (const colorScheme of THEMES) {
+      const { page, faults, close } = await open(browser, { viewport, colorScheme }, address);
+      await page.goto(address);
+      const views = await page.locator("nav a").allTextContents();
+      assert.ok(views.length > 1, `${name} has views`);
+      for (const view of views) {
+        await page.locator("nav a", { hasText: view }).click();
+        await page.locator("main h2").waitFor();
+        const row = page.locator(".rows .row").first();
+        if ((await row.count()) > 0) await row.click();
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(overflow <= 0, `${name} ${view} is ${overflow} pixels wider than the window (${width})`);
+        assert.deepEqual(await serious(page), [], `${name} ${view} ${width} ${colorScheme}`);
+        if (pictures) {
+          await page.screenshot({
+            path: join(pictures, `${name}-${view}-${width}-${colorScheme}.png`),
+            fullPage: true,
+          });
+        }
+      }
+      assert.deepEqual(faults, [], `${name} ${width} ${colorScheme}`);
+      await close();
+    }
+  }
+  ok(`${name}: every view, two widths, two themes`);
+}
+
+/** The flows of an audit: bars lead to violations, search narrows, a row opens, its address can be sent. */
+async function auditFlows(address) {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  await page.goto(address);
+  await page.locator(".chart a").first().click();
+  assert.match(page.url(), /#\/violations\?policy=/);
+  await page.getByLabel("Search").fill("nothing has this name");
+  assert.equal(await page.locator(".rows .row").count(), 0);
+  await page.getByLabel("Search").fill("index");
+  assert.ok((await page.locator(".rows .row").count()) > 0);
+  await page.getByRole("row").nth(1).focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.locator(".detail h3").waitFor();
+  assert.ok((await page.locator(".line.marked").count()) > 0, "lines are marked");
+  assert.ok((await page.locator(".tree details").count()) > 0, "there is an explanation");
+  const sent = page.url();
+  const heading = await page.locator(".detail h3").textContent();
+  await page.goto("about:blank");
+  await page.goto(sent);
+  assert.equal(await page.locator(".detail h3").textContent(), heading, "an address opens the same row");
+  await page.locator(".detail dd a").first().click();
+  assert.equal(await page.locator("details.policy[open]").count(), 1, "the policy is open");
+  await page.getByRole("button", { name: "Dark theme" }).click();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  assert.deepEqual(faults, []);
+  await close();
+  ok("audit: bars, search, keyboard, deep links, policy, theme");
+}
+
+/** Texts of a cluster never become elements, and 10,000 rows stay quick. */
+async function hostileFlows(address) {
+  const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
+  const start = performance.now();
+  await page.goto(`${address}#/violations`);
+  await page.locator(".rows .row").first().waitFor();
+  const opened = performance.now() - start;
+  const filtering = performance.now();
+  await page.getByLabel("Search").fill("object -9999");
+  await page.waitForFunction(() => document.querySelectorAll(".rows .row").length === 1);
+  const filtered = performance.now() - filtering;
+  await page.getByLabel("Search").fill("");
+  assert.ok((await page.locator(".rows .row").count()) < 100, "only rows in view exist");
+  for (const view of await page.locator("nav a").allTextContents()) {
+    await page.locator("nav a", { hasText: view }).click();
+    const row = page.locator(".rows .row").first();
+    if ((await row.count()) > 0) await row.click();
+    assert.deepEqual([await page.locator("img").count(), await page.locator("script").count()], [0, 2], view);
+  }
+  assert.deepEqual(faults, []);
+  await close();
+  ok(
+    `10000 violations with markup: opened in ${opened.toFixed(0)} ms, filtered in ${filtered.toFixed(0)} ms`,
+  );
+}
+
+try {
+  const addresses = {};
+  for (const [name, args] of Object.entries(examples))
+    addresses[name] = write(`${name}.html`, output(...args));
+  for (const [name, address] of Object.entries(addresses)) await everyView(address, name);
+  await auditFlows(addresses.audit);
+  await hostileFlows(write("forged.html", forged(10_000)));
+} finally {
+  await browser.close();
+  rmSync(folder, { recursive: true, force: true });
+}

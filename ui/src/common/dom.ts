@@ -1,0 +1,79 @@
+// Elements are built from data here and nowhere else. Text is only ever set as text, so that no name, message or
+// annotation of a cluster is read as markup.
+
+export type Child = Node | string | number | null | undefined | false;
+
+type Attributes = Record<string, string | number | boolean | undefined | ((event: Event) => void)>;
+
+/** An element with attributes, listeners (functions) and children. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: (Child | Child[])[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") {
+      element.addEventListener(name, value);
+    } else if (value === true) {
+      element.setAttribute(name, "");
+    } else if (value !== undefined && value !== false) {
+      if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay on the page");
+      element.setAttribute(name, String(value));
+    }
+  }
+  append(element, children);
+  return element;
+}
+
+/** Appends what is there. */
+export function append(element: Element, children: (Child | Child[])[]): void {
+  for (const child of children.flat()) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(typeof child === "number" ? String(child) : child);
+  }
+}
+
+/** Replaces everything inside an element. */
+export function fill(element: Element, ...children: (Child | Child[])[]): void {
+  element.replaceChildren();
+  append(element, children);
+}
+
+/** `1 violation`, `2 violations`. */
+export function counted(count: number, what: string, plural = `${what}s`): string {
+  return `${count.toLocaleString("en")} ${count === 1 ? what : plural}`;
+}
+
+/** A button that copies a text. */
+export function copyButton(text: () => string): HTMLButtonElement {
+  const button = h("button", { type: "button", class: "small" }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select the text to copy it";
+    }
+    setTimeout(() => {
+      button.textContent = "Copy";
+    }, 2000);
+  });
+  return button;
+}
+
+/** A button that changes between the dark and the light theme. */
+export function themeButton(): HTMLButtonElement {
+  const root = document.documentElement;
+  const isDark = () => {
+    const chosen = root.dataset.theme;
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  };
+  const label = () => (isDark() ? "Light theme" : "Dark theme");
+  const button = h("button", { type: "button", class: "small" }, label());
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    button.textContent = label();
+  });
+  return button;
+}

@@ -1,0 +1,91 @@
+import { h } from "./dom.ts";
+
+/** A part of a line and its class: `key`, `string`, `number`, `comment`, `word` or none. */
+export interface Token {
+  text: string;
+  kind: string;
+}
+
+const REGO = /^(package|import|default|not|some|every|in|if|contains|with|as|else|true|false|null)$/;
+const YAML_KEY = /^(\s*(?:- )*)([^\s#'"{[&*!|>%@`-][^:#]*|"[^"]*"|'[^']*')(:)(?=\s|$)/;
+const PARTS =
+  /(#.*$)|("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|`[^`]*`)|(-?\b\d[\w.]*\b)|([A-Za-z_]\w*)|([^\w"'`#]+|.)/g;
+
+/** The tokens of a line of YAML, or of Rego and CEL inside YAML. */
+export function tokens(line: string): Token[] {
+  const found: Token[] = [];
+  let rest = line;
+  const key = YAML_KEY.exec(line);
+  if (key && !/:=/.test(line.slice(0, key[0].length + 1))) {
+    found.push(
+      { text: key[1] ?? "", kind: "" },
+      { text: key[2] ?? "", kind: "key" },
+      { text: ":", kind: "" },
+    );
+    rest = line.slice(key[0].length);
+  }
+  for (const part of rest.matchAll(PARTS)) {
+    const [text, comment, string, number, word] = part;
+    const kind = comment ? "comment" : string ? "string" : number ? "number" : "";
+    found.push({ text, kind: word && REGO.test(word) ? "word" : kind });
+  }
+  return found.filter((token) => token.text !== "");
+}
+
+/** A listing with line numbers; lines of `marked` (from 1) are marked. */
+export function source(text: string, marked: Set<number> = new Set(), label = "Source"): HTMLElement {
+  const lines = text.replace(/\n$/, "").split("\n");
+  const rows = lines.map((line, index) => {
+    const isMarked = marked.has(index + 1);
+    const code = h("code", {});
+    for (const token of tokens(line)) {
+      code.append(token.kind ? h("span", { class: `t-${token.kind}` }, token.text) : token.text);
+    }
+    return h(
+      "div",
+      { class: isMarked ? "line marked" : "line" },
+      h("span", { class: "number", "aria-hidden": "true" }, index + 1),
+      isMarked && h("span", { class: "hidden" }, "marked: "),
+      code,
+    );
+  });
+  return h("div", { class: "source", tabindex: 0, role: "region", "aria-label": label }, rows);
+}
+
+/** The scalar at the end of a line of YAML, without quotes. */
+function scalar(line: string): string {
+  const value = line.replace(/^\s*(?:- )*(?:[^:\s][^:]*:\s+)?/, "").trim();
+  return value.replace(/^(["'])(.*)\1$/, "$2");
+}
+
+const QUOTED = /"([^"]+)"|'([^']+)'|`([^`]+)`/g;
+const LISTED = /<([^<>]+)>|\[([^[\]]+)\]|\{([^{}]+)\}/g;
+
+/** A word that is no prose: an image, a quantity, a path. */
+const SPECIAL = /^(?=.*[\d/:._])[\w/:.@-]{2,}$/;
+
+/**
+ * The lines (from 1) whose value or key a message names: in quotes or brackets, or as a word that is no prose.
+ * Lines with one of `values` count, too.
+ */
+export function named(text: string, message: string, values: string[] = []): Set<number> {
+  const names = new Set<string>(values);
+  const add = (name: string) => name.length > 1 && names.add(name);
+  for (const match of message.matchAll(QUOTED))
+    add(match.slice(1).find((group) => group !== undefined) ?? "");
+  for (const match of message.matchAll(LISTED)) {
+    const inner = match.slice(1).find((group) => group !== undefined) ?? "";
+    for (const name of [inner, ...inner.split(/[\s,"'`]+/)]) add(name);
+  }
+  for (const word of message.split(/[\s,;()]+/)) {
+    const bare = word.replace(/[.:]+$/, "");
+    if (SPECIAL.test(bare)) names.add(bare);
+  }
+  const marked = new Set<number>();
+  text.split("\n").forEach((line, index) => {
+    const value = scalar(line);
+    const key = /^\s*(?:- )*([^:\s]+):(\s|$)/.exec(line)?.[1] ?? "";
+    if (names.has(value) || names.has(key)) marked.add(index + 1);
+  });
+  return marked;
+}

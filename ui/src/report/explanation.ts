@@ -1,0 +1,190 @@
+import { append, type Child, h } from "../common/dom.ts";
+import type { ConstraintTrace, Explanation, MutatorTrace, Resultant, RuleTrace } from "./page.ts";
+
+/** Longest text shown of one value. */
+const SHOWN = 300;
+
+function shorten(value: unknown): string {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text !== undefined && text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : (text ?? "");
+}
+
+function mark(kind: "yes" | "no" | "other", text: string): HTMLElement {
+  return h("span", { class: `mark ${kind}` }, text);
+}
+
+function node(open: boolean, head: Child[], children: Child[]): HTMLElement {
+  const shown = children.filter((child) => child !== null && child !== undefined && child !== false);
+  if (shown.length === 0) return h("li", {}, h("div", { class: "leaf" }, head));
+  const list = h("ul", {});
+  append(list, shown);
+  return h("li", {}, h("details", { open }, h("summary", {}, head), list));
+}
+
+const leaf = (...head: Child[]) => h("li", {}, h("div", { class: "leaf" }, head));
+
+const OUTCOMES: Record<string, ["yes" | "no" | "other", string]> = {
+  notAsked: ["other", "not evaluated here"],
+  excluded: ["other", "does not match"],
+  undecided: ["no", "cannot be decided"],
+  satisfied: ["yes", "satisfied"],
+  violated: ["no", "violated"],
+  notCandidate: ["other", "not considered"],
+  noMatch: ["other", "no match"],
+  matched: ["yes", "matched"],
+  patched: ["yes", "matched and patched"],
+  rejected: ["no", "matched and rejected"],
+  failed: ["no", "failed"],
+  conflicting: ["no", "skipped: conflicts with another mutator"],
+  notAppliedTo: ["other", "not for this kind or operation"],
+  stopped: ["other", "matched, does not apply"],
+  unchanged: ["yes", "matched, nothing to change"],
+  changed: ["yes", "matched and changed"],
+};
+
+function outcome(result: string): HTMLElement {
+  const [kind, text] = OUTCOMES[result] ?? ["other", result];
+  return mark(kind, text);
+}
+
+const RESULTS: Record<string, ["yes" | "no" | "other", string]> = {
+  held: ["yes", "held"],
+  failed: ["no", "failed"],
+  mixed: ["other", "held and failed"],
+  value: ["other", "value"],
+  error: ["no", "error"],
+};
+
+function expression(trace: ConstraintTrace["expressions"][number]): HTMLElement {
+  const [kind, text] = RESULTS[trace.result.kind] ?? ["other", trace.result.kind];
+  const detail = trace.result.detail;
+  const note =
+    trace.result.kind === "mixed" && Array.isArray(detail)
+      ? `held ${detail[0]} times, failed ${detail[1]} times`
+      : detail === undefined
+        ? ""
+        : shorten(detail);
+  const values = trace.values.map(([name, value]) =>
+    leaf(h("code", {}, name), " = ", h("code", {}, shorten(value))),
+  );
+  return node(false, [mark(kind, text), " ", h("code", {}, trace.text), note && ` ${note}`], values);
+}
+
+function constraint(trace: ConstraintTrace): HTMLElement {
+  const head = [
+    outcome(trace.outcome.result),
+    ` ${trace.policy.kind} ${trace.policy.name} (${trace.action})`,
+  ];
+  const cause = trace.outcome.cause as
+    | { field?: string; wanted?: unknown; found?: string }
+    | string
+    | undefined;
+  const why =
+    typeof cause === "string"
+      ? leaf(cause)
+      : cause && leaf(h("code", {}, cause.field ?? ""), ` is ${shorten(cause.wanted)}: ${cause.found ?? ""}`);
+  const rules = new Map<string, HTMLElement[]>();
+  for (const each of trace.expressions) {
+    const place = each.rule || each.module;
+    rules.set(place, [...(rules.get(place) ?? []), expression(each)]);
+  }
+  return node(trace.outcome.result === "violated", head, [
+    why,
+    ...trace.violations.map((message) => leaf(mark("no", "message"), ` ${message}`)),
+    ...[...rules].map(([name, inner]) => node(true, [`rule ${name}`], inner)),
+    trace.omitted > 0 && leaf(`${trace.omitted} more expressions are not listed`),
+  ]);
+}
+
+function modrule(trace: RuleTrace): HTMLElement {
+  const { policy } = trace;
+  const head = [
+    outcome(trace.outcome.result),
+    ` ModRule ${policy.namespace}/${policy.name} (tier ${trace.tier})`,
+  ];
+  const cause = trace.outcome.cause;
+  const criteria = trace.criteria.map((criterion) =>
+    node(
+      !criterion.positive,
+      [
+        mark(criterion.positive ? "yes" : "no", criterion.positive ? "yes" : "no"),
+        " ",
+        h("code", {}, criterion.select),
+        ` ${criterion.test}`,
+      ],
+      [
+        criterion.values.length > 0 && leaf(`saw ${criterion.values.map(shorten).join(", ")}`),
+        criterion.explanation && leaf(criterion.explanation),
+      ],
+    ),
+  );
+  const operations = trace.operations.map((operation) =>
+    node(
+      false,
+      [`${operation.op} `, h("code", {}, operation.path), `: ${operation.effect}`],
+      [
+        operation.before !== undefined &&
+          operation.before !== null &&
+          leaf("before: ", shorten(operation.before)),
+        operation.value !== undefined &&
+          operation.value !== null &&
+          leaf("value: ", shorten(operation.value)),
+      ],
+    ),
+  );
+  return node(trace.outcome.result === "rejected", head, [
+    cause !== undefined && leaf(shorten(cause)),
+    ...criteria,
+    ...operations,
+  ]);
+}
+
+function mutator(trace: MutatorTrace): HTMLElement {
+  const name = trace.mutator.replace(/^(\w+)\.\S+ \/?/, "$1 ");
+  const notes = (trace.notes ?? []).map((note) => {
+    const now =
+      note.after === undefined ? "" : ` ${shorten(note.before ?? "nothing")} becomes ${shorten(note.after)}`;
+    return leaf(h("code", {}, note.at), ` ${note.effect}`, now);
+  });
+  const cause = trace.outcome.cause;
+  return node(
+    false,
+    [outcome(trace.outcome.result), ` ${name}`],
+    [cause !== undefined && leaf(shorten(cause)), ...notes],
+  );
+}
+
+const isConcerned = (trace: MutatorTrace) => !["notAppliedTo", "noMatch"].includes(trace.outcome.result);
+
+function passes(steps: MutatorTrace[][]): HTMLElement[] {
+  return steps.flatMap((pass, index) =>
+    pass
+      .filter(
+        (trace) =>
+          isConcerned(trace) && (index === 0 || ["changed", "failed"].includes(trace.outcome.result)),
+      )
+      .map(mutator),
+  );
+}
+
+function resultant(it: Resultant): HTMLElement {
+  const head = [`${it.kind.kind} ${it.name} (built by ${it.template})`];
+  return node(true, head, [...passes(it.mutators), ...(it.constraints ?? []).map(constraint)]);
+}
+
+/** The explanation of a decision as a tree that opens and closes. */
+export function tree(explanation: Explanation): HTMLElement {
+  const stages: [string, HTMLElement[]][] = [
+    ["Mutators", passes(explanation.mutators?.steps ?? [])],
+    ["ModRules", (explanation.rules ?? []).map(modrule)],
+    ["Constraints", (explanation.constraints ?? []).map(constraint)],
+    ["Expands to", (explanation.resultants?.steps ?? []).map(resultant)],
+  ];
+  const shown = stages.filter(([, inner]) => inner.length > 0);
+  if (shown.length === 0) return h("p", {}, "No policy applies to this object.");
+  return h(
+    "ul",
+    { class: "tree" },
+    shown.map(([name, inner]) => node(true, [h("b", {}, name)], inner)),
+  );
+}

@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { rows } from "../src/common/diff.ts";
+import { named, tokens } from "../src/common/source.ts";
+import { matchingCases } from "../src/report/cases.ts";
+import { matching } from "../src/report/findings.ts";
+import { model, severity, tally } from "../src/report/model.ts";
+import type { Page } from "../src/report/page.ts";
+import { link, parse } from "../src/report/route.ts";
+import { criteria, quoted, reproduce } from "../src/report/words.ts";
+
+const page = (command: string, document: unknown): Page => ({
+  modgate: "1.2.3",
+  command,
+  arguments: ["-f", "policies"],
+  document,
+  policies: [],
+  subjects: [
+    { group: "", kind: "Pod", namespace: "shop", name: "web", place: "a.yaml:1:1", text: "kind: Pod\n" },
+  ],
+  omitted: [],
+});
+
+const violation = (name: string, action: string, actions?: string[]) => ({
+  policy: { kind: "NeedLabel", name: "owner" },
+  object: { kind: "Pod", namespace: "shop", name, place: "a.yaml:1:1" },
+  enforcementAction: action,
+  enforcementActions: actions,
+  message: `Pod ${name} has no owner`,
+  details: {},
+});
+
+test("an audit becomes findings with their objects", () => {
+  const violations = [violation("web", "deny"), violation("db", "scoped", ["warn"])];
+  const it = model(page("audit", { groups: [{ total: 2, violations }], objects: 5, errors: [] }));
+  assert.equal(it.verdict, "2 violations");
+  assert.equal(it.isGood, false);
+  assert.deepEqual(
+    it.findings.map((finding) => [finding.name, finding.severity, finding.action, finding.subject?.text]),
+    [
+      ["web", "deny", "deny", "kind: Pod\n"],
+      ["db", "warn", "warn", undefined],
+    ],
+  );
+  const found = (query: string) => matching(it.findings, new URLSearchParams(query)).map((one) => one.name);
+  assert.deepEqual(found("q=OWNER+web"), ["web"]);
+  assert.deepEqual(found("severity=warn"), ["db"]);
+  assert.deepEqual(found("policy=NeedLabel+owner&namespace=shop"), ["web", "db"]);
+  assert.deepEqual(found("namespace="), []);
+});
+
+test("an audit that could not read everything is not good", () => {
+  const errors = [{ object: { kind: "Pod", name: "a" }, message: "broken" }];
+  const it = model(page("audit", { groups: [], objects: 1, errors }));
+  assert.deepEqual([it.isGood, it.errors], [false, ["Pod a: broken"]]);
+});
+
+test("a review becomes decisions; a denial without a policy is a finding", () => {
+  const it = model(page("review", [{ allowed: false, reason: "overload", violations: [], rejections: [] }]));
+  assert.equal(it.verdict, "1 of 1 objects are denied");
+  assert.deepEqual(
+    it.findings.map((finding) => finding.message),
+    ["overload"],
+  );
+});
+
+test("a rejection names its rule", () => {
+  const it = model(page("review", [{ allowed: false, reason: "r", rejections: ['shop/pin: "pin: it"'] }]));
+  assert.deepEqual(
+    it.findings.map((finding) => [finding.policy, finding.message]),
+    [["ModRule shop/pin", '"pin: it"']],
+  );
+});
+
+test("suites become cases", () => {
+  const cases = [
+    { name: "good", passed: true },
+    { name: "bad", passed: false, error: "got 0 violations" },
+  ];
+  const tests = [
+    { name: "one", cases },
+    { name: "two", passed: false, error: "no template", cases: [] },
+  ];
+  const it = model(page("verify", { passed: false, suites: [{ path: "suite.yaml", tests }] }));
+  assert.equal(it.verdict, "2 of 3 cases fail");
+  const found = matchingCases(it.cases, new URLSearchParams("state=failed&q=violations"));
+  assert.deepEqual(
+    found.map((one) => one.name),
+    ["bad"],
+  );
+});
+
+test("effects and their severity", () => {
+  const cases: [string, string[], string][] = [
+    ["deny", [], "deny"],
+    ["reject", [], "deny"],
+    ["warn", [], "warn"],
+    ["patch", [], "warn"],
+    ["dryrun", [], "dryrun"],
+    ["scoped", [], "dryrun"],
+    ["scoped", ["warn", "deny"], "deny"],
+    ["unheard-of", [], "deny"],
+  ];
+  for (const [action, actions, wanted] of cases) assert.equal(severity(action, actions), wanted, action);
+});
+
+test("policies in words", () => {
+  const of = (kind: string, spec: object) => criteria({ kind, object: { spec } });
+  const kinds = [{ apiGroups: ["", "apps"], kinds: ["Pod", "Deployment"] }];
+  const match = { kinds, excludedNamespaces: ["kube-*"], labelSelector: { matchLabels: { a: "b" } } };
+  assert.deepEqual(of("NeedLabel", { match }), [
+    "kinds: Pod, Deployment of the core group, apps",
+    "not in namespaces: kube-*",
+    "only objects with labels: a=b",
+  ]);
+  assert.deepEqual(of("NeedLabel", {}), []);
+  assert.deepEqual(of("Assign", { applyTo: [{ groups: [""], versions: ["v1"], kinds: ["Pod"] }] }), [
+    "applies to Pod of core (v1)",
+  ]);
+  const items = [
+    { select: "$.kind", matchValue: "Pod" },
+    { select: "$.a", negate: true },
+    { select: "$.b", matchRegex: "^x", matchFor: "All" },
+    { select: "$.c", matchValues: ["1", "2"], negate: true },
+  ];
+  assert.deepEqual(of("ModRule", { match: items }), [
+    "$.kind is Pod",
+    "$.a is absent",
+    "$.b matches ^x, for all values",
+    "$.c is not one of 1, 2",
+  ]);
+});
+
+test("commands survive a shell", () => {
+  assert.equal(quoted("a b'c"), "'a b'\\''c'");
+  assert.equal(quoted("policies/x.yaml"), "policies/x.yaml");
+  const subject = { group: "apps", kind: "Deployment", namespace: "$(id)", name: "web", place: "" };
+  assert.equal(
+    reproduce("audit", ["-f", "my policies"], subject),
+    "kubectl get Deployment.apps web -n '$(id)' -o yaml | modgate audit -f 'my policies' -",
+  );
+  assert.equal(
+    reproduce("review", ["-f", "p"], { ...subject, place: "dir/a b.yaml:3:1" }),
+    "modgate explain -f p 'dir/a b.yaml'",
+  );
+});
+
+test("lines that a message names", () => {
+  const text = "kind: Pod\nmetadata:\n  name: cart\nspec:\n  limit: 4Gi\n  privileged: true\n";
+  const lines = (message: string) => [...named(text, message)];
+  assert.deepEqual(lines("container `cart` may use 4Gi, at most 1Gi"), [3, 5]);
+  assert.deepEqual(lines("a Pod has no owner"), []);
+  assert.deepEqual(lines('"privileged" is not allowed'), [6]);
+  assert.deepEqual(lines('"pin the image of Pod cart"'), [], "a quoted sentence names nothing");
+  assert.deepEqual(lines('missing labels: {"cart", "x"}'), [3]);
+  assert.deepEqual([...named(text, "no", ["4Gi"])], [5]);
+});
+
+test("tokens keep the text", () => {
+  for (const line of [
+    '  - name: "a # b" # c',
+    "violation[{`x`: msg}] { not 1.5 }",
+    "x := input.y",
+    "a: &b *c 'd",
+    "",
+  ]) {
+    const text = tokens(line).map((token) => token.text);
+    assert.equal(text.join(""), line);
+  }
+});
+
+test("rows beside one another", () => {
+  assert.deepEqual(rows("a\nb\nc\n", "a\nx\ny\nc\n"), [
+    { left: "a", right: "a", changed: false },
+    { left: "b", right: "x", changed: true },
+    { left: undefined, right: "y", changed: true },
+    { left: "c", right: "c", changed: false },
+  ]);
+});
+
+test("addresses", () => {
+  const there = link("violations", { q: "a&b=#", open: 3, policy: undefined });
+  assert.equal(parse(there).settings.get("q"), "a&b=#");
+  assert.equal(parse(there).view, "violations");
+  assert.equal(parse("").view, "");
+});
+
+test("tallies", () => {
+  const counts = tally(["b", "a", "b"], (x) => x);
+  assert.deepEqual(counts, [
+    ["b", 2],
+    ["a", 1],
+  ]);
+});
