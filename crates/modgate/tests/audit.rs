@@ -364,7 +364,7 @@ totals:
 /// Exit code, standard output and standard error in a folder with policies and one that is empty.
 fn modgate(arguments: &[&str]) -> Run {
     let folder = TempDir::new().expect("a folder");
-    fs::write(folder.path().join("policies.yaml"), policies).expect("written");
+    fs::write(folder.path().join("policies.yaml"), POLICIES).expect("written");
     fs::write(folder.path().join("objects.yaml"), OBJECTS).expect("written");
     fs::create_dir(folder.path().join("none")).expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_modgate"))
