@@ -4,6 +4,7 @@ import { rows } from "../src/common/diff.ts";
 import { named, tokens } from "../src/common/source.ts";
 import { matchingCases } from "../src/report/cases.ts";
 import { matching } from "../src/report/findings.ts";
+import { nanoseconds } from "../src/report/lists.ts";
 import { model, severity, tally } from "../src/report/model.ts";
 import type { Page } from "../src/report/page.ts";
 import { link, parse } from "../src/report/route.ts";
@@ -191,4 +192,32 @@ test("tallies", () => {
     ["b", 2],
     ["a", 1],
   ]);
+});
+
+test("a migration is good if everything runs", () => {
+  const verdict = (document: object) => {
+    const it = model(page("migrate", document));
+    return [it.isGood, it.verdict];
+  };
+  assert.deepEqual(verdict({ unchanged: [{}] }), [true, "Everything runs"]);
+  assert.deepEqual(verdict({ differs: [{}] }), [true, "Everything runs, 1 object decides differently"]);
+  assert.deepEqual(verdict({ lost: [{ weakens: false }], flags: [{ fate: "chart" }] }), [
+    true,
+    "Everything runs",
+  ]);
+  assert.deepEqual(verdict({ refused: [{}], flags: [{ fate: "refused" }], unset: [{ weakens: true }] }), [
+    false,
+    "1 object will not run, 1 flag will be refused, 1 setting will enforce less",
+  ]);
+});
+
+test("durations of Go", () => {
+  const cases: [string, number][] = [
+    ["1h1m1.5s", 3_661.5e9],
+    ["31.2µs", 31_200],
+    ["2ms", 2e6],
+    ["7ns", 7],
+    ["", 0],
+  ];
+  for (const [text, wanted] of cases) assert.equal(nanoseconds(text), wanted, text);
 });

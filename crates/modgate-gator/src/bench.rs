@@ -51,6 +51,7 @@ pub(crate) fn run(args: &BenchArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
         Format::Table => report::table(&figures),
         Format::Json => report::json(&report::printed(&figures)),
         Format::Yaml => report::yaml(&report::printed(&figures)),
+        Format::Html => report::html(&figures),
     })?;
     if let Some(path) = args.save.as_deref().filter(|path| !path.is_empty()) {
         save(&figures, path, &io.path(path))

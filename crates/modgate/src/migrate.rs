@@ -12,6 +12,7 @@ use modgate_cluster::remote::{Place, Remote, RemoteError, Resource};
 use modgate_migrate::{
     Carried, Chart, Difference, Fate, Found, Left, Lost, Remark, Report, Subject, Unset,
 };
+use modgate_ui::Page;
 use modgate_value::{Object, Str, Value, yaml};
 
 use crate::{
@@ -63,6 +64,8 @@ enum MigrateOutput {
     Json,
     /// A YAML document.
     Yaml,
+    /// One HTML file for a browser: what runs, what differs, the steps. It loads nothing.
+    Html,
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -142,6 +145,10 @@ pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
         MigrateOutput::Text => Printer { out: &mut out, terminal }.report(&report)?,
         MigrateOutput::Json => print_json(&mut out, &value(&report)?)?,
         MigrateOutput::Yaml => write!(out, "{}", yaml::write(&value(&report)?))?,
+        MigrateOutput::Html => {
+            let page = Page::new("migrate", env!("CARGO_PKG_VERSION"), value(&report)?);
+            out.write_all(page.html().as_bytes())?;
+        }
     }
     out.flush()?;
     Ok(match (incomplete, report.needs_attention()) {

@@ -1,6 +1,7 @@
 import { fill, h, themeButton } from "../common/dom.ts";
 import { Cases } from "./cases.ts";
 import { Findings } from "./findings.ts";
+import { figures, migration, steps } from "./lists.ts";
 import { model } from "./model.ts";
 import { Objects } from "./objects.ts";
 import { overview } from "./overview.ts";
@@ -50,6 +51,13 @@ function start(): void {
       },
     ]);
   }
+  if (page.command === "migrate") {
+    views.push(
+      ["installation", "Installation", () => migration(page)],
+      ["steps", "Steps", () => steps(page)],
+    );
+  }
+  if (page.command === "bench") views.push(["figures", "Figures", () => figures(page)]);
   if (it.policies.length > 0) views.push(["policies", "Policies", (route) => policies(it, route)]);
 
   const links = views.map(([name, label]) => [name, h("a", { href: link(name) }, label)] as const);

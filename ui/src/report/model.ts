@@ -1,3 +1,4 @@
+import { benchVerdict, migrateVerdict } from "./lists.ts";
 import type { Json, Page, PolicyData, SubjectData } from "./page.ts";
 
 /** How bad a finding is, from the worst. */
@@ -240,7 +241,13 @@ export function model(page: Page): Model {
     errors: [],
     policies: page.policies,
   };
-  const readers: Record<string, (page: Page) => Partial<Model>> = { audit, review, verify };
+  const readers: Record<string, (page: Page) => Partial<Model>> = {
+    audit,
+    review,
+    verify,
+    migrate: migrateVerdict,
+    bench: benchVerdict,
+  };
   return { ...nothing, ...readers[page.command]?.(page) };
 }
 

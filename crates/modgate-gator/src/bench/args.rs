@@ -28,7 +28,7 @@ pub struct BenchArgs {
     /// Number of concurrent reviews.
     #[arg(short, long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
     concurrency: i64,
-    /// Output format: `table`, `json` or `yaml`.
+    /// Output format: `table`, `json`, `yaml` or `html`.
     #[arg(short, long, value_name = "FORMAT", default_value = "table", allow_hyphen_values = true)]
     output: String,
     /// Add the time of each kind of constraint in the first iteration.
@@ -92,6 +92,7 @@ pub(super) enum Format {
     Table,
     Json,
     Yaml,
+    Html,
 }
 
 /// The flags, checked.
@@ -124,6 +125,7 @@ impl BenchArgs {
             "" | "table" => Format::Table,
             "json" => Format::Json,
             "yaml" => Format::Yaml,
+            "html" => Format::Html,
             _ => {
                 return Err(Failure::plain(format!(
                     "invalid output format: invalid output format: {:?} (valid: table, json, yaml)",

@@ -289,6 +289,13 @@ fn skipped(figures: &Figures) -> Members {
     .collect()
 }
 
+/// The figures as one HTML file.
+pub(super) fn html(figures: &[Figures]) -> String {
+    // It is JSON that was just written.
+    let document = Value::from_json(json(&printed(figures)).as_bytes()).unwrap_or_default();
+    modgate_ui::Page::new("bench", env!("CARGO_PKG_VERSION"), document).html()
+}
+
 pub(super) fn json(node: &Node) -> String {
     let mut out = String::new();
     print::json(node, "  ", &mut out);
