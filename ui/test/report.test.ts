@@ -3,10 +3,11 @@ import { test } from "node:test";
 import { rows } from "../src/common/diff.ts";
 import { named, tokens } from "../src/common/source.ts";
 import { matchingCases } from "../src/report/cases.ts";
+import { explains } from "../src/report/explanation.ts";
 import { matching } from "../src/report/findings.ts";
-import { nanoseconds } from "../src/report/lists.ts";
+import { nanoseconds, share } from "../src/report/lists.ts";
 import { model, severity, tally } from "../src/report/model.ts";
-import type { Page } from "../src/report/page.ts";
+import type { Explanation, Page } from "../src/report/page.ts";
 import { link, parse } from "../src/report/route.ts";
 import { criteria, quoted, reproduce } from "../src/report/words.ts";
 
@@ -98,6 +99,7 @@ test("effects and their severity", () => {
     ["warn", [], "warn"],
     ["patch", [], "warn"],
     ["dryrun", [], "dryrun"],
+    ["audit", [], "dryrun"],
     ["scoped", [], "dryrun"],
     ["scoped", ["warn", "deny"], "deny"],
     ["unheard-of", [], "deny"],
@@ -220,4 +222,28 @@ test("durations of Go", () => {
     ["", 0],
   ];
   for (const [text, wanted] of cases) assert.equal(nanoseconds(text), wanted, text);
+});
+
+test("shares of bars", () => {
+  assert.equal(share(50, [10, 100], false), 50);
+  assert.deepEqual(
+    [10, 100, 1000].map((each) => Math.round(share(each, [10, 100, 1000], true))),
+    [5, 53, 100],
+  );
+  assert.equal(share(0, [0, 0], true), 100);
+});
+
+test("an explanation is shown for the policies that it has", () => {
+  const of = (kind: string, namespace: string, name: string) => ({
+    policy: { group: "", kind, namespace, name },
+  });
+  const explanation = {
+    rules: [of("ModRule", "shop", "pin")],
+    constraints: [of("NeedLabel", "", "owner")],
+    resultants: { steps: [{ constraints: [of("Ceiling", "", "memory")] }] },
+  } as unknown as Explanation;
+  for (const policy of ["ModRule shop/pin", "NeedLabel owner", "Ceiling memory"]) {
+    assert.ok(explains(explanation, policy), policy);
+  }
+  assert.equal(explains(explanation, "ValidatingAdmissionPolicy replicas"), false);
 });

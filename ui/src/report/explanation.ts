@@ -1,5 +1,13 @@
 import { append, type Child, h } from "../common/dom.ts";
-import type { ConstraintTrace, Explanation, MutatorTrace, Resultant, RuleTrace } from "./page.ts";
+import type {
+  ConstraintTrace,
+  Explanation,
+  MutatingPolicyTrace,
+  MutatorTrace,
+  PolicyId,
+  Resultant,
+  RuleTrace,
+} from "./page.ts";
 
 /** Longest text shown of one value. */
 const SHOWN = 300;
@@ -172,12 +180,45 @@ function resultant(it: Resultant): HTMLElement {
   return node(true, head, [...passes(it.mutators), ...(it.constraints ?? []).map(constraint)]);
 }
 
+function mutatingPolicy(trace: MutatingPolicyTrace): HTMLElement {
+  const pass = trace.again ? ", second pass" : "";
+  const head = [
+    outcome(trace.outcome),
+    ` ${trace.policy.kind} ${trace.policy.name} (${trace.binding}${pass})`,
+  ];
+  const mutations = trace.mutations.map((mutation) => {
+    const changes = mutation.changes.map((change) => {
+      const now = change.after === undefined ? "is removed" : `becomes ${shorten(change.after)}`;
+      return leaf(
+        h("code", {}, change.path),
+        change.before === undefined ? "" : ` was ${shorten(change.before)},`,
+        ` ${now}`,
+      );
+    });
+    return node(
+      true,
+      [h("code", {}, shorten(mutation.expression))],
+      [mutation.error && leaf(mutation.error), ...changes],
+    );
+  });
+  return node(false, head, mutations);
+}
+
+/** Whether an explanation has a policy, such as `MemoryCeiling shop-memory`. */
+export function explains(explanation: Explanation, policy: string): boolean {
+  const name = (id: PolicyId) => `${id.kind} ${id.namespace ? `${id.namespace}/` : ""}${id.name}`;
+  const implied = (explanation.resultants?.steps ?? []).flatMap((it) => it.constraints ?? []);
+  const all = [...(explanation.rules ?? []), ...(explanation.constraints ?? []), ...implied];
+  return all.some((trace) => name(trace.policy) === policy);
+}
+
 /** The explanation of a decision as a tree that opens and closes. */
 export function tree(explanation: Explanation): HTMLElement {
   const stages: [string, HTMLElement[]][] = [
+    ["MutatingAdmissionPolicies", (explanation.mutatingPolicies?.steps ?? []).map(mutatingPolicy)],
     ["Mutators", passes(explanation.mutators?.steps ?? [])],
     ["ModRules", (explanation.rules ?? []).map(modrule)],
-    ["Constraints", (explanation.constraints ?? []).map(constraint)],
+    ["ValidatingAdmissionPolicies and constraints", (explanation.constraints ?? []).map(constraint)],
     ["Expands to", (explanation.resultants?.steps ?? []).map(resultant)],
   ];
   const shown = stages.filter(([, inner]) => inner.length > 0);

@@ -2,7 +2,7 @@ import { sideBySide } from "../common/diff.ts";
 import { copyButton, counted, fill, h } from "../common/dom.ts";
 import { List } from "../common/list.ts";
 import { named, source } from "../common/source.ts";
-import { tree } from "./explanation.ts";
+import { explains, tree } from "./explanation.ts";
 import { type Finding, type Model, title } from "./model.ts";
 import type { SubjectData } from "./page.ts";
 import { link, type Route } from "./route.ts";
@@ -235,13 +235,9 @@ function object(subject: SubjectData, finding: Finding): HTMLElement[] {
   }
   parts.push(h("h4", {}, "Explanation"));
   parts.push(
-    subject.explanation
+    subject.explanation && (explains(subject.explanation, finding.policy) || finding.policy === "")
       ? tree(subject.explanation)
-      : h(
-          "p",
-          { class: "faint" },
-          "This page does not contain the explanation. The command above prints it.",
-        ),
+      : h("p", { class: "faint" }, "This page does not explain this policy. `modgate explain` does."),
   );
   return parts;
 }

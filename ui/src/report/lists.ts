@@ -142,12 +142,24 @@ export function nanoseconds(duration: string): number {
   return sum;
 }
 
+/** The parts of a distribution, in order. */
+const LATENCIES = ["min", "p50", "mean", "p95", "p99", "max"];
+
+/** The share of the longest duration, in percent; logarithmic from the shortest one where the scale asks for it. */
+export function share(duration: number, all: number[], isLogarithmic: boolean): number {
+  const most = Math.max(1, ...all);
+  if (!isLogarithmic) return (100 * duration) / most;
+  const least = Math.max(1, Math.min(...all));
+  if (most <= least) return 100;
+  return 5 + (95 * Math.log(Math.max(duration, least) / least)) / Math.log(most / least);
+}
+
 /** Durations by name as bars. */
-function durations(caption: string, entries: [string, string][]): HTMLElement {
-  const most = Math.max(1, ...entries.map(([, duration]) => nanoseconds(duration)));
+function durations(caption: string, entries: [string, string][], isLogarithmic = false): HTMLElement {
+  const all = entries.map(([, duration]) => nanoseconds(duration));
   const rows = entries.map(([name, duration]) => {
     const piece = h("span", { class: "plain" });
-    piece.style.width = `${(100 * nanoseconds(duration)) / most}%`;
+    piece.style.width = `${share(nanoseconds(duration), all, isLogarithmic)}%`;
     return h(
       "tr",
       {},
@@ -168,6 +180,11 @@ export function figures(page: Page): HTMLElement {
   const parts = list(page.document).flatMap((it) => {
     const entries = (member: string) =>
       Object.entries(object(it[member])).map(([name, value]): [string, string] => [name, shown(value)]);
+    const known = new Map(entries("latencies"));
+    const latencies = LATENCIES.flatMap((name): [string, string][] => {
+      const duration = known.get(name);
+      return duration === undefined ? [] : [[name, duration]];
+    });
     const costs = list(it.policyCosts).map((cost): [string, string] => [
       `${shown(cost.kind)} ${shown(cost.name)}`,
       shown(cost.time),
@@ -200,7 +217,7 @@ export function figures(page: Page): HTMLElement {
         ),
       ),
       h("div", { class: "cards" }, [
-        durations("Latency of a review", entries("latencies")),
+        durations("Latency of a review (logarithmic)", latencies, true),
         durations("Start", entries("setupBreakdown")),
         costs.length > 0 && durations("Time by constraint", costs),
       ]),

@@ -73,7 +73,7 @@ export function severity(action: string, actions: string[]): Severity {
   const all = actions.length > 0 ? actions : [action];
   if (all.includes("deny") || all.includes("reject")) return "deny";
   if (all.some((one) => ["warn", "patch", "mutate"].includes(one))) return "warn";
-  return all.some((one) => one === "dryrun" || one === "scoped") ? "dryrun" : "deny";
+  return all.some((one) => ["dryrun", "scoped", "audit"].includes(one)) ? "dryrun" : "deny";
 }
 
 function finding(parts: Omit<Finding, "words">): Finding {

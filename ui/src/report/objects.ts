@@ -72,11 +72,7 @@ export class Objects {
       h("h4", {}, "Explanation"),
       subject.explanation
         ? tree(subject.explanation)
-        : h(
-            "p",
-            { class: "faint" },
-            "This page does not contain the explanation. The command above prints it.",
-          ),
+        : h("p", { class: "faint" }, "This page does not explain this object. The command above does."),
     );
   }
 }

@@ -116,7 +116,21 @@ export interface Resultant {
   constraints?: ConstraintTrace[];
 }
 
+export interface MutatingPolicyTrace {
+  policy: PolicyId;
+  binding: string;
+  again: boolean;
+  outcome: string;
+  mutations: {
+    patchType: string;
+    expression: string;
+    changes: { path: string; before?: unknown; after?: unknown }[];
+    error?: string;
+  }[];
+}
+
 export interface Explanation {
+  mutatingPolicies?: { steps: MutatingPolicyTrace[]; stopped?: string };
   rules?: RuleTrace[];
   constraints?: ConstraintTrace[];
   mutators?: { steps: MutatorTrace[][]; stopped?: string };
