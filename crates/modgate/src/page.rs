@@ -19,8 +19,10 @@ use crate::{args::PolicyArgs, explain};
 pub(crate) const MAX_OBJECTS: usize = 5_000;
 const MAX_BYTES: usize = 32 << 20;
 
-/// Objects that a page explains at most: an explanation takes longer than a decision, and more space.
+/// Objects that a page explains at most, and bytes of all explanations: an explanation takes longer than a
+/// decision, and more space.
 const MAX_EXPLAINED: usize = 300;
+const MAX_EXPLANATION_BYTES: usize = 4 << 20;
 
 /// A page without objects.
 pub(crate) fn new(
@@ -122,6 +124,7 @@ pub(crate) struct Subject<'s> {
 pub(crate) struct Subjects {
     shown: Vec<Value>,
     explained: usize,
+    explanation_bytes: usize,
     bytes: usize,
     /// Objects that were left out, and objects whose explanation was.
     missing: usize,
@@ -155,11 +158,15 @@ impl Subjects {
         members.push(("text", text.into()));
         members.extend(after.map(|after| ("after", after.into())));
         // What policies read of a Secret stands in their explanation.
-        if is_secret(subject.object) || self.explained >= MAX_EXPLAINED {
+        let is_full =
+            self.explained >= MAX_EXPLAINED || self.explanation_bytes >= MAX_EXPLANATION_BYTES;
+        if is_secret(subject.object) || is_full {
             self.unexplained += 1;
         } else {
+            let explanation = explain()?;
             self.explained += 1;
-            members.push(("explanation", explain()?));
+            self.explanation_bytes += explanation.to_json().len();
+            members.push(("explanation", explanation));
         }
         self.shown.push(members.into_iter().collect());
         Ok(())
@@ -179,11 +186,21 @@ impl Subjects {
     }
 }
 
-/// The explanation of a decision, as a member of the document of `modgate explain -o json` has it;
-/// without policies that do not match.
-pub(crate) fn explanation(plan: &mut Plan, trace: &Trace) -> Result<Value> {
-    let is_shown = |outcome: &ConstraintOutcome| {
-        !matches!(outcome, ConstraintOutcome::Excluded(_) | ConstraintOutcome::NotAsked(_))
+/// The policies that an explanation has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Explained {
+    /// All that match the object.
+    Matching,
+    /// Those that object to it.
+    Violated,
+}
+
+/// The explanation of a decision, with the members that `modgate explain -o json` prints.
+pub(crate) fn explanation(plan: &mut Plan, trace: &Trace, which: Explained) -> Result<Value> {
+    let is_shown = |outcome: &ConstraintOutcome| match outcome {
+        ConstraintOutcome::Excluded(_) | ConstraintOutcome::NotAsked(_) => false,
+        ConstraintOutcome::Satisfied => which == Explained::Matching,
+        _ => true,
     };
     for resultant in &mut plan.resultants.steps {
         resultant.constraints.retain(|trace| is_shown(&trace.outcome));
@@ -191,7 +208,11 @@ pub(crate) fn explanation(plan: &mut Plan, trace: &Trace) -> Result<Value> {
     let rules: Vec<_> = trace
         .modrules
         .iter()
-        .filter(|rule| !matches!(rule.outcome, Outcome::NotCandidate(_)))
+        .filter(|rule| match rule.outcome {
+            Outcome::NotCandidate(_) => false,
+            Outcome::NoMatch => which == Explained::Matching,
+            _ => true,
+        })
         .collect();
     let constraints: Vec<_> =
         trace.constraints.iter().filter(|trace| is_shown(&trace.outcome)).collect();
@@ -213,7 +234,8 @@ pub(crate) fn of_existing(
     };
     run(Stages::MODRULES.as_configured());
     let decision = run(Stages::CONSTRAINTS);
-    explanation(&mut Plan::of(&decision, &trace, world.snapshot.config()), &trace)
+    let mut plan = Plan::of(&decision, &trace, world.snapshot.config());
+    explanation(&mut plan, &trace, Explained::Violated)
 }
 
 /// The document of one review for a page, which has the object elsewhere: without it, and without the

@@ -111,7 +111,7 @@ fn html(
             after,
         };
         let mut plan = Plan::of(&decision, &trace, world.snapshot.config());
-        subjects.add(&shown, || page::explanation(&mut plan, &trace))?;
+        subjects.add(&shown, || page::explanation(&mut plan, &trace, page::Explained::Matching))?;
         results.push(page::result(result(subject, &decision, &world.snapshot)));
     }
     let mut page = page::new("review", &args.policies, &inputs.store, results.into());

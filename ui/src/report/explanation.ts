@@ -21,12 +21,27 @@ function mark(kind: "yes" | "no" | "other", text: string): HTMLElement {
   return h("span", { class: `mark ${kind}` }, text);
 }
 
-function node(open: boolean, head: Child[], children: Child[]): HTMLElement {
-  const shown = children.filter((child) => child !== null && child !== undefined && child !== false);
+/** A part of a tree, or what builds it. */
+type Part = Child | (() => Child);
+
+/** A node that opens. Its parts are built when it opens first: an explanation can have thousands. */
+function node(open: boolean, head: Child[], parts: Part[]): HTMLElement {
+  const shown = parts.filter((part) => part !== null && part !== undefined && part !== false);
   if (shown.length === 0) return h("li", {}, h("div", { class: "leaf" }, head));
   const list = h("ul", {});
-  append(list, shown);
-  return h("li", {}, h("details", { open }, h("summary", {}, head), list));
+  const details = h("details", { open }, h("summary", {}, head), list);
+  let isBuilt = false;
+  const build = () => {
+    if (isBuilt || !details.open) return;
+    isBuilt = true;
+    append(
+      list,
+      shown.map((part) => (typeof part === "function" ? part() : part)),
+    );
+  };
+  details.addEventListener("toggle", build);
+  build();
+  return h("li", {}, details);
 }
 
 const leaf = (...head: Child[]) => h("li", {}, h("div", { class: "leaf" }, head));
@@ -91,15 +106,19 @@ function constraint(trace: ConstraintTrace): HTMLElement {
     typeof cause === "string"
       ? leaf(cause)
       : cause && leaf(h("code", {}, cause.field ?? ""), ` is ${shorten(cause.wanted)}: ${cause.found ?? ""}`);
-  const rules = new Map<string, HTMLElement[]>();
+  const rules = new Map<string, Part[]>();
   for (const each of trace.expressions) {
     const place = each.rule || each.module;
-    rules.set(place, [...(rules.get(place) ?? []), expression(each)]);
+    rules.set(place, [...(rules.get(place) ?? []), () => expression(each)]);
   }
   return node(trace.outcome.result === "violated", head, [
     why,
     ...trace.violations.map((message) => leaf(mark("no", "message"), ` ${message}`)),
-    ...[...rules].map(([name, inner]) => node(true, [`rule ${name}`], inner)),
+    ...[...rules].map(
+      ([name, inner]) =>
+        () =>
+          node(true, [`rule ${name}`], inner),
+    ),
     trace.omitted > 0 && leaf(`${trace.omitted} more expressions are not listed`),
   ]);
 }
@@ -111,34 +130,36 @@ function modrule(trace: RuleTrace): HTMLElement {
     ` ModRule ${policy.namespace}/${policy.name} (tier ${trace.tier})`,
   ];
   const cause = trace.outcome.cause;
-  const criteria = trace.criteria.map((criterion) =>
-    node(
-      !criterion.positive,
-      [
-        mark(criterion.positive ? "yes" : "no", criterion.positive ? "yes" : "no"),
-        " ",
-        h("code", {}, criterion.select),
-        ` ${criterion.test}`,
-      ],
-      [
-        criterion.values.length > 0 && leaf(`saw ${criterion.values.map(shorten).join(", ")}`),
-        criterion.explanation && leaf(criterion.explanation),
-      ],
-    ),
+  const criteria = trace.criteria.map(
+    (criterion) => () =>
+      node(
+        !criterion.positive,
+        [
+          mark(criterion.positive ? "yes" : "no", criterion.positive ? "yes" : "no"),
+          " ",
+          h("code", {}, criterion.select),
+          ` ${criterion.test}`,
+        ],
+        [
+          criterion.values.length > 0 && leaf(`saw ${criterion.values.map(shorten).join(", ")}`),
+          criterion.explanation && leaf(criterion.explanation),
+        ],
+      ),
   );
-  const operations = trace.operations.map((operation) =>
-    node(
-      false,
-      [`${operation.op} `, h("code", {}, operation.path), `: ${operation.effect}`],
-      [
-        operation.before !== undefined &&
-          operation.before !== null &&
-          leaf("before: ", shorten(operation.before)),
-        operation.value !== undefined &&
-          operation.value !== null &&
-          leaf("value: ", shorten(operation.value)),
-      ],
-    ),
+  const operations = trace.operations.map(
+    (operation) => () =>
+      node(
+        false,
+        [`${operation.op} `, h("code", {}, operation.path), `: ${operation.effect}`],
+        [
+          operation.before !== undefined &&
+            operation.before !== null &&
+            leaf("before: ", shorten(operation.before)),
+          operation.value !== undefined &&
+            operation.value !== null &&
+            leaf("value: ", shorten(operation.value)),
+        ],
+      ),
   );
   return node(trace.outcome.result === "rejected", head, [
     cause !== undefined && leaf(shorten(cause)),
@@ -164,20 +185,23 @@ function mutator(trace: MutatorTrace): HTMLElement {
 
 const isConcerned = (trace: MutatorTrace) => !["notAppliedTo", "noMatch"].includes(trace.outcome.result);
 
-function passes(steps: MutatorTrace[][]): HTMLElement[] {
+function passes(steps: MutatorTrace[][]): Part[] {
   return steps.flatMap((pass, index) =>
     pass
       .filter(
         (trace) =>
           isConcerned(trace) && (index === 0 || ["changed", "failed"].includes(trace.outcome.result)),
       )
-      .map(mutator),
+      .map((trace) => () => mutator(trace)),
   );
 }
 
 function resultant(it: Resultant): HTMLElement {
   const head = [`${it.kind.kind} ${it.name} (built by ${it.template})`];
-  return node(true, head, [...passes(it.mutators), ...(it.constraints ?? []).map(constraint)]);
+  return node(true, head, [
+    ...passes(it.mutators),
+    ...(it.constraints ?? []).map((trace) => () => constraint(trace)),
+  ]);
 }
 
 function mutatingPolicy(trace: MutatingPolicyTrace): HTMLElement {
@@ -214,12 +238,18 @@ export function explains(explanation: Explanation, policy: string): boolean {
 
 /** The explanation of a decision as a tree that opens and closes. */
 export function tree(explanation: Explanation): HTMLElement {
-  const stages: [string, HTMLElement[]][] = [
-    ["MutatingAdmissionPolicies", (explanation.mutatingPolicies?.steps ?? []).map(mutatingPolicy)],
+  const stages: [string, Part[]][] = [
+    [
+      "MutatingAdmissionPolicies",
+      (explanation.mutatingPolicies?.steps ?? []).map((trace) => () => mutatingPolicy(trace)),
+    ],
     ["Mutators", passes(explanation.mutators?.steps ?? [])],
-    ["ModRules", (explanation.rules ?? []).map(modrule)],
-    ["ValidatingAdmissionPolicies and constraints", (explanation.constraints ?? []).map(constraint)],
-    ["Expands to", (explanation.resultants?.steps ?? []).map(resultant)],
+    ["ModRules", (explanation.rules ?? []).map((trace) => () => modrule(trace))],
+    [
+      "ValidatingAdmissionPolicies and constraints",
+      (explanation.constraints ?? []).map((trace) => () => constraint(trace)),
+    ],
+    ["Expands to", (explanation.resultants?.steps ?? []).map((it) => () => resultant(it))],
   ];
   const shown = stages.filter(([, inner]) => inner.length > 0);
   if (shown.length === 0) return h("p", {}, "No policy applies to this object.");
