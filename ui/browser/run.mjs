@@ -85,6 +85,14 @@ function forged(count) {
 const examples = {
   audit: ["audit", "-f", "examples/gatekeeper", "examples/gatekeeper/objects", "-o", "html"],
   review: ["review", "-f", "examples/quickstart", "examples/quickstart", "-o", "html"],
+  compare: [
+    "compare",
+    "examples/quickstart",
+    "examples/gatekeeper",
+    "examples/gatekeeper/objects",
+    "-o",
+    "html",
+  ],
   bench: ["bench", "-f", "examples/gatekeeper", "-e", "rego", "-n", "100", "--top", "5", "-o", "html"],
   verify: ["verify", "examples/gatekeeper/...", "-o", "html"],
 };

@@ -247,3 +247,16 @@ test("an explanation is shown for the policies that it has", () => {
   }
   assert.equal(explains(explanation, "ValidatingAdmissionPolicy replicas"), false);
 });
+
+test("a comparison counts what differs", () => {
+  const verdict = (document: object) => model(page("compare", document)).verdict;
+  assert.equal(verdict({ requests: 9, same: 9 }), "All requests are decided alike");
+  assert.equal(verdict({ requests: 9, same: 7 }), "2 of 9 requests are decided differently");
+  assert.deepEqual(
+    model(page("compare", { requests: 1, same: 0, differences: { "allow-to-deny": 1 } })).numbers,
+    [
+      ["requests", 1],
+      ["allow to deny", 1],
+    ],
+  );
+});

@@ -95,6 +95,8 @@ enum CompareOutput {
     Yaml,
     /// For a comment on a pull request.
     Markdown,
+    /// One HTML file for a browser: what differs, by policy, with examples. It loads nothing.
+    Html,
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -148,6 +150,7 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
         CompareOutput::Json => print_json(&mut out, &report.value())?,
         CompareOutput::Yaml => write!(out, "{}", yaml::write(&report.value()))?,
         CompareOutput::Markdown => report.markdown(&mut out)?,
+        CompareOutput::Html => out.write_all(report.page().html().as_bytes())?,
     }
     out.flush()?;
     Ok(match args.fail_on.iter().any(|class| class.is_in(&comparison)) {

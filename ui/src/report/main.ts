@@ -1,7 +1,7 @@
 import { fill, h, themeButton } from "../common/dom.ts";
 import { Cases } from "./cases.ts";
 import { Findings } from "./findings.ts";
-import { figures, migration, steps } from "./lists.ts";
+import { differences, figures, migration, steps } from "./lists.ts";
 import { model } from "./model.ts";
 import { Objects } from "./objects.ts";
 import { overview } from "./overview.ts";
@@ -57,6 +57,7 @@ function start(): void {
       ["steps", "Steps", () => steps(page)],
     );
   }
+  if (page.command === "compare") views.push(["differences", "Differences", () => differences(page)]);
   if (page.command === "bench") views.push(["figures", "Figures", () => figures(page)]);
   if (it.policies.length > 0) views.push(["policies", "Policies", (route) => policies(it, route)]);
 

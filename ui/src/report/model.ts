@@ -1,4 +1,4 @@
-import { benchVerdict, migrateVerdict } from "./lists.ts";
+import { benchVerdict, compareVerdict, migrateVerdict } from "./lists.ts";
 import type { Json, Page, PolicyData, SubjectData } from "./page.ts";
 
 /** How bad a finding is, from the worst. */
@@ -247,6 +247,7 @@ export function model(page: Page): Model {
     verify,
     migrate: migrateVerdict,
     bench: benchVerdict,
+    compare: compareVerdict,
   };
   return { ...nothing, ...readers[page.command]?.(page) };
 }

@@ -4,11 +4,13 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_prove::compare::{Class, Comparison, Example, Group};
+use modgate_ui::Page;
 use modgate_value::{Value, yaml};
 
 use super::{CompareArgs, requests::Requests};
 use crate::{
     inputs::Subject,
+    page,
     terminal::{Terminal, Tone, printable},
 };
 
@@ -193,6 +195,33 @@ impl Report<'_, '_> {
         ]
         .into_iter()
         .collect()
+    }
+
+    /// For a browser: the document with the examples as YAML, without the data of Secrets.
+    pub(super) fn page(&self) -> Page {
+        let mut document = self.value().as_object().cloned().unwrap_or_default();
+        let groups = self.comparison.by_policy.values();
+        let subjects = groups.map(|group| {
+            let object = group.example.as_ref().map(|example| page::shown(&example.object));
+            let text = object.as_ref().map(yaml::write).unwrap_or_default();
+            [("text", Value::from(text))].into_iter().collect()
+        });
+        let by_policy = document.get("byPolicy").and_then(Value::as_array).into_iter().flatten();
+        let without_objects: Value = by_policy
+            .map(|group| {
+                let mut members = group.as_object().cloned().unwrap_or_default();
+                let example = members.get("example").and_then(Value::as_object).cloned();
+                if let Some(mut example) = example {
+                    example.remove("object");
+                    members.insert("example", example.into());
+                }
+                Value::from(members)
+            })
+            .collect();
+        document.insert("byPolicy", without_objects);
+        let mut page = Page::new("compare", env!("CARGO_PKG_VERSION"), document.into());
+        page.subjects = subjects.collect();
+        page
     }
 
     /// For a comment on a pull request.
