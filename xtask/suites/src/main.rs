@@ -3,6 +3,8 @@
 
 mod codegen;
 mod conformance;
+#[expect(clippy::indexing_slicing, reason = "a generator picks from lists it has made")]
+mod differential;
 mod fuzz;
 mod load;
 mod soak;
@@ -28,6 +30,8 @@ enum Task {
     RunTest(test::RunArgs),
     /// Run the conformance corpora and print a table per file.
     Conformance(conformance::Args),
+    /// Ask an original's own packages and modgate the same random programs; print what differs.
+    Differential(differential::Args),
     /// Write the files that are made from code.
     Codegen(codegen::Args),
     /// Run libFuzzer on the fuzz targets; print executions, coverage and findings.
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::RunTest(args) => test::run_program(&args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::Differential(args) => differential::run(&args),
         Task::Codegen(args) => codegen::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Soak(args) => soak::run(&args),

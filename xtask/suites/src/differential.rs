@@ -306,7 +306,7 @@ fn show(answer: &Answer, other: &Answer) -> String {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn build_peer() -> Result<PathBuf> {
