@@ -92,6 +92,41 @@ codes! {
     GeneratedKind = "generated-kind",
     /// An entry of the annotation `modgate.sh/allow` that allows nothing.
     AllowAnnotation = "allow-annotation",
+    /// Found by `modgate lint`: an init container has what the policy denies in a container.
+    BypassInitContainers = "bypass-init-containers",
+    /// Found by `modgate lint`: an ephemeral container, which comes by an update of
+    /// `pods/ephemeralcontainers`, has what the policy denies in a container.
+    BypassEphemeralContainers = "bypass-ephemeral-containers",
+    /// Found by `modgate lint`: another element of the list has what the policy denies in one.
+    BypassListElement = "bypass-list-element",
+    /// Found by `modgate lint`: an empty object, which means the same, gets past a policy that denies a
+    /// missing one.
+    BypassEmptyValue = "bypass-empty-value",
+    /// Found by `modgate lint`: an update brings what the policy denies at creation.
+    BypassUpdate = "bypass-update",
+    /// Found by `modgate lint`: an object with `generateName` gets past the policy, because its request has
+    /// no name.
+    BypassGenerateName = "bypass-generate-name",
+    /// Found by `modgate lint`: the object gets past the policy in another namespace that it matches.
+    BypassNamespace = "bypass-namespace",
+    /// Found by `modgate lint`: another kind of workload that the policy matches makes the same Pods.
+    BypassPodTemplate = "bypass-pod-template",
+    /// Found by `modgate lint`: another name of the same image gets past the policy: with the registry
+    /// or the tag that goes without saying, or with the port of the registry.
+    BypassImageName = "bypass-image-name",
+    /// Found by `modgate lint`: the image gets past the policy with a digest behind its tag.
+    BypassImageDigest = "bypass-image-digest",
+    /// Found by `modgate lint`: the name of a capability gets past the policy in other case, which
+    /// container runtimes ignore.
+    BypassCase = "bypass-case",
+    /// Found by `modgate lint`: `ALL` gets past a policy that denies a capability.
+    BypassAll = "bypass-all",
+    /// Found by `modgate lint`: a quantity in another format, such as bytes in place of `Gi`, gets past the
+    /// policy.
+    BypassQuantity = "bypass-quantity",
+    /// Found by `modgate lint`: an image of someone else gets past the policy because its name starts with
+    /// an allowed text that ends within a part of a name.
+    BypassPrefix = "bypass-prefix",
     /// A test suite has a field that `verify` does not know.
     SuiteMember = "suite-member",
     /// There is nothing to evaluate where something is expected.

@@ -18,6 +18,7 @@ use modgate_api::{
 };
 use modgate_value::{Str, Value, near};
 
+pub use allow::allows;
 pub(crate) use allow::retain;
 pub(crate) use constraint::advise;
 pub(crate) use fields::help as known_fields;

@@ -198,7 +198,7 @@ pub struct Problem {
 impl Problem {
     /// Field, message, advice and code on one line: what the API server passes on as a warning. The
     /// policy is the one that the request is about.
-    pub(crate) fn one_line(&self) -> String {
+    pub fn one_line(&self) -> String {
         let mut line = match self.field.as_str() {
             "" => self.message.clone(),
             field => format!("{field}: {}", self.message),

@@ -95,6 +95,11 @@ impl Generator {
         Self { state, texts: texts.into_iter().collect(), count: 0 }
     }
 
+    /// The texts it knows, sorted.
+    pub fn texts(&self) -> impl Iterator<Item = &Str> {
+        self.texts.iter()
+    }
+
     fn below(&mut self, bound: usize) -> usize {
         self.state = step(self.state);
         let bound = u64::try_from(bound.max(1)).unwrap_or(1);

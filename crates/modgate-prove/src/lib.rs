@@ -2,7 +2,7 @@
 //! proves it.
 //!
 //! A [`Side`] is a set of policies with what it sees. [`compare`] decides the same requests with two of
-//! them and counts what differs. [`record`] makes requests of the events of an audit log, and
+//! them and counts what differs. [`lint`] looks for ways past a policy. [`record`] makes requests of the events of an audit log, and
 //! [`generate`] invents objects.
 //!
 //! What this crate deliberately does not do: read files, write results, know the order of the stages.
@@ -15,6 +15,7 @@
 
 pub mod compare;
 pub mod generate;
+pub mod lint;
 pub mod minimise;
 pub mod record;
 mod side;

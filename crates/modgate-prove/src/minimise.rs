@@ -12,7 +12,16 @@ const KEPT: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata"], &["metada
 
 /// The object without what `holds` does not need: members and elements are left out as long as it still
 /// holds, the largest first. An object that `holds` is not true of is returned as it is.
-pub fn minimised(object: &Value, mut holds: impl FnMut(&Value) -> bool) -> Value {
+pub fn minimised(object: &Value, holds: impl FnMut(&Value) -> bool) -> Value {
+    minimised_within(object, MAX_TRIES, holds)
+}
+
+/// The same with at most so many decisions.
+pub fn minimised_within(
+    object: &Value,
+    most: usize,
+    mut holds: impl FnMut(&Value) -> bool,
+) -> Value {
     let mut smallest = object.clone();
     let mut tries = 0;
     loop {
@@ -26,7 +35,7 @@ pub fn minimised(object: &Value, mut holds: impl FnMut(&Value) -> bool) -> Value
             if value::at(&smallest, &path).is_none() {
                 continue;
             }
-            if tries == MAX_TRIES {
+            if tries == most {
                 return smallest;
             }
             tries += 1;

@@ -36,7 +36,7 @@ pub(crate) use self::{
     telemetry::TelemetryArgs,
     vap::VapArgs,
 };
-use crate::{compare, exit, migrate, plan, render::RenderVerb};
+use crate::{compare, exit, lint, migrate, plan, render::RenderVerb};
 
 /// Kubernetes admission policies, KubeMod's and Gatekeeper's, on the command line and as webhooks.
 #[derive(Debug, Parser)]
@@ -66,6 +66,9 @@ pub(crate) enum Verb {
     /// Compare two sets of policies over recorded, given or invented requests.
     #[command(after_help = compare::EXAMPLES)]
     Compare(Box<compare::CompareArgs>),
+    /// Look for objects that get past policies.
+    #[command(after_help = lint::EXAMPLES)]
+    Lint(Box<lint::LintArgs>),
     /// Evaluate a `select` expression.
     #[command(after_help = SELECT_EXAMPLES)]
     Select(SelectArgs),

@@ -12,6 +12,7 @@ mod exit;
 mod explain;
 mod gator;
 mod inputs;
+mod lint;
 mod migrate;
 mod page;
 mod plan;
@@ -49,6 +50,7 @@ pub fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Audit(args) => audit::run(&args, &terminal),
         Verb::Compare(args) => compare::run(&args, &terminal),
+        Verb::Lint(args) => lint::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
         Verb::Render(verb) => render::run(&verb, &terminal),
         Verb::Migrate(args) => migrate::run(&args, &terminal),

@@ -22,6 +22,11 @@ fn entries(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// Whether the author of a policy allows a finding, with a reason.
+pub fn allows(object: &Value, code: Code) -> bool {
+    entries(object).any(|(name, reason)| name == code.as_str() && !reason.is_empty())
+}
+
 /// Drops the warnings from number `first` on that the author of the policy allows.
 pub(crate) fn retain(object: &Value, problems: &mut Vec<Problem>, first: usize) {
     let allowed: Vec<&str> =

@@ -1,0 +1,299 @@
+//! `modgate lint`: what gets past policies, each finding with the objects that prove it.
+
+mod units;
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Context as _, Result};
+use modgate_engine::Code;
+use modgate_prove::{
+    lint::{Bypass, Found, Options, Request, lint},
+    value::redacted,
+};
+use modgate_report::{Finding, Format, Level, Object, Place, Report, Rule, RuleKind, write};
+use modgate_value::{Value, yaml};
+
+use self::units::{Unit, Units};
+use crate::{
+    args::EngineArgs,
+    exit::Exit,
+    progress::Progress,
+    terminal::{Terminal, Tone, printable},
+};
+
+/// Arguments of `modgate lint`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LintArgs {
+    /// Files and folders with policies. The objects of their test suites, and other objects in them, are
+    /// what is tried first.
+    #[arg(value_name = "POLICY", required = true)]
+    policies: Vec<PathBuf>,
+    /// File or folder with further objects or AdmissionReviews to start from; repeat for more.
+    #[arg(long, value_name = "PATH")]
+    object: Vec<PathBuf>,
+    /// Decisions that each policy may cost.
+    #[arg(long, value_name = "N", default_value_t = 4000)]
+    budget: usize,
+    /// Number that invented objects depend on.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Folder for the two requests of each finding, as AdmissionReviews.
+    #[arg(long, value_name = "DIR")]
+    write_witness: Option<PathBuf>,
+    /// Namespace of policies that name none.
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    /// How to print the findings: text, json, yaml, jsonl, github, gitlab, sarif, junit, markdown.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: Format,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  # What gets past these policies?
+  modgate lint policies/
+
+  # The same, starting from the objects of a folder, with the proofs as files
+  modgate lint policies/ --object manifests/ --write-witness proofs/
+
+  # For code scanning
+  modgate lint -o sarif policies/ > lint.sarif
+
+Exit codes:
+  0  nothing was found
+  1  something gets past a policy
+  2  arguments, files or policies are not valid";
+
+/// A finding and the policies that it is of.
+struct Reported<'u> {
+    unit: &'u Unit,
+    bypass: Bypass,
+    /// Further constraints of the template with the same finding.
+    others: Vec<String>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
+    let config = args.engine.config(&args.namespace);
+    let Some(units) = Units::read(&args.policies, &args.object, &config, terminal)? else {
+        return Ok(Exit::BadInput);
+    };
+    let results = tried(&units, args);
+    let mut reported: Vec<Reported<'_>> = Vec::new();
+    for (unit, found) in units.units.iter().zip(results) {
+        if found.offences == 0 {
+            terminal.note(format_args!("note: no object was found that {} denies", unit.name));
+        } else if found.exhausted {
+            terminal.note(format_args!(
+                "note: {} used up its budget of {} decisions; `--budget` sets it",
+                unit.name, args.budget
+            ));
+        }
+        for bypass in found.bypasses {
+            if unit.allows(bypass.code) {
+                continue;
+            }
+            let same = reported.iter_mut().find(|other| {
+                other.bypass.code == bypass.code
+                    && other.unit.owner(bypass.code) == unit.owner(bypass.code)
+            });
+            match same {
+                Some(other) => other.others.push(unit.name.clone()),
+                None => reported.push(Reported { unit, bypass, others: Vec::new() }),
+            }
+        }
+    }
+    if let Some(folder) = &args.write_witness {
+        for each in &reported {
+            write_witness(folder, each)?;
+        }
+    }
+    let mut out = io::stdout().lock();
+    if args.output == Format::Text {
+        text(&mut out, &reported, &units, terminal)?;
+    } else {
+        out.write_all(write(&report(&reported), args.output).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(if reported.is_empty() { Exit::Success } else { Exit::Denied })
+}
+
+/// Tries to get past every policy, on all cores.
+fn tried(units: &Units, args: &LintArgs) -> Vec<Found> {
+    let progress = Progress::new(Some(units.units.len()), "policies");
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(vec![Found::default(); units.units.len()]);
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = units.units.get(index) else { return };
+            let options = Options { budget: args.budget, seed: args.seed };
+            let found = lint(&unit.subject(), options);
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(result) = results.get_mut(index) {
+                *result = found;
+            }
+            drop(results);
+            progress.show(1);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    progress.clear();
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What gets past a policy, in a few words.
+fn words(code: Code) -> &'static str {
+    match code {
+        Code::BypassInitContainers => {
+            "the policy admits in an init container what it denies in a container"
+        }
+        Code::BypassEphemeralContainers => {
+            "the policy admits in an ephemeral container what it denies in a container"
+        }
+        Code::BypassListElement => "the policy admits the offence in another element of the list",
+        Code::BypassEmptyValue => "the policy admits an empty value where it denies a missing one",
+        Code::BypassUpdate => "the policy admits by an update what it denies at creation",
+        Code::BypassGenerateName => {
+            "the policy admits the object if the API server generates its name"
+        }
+        Code::BypassNamespace => {
+            "the policy admits the object in another namespace that it matches"
+        }
+        Code::BypassPodTemplate => {
+            "the policy admits the same Pods of another kind that it matches"
+        }
+        Code::BypassImageName => "the policy admits another name of the same image",
+        Code::BypassImageDigest => "the policy admits the image with a digest behind its tag",
+        Code::BypassCase => "the policy admits the capability in other case, which runtimes ignore",
+        Code::BypassAll => "the policy admits `ALL`, which has the capability that it denies",
+        Code::BypassQuantity => "the policy admits the same quantity in another format",
+        Code::BypassPrefix => {
+            "the policy admits an image whose name only begins like an allowed one"
+        }
+        _ => "the policy admits what it denies in another form",
+    }
+}
+
+/// `Pod shop/web` of a request.
+fn object_of(request: &Request) -> Object {
+    let text = |path: &[&str]| {
+        request.object.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let (group, version) = modgate_engine::api::meta::split_api_version(
+        request.object.get("apiVersion").and_then(Value::as_str).unwrap_or_default(),
+    );
+    Object {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: text(&["kind"]),
+        namespace: text(&["metadata", "namespace"]),
+        name: text(&["metadata", "name"]),
+    }
+}
+
+impl Reported<'_> {
+    fn message(&self) -> String {
+        let place = match self.bypass.place.as_str() {
+            "" => String::new(),
+            place => format!(" ({place})"),
+        };
+        let others = match self.others.as_slice() {
+            [] => String::new(),
+            others => format!("; likewise {}", others.join(", ")),
+        };
+        format!("{}: {}{place}{others}", self.unit.name, words(self.bypass.code))
+    }
+
+    fn place(&self) -> Place {
+        let (file, line, column) = self.unit.owner(self.bypass.code);
+        Place::at(file.as_str(), *line, *column)
+    }
+}
+
+fn report(reported: &[Reported<'_>]) -> Report {
+    let mut report = Report::new(env!("CARGO_PKG_VERSION"));
+    for each in reported {
+        let code = each.bypass.code;
+        let rule = Rule {
+            title: words(code).to_owned(),
+            description: code.explanation().trim().to_owned(),
+            level: Level::Warning,
+            ..Rule::new(code.as_str(), RuleKind::Code)
+        };
+        let rule = report.rule(rule);
+        let mut finding = Finding::new(rule, Level::Warning, each.message())
+            .at(each.place())
+            .about(object_of(&each.bypass.witness));
+        finding.field = each.bypass.place.clone();
+        report.findings.push(finding);
+    }
+    report
+}
+
+fn text(
+    out: &mut impl io::Write,
+    reported: &[Reported<'_>],
+    units: &Units,
+    terminal: &Terminal,
+) -> Result<()> {
+    for each in reported {
+        let code = terminal.paint(Tone::Bad, each.bypass.code);
+        writeln!(out, "{code}: {}", printable(&each.message()))?;
+        let place = terminal.paint(Tone::Faint, printable(&each.place().to_string()));
+        writeln!(out, "  {place}")?;
+        for message in &each.bypass.messages {
+            writeln!(out, "  denied: {}", printable(message).replace('\n', " "))?;
+        }
+        for (what, request) in [("denied", &each.bypass.denied), ("admitted", &each.bypass.witness)]
+        {
+            let resource = match request.sub_resource {
+                "" => String::new(),
+                name => format!(" of the subresource {name}"),
+            };
+            writeln!(out, "  {what}, {}{resource}:", request.operation())?;
+            for line in yaml::write(&redacted(&request.object, false)).lines() {
+                writeln!(out, "    {}", terminal.paint(Tone::Faint, printable(line)))?;
+            }
+        }
+        writeln!(out)?;
+    }
+    let policies = units.units.len();
+    let findings = match reported.len() {
+        0 => "nothing gets past them".to_owned(),
+        1 => "1 finding".to_owned(),
+        count => format!("{count} findings"),
+    };
+    let policies =
+        if policies == 1 { "1 policy".to_owned() } else { format!("{policies} policies") };
+    Ok(writeln!(out, "{policies}: {findings}")?)
+}
+
+/// Writes the two requests of a finding.
+fn write_witness(folder: &Path, each: &Reported<'_>) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+    let policy: String = each.unit.name.to_lowercase().chars().map(plain).collect();
+    for (what, request) in [("denied", &each.bypass.denied), ("admitted", &each.bypass.witness)] {
+        let path = folder.join(format!("{policy}-{}-{what}.yaml", each.bypass.code));
+        fs::write(&path, yaml::write(&request.document()))
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    Ok(())
+}
