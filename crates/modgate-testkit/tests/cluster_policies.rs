@@ -10,6 +10,8 @@
 mod api;
 #[path = "cluster_policies/generated.rs"]
 mod generated;
+#[path = "cluster_policies/kubescape.rs"]
+mod kubescape;
 #[path = "cluster_policies/types.rs"]
 mod types;
 
@@ -69,6 +71,7 @@ impl Params for World {
     fn scope(&self, kind: &ParamKind) -> Option<ParamScope> {
         match kind.kind.as_str() {
             "ConfigMap" => Some(ParamScope::Namespaced),
+            "ControlConfiguration" => Some(ParamScope::Cluster),
             "Namespace" => Some(ParamScope::Cluster),
             _ => None,
         }
@@ -349,6 +352,46 @@ fn policies_decide_as_the_api_server_does() {
     {
         assert!(count >= least, "only {count} of {} {what}", cases.len());
     }
+}
+
+/// Every object of kubescape's suite (`MODGATE_SUITES`), with its binding and its parameters, sent as a
+/// dry run.
+#[test]
+fn the_suite_of_kubescape_is_decided_as_by_the_api_server() {
+    let Some(folder) = kubescape::folder() else { return };
+    let Some(cluster) = Cluster::start(&Options::default()).expect("a cluster") else { return };
+    let mut api = Api::start(&cluster, Path::new(""));
+    let mut world = prepare(&mut api);
+    let cases = kubescape::cases(&folder);
+    kubescape::prepare(&mut api, &folder, &mut world);
+    let objects: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            let answer = api.send("POST", &case.path(), Some(&case.object));
+            (answer.code == 201).then_some(answer.body)
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    let (set, _) = install(&mut api, &cases, &mut wrong);
+    until_in_force(&mut api);
+    let (mut sent, mut denied, mut warned) = (0, 0, 0);
+    for (case, object) in cases.iter().zip(&objects) {
+        // Some objects of the suite lack what the API server requires.
+        let Some(object) = object else { continue };
+        // As it is written: what the API server generates for it is not valid a second time.
+        let mut answer = api.send("POST", &case.path(), Some(&case.object));
+        // The API server also warns of unknown and deprecated fields.
+        answer.warnings.retain(|it| it.starts_with("Validation failed for "));
+        let ours = decide(&set, case, &world, object, &Value::Null);
+        sent += 1;
+        denied += usize::from(answer.code >= 400);
+        warned += usize::from(!answer.warnings.is_empty());
+        let found = differences(case, &answer, &ours);
+        wrong.extend(found.into_iter().map(|difference| format!("{}: {difference}", case.id)));
+    }
+    println!("{sent} of {} objects sent: {denied} denied, {warned} warned", cases.len());
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(sent > 500 && denied > 200 && warned > 0, "{sent} sent, {denied} denied");
 }
 
 /// The table of types is what the API server publishes. `MODGATE_RECORD=1` writes it anew.

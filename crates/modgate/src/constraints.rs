@@ -150,12 +150,13 @@ fn explain_expression(
         Some(_) => place(&trace.template_origin, expression.position),
         None => expression.module.clone(),
     };
+    let at = if at.is_empty() { at } else { format!(" ({at})") };
     writeln!(
         out,
-        "      {} {} {}",
+        "      {} {}{}",
         terminal.paint(tone, verdict),
         shorten(&expression.text),
-        terminal.paint(Tone::Faint, format_args!("({at})")),
+        terminal.paint(Tone::Faint, at),
     )?;
     if !note.is_empty() {
         writeln!(out, "          {}", shorten(&note))?;

@@ -52,7 +52,11 @@ impl Case {
     pub(crate) fn path(&self) -> String {
         let group = if self.kind.api_version == "v1" { "api" } else { "apis" };
         let Self { namespace, kind: Kind { api_version, resource, .. }, .. } = self;
-        format!("/{group}/{api_version}/namespaces/{namespace}/{resource}?dryRun=All")
+        let place = match *namespace {
+            "" => String::new(),
+            namespace => format!("namespaces/{namespace}/"),
+        };
+        format!("/{group}/{api_version}/{place}{resource}?dryRun=All")
     }
 
     fn path_of_object(&self) -> String {
