@@ -53,16 +53,19 @@ fn admit_other_parameters(bencher: divan::Bencher<'_, '_>) {
     let mut templates = policies();
     let constraints = templates.split_off(49);
     let mut snapshot = snapshot(&templates, 0, &EngineConfig::default());
-    for (constraint, copy) in constraints.iter().flat_map(|one| (0..4).map(move |copy| (one, copy)))
-    {
+    // 75 numbers for each copy: constraints of one kind may have the same name.
+    for number in 75..375 {
+        let (Some(constraint), copy) = (constraints.get(number % 75), number / 75 - 1) else {
+            continue;
+        };
         let insert = |constraint: Value| {
             let changes = vec![Change::Upsert(PolicySource::of_object(constraint))];
             snapshot.apply(changes, OnError::Unload)
         };
-        let mut update = insert(other_parameters(constraint, copy));
+        let mut update = insert(other_parameters(constraint, number, copy));
         if update.has_errors() {
             // A parameter of which the template allows no other value.
-            update = insert(renamed(constraint, 1000 + copy));
+            update = insert(renamed(constraint, number));
         }
         snapshot = update.snapshot;
     }
@@ -147,8 +150,8 @@ fn policies() -> Vec<Value> {
 
 /// A constraint of another name, whose parameters differ from those of the first copy in their first
 /// text or number, if they have one.
-fn other_parameters(constraint: &Value, copy: usize) -> Value {
-    let mut constraint = renamed(constraint, 1000 + copy);
+fn other_parameters(constraint: &Value, number: usize, copy: usize) -> Value {
+    let mut constraint = renamed(constraint, number);
     if copy > 0
         && let Value::Object(members) = &mut constraint
         && let Some(Value::Object(spec)) = members.get_mut("spec")
