@@ -81,6 +81,7 @@ mod decide;
 pub mod expansion;
 pub mod explain;
 pub mod gatekeeper;
+pub mod guidance;
 mod host;
 pub mod jsonpatch;
 pub mod lint;

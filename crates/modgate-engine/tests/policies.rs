@@ -198,7 +198,11 @@ fn explanations() {
     );
 
     let reject = trace("reject");
-    let rejection = Rejection { rule: "ns/reject".into(), message: None };
+    let rejection = Rejection {
+        rule: "ns/reject".into(),
+        message: None,
+        guidance: modgate_engine::guidance::Guidance::default(),
+    };
     assert_eq!(reject.outcome, Outcome::Rejected(rejection));
     assert_eq!(reject.criteria[0].explanation, "the expression fails: index 5 out of bounds");
 }

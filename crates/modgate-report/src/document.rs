@@ -48,7 +48,7 @@ pub(crate) fn pretty(value: &Value) -> String {
 }
 
 /// The texts that are known.
-fn texts<'t>(pairs: &[(&'static str, &'t str)]) -> Vec<(&'static str, Value)> {
+fn texts(pairs: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
     let known = pairs.iter().filter(|(_, text)| !text.is_empty());
     known.map(|(key, text)| (*key, Value::from(*text))).collect()
 }

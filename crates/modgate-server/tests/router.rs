@@ -175,6 +175,71 @@ async fn dragnet_rejects_with_kubemods_sentence() {
     );
 }
 
+/// A ModRule and a constraint with an owner and a remedy. Without annotations the texts are those of
+/// the tests around this one.
+const OWNED: &str = r#"
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata:
+  name: reject
+  namespace: ns
+  annotations: {modgate.sh/owner: team store, modgate.sh/remediation: remove the label bad}
+spec:
+  type: Reject
+  rejectMessage: 'not {{ .Target.metadata.name }}'
+  match: [{select: '$.metadata.labels.bad'}]
+---
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: denyall}
+spec:
+  crd: {spec: {names: {kind: DenyAll}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package denyall
+      violation[{"msg": "no"}] { true }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: DenyAll
+metadata:
+  name: owned
+  annotations:
+    modgate.sh/owner: team platform
+    modgate.sh/remediation: "ask\nfirst"
+    modgate.sh/docs-url: https://example.com/denyall
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: DenyAll
+metadata: {name: warns, annotations: {modgate.sh/owner: team warn}}
+spec: {enforcementAction: warn}
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: DenyAll
+metadata: {name: plain}
+"#;
+
+#[tokio::test]
+async fn denials_end_with_who_owns_the_policy_and_what_to_do() {
+    let dir = tempfile::tempdir().expect("dir");
+    std::fs::write(dir.path().join("policies.yaml"), OWNED).expect("policies");
+    let server = Server::empty().load(dir.path());
+    let response = server.review("/dragnet-webhook", review("v1", r#"{"bad": "x"}"#)).await;
+    assert_eq!(
+        text(&response, &["status", "reason"]),
+        "operation rejected by the following ModRule(s): ns/reject: \"not p\" (owner: team store; \
+         fix: remove the label bad)"
+    );
+    let response = server.review("/v1/admit", review("v1", "{}")).await;
+    assert_eq!(
+        text(&response, &["status", "message"]),
+        "[owned] no (owner: team platform; fix: ask first; see https://example.com/denyall)\n\
+         [plain] no"
+    );
+    let warnings = response.get("warnings").map(Value::to_json);
+    assert_eq!(warnings.as_deref(), Some(r#"["[warns] no (owner: team warn)"]"#));
+}
+
 /// A privileged Pod that names a Node of no cluster in an annotation of its own (Q-36).
 #[tokio::test]
 async fn an_annotation_switches_no_rule_off() {

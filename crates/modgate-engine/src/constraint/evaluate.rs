@@ -10,7 +10,10 @@ use super::{
     compile::CompiledConstraint,
     driver::{Arena, Externals, RawViolation, Session},
 };
-use crate::cost::{Cost, Meter};
+use crate::{
+    cost::{Cost, Meter},
+    guidance::Guidance,
+};
 
 /// What constraints are evaluated with.
 #[derive(Clone, Copy)]
@@ -63,9 +66,15 @@ pub enum Cause {
 }
 
 impl Violation {
-    /// The line users see (RS-1).
+    /// The line users see (RS-1), with who owns the constraint and what to do if its annotations have
+    /// that.
     pub fn line(&self) -> String {
-        format!("[{}] {}", self.constraint, self.message)
+        format!("[{}] {}{}", self.constraint, self.message, self.guidance())
+    }
+
+    /// Who owns the constraint and what to do.
+    pub fn guidance(&self) -> Guidance {
+        Guidance::of_annotations(&self.annotations)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     admissionpolicy::Denial,
     constraint::{AdmissionError, Violation},
     expansion::ExpansionError,
+    guidance::Guidance,
     jsonpatch::PatchOperation,
     mutation::{Mutated, MutationError},
 };
@@ -193,21 +194,25 @@ impl MutationStatus {
     }
 }
 
-/// A Reject rule's rejection of a request. It is shown as `ns/name` or `ns/name: "message"`.
+/// A Reject rule's rejection of a request. It is shown as `ns/name` or `ns/name: "message"`,
+/// with the guidance behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// `namespace/name` of the rule.
     pub rule: Str,
     /// Its message, if it has one.
     pub message: Option<String>,
+    /// Who owns the rule and what to do.
+    pub guidance: Guidance,
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.message {
-            None => f.write_str(&self.rule),
-            Some(message) => write!(f, "{}: \"{message}\"", self.rule),
+            None => f.write_str(&self.rule)?,
+            Some(message) => write!(f, "{}: \"{message}\"", self.rule)?,
         }
+        self.guidance.fmt(f)
     }
 }
 

@@ -15,7 +15,8 @@ use modgate_value::{Str, Value, diag::Span, gofmt::quote, near, regex::GoRegex, 
 
 use super::{advice, lint, path::PathTemplate, references::Reads};
 use crate::{
-    EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, cost::Usage, jsonpatch::Op,
+    EngineConfig, PolicyId, PolicySource, Position, Problem, Severity, cost::Usage,
+    guidance::Guidance, jsonpatch::Op,
 };
 
 /// A rule that is known to be valid.
@@ -24,6 +25,8 @@ pub(crate) struct CompiledModRule {
     pub(crate) id: PolicyId,
     /// `namespace/name`, as rejections and logs have it.
     pub(crate) label: Str,
+    /// What its rejections end with.
+    pub(crate) guidance: Guidance,
     pub(crate) tier: i16,
     pub(crate) operations: Operations,
     /// `targetNamespaceRegex`, if there is one and it is not empty.
@@ -320,6 +323,7 @@ pub(crate) fn compile(
         reads: parts.fold(message_reads, Reads::and),
         id: id.clone(),
         label: format!("{}/{}", id.namespace, id.name).into(),
+        guidance: Guidance::of_policy(&source.object),
         tier: rule.spec.execution_tier,
         operations,
         target,

@@ -389,7 +389,11 @@ impl<'a> Run<'a> {
                             rule: rule.label.to_string(),
                             message: message.clone(),
                         });
-                        Rejection { rule: rule.label.clone(), message: Some(message) }
+                        Rejection {
+                            rule: rule.label.clone(),
+                            message: Some(message),
+                            guidance: rule.guidance.clone(),
+                        }
                     }
                 };
                 observer.rejected(rule, &rejection);
@@ -401,7 +405,8 @@ impl<'a> Run<'a> {
     /// The rejection of a matching Reject rule; it stands even if its message cannot be rendered
     /// (5.6).
     fn rejection(&mut self, rule: &CompiledModRule, seen: &Value) -> Rejection {
-        let bare = Rejection { rule: rule.label.clone(), message: None };
+        let bare =
+            Rejection { rule: rule.label.clone(), message: None, guidance: rule.guidance.clone() };
         let Action::Reject(Some(message)) = &rule.action else { return bare };
         let budget = self.budget_of(rule);
         let env = Env { budget: &budget, host: self.host.templates() };

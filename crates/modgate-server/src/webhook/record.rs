@@ -141,7 +141,7 @@ impl fmt::Display for Patch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use modgate_engine::{RuleFailure, api::meta::Operation, jsonpatch::Op};
+    use modgate_engine::{RuleFailure, api::meta::Operation, guidance::Guidance, jsonpatch::Op};
     use modgate_value::Value;
 
     use super::*;
@@ -162,8 +162,8 @@ mod tests {
     fn rejections_of_secrets_name_rules_only() {
         let message = Some("pass: s3cret".to_owned());
         let entries = [
-            Rejection { rule: "ns/a".into(), message },
-            Rejection { rule: "ns/b".into(), message: None },
+            Rejection { rule: "ns/a".into(), message, guidance: Guidance::default() },
+            Rejection { rule: "ns/b".into(), message: None, guidance: Guidance::default() },
         ];
         let show = |names_only| Rejections { entries: &entries, names_only }.to_string();
         assert_eq!(show(false), "ns/a: \"pass: s3cret\",ns/b");
@@ -193,7 +193,8 @@ mod tests {
             failures: vec![failure],
             ..Decision::unchanged(Value::Null)
         };
-        let entry = Rejection { rule: "ns/r".into(), message: Some("s3cret".to_owned()) };
+        let message = Some("s3cret".to_owned());
+        let entry = Rejection { rule: "ns/r".into(), message, guidance: Guidance::default() };
         let rejected = Decision {
             allowed: false,
             reason: format!("rejected by {entry}"),
