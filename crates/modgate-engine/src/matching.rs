@@ -234,6 +234,11 @@ impl Criteria {
 }
 
 impl Criteria {
+    /// Whether labels of the object's Namespace are looked at.
+    pub fn selects_namespaces(&self) -> bool {
+        self.namespace_selector.is_some()
+    }
+
     /// The names of the kinds that can match at all; `None` when any can.
     pub fn kind_names(&self) -> Option<std::collections::BTreeSet<Str>> {
         let mut names = std::collections::BTreeSet::new();

@@ -15,7 +15,7 @@ use self::{
     measure::{Figures, Plan},
 };
 use crate::{
-    Failure, Io,
+    Failure, Io, finding,
     policies::{is_constraint, is_template},
     read,
 };
@@ -24,8 +24,8 @@ use crate::{
 const ENOUGH_ITERATIONS: u32 = 1000;
 
 /// Runs the verb.
-pub(crate) fn run(args: &BenchArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
-    let settings = args.check()?;
+pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+    let settings = args.check(is_gator)?;
     if settings.warmup > settings.iterations {
         io.note(&format!(
             "Warning: warmup ({}) exceeds iterations ({}). Consider reducing warmup.\n",
@@ -86,6 +86,7 @@ fn measure_all(
 ) -> Result<Vec<Figures>, String> {
     let resources = read::sources(&args.filenames, &args.images, io)
         .map_err(|error| format!("reading sources: {error}"))?;
+    finding::strictly(args.strict, &resources, io).map_err(|it| it.message.unwrap_or_default())?;
     if resources.is_empty() {
         return Err("no input data identified".to_owned());
     }

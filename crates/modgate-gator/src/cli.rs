@@ -41,28 +41,28 @@ enum RootVerb {
 /// The verbs of gator, for the binary to embed.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Judge manifests by the templates and constraints among them, as gator does.
+    /// Evaluate manifests against the constraints given with them, as `gator test`.
     #[command(args_override_self = true, after_help = help::TEST)]
     Test(TestArgs),
-    /// Run test suites: do templates, constraints, mutators and ModRules do what is written?
+    /// Run test suites of policies.
     #[command(args_override_self = true, after_help = help::VERIFY)]
     Verify(VerifyArgs),
-    /// Print what ExpansionTemplates and mutators make of manifests.
+    /// Expand workloads with ExpansionTemplates and mutators.
     #[command(args_override_self = true, after_help = help::EXPAND)]
     Expand(ExpandArgs),
-    /// Measure how fast templates and constraints judge objects.
+    /// Measure the latency and throughput of templates and constraints.
     #[command(args_override_self = true, after_help = help::BENCH)]
     Bench(Box<bench::BenchArgs>),
-    /// Find published policies, and install them into a cluster.
+    /// Search published policies and install them into a cluster.
     #[command(after_help = help::POLICY)]
     Policy {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: policy::PolicyVerb,
     },
-    /// Check that what templates need of other objects is synced.
+    /// Check that the objects that templates refer to are synced.
     Sync {
-        /// The check to run.
+        /// The command.
         #[command(subcommand)]
         command: SyncVerb,
     },
@@ -71,12 +71,12 @@ pub enum Verb {
 /// The verbs of `gator sync`.
 #[derive(Debug, Subcommand)]
 pub enum SyncVerb {
-    /// Do SyncSets and the Config hold what templates say they need?
+    /// Check that SyncSets and the Config hold the kinds that templates require.
     #[command(args_override_self = true, after_help = help::SYNC_TEST)]
     Test(SyncTestArgs),
 }
 
-/// Options for images.
+/// OCI images to read.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
     /// OCI artifact to read: `registry/repository[:tag|@digest]`; repeat for more.
@@ -85,18 +85,18 @@ pub(crate) struct ImageArgs {
     /// Pull images over HTTP, without TLS.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) plain_http: bool,
-    /// Folder for pulled artifacts until they are read [default: the system's folder].
+    /// Folder for pulled images [default: the system's temporary folder]
     #[arg(short = 'd', long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) tempdir: Option<String>,
 }
 
-/// Options for templates written in CEL.
+/// Settings of templates written in CEL.
 #[derive(Debug, Args)]
 pub(crate) struct CelArgs {
-    /// Whether templates written in CEL are evaluated.
+    /// Evaluate templates written in CEL.
     #[arg(long, go_bool = Some(true), hide_possible_values = true)]
     pub(crate) enable_k8s_native_validation: bool,
-    /// What a CEL source without `failurePolicy` does on errors: `Fail` or `Ignore`.
+    /// Failure policy for CEL templates that do not set `failurePolicy`: `Fail` or `Ignore`.
     #[arg(long, value_name = "POLICY", default_value = "Fail", allow_hyphen_values = true)]
     pub(crate) default_k8s_native_validation_failure_policy: String,
 }
@@ -109,10 +109,20 @@ pub struct TestArgs {
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// How to print results: `text`, `json` or `yaml`; anything else means text.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
-    pub(crate) output: String,
-    /// Add a trace of each evaluation.
+    /// Output format, and the file to write it to; repeat for more: `text`, `json`, `yaml`, `jsonl`,
+    /// `github`, `gitlab`, `sarif`, `junit` or `markdown`.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "text",
+        allow_hyphen_values = true
+    )]
+    pub(crate) output: Vec<String>,
+    /// Treat warnings about policies as errors.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Add the trace of each evaluation.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) trace: bool,
     /// Add the time of each evaluation.
@@ -121,7 +131,7 @@ pub struct TestArgs {
     /// Print only results that deny; the exit code does not change.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) deny_only: bool,
-    /// Print the output of policies.
+    /// Print the output of `print` in policies.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) verbose: bool,
     #[command(flatten)]
@@ -133,10 +143,10 @@ pub struct TestArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Suite file, folder, or folder followed by `/...` for everything below it.
+    /// Suite file, folder, or `FOLDER/...` for all suites below it; give more for more.
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// Run only tests and cases that this pattern matches: `name`, or `test//case`.
+    /// Run only the tests and cases whose names match: a pattern, or `test//case`.
     #[arg(
         short,
         long,
@@ -146,13 +156,32 @@ pub struct VerifyArgs {
         hide_default_value = true
     )]
     pub(crate) run: String,
-    /// How to print results: `text`, `json`, `junit` or, as modgate, `html`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", allow_hyphen_values = true)]
-    pub(crate) output: String,
-    /// Print every test and case, and the output of policies.
+    /// Output format, and the file to write it to; repeat for more: `text`, `json`, `junit`, `yaml`,
+    /// `jsonl`, `github`, `gitlab`, `sarif`, `markdown` or `html`.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "text",
+        allow_hyphen_values = true
+    )]
+    pub(crate) output: Vec<String>,
+    /// Treat warnings about suites and policies as errors.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Skip the remaining suites after the first one that fails.
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+    /// Fail if there is no test.
+    #[arg(long)]
+    pub(crate) require_tests: bool,
+    /// Run the suites again whenever a file below their paths changes.
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Print every test and case, and the output of `print` in policies.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) verbose: bool,
-    /// Add a trace of each evaluation.
+    /// Add the trace of each evaluation.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) trace: bool,
     #[command(flatten)]
@@ -167,12 +196,15 @@ pub struct ExpandArgs {
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// How to print objects: `yaml` or `json`.
+    /// Output format: `yaml` or `json`.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", allow_hyphen_values = true)]
     pub(crate) format: String,
     /// Write objects to this file instead of standard output.
     #[arg(short, long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) outputfile: Option<String>,
+    /// Treat warnings about policies as errors.
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[arg(hide = true)]
     rest: Vec<String>,
 }
@@ -185,15 +217,12 @@ pub struct SyncTestArgs {
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// Assume that the cluster serves every synced kind.
+    /// Assume that the cluster has every kind that is synced.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) force_omit_gvk_manifest: bool,
     #[arg(hide = true)]
     rest: Vec<String>,
 }
-
-/// Examples of `completion`, for `--help`.
-pub const COMPLETION_HELP: &str = help::COMPLETION;
 
 /// Whether an argument of the binary is one of our verbs.
 pub fn is_verb(argument: &str) -> bool {
@@ -204,9 +233,15 @@ pub fn is_verb(argument: &str) -> bool {
 /// The program's name under which its output is exactly gator's.
 const GATOR: &str = "gator";
 
-/// The version of OPA whose behaviour modgate's Rego follows. The constraint framework is our own.
-const OPA: &str = "v1.19.0";
+/// The version of OPA whose behaviour our Rego has. The constraint framework is our own.
+pub const OPA: &str = "v1.19.0";
 const FRAMEWORKS: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
+/// Whether a command line is one of the program `gator`.
+pub(crate) fn is_gator(args: &[OsString]) -> bool {
+    let program = args.first().map(Path::new);
+    program.is_none_or(|program| program.file_stem().is_none_or(|name| name == GATOR))
+}
 
 /// Reads a command line and runs its verb.
 pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure> {
@@ -269,16 +304,17 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             test::run(&args, program == GATOR, io)
         }
         RootVerb::Verb(Verb::Verify(args)) => match args.paths.as_slice() {
-            [path] => verify::run(path, &args, program == GATOR, io),
+            [_] => verify::run(&args, program == GATOR, io),
+            [_, _, ..] if program != GATOR => verify::run(&args, false, io),
             paths => Err(refuse("verify", format!("accepts 1 arg(s), received {}", paths.len()))),
         },
         RootVerb::Verb(Verb::Expand(args)) => {
             none("expand", &args.rest)?;
-            expand::run(&args, io)
+            expand::run(&args, program == GATOR, io)
         }
         RootVerb::Verb(Verb::Bench(args)) => {
             none("bench", &args.rest)?;
-            bench::run(&args, io)
+            bench::run(&args, program == GATOR, io)
         }
         RootVerb::Verb(Verb::Policy { command }) => match command.misused(program) {
             Some(policy::Misuse { verb, text }) => Err(refuse(&format!("policy {verb}"), text)),

@@ -9,6 +9,7 @@ use crate::{
     Failure, Io,
     cli::ExpandArgs,
     expander::Expander,
+    finding,
     object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
@@ -17,8 +18,15 @@ use crate::{
 };
 
 /// Runs the verb.
-pub(crate) fn run(args: &ExpandArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
+pub(crate) fn run(args: &ExpandArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+    if !is_gator && args.filenames.is_empty() && !matches!(args.format.as_str(), "yaml" | "json") {
+        return Err(Failure::plain(format!(
+            "`-f` is the output format of `expand`; read files with `-n {}`",
+            args.format
+        )));
+    }
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
+    finding::strictly(args.strict, &resources, io)?;
     let mut resultants = resultants(resources.iter().map(|resource| &resource.object))
         .map_err(|error| Failure::plain(format!("error expanding resources: {error}")))?;
     // Sorted descending by the name and what follows it.

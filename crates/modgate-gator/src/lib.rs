@@ -12,6 +12,7 @@ mod bench;
 mod cli;
 mod expand;
 mod expander;
+mod finding;
 pub mod flags;
 mod object;
 mod oci;
@@ -25,7 +26,6 @@ mod sync;
 mod test;
 pub mod verify;
 mod work;
-pub mod xml;
 
 use std::{
     ffi::OsString,
@@ -34,7 +34,7 @@ use std::{
 };
 
 pub use self::{
-    cli::{COMPLETION_HELP, Verb, is_verb},
+    cli::{OPA, Verb, is_verb},
     policy::{Cluster, Connect, no_cluster},
 };
 
@@ -84,12 +84,14 @@ pub(crate) struct Failure {
     pub(crate) message: Option<String>,
     /// The exit code.
     pub(crate) code: u8,
+    /// Whether the verb did its work and this is the result, such as a failed test.
+    pub(crate) is_result: bool,
 }
 
 impl Failure {
     /// `<text>`, exit code 1: how `test`, `expand`, `sync test` and `bench` fail.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Self { message: Some(text.into()), code: 1 }
+        Self { message: Some(text.into()), code: 1, is_result: false }
     }
 
     /// `Error: <text>`, exit code 1: how `verify` and `policy` fail.
@@ -97,9 +99,14 @@ impl Failure {
         Self::plain(format!("Error: {}", text.as_ref()))
     }
 
-    /// This exit code without a message.
+    /// The same text for the result of a verb that did its work.
+    pub(crate) fn result(self) -> Self {
+        Self { is_result: true, ..self }
+    }
+
+    /// This exit code without another word.
     pub(crate) fn silent(code: u8) -> Self {
-        Self { message: None, code }
+        Self { message: None, code, is_result: false }
     }
 
     /// Standard output failed. If its reader closed it, that is no error.
@@ -118,11 +125,13 @@ pub fn run(args: &[OsString], io: &mut Io<'_>) -> u8 {
     let flushed = io.stdout.flush().map_err(Failure::output);
     match done.and_then(|code| flushed.map(|()| code)) {
         Ok(code) => code,
-        Err(Failure { message, code }) => {
+        Err(Failure { message, code, is_result }) => {
             if let Some(message) = message {
                 io.note(&message);
             }
-            code
+            // gator has one code for results and for what is not valid; `policy` has its own codes.
+            let is_ours = !cli::is_gator(args) && args.get(1).is_none_or(|verb| verb != "policy");
+            if code == 1 && is_ours && !is_result { 2 } else { code }
         }
     }
 }

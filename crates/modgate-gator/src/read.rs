@@ -6,10 +6,12 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     rc::Rc,
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use modgate_api::meta::GroupVersionKind;
+use modgate_report::{Place, generated_from};
 use modgate_value::{
     Str, Value, gofmt,
     gotime::{Time, Zone},
@@ -23,6 +25,41 @@ use crate::{Failure, Io, cli::ImageArgs, object::metadata, oci};
 pub(crate) struct Resource {
     pub(crate) object: Value,
     pub(crate) origin: Rc<Origin>,
+    /// Where its parts stand in the text; `None` for JSON.
+    pub(crate) positions: Option<Arc<yaml::Positions>>,
+    /// The file that its generator names.
+    generated_from: Option<String>,
+}
+
+impl Resource {
+    fn new(read: Parsed, origin: &Rc<Origin>) -> Self {
+        let Parsed { object, positions, generated_from } = read;
+        Self { object, origin: Rc::clone(origin), positions, generated_from }
+    }
+
+    /// Where a person edits it.
+    pub(crate) fn place(&self) -> Place {
+        if let Some(file) = &self.generated_from {
+            return Place::at(file, 0, 0);
+        }
+        let file = match &*self.origin {
+            Origin::File { path, .. } => path,
+            Origin::Stdin => "<stdin>",
+        };
+        let position = self.positions.as_ref().map(|positions| positions.nearest(""));
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        match position {
+            Some(position) => Place::at(file, number(position.line), number(position.column)),
+            None => Place::at(file, 0, 0),
+        }
+    }
+}
+
+/// An object of a text.
+struct Parsed {
+    object: Value,
+    positions: Option<Arc<yaml::Positions>>,
+    generated_from: Option<String>,
 }
 
 /// The source of an object.
@@ -89,7 +126,7 @@ pub(crate) fn sources(
             .map_err(|error| format!("reading yaml source: {error}"))
             .and_then(|text| objects_of(&text))
             .map_err(|error| format!("reading from stdin: reading: {error}"))?;
-        read.extend(objects.into_iter().map(|object| Resource { object, origin: origin.clone() }));
+        read.extend(objects.into_iter().map(|object| Resource::new(object, &origin)));
     }
     warn_of_duplicates(&read, io);
     Ok(read)
@@ -216,7 +253,7 @@ fn read_file(
         .map_err(|error| failed(format!("reading yaml source: {error}")))?;
     let objects = objects_of(&text).map_err(failed)?;
     let origin = Rc::new(origin);
-    read.extend(objects.into_iter().map(|object| Resource { object, origin: origin.clone() }));
+    read.extend(objects.into_iter().map(|object| Resource::new(object, &origin)));
     Ok(())
 }
 
@@ -261,15 +298,19 @@ pub(crate) fn read_limited(from: &mut dyn Read) -> Result<String, String> {
 }
 
 /// The objects of a text: JSON objects one after another, or YAML documents.
-fn objects_of(text: &str) -> Result<Vec<Value>, String> {
+fn objects_of(text: &str) -> Result<Vec<Parsed>, String> {
     let failed = |error: String| format!("reading yaml source: {error}");
     let head = text.get(..text.floor_char_boundary(JSON_GUESS)).unwrap_or(text);
     let mut objects = Vec::new();
-    let mut keep = |value: Value| match value {
+    let mut keep = |value: Value, positions: Option<yaml::Positions>, text: &str| match value {
         Value::Null => Ok(()),
         Value::Object(members) if members.is_empty() => Ok(()),
         Value::Object(_) => {
-            objects.push(value);
+            let start = positions.as_ref().map_or(0, |positions| positions.nearest("").offset);
+            let before = text.get(..start).unwrap_or_default();
+            let generated_from = generated_from(&value, before);
+            let positions = positions.map(Arc::new);
+            objects.push(Parsed { object: value, positions, generated_from });
             Ok(())
         }
         other => Err(failed(format!("a document is {}, not an object", what(&other)))),
@@ -277,14 +318,17 @@ fn objects_of(text: &str) -> Result<Vec<Value>, String> {
     if head.trim_start().starts_with('{') {
         let (json, rest) = json_and_yaml(text);
         for piece in json_values(json) {
-            keep(Value::from_json(piece.as_bytes()).map_err(|error| failed(error.to_string()))?)?;
+            let value = Value::from_json(piece.as_bytes());
+            keep(value.map_err(|error| failed(error.to_string()))?, None, "")?;
         }
         for document in yaml::documents(rest) {
-            keep(document.map_err(|error| failed(converting(&error)))?.value)?;
+            // Lines behind JSON are not counted.
+            keep(document.map_err(|error| failed(converting(&error)))?.value, None, "")?;
         }
     } else {
         for document in yaml::documents(text) {
-            keep(document.map_err(|error| failed(converting(&error)))?.value)?;
+            let document = document.map_err(|error| failed(converting(&error)))?;
+            keep(document.value, Some(document.positions), text)?;
         }
     }
     Ok(objects)
@@ -396,7 +440,8 @@ mod tests {
     #[test]
     fn json_one_after_another() {
         let read = |text: &str| {
-            objects_of(text).map(|all| all.iter().map(Value::to_json).collect::<Vec<_>>().join(" "))
+            let shown = |it: &Parsed| it.object.to_json();
+            objects_of(text).map(|all| all.iter().map(shown).collect::<Vec<_>>().join(" "))
         };
         assert_eq!(read(r#" {"a": "}\""}{"b": [{}]}"#).as_deref(), Ok(r#"{"a":"}\""} {"b":[{}]}"#));
         assert!(read(r#"{"a": 1} ]"#).is_err());

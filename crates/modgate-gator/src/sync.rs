@@ -73,7 +73,8 @@ pub(crate) fn run(args: &SyncTestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
         return Err(Failure::plain(format!(
             "the following requirements were not met: \n{}",
             missing.join("\n")
-        )));
+        ))
+        .result());
     }
     Ok(0)
 }

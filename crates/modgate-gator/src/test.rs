@@ -14,9 +14,10 @@ use crate::{
     Failure, Io,
     cli::TestArgs,
     expander::Expander,
+    finding::{self, Output},
     object::metadata,
     policies::{Policies, Settings, is_constraint},
-    read,
+    read::{self, Resource},
     review::{Outcome, Reviewed, Session},
     work::parallel,
 };
@@ -24,16 +25,23 @@ use crate::{
 /// One result: a violation, and the object of the input that it is reported for.
 struct TestResult<'o> {
     outcome: Outcome,
-    object: &'o Value,
+    resource: &'o Resource,
 }
+
+/// The formats that are not those of reports.
+const OWN: [&str; 3] = ["text", "json", "yaml"];
 
 /// Runs the verb.
 pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
-    if !is_gator && !["text", "json", "yaml"].contains(&args.output.as_str()) {
-        let text = format!("invalid output format: {} (must be text, json or yaml)", args.output);
-        return Err(Failure { code: 2, ..Failure::error(text) });
-    }
+    let outputs = match is_gator {
+        false => finding::outputs(&args.output, &OWN)?,
+        // The last one counts, and what is not known means text.
+        true => {
+            args.output.last().map(|format| Output { format, file: None }).into_iter().collect()
+        }
+    };
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
+    finding::strictly(args.strict, &resources, io)?;
     let settings = Settings::of(&args.cel, args.verbose)?;
     let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
     let admission_policies = if is_gator {
@@ -59,9 +67,10 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
     let mut results = Vec::new();
     let mut timings = Vec::new();
     let mut printed = String::new();
-    for (object, reviewed) in objects.iter().copied().zip(reviewed) {
+    for (resource, reviewed) in resources.iter().zip(reviewed) {
         let (reviewed, text) = reviewed.map_err(failed)?;
-        results.extend(reviewed.outcomes.into_iter().map(|outcome| TestResult { outcome, object }));
+        let outcomes = reviewed.outcomes.into_iter();
+        results.extend(outcomes.map(|outcome| TestResult { outcome, resource }));
         timings.extend(reviewed.timings);
         if printed.len() <= output::MAX_PRINTED {
             printed.push_str(&text);
@@ -72,9 +81,16 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
     if args.deny_only {
         results.retain(|result| denies(&result.outcome));
     }
-    let format = output::Format::of(&args.output);
     let timings = args.stats.then_some(timings.as_slice());
-    io.print(&output::render(&results, timings, format, &policies))?;
+    let mut report = finding::report();
+    for result in &results {
+        finding::violation(&mut report, &result.outcome.violation, result.resource);
+    }
+    let own = |format: &str| {
+        let format = output::Format::of(format, is_gator)?;
+        Some(output::render(&results, timings, format, &policies))
+    };
+    finding::print(&outputs, &report, own, io)?;
     if args.verbose {
         io.print(&output::printed(&printed))?;
     }

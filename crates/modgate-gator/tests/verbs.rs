@@ -107,7 +107,7 @@ fn roots() {
         (&["--version"], 0, "gator version ", ""),
         (&["version"], 0, "gator: ", ""),
         (&["--help"], 0, "Test Kubernetes policies", ""),
-        (&["test", "--help"], 0, "Judge manifests", ""),
+        (&["test", "--help"], 0, "Evaluate manifests", ""),
         (&["completion", "bash"], 0, "_gator()", ""),
         (&["sync", "create"], 0, "Usage: gator sync test\n", ""),
         (&["nope"], 1, "", "Error: unknown command \"nope\" for \"gator\"\n"),

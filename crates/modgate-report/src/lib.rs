@@ -30,6 +30,7 @@ mod gitlab;
 mod junit;
 mod markdown;
 mod model;
+mod origin;
 mod sarif;
 mod text;
 pub mod xml;
@@ -37,4 +38,5 @@ pub mod xml;
 pub use self::{
     format::{Format, UnknownFormat, write},
     model::{Finding, Level, Object, Passed, Place, Report, Rule, RuleKind},
+    origin::generated_from,
 };

@@ -56,6 +56,13 @@ const BROKEN: Descriptor = Descriptor {
     help: "Policy files and policies whose newest version does not load",
     origin: Origin::Modgate,
 };
+const WARNINGS: Descriptor = Descriptor {
+    name: "modgate_policy_warnings_total",
+    kind: MetricType::Counter,
+    labels: &[Label { name: "code", values: "the code of the warning (docs/warnings.md)" }],
+    help: "Warnings about policies that were loaded, by code",
+    origin: Origin::Modgate,
+};
 const RELOADS: Descriptor = Descriptor {
     name: "modgate_policy_reloads_total",
     kind: MetricType::Counter,
@@ -89,6 +96,7 @@ pub struct Metrics {
     gatekeeper: GatekeeperMetrics,
     policies: Family<[(&'static str, String); 1], Gauge>,
     broken: Gauge,
+    warnings: Family<Labels<1>, Counter>,
     reloaded: Counter,
     reload_failed: Counter,
     audit: AuditMetrics,
@@ -125,6 +133,7 @@ impl Metrics {
             gatekeeper: GatekeeperMetrics::register(&mut catalog),
             policies: catalog.with(&POLICIES, Family::default()),
             broken: catalog.with(&BROKEN, Gauge::default()),
+            warnings: catalog.with(&WARNINGS, Family::default()),
             reloaded: reload("success"),
             reload_failed: reload("error"),
             audit: AuditMetrics::register(&mut catalog),
@@ -264,6 +273,14 @@ impl Metrics {
         if broken == 0 { &self.reloaded } else { &self.reload_failed }.inc();
     }
 
+    /// Counts the warnings among findings by their codes.
+    fn warned(&self, findings: &[Diagnostic]) {
+        let warnings = findings.iter().filter(|found| found.severity == Severity::Warning);
+        for code in warnings.filter_map(|warning| warning.code) {
+            self.warnings.get_or_create(&[("code", code)]).inc();
+        }
+    }
+
     /// Counts and logs policies that were loaded; `broken` do not load, and `count_broken` is their
     /// number together with files that cannot be read.
     pub fn policies_loaded(
@@ -280,6 +297,7 @@ impl Metrics {
         }
         self.reloaded(&kinds.into_iter().collect::<Vec<_>>(), count_broken);
         self.gatekeeper_loaded(snapshot, broken);
+        self.warned(findings);
         let count = |severity| findings.iter().filter(|found| found.severity == severity).count();
         tracing::info!(
             target: "policies",

@@ -10,6 +10,7 @@ mod go;
 mod listen;
 mod logging;
 mod operations;
+mod output;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use modgate_engine::{
     EngineConfig, MissingReference, NodeReferences, NodeView, api::meta::Operation,
 };
+use modgate_report::Format;
 
 pub(crate) use self::{
     audit::AuditArgs,
@@ -33,34 +35,48 @@ pub(crate) use self::{
     listen::ListenArgs,
     logging::LogArgs,
     operations::OperationArgs,
+    output::{Output, OutputFormat, OutputParser, ReportArgs},
     telemetry::TelemetryArgs,
     vap::VapArgs,
 };
-use crate::{compare, exit, lint, migrate, plan, render::RenderVerb};
+use crate::{check, compare, exit, init, lint, migrate, plan, render::RenderVerb, terminal::Color};
 
-/// Kubernetes admission policies, KubeMod's and Gatekeeper's, on the command line and as webhooks.
+/// Enforce and test Kubernetes admission policies: Gatekeeper constraints and mutators, KubeMod
+/// ModRules.
 #[derive(Debug, Parser)]
 #[command(name = "modgate", version, max_term_width = 100)]
 pub(crate) struct Args {
+    /// When to color the output.
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub(crate) color: Color,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Answer admission webhooks with the policies of a cluster, or of files without one.
+    /// Serve admission webhooks with the policies of a cluster or of files.
     #[command(after_help = SERVE_EXAMPLES, args_override_self = true)]
     Serve(Box<ServeArgs>),
-    /// Say what policies do to objects.
+    /// Run the checks that `modgate.yaml` configures.
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::CheckArgs),
+    /// Evaluate policies against objects: decision, warnings and patch.
     #[command(after_help = review_examples())]
     Review(ReviewArgs),
-    /// Say why each policy did or did not apply to objects.
+    /// Explain, policy by policy, why an object matched, failed or was skipped.
     #[command(after_help = explain_examples())]
     Explain(ExplainArgs),
-    /// Say what would run for objects, in which order, from mutators to constraints.
-    #[command(after_help = plan::examples())]
+    /// List the mutators, ModRules and constraints that would run, in order.
+    #[command(after_help = plan::EXAMPLES)]
     Plan(plan::PlanArgs),
-    /// Say what policies find in the objects of files or of a cluster.
+    /// Scan manifests or a cluster and report violations.
     #[command(after_help = audit_command::EXAMPLES)]
     Audit(AuditCommandArgs),
     /// Compare two sets of policies over recorded, given or invented requests.
@@ -69,61 +85,102 @@ pub(crate) enum Verb {
     /// Look for objects that get past policies.
     #[command(after_help = lint::EXAMPLES)]
     Lint(Box<lint::LintArgs>),
-    /// Evaluate a `select` expression.
+    /// Evaluate a `select` expression of a ModRule.
     #[command(after_help = SELECT_EXAMPLES)]
     Select(SelectArgs),
-    /// Print the cluster objects that templates and constraints stand for.
+    /// Render the CRDs and ValidatingAdmissionPolicies of templates and constraints.
     #[command(subcommand)]
     Render(RenderVerb),
-    /// Say what becomes of an installation of KubeMod or Gatekeeper, and how to switch.
+    /// Check an installation of KubeMod or Gatekeeper and print the steps to migrate it.
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(migrate::MigrateArgs),
     #[command(flatten)]
     Gator(modgate_gator::Verb),
+    /// Write a new policy or test suite with comments.
+    #[command(after_help = init::EXAMPLES)]
+    Init(init::InitArgs),
     /// Print the version.
-    Version,
-    /// Print what every metric says, as Markdown.
+    Version {
+        /// Output format.
+        #[arg(short, long, default_value = "text")]
+        output: TextOrJson,
+    },
+    /// Print the description of every metric as Markdown.
     #[command(hide = true)]
     Metrics,
-    /// Print a completion script for a shell.
-    #[command(after_help = modgate_gator::COMPLETION_HELP)]
+    /// Print a completion script for a shell, or the manual pages.
+    #[command(after_help = COMPLETION_EXAMPLES)]
     Completion {
-        /// The shell.
-        shell: clap_complete::Shell,
+        /// The shell, or `man` for the manual pages.
+        #[arg(value_name = "SHELL")]
+        target: CompletionTarget,
+        /// Folder to write the manual pages to.
+        #[arg(value_name = "DIR", default_value = ".")]
+        folder: PathBuf,
     },
 }
 
+/// What `completion` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompletionTarget {
+    Bash,
+    Elvish,
+    Fish,
+    #[value(name = "powershell")]
+    PowerShell,
+    Zsh,
+    /// Manual pages, one for each verb.
+    Man,
+}
+
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  # Load completions into the current shell
+  source <(modgate completion bash)
+
+  # Install completions for zsh
+  modgate completion zsh > \"${fpath[1]}/_modgate\"
+
+  # Write the manual pages
+  modgate completion man ~/.local/share/man/man1";
+
 const SERVE_EXAMPLES: &str = "\
 Examples:
-  # Policies from a folder on https://localhost:9443, with a certificate made at start
+  # Serve policies of a folder on https://localhost:9443, with a certificate generated at start
   modgate serve --policies examples/quickstart
 
-  # In a cluster, with its policies: the certificate is kept in a Secret, probes and metrics over
-  # plain HTTP
+  # Serve the policies of the cluster it runs in, with probes and metrics over plain HTTP
   modgate serve --health-addr :9090 --prometheus-port 8888
 
-  # The same from outside of it, without changing anything there
+  # Serve the policies of a cluster from outside, without changing anything there
   modgate serve --kubeconfig ~/.kube/config --disable-cert-rotation --cert-dir certs
 
 Exit codes:
-  0  it was told to stop, and every open request was answered
-  1  it was told twice to stop
-  2  arguments, files or policies are not valid, the server could not start, or could not go on";
+  0  the server stopped after a signal, and answered every open request
+  1  the server stopped at once after a second signal
+  2  arguments, files or policies are not valid, or the server failed";
 
 fn review_examples() -> String {
     format!(
         "\
 Examples:
-  # What would these policies do to this object?
+  # Evaluate policies against a manifest
   modgate review -f policies/ deployment.yaml
 
-  # Objects of a live cluster, changes only
+  # Annotate a pull request on GitHub, and write SARIF for code scanning
+  modgate review -f policies/ -o github -o sarif=review.sarif manifests/
+
+  # Evaluate what a chart or a kustomization renders
+  helm template shop | modgate review -f policies/ -
+  modgate review -f policies/ -k overlays/production
+
+  # Print how policies change the objects of a cluster
   kubectl get deploy -A -o yaml | modgate review -f policies/ -o diff -
 
-  # To look at in a browser
-  modgate review -f policies/ -o html manifests/ > review.html
+  # Write a page for a browser
+  modgate review -f policies/ -o html=review.html manifests/
 
-  # The patched objects, ready to apply
+  # Apply the patched objects
   modgate review -f policies/ -o yaml app.yaml | kubectl apply -f -
 
 {}",
@@ -135,10 +192,10 @@ fn explain_examples() -> String {
     format!(
         "\
 Examples:
-  # Why does no rule match?
+  # Explain every policy whose match block selects the object
   modgate explain -f policies/ deployment.yaml
 
-  # One rule only, for a deletion
+  # Explain one policy, for a deletion
   modgate explain -f policies/ --rule protect-data --operation DELETE volume.yaml
 
 {}",
@@ -148,21 +205,21 @@ Examples:
 
 const SELECT_EXAMPLES: &str = "\
 Examples:
-  # Which containers have no limits, and which keys would `#0` stand for?
+  # List the containers without limits, with the captured keys
   modgate select '$.spec.template.spec.containers[? isUndefined(@.resources.limits)].name' \\
     -f deployment.yaml
 
-  # Does it parse?
+  # Check the syntax only
   modgate select '$.spec.replicas >'";
 
 /// Where policies come from, and what they may assume.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PolicyArgs {
-    /// File or folder with policies; repeat for more, `-` for standard input.
+    /// File, folder or quoted pattern with policies; repeat for more, `-` for standard input.
     #[arg(short = 'f', long = "filename", value_name = "PATH", required = true)]
     pub(crate) policies: Vec<PathBuf>,
-    /// File or folder with Namespaces and Nodes for synthetic references, and with all that
-    /// constraints see as `data.inventory`; repeat for more.
+    /// File or folder with Namespaces, Nodes and other objects that policies refer to, such as
+    /// `data.inventory`; repeat for more.
     #[arg(long, value_name = "PATH")]
     pub(crate) objects: Vec<PathBuf>,
     /// Treat warnings about policies as errors; docs/warnings.md lists them.
@@ -173,30 +230,30 @@ pub(crate) struct PolicyArgs {
 }
 
 /// Settings of the engine.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct EngineArgs {
     /// Namespace whose ModRules may act cluster-wide; repeat for more
     /// [default: kubemod-system, modgate-system]
     #[arg(long, value_name = "NAMESPACE")]
     cluster_modrules_namespace: Vec<String>,
-    /// What ModRules do about an object whose Namespace or Node does not exist or cannot be read.
+    /// Decision of ModRules about an object whose Namespace or Node does not exist or cannot be read.
     #[arg(long, value_name = "POLICY", default_value = "empty")]
     missing_reference: MissingReferenceArg,
-    /// How much of a Pod's Node the ModRules of one namespace see.
+    /// Part of a Pod's Node that the ModRules of one namespace see.
     #[arg(long, value_name = "PART", default_value = "summary")]
     namespaced_node_reference: NodeViewArg,
-    /// How much of a Pod's Node the ModRules see that may act cluster-wide.
+    /// Part of a Pod's Node that cluster-wide ModRules see.
     #[arg(long, value_name = "PART", default_value = "full")]
     cluster_node_reference: NodeViewArg,
-    /// Resource, such as `pods`, that ModRules are asked about where they share a webhook with
-    /// Gatekeeper's mutators, `*` for all; repeat for more [default: those of KubeMod's webhook]
+    /// Resource, such as `pods`, that ModRules apply to where they share a webhook with Gatekeeper's
+    /// mutators, `*` for all; repeat for more [default: those of KubeMod's webhook]
     #[arg(long, value_name = "RESOURCE")]
     modrule_resource: Vec<String>,
-    /// Patch what workloads expand to with ModRules, too. Gatekeeper's verdicts know nothing of
-    /// them.
+    /// Apply ModRules also to the resultants of ExpansionTemplates. Gatekeeper does not know
+    /// ModRules, so its results differ.
     #[arg(long)]
     expand_modrules: bool,
-    /// Namespace that modgate runs in, whose objects are left alone
+    /// Namespace of modgate itself, whose objects no policy changes or denies
     /// [default: POD_NAMESPACE, else gatekeeper-system]
     #[arg(long, value_name = "NAMESPACE")]
     installation_namespace: Option<String>,
@@ -204,10 +261,10 @@ pub(crate) struct EngineArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum MissingReferenceArg {
-    /// What does not exist is empty, with a warning, and every rule runs. What cannot be read leaves
-    /// the rules that look at it undecided: Reject rules deny, patches are dropped.
+    /// Evaluate every rule. A missing object is empty, with a warning. If it cannot be read, the Reject
+    /// rules that use it deny, and their patches are dropped.
     Empty,
-    /// Admit the object without asking any rule, as KubeMod does.
+    /// Admit the object without evaluating rules, as KubeMod does.
     Allow,
     /// Deny the object.
     Deny,
@@ -215,9 +272,9 @@ enum MissingReferenceArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum NodeViewArg {
-    /// Its name, labels and capacity.
+    /// Name, labels and capacity.
     Summary,
-    /// All of it, as in KubeMod.
+    /// The whole Node, as in KubeMod.
     Full,
 }
 
@@ -260,18 +317,53 @@ impl EngineArgs {
     }
 }
 
-/// What to look at.
-#[derive(Debug, clap::Args)]
-pub(crate) struct SubjectArgs {
-    /// Objects or AdmissionReviews: files, folders, or `-` for standard input.
-    #[arg(value_name = "OBJECT", required = true)]
+/// Where objects are read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PathArgs {
     pub(crate) subjects: Vec<PathBuf>,
-    /// What is done to objects; AdmissionReviews say so themselves.
+    pub(crate) kustomize: Vec<PathBuf>,
+    pub(crate) exclude: Vec<String>,
+}
+
+impl PathArgs {
+    /// Files and folders alone.
+    pub(crate) fn of(paths: &[PathBuf]) -> Self {
+        Self { subjects: paths.to_vec(), ..Self::default() }
+    }
+
+    /// The paths as the user gave them.
+    pub(crate) fn named(&self) -> Vec<PathBuf> {
+        self.subjects.iter().chain(&self.kustomize).cloned().collect()
+    }
+}
+
+/// The objects to evaluate.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SubjectArgs {
+    /// Objects or AdmissionReviews: files, folders, quoted patterns such as 'k8s/**/*.yaml', or `-` for
+    /// standard input.
+    #[arg(value_name = "OBJECT", required_unless_present = "kustomize")]
+    subjects: Vec<PathBuf>,
+    /// Folder with a kustomization: evaluate what `kustomize build` prints; repeat for more.
+    #[arg(short, long, value_name = "DIR")]
+    kustomize: Vec<PathBuf>,
+    /// Files and folders to leave out, by name or pattern; repeat for more.
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Operation of the request; an AdmissionReview has its own.
     #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = operation)]
     pub(crate) operation: Operation,
     /// Namespace of objects and policies that name none.
     #[arg(short, long, default_value = "default")]
     pub(crate) namespace: String,
+}
+
+impl SubjectArgs {
+    /// Where they are read.
+    pub(crate) fn paths(&self) -> PathArgs {
+        let Self { subjects, kustomize, exclude, .. } = self.clone();
+        PathArgs { subjects, kustomize, exclude }
+    }
 }
 
 pub(crate) fn operation(text: &str) -> Result<Operation, String> {
@@ -287,18 +379,26 @@ pub(crate) struct ReviewArgs {
     pub(crate) policies: PolicyArgs,
     #[command(flatten)]
     pub(crate) subjects: SubjectArgs,
-    /// What to print for each object.
-    #[arg(short, long, default_value = "text")]
-    pub(crate) output: ReviewOutput,
+    /// Output format, and the file to write it to; repeat for more.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "text",
+        value_parser = OutputParser::<ReviewOutput>::new()
+    )]
+    pub(crate) output: Vec<Output<ReviewOutput>>,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReviewOutput {
-    /// The decision, its warnings and the changes, for people.
+    /// Decision, warnings and changes of each object, for people.
     Text,
-    /// Everything in a JSON list: decision, warnings, patch and final object.
+    /// A JSON list: decision, warnings, patch and final object.
     Json,
-    /// The final objects as YAML documents; denied ones are left out.
+    /// The final objects as YAML documents, without denied ones.
     Yaml,
     /// The JSON Patches, one per line.
     Patch,
@@ -306,6 +406,32 @@ pub(crate) enum ReviewOutput {
     Diff,
     /// One HTML file for a browser: decisions, changes side by side, explanations. It loads nothing.
     Html,
+    /// A JSON object for each finding, one per line.
+    Jsonl,
+    /// Annotations of GitHub Actions.
+    Github,
+    /// A Code Quality report of GitLab.
+    Gitlab,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// JUnit XML, for build servers.
+    Junit,
+    /// Markdown, for job summaries and comments.
+    Markdown,
+}
+
+impl OutputFormat for ReviewOutput {
+    fn report(self) -> Option<Format> {
+        match self {
+            Self::Text | Self::Json | Self::Yaml | Self::Patch | Self::Diff | Self::Html => None,
+            Self::Jsonl => Some(Format::Jsonl),
+            Self::Github => Some(Format::Github),
+            Self::Gitlab => Some(Format::Gitlab),
+            Self::Sarif => Some(Format::Sarif),
+            Self::Junit => Some(Format::Junit),
+            Self::Markdown => Some(Format::Markdown),
+        }
+    }
 }
 
 /// Arguments of `modgate explain`.
@@ -315,36 +441,36 @@ pub(crate) struct ExplainArgs {
     pub(crate) policies: PolicyArgs,
     #[command(flatten)]
     pub(crate) subjects: SubjectArgs,
-    /// Only rules of this name, or `namespace/name`; repeat for more.
+    /// Explain only policies of this name, `namespace/name` or `Kind/name`; repeat for more.
     #[arg(long, value_name = "NAME")]
     pub(crate) rule: Vec<String>,
-    /// Also list rules that are no candidates for the object.
+    /// Also explain policies that are satisfied, do not match, or do not apply to the object.
     #[arg(long)]
     pub(crate) all: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(short, long, default_value = "text")]
     pub(crate) output: TextOrJson,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TextOrJson {
-    /// For people.
+    /// Text for people.
     Text,
-    /// A JSON list.
+    /// JSON.
     Json,
 }
 
 /// Arguments of `modgate select`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SelectArgs {
-    /// The expression, as in `match[].select` or `patch[].select`.
+    /// Expression, as in `match[].select` or `patch[].select`.
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) expression: String,
-    /// File or folder with objects, or `-` for standard input; without it the expression is only
+    /// File or folder with objects, or `-` for standard input. Without it, only the syntax is
     /// checked.
     #[arg(short = 'f', long = "filename", value_name = "OBJECT")]
     pub(crate) objects: Vec<PathBuf>,
-    /// How to print the results.
+    /// Output format.
     #[arg(short, long, default_value = "text")]
     pub(crate) output: TextOrJson,
 }
@@ -352,14 +478,17 @@ pub(crate) struct SelectArgs {
 /// Arguments of `modgate serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// File or folder with policies, followed as they change; repeat for more. Namespaces and Nodes
-    /// in it serve synthetic references. Without it, policies come from a cluster.
+    /// File or folder with policies, reloaded when it changes; repeat for more. Without it, policies
+    /// come from the cluster.
     #[arg(long, value_name = "PATH")]
     pub(crate) policies: Vec<PathBuf>,
-    /// File or folder with further Namespaces and Nodes, and with all that constraints see as
+    /// File or folder with Namespaces, Nodes and other objects that policies refer to, such as
     /// `data.inventory`; repeat for more.
     #[arg(long, value_name = "PATH", requires = "policies")]
     pub(crate) objects: Vec<PathBuf>,
+    /// Treat warnings about policies of files as errors: do not start with them.
+    #[arg(long, requires = "policies")]
+    pub(crate) strict: bool,
     /// Namespace of policies that name none.
     #[arg(short, long, default_value = "default")]
     pub(crate) namespace: String,
@@ -391,14 +520,14 @@ pub(crate) struct ServeArgs {
     pub(crate) compat: CompatArgs,
 }
 
-/// Which cluster policies come from.
+/// The cluster that policies come from.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterArgs {
-    /// File that names the cluster, if it is not the one this process runs in.
+    /// Kubeconfig of the cluster [default: the cluster that modgate runs in]
     #[arg(long, value_name = "FILE", conflicts_with = "policies")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of that file, if not its current one.
+    /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     pub(crate) context: Option<String>,
 }

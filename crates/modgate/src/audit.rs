@@ -1,16 +1,15 @@
-//! `modgate audit`: what policies say of objects that exist, in files or a cluster.
+//! `modgate audit`: evaluates policies against objects that exist, in files or a cluster.
 
 mod cluster;
-mod junit;
 mod report;
-mod sarif;
 
 use std::{
-    io::{self, Write},
+    collections::BTreeMap,
+    io::Write,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use modgate_audit::{
     AUDIT, AuditOptions, Item, MUTATE, ObjectRef, Options, PATCH, Policies, Report, SCOPED, Sink,
     Source, Violation, audit,
@@ -19,13 +18,16 @@ use modgate_engine::{
     api::{admission::AdmissionReview, constraints::EnforcementAction, meta::GroupVersionKind},
     constraint::Arena,
 };
-use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
+use modgate_policies::{PolicySet, PolicyStore};
+use modgate_report::Place;
 use modgate_value::{Value, diag::Diagnostic, yaml};
 
 use crate::{
     args::{AuditCommandArgs, AuditOutput, FailOn},
     exit::Exit,
-    inputs, page,
+    findings, inputs,
+    outputs::Outputs,
+    page,
     progress::Progress,
     review::print_json,
     terminal::Terminal,
@@ -36,28 +38,26 @@ const BATCH: usize = 32;
 
 /// Runs the verb.
 pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> {
-    let all = args.policies.policies.iter().chain(&args.policies.objects).chain(&args.subjects);
-    let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
-    ensure!(
-        from_stdin <= 1,
-        "standard input can be read once, but `-` is given {from_stdin} times"
-    );
-    let files = PolicyFiles {
-        policies: args.policies.policies.clone(),
-        objects: args.policies.objects.clone(),
+    let terminal = &terminal.recording(args.report.quiet);
+    let paths = args.paths();
+    inputs::once(&args.policies, &paths)?;
+    let mut outputs = Outputs::new(&args.output, terminal)?;
+    let incomplete = |mut outputs: Outputs<AuditOutput>| -> Result<Exit> {
+        let mut report = findings::report(&terminal.heard());
+        report.complete = false;
+        outputs.report(&report, Some(|format| format == AuditOutput::Json))?;
+        outputs.finish()?;
+        Ok(Exit::BadInput)
     };
-    let mut store = PolicyStore::new(files, args.policies.engine.config(&args.namespace));
-    let findings = store.refresh().findings;
-    if !inputs::are_good(findings, args.policies.strict, terminal) {
-        return Ok(Exit::BadInput);
-    }
-    let world = PolicySet::clone(store.policies());
-    if !inputs::are_policies(&world, &args.policies.policies, terminal) {
-        return Ok(Exit::BadInput);
-    }
-    let found = match args.subjects.is_empty() {
-        true => cluster::audit(args, world, terminal)?,
-        false => of_files(args, world, terminal)?,
+    let config = args.policies.engine.config(&args.namespace);
+    let Some((store, world)) = inputs::read_policies(&args.policies, &paths, config, terminal)?
+    else {
+        return incomplete(outputs);
+    };
+    let snapshot = world.snapshot.clone();
+    let found = match args.is_of_files() {
+        false => cluster::audit(args, world, terminal)?,
+        true => of_files(args, world, terminal)?,
     };
     for error in &found.report.errors {
         let place = modgate_audit::place(&error.subject.origin, error.subject.position);
@@ -65,25 +65,26 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         terminal.error(&format!("{}{place}: {}", report::title(&error.subject), error.message));
     }
     if found.incomplete && found.report.counts.objects == 0 {
-        return Ok(Exit::BadInput);
+        return incomplete(outputs);
     }
-    let mut out = io::stdout().lock();
-    match args.output {
-        AuditOutput::Text => report::text(&mut out, &found, args, terminal)?,
-        AuditOutput::Json => print_json(&mut out, &report::value(&found, args))?,
-        AuditOutput::Jsonl => report::lines(&mut out, &found, args)?,
-        AuditOutput::Yaml => write!(out, "{}", yaml::write(&report::value(&found, args)))?,
-        AuditOutput::Sarif => print_json(&mut out, &sarif::value(&found, args))?,
-        AuditOutput::Junit => junit::write(&mut out, &found, args)?,
-        AuditOutput::Html => out.write_all(html(&found, args, &store)?.as_bytes())?,
+    let heard = terminal.heard();
+    let report = report::report(&found, args.limit, &heard, &snapshot);
+    for sink in outputs.iter_mut() {
+        let plain = sink.terminal.again();
+        match sink.format {
+            AuditOutput::Text => report::text(sink, &found, args, &plain)?,
+            AuditOutput::Json => print_json(sink, &report::value(&found, args))?,
+            AuditOutput::Jsonl => report::lines(sink, &found, args)?,
+            AuditOutput::Yaml => write!(sink, "{}", yaml::write(&report::value(&found, args)))?,
+            AuditOutput::Html => sink.write_all(html(&found, args, &store)?.as_bytes())?,
+            _ => {}
+        }
     }
-    out.flush()?;
-    let worst = found.violations.iter().map(severity).min();
-    Ok(match worst {
-        _ if found.incomplete || found.report.counts.errors > 0 => Exit::BadInput,
-        Some(worst) if worst <= args.fail_on && args.fail_on != FailOn::None => Exit::Denied,
-        _ => Exit::Success,
-    })
+    outputs.report(&report, None)?;
+    outputs.finish()?;
+    // `--limit` shortens the report and leaves the exit code as it is.
+    let all = report::report(&found, None, &heard, &snapshot);
+    Ok(findings::exit(&all, &args.report))
 }
 
 /// The page of an audit.
@@ -111,6 +112,8 @@ pub(crate) struct Found {
     pub(crate) report: Report,
     /// In the order in which they are shown.
     pub(crate) violations: Vec<Violation>,
+    /// Where people edit the objects, by [`modgate_audit::place`]; empty for those of a cluster.
+    pub(crate) places: BTreeMap<String, Place>,
     /// Whether something could not even be read.
     pub(crate) incomplete: bool,
     /// The objects with violations, in an order of their own; only kept for a page.
@@ -134,15 +137,17 @@ pub(crate) fn severity(violation: &Violation) -> FailOn {
 fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) -> Result<Found> {
     let mut incomplete = false;
     let mut items = Vec::new();
-    for (manifest, source) in inputs::manifests(&args.subjects, terminal, &mut incomplete) {
+    let mut places = BTreeMap::new();
+    let paths = args.paths();
+    for (manifest, source) in inputs::manifests(&paths, terminal, &mut incomplete)? {
         let object = &manifest.object;
         let problem = if AdmissionReview::is_review(object) {
             Some(
                 Diagnostic::error("an AdmissionReview is no object that exists")
-                    .help("`modgate review` judges requests"),
+                    .help("`modgate review` evaluates requests"),
             )
         } else if manifest.kind().is_empty() {
-            Some(Diagnostic::error("the object has no `kind`").help("give a Kubernetes object"))
+            Some(inputs::no_kind(&manifest, "give a Kubernetes object"))
         } else {
             None
         };
@@ -160,11 +165,12 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
         let mut subject = ObjectRef::of_object(object);
         subject.origin = manifest.origin.clone();
         subject.position = Some(manifest.positions.nearest("").into());
+        let place = modgate_audit::place(&subject.origin, subject.position);
+        places.insert(place, findings::place(&manifest, &source.text));
         items.push(Item::of_subject(manifest.object, Arc::new(subject)));
     }
     if items.is_empty() && !incomplete {
-        let paths: Vec<_> = args.subjects.iter().map(|path| path.display().to_string()).collect();
-        terminal.error(&format!("there is no object in `{}`", paths.join("`, `")));
+        terminal.error(&format!("there is no object in {}", inputs::listed(&paths.named())));
         incomplete = true;
     }
     let progress = Progress::new(Some(items.len()), "objects");
@@ -176,7 +182,7 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
     };
     let found = audit_objects(args, &world, &mut source);
     progress.clear();
-    Ok(Found { incomplete, ..found })
+    Ok(Found { incomplete, places, ..found })
 }
 
 /// Keeps an object that policies look at when they evaluate others.
@@ -195,7 +201,10 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
     static NEVER: AtomicBool = AtomicBool::new(false);
     let options = Options { mutators: args.mutators, ..Options::default() };
     let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
-    let seen = Seen { keeps_objects: args.output == AuditOutput::Html, ..Seen::default() };
+    let seen = Seen {
+        keeps_objects: args.output.iter().any(|it| it.format == AuditOutput::Html),
+        ..Seen::default()
+    };
     let options = AuditOptions {
         threads: AuditOptions::all_cores(),
         limit: 0,
@@ -218,7 +227,8 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
     });
     // It is never stopped.
     let report = report.unwrap_or_else(unreachable_report);
-    Found { report, violations, incomplete: false, objects, world: world.clone() }
+    let places = BTreeMap::new();
+    Found { report, violations, places, incomplete: false, objects, world: world.clone() }
 }
 
 fn unreachable_report() -> Report {

@@ -38,11 +38,12 @@ pub(crate) fn violations(
         let place = source.map(|source| place(&source.origin, source.position("")));
         writeln!(
             out,
-            "  {} {} {}: {} {}",
+            "  {} {} {}: {}{} {}",
             terminal.paint(tone, what),
             violation.kind,
             violation.constraint,
             printable(&violation.message),
+            printable(&violation.guidance().to_string()),
             terminal.paint(Tone::Faint, format_args!("({})", place.unwrap_or_default())),
         )?;
     }
@@ -73,7 +74,7 @@ pub(crate) fn explain(
     terminal: &Terminal,
 ) -> Result<()> {
     let (tone, outcome) = match &trace.outcome {
-        ConstraintOutcome::NotAsked(why) => (Tone::Faint, format!("not asked: {why}")),
+        ConstraintOutcome::NotAsked(why) => (Tone::Faint, format!("not evaluated: {why}")),
         ConstraintOutcome::Excluded(exclusion) => {
             (Tone::Faint, format!("no match: {}", exclusion.found))
         }

@@ -1,4 +1,4 @@
-//! What the process tells its caller.
+//! Exit codes.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ pub(crate) enum Exit {
     Success,
     /// 1: an object is denied; the server was told twice to stop.
     Denied,
-    /// 2: arguments, files, policies or objects are not what they should be; the server could not
-    /// start, or could not go on. Nothing can be concluded about the objects.
+    /// 2: arguments, files, policies or objects are not valid; the server could not start, or could not
+    /// go on. Nothing can be concluded about the objects.
     BadInput,
 }
 

@@ -1,4 +1,4 @@
-//! `modgate explain`: why each policy did or did not apply.
+//! `modgate explain`: why each policy matched, failed or was skipped.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use modgate_engine::{
     constraint::{Arena, ConstraintOutcome, ConstraintTrace},
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
 };
-use modgate_value::Value;
+use modgate_value::{Value, diag::Diagnostic, near};
 
 use crate::{
     args::{ExplainArgs, TextOrJson},
@@ -29,9 +29,14 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     };
     let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
     for name in &args.rule {
-        let mut policies = inputs.world.snapshot.policies();
-        if !policies.any(|id| is_named(name, &id.namespace, &id.name)) {
-            terminal.error(&format!("no rule is called `{name}`"));
+        let policies: Vec<PolicyId> = inputs.world.snapshot.policies().collect();
+        if !policies.iter().any(|id| is_named(name, &id.kind, &id.namespace, &id.name)) {
+            let names: BTreeSet<&str> = policies.iter().map(|id| id.name.as_str()).collect();
+            let names: Vec<&str> = names.into_iter().take(MAX_NAMES).collect();
+            let mut problem = Diagnostic::error(format!("no policy is called `{name}`"));
+            let wanted = name.rsplit('/').next().unwrap_or(name);
+            problem.help = Some(near::did_you_mean_or(wanted, &names, "the policies are"));
+            terminal.diagnostic(&problem);
             exit = Exit::BadInput;
         }
     }
@@ -43,19 +48,29 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         let mut trace = Trace::default();
         let decision = decide(world, &subject.review, &mut arena, &mut trace);
         let mut rest = Plan::of(&decision, &trace, world.snapshot.config());
-        let is_asked_for =
-            |name: &str| args.rule.is_empty() || args.rule.iter().any(|it| is_named(it, "", name));
-        rest.mutating_policies.steps.retain(|trace| is_asked_for(&trace.policy.name));
-        let constraints: Vec<&ConstraintTrace> =
+        let is_asked_for = |id: &PolicyId| {
+            let is_it = |name: &String| is_named(name, &id.kind, "", &id.name);
+            args.rule.is_empty() || args.rule.iter().any(is_it)
+        };
+        rest.mutating_policies.steps.retain(|trace| is_asked_for(&trace.policy));
+        let mut constraints: Vec<&ConstraintTrace> =
             trace.constraints.iter().filter(|trace| is_constraint_shown(trace, args)).collect();
+        if args.output == TextOrJson::Text {
+            constraints.sort_by_key(|trace| rank(trace));
+        }
         for resultant in &mut rest.resultants.steps {
             resultant.constraints.retain(|trace| is_constraint_shown(trace, args));
         }
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }
-        let rules: Vec<&RuleTrace> =
+        let mut rules: Vec<&RuleTrace> =
             trace.modrules.iter().filter(|rule| is_shown(rule, args)).collect();
+        if args.output == TextOrJson::Text {
+            rules.sort_by_key(|rule| {
+                !matches!(rule.outcome, Outcome::Failed(_) | Outcome::Rejected(_))
+            });
+        }
         match args.output {
             TextOrJson::Text => {
                 if index > 0 {
@@ -78,9 +93,16 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 let all = trace.modrules.len() + trace.constraints.len();
                 let hidden = all.saturating_sub(rules.len() + shown.len());
                 if hidden > 0 {
-                    let rules = if hidden == 1 { "rule" } else { "rules" };
+                    let policies = if hidden == 1 { "policy" } else { "policies" };
                     let hint = if args.rule.is_empty() { ", `--all` shows them" } else { "" };
-                    let line = format!("  {hidden} other {rules} not shown{hint}");
+                    let satisfied = |it: &&ConstraintTrace| is_satisfied(it);
+                    let satisfied = trace.constraints.iter().filter(satisfied).count();
+                    let why = match satisfied {
+                        0 => String::new(),
+                        _ if args.all || !args.rule.is_empty() => String::new(),
+                        count => format!(" ({count} satisfied)"),
+                    };
+                    let line = format!("  {hidden} other {policies} not shown{why}{hint}");
                     writeln!(out, "{}", terminal.paint(Tone::Faint, line))?;
                 }
             }
@@ -120,11 +142,32 @@ pub(crate) fn stages(
     Ok(members)
 }
 
-fn is_named(wanted: &str, namespace: &str, name: &str) -> bool {
-    match wanted.split_once('/') {
-        Some((in_namespace, wanted)) => in_namespace == namespace && wanted == name,
+/// Names listed where none is near.
+const MAX_NAMES: usize = 20;
+
+/// Whether `name`, `namespace/name`, `Kind/name` or `Kind/namespace/name` names a policy.
+fn is_named(wanted: &str, kind: &str, namespace: &str, name: &str) -> bool {
+    match wanted.rsplit_once('/') {
+        Some((before, wanted)) => {
+            let is_it = before == namespace || before == kind;
+            (is_it || before == format!("{kind}/{namespace}")) && wanted == name
+        }
         None => wanted == name,
     }
+}
+
+/// What failed stands first.
+fn rank(trace: &ConstraintTrace) -> u8 {
+    match trace.outcome {
+        ConstraintOutcome::Undecided(_) | ConstraintOutcome::Violated => 0,
+        ConstraintOutcome::Satisfied => 2,
+        ConstraintOutcome::Excluded(_) => 3,
+        _ => 1,
+    }
+}
+
+fn is_satisfied(trace: &ConstraintTrace) -> bool {
+    matches!(trace.outcome, ConstraintOutcome::Satisfied)
 }
 
 /// Rules asked for by name; otherwise the candidates, or all.
@@ -132,16 +175,20 @@ fn is_shown(rule: &RuleTrace, args: &ExplainArgs) -> bool {
     if args.rule.is_empty() {
         return args.all || !matches!(rule.outcome, Outcome::NotCandidate(_));
     }
-    args.rule.iter().any(|name| is_named(name, &rule.policy.namespace, &rule.policy.name))
+    args.rule
+        .iter()
+        .any(|name| is_named(name, &rule.policy.kind, &rule.policy.namespace, &rule.policy.name))
 }
 
-/// Constraints asked for by name; otherwise those whose match block is about the object, or all.
+/// Constraints that are named; otherwise those whose match block selects the object, or all. Text
+/// leaves satisfied ones out.
 fn is_constraint_shown(trace: &ConstraintTrace, args: &ExplainArgs) -> bool {
     if args.rule.is_empty() {
-        let ConstraintOutcome::Excluded(_) = trace.outcome else { return true };
-        return args.all;
+        let is_folded = is_satisfied(trace) && args.output == TextOrJson::Text;
+        let is_excluded = matches!(trace.outcome, ConstraintOutcome::Excluded(_));
+        return args.all || !(is_folded || is_excluded);
     }
-    args.rule.iter().any(|name| is_named(name, "", &trace.policy.name))
+    args.rule.iter().any(|name| is_named(name, &trace.policy.kind, "", &trace.policy.name))
 }
 
 fn explain_rule(out: &mut impl Write, rule: &RuleTrace, terminal: &Terminal) -> Result<()> {
@@ -265,10 +312,17 @@ mod tests {
 
     #[test]
     fn names() {
-        assert!(is_named("a", "ns", "a"));
-        assert!(is_named("ns/a", "ns", "a"));
-        assert!(!is_named("other/a", "ns", "a"));
-        assert!(!is_named("b", "ns", "a"));
+        for (wanted, expected) in [
+            ("a", true),
+            ("ns/a", true),
+            ("K/a", true),
+            ("K/ns/a", true),
+            ("other/a", false),
+            ("K/other/a", false),
+            ("b", false),
+        ] {
+            assert_eq!(is_named(wanted, "K", "ns", "a"), expected, "{wanted}");
+        }
     }
 
     #[test]

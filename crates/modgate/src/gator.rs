@@ -25,9 +25,42 @@ pub(crate) fn answer() -> Option<ExitCode> {
     is_ours.then(run)
 }
 
-/// Runs the command line.
+/// Runs the command line of this process.
 pub(crate) fn run() -> ExitCode {
     let args: Vec<OsString> = env::args_os().collect();
+    ExitCode::from(run_line(&without_color(args)))
+}
+
+/// The line without `--color`: these verbs print no colours, and gator has no such flag.
+fn without_color(args: Vec<OsString>) -> Vec<OsString> {
+    let is_gator =
+        args.first().is_some_and(|name| Path::new(name).file_stem() == Some(NAME.as_ref()));
+    if is_gator {
+        return args;
+    }
+    let mut out = Vec::with_capacity(args.len());
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let known = |value: &str| ["auto", "always", "never"].contains(&value);
+        match arg.to_str() {
+            Some("--") => {
+                out.push(arg);
+                break;
+            }
+            Some("--color") => match args.next() {
+                Some(value) if value.to_str().is_some_and(known) => {}
+                value => out.extend([arg].into_iter().chain(value)),
+            },
+            Some(text) if text.strip_prefix("--color=").is_some_and(known) => {}
+            _ => out.push(arg),
+        }
+    }
+    out.extend(args);
+    out
+}
+
+/// Runs a command line, whose first word is the name of the program, and returns its exit code.
+pub(crate) fn run_line(args: &[OsString]) -> u8 {
     let directory = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let mut stdin = io::stdin();
     let mut io = Io {
@@ -38,7 +71,7 @@ pub(crate) fn run() -> ExitCode {
         env: &|name| env::var(name).ok(),
         connect: cluster::connect,
     };
-    ExitCode::from(modgate_gator::run(&args, &mut io))
+    modgate_gator::run(args, &mut io)
 }
 
 /// A terminal or the null device, which gator does not read.

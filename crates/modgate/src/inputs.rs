@@ -8,20 +8,27 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_engine::{
-    Host as _, Review,
-    api::admission::{AdmissionReview, ReviewVersion},
+    EngineConfig, Host as _, Review,
+    api::{
+        admission::{AdmissionReview, ReviewVersion},
+        meta::GroupVersionKind,
+    },
+    constraint::CompiledConstraint,
+    matching::Criteria,
 };
 use modgate_policies::{
     PolicyFiles, PolicySet, PolicyStore,
     manifest::{self, Manifest},
 };
+use modgate_report::Place;
 use modgate_value::{
     Value,
     diag::{Diagnostic, Severity, Source},
 };
 
 use crate::{
-    args::{PolicyArgs, SubjectArgs},
+    args::{PathArgs, PolicyArgs, SubjectArgs},
+    findings, paths,
     terminal::{Terminal, printable},
 };
 
@@ -29,6 +36,8 @@ use crate::{
 pub(crate) struct Subject {
     /// `file:line:column`.
     pub(crate) place: String,
+    /// Where a person edits it.
+    pub(crate) at: Place,
     /// The request about it.
     pub(crate) review: Review,
 }
@@ -71,37 +80,58 @@ pub(crate) fn read(
     subjects: &SubjectArgs,
     terminal: &Terminal,
 ) -> Result<Option<Inputs>> {
-    let all = policies.policies.iter().chain(&policies.objects).chain(&subjects.subjects);
+    once(policies, &subjects.paths())?;
+    let config = policies.engine.config(&subjects.namespace);
+    let Some((store, mut world)) = read_policies(policies, &subjects.paths(), config, terminal)?
+    else {
+        return Ok(None);
+    };
+    let mut found = VecDeque::new();
+    let mut incomplete = false;
+    for (manifest, at, review) in read_subjects(subjects, terminal, &mut incomplete)? {
+        // Namespaces and Nodes among the objects are there for the others, too.
+        world.objects.take(&manifest.object);
+        found.push_back(Subject { place: manifest.location(), at, review });
+    }
+    if found.is_empty() && !incomplete {
+        terminal.error(&format!("there is no object in {}", listed(&subjects.paths().named())));
+        incomplete = true;
+    }
+    tell_assumed_namespaces(&world, &found, terminal);
+    tell_unexpanded(&world, &found, terminal);
+    Ok(Some(Inputs { store, world: Arc::new(world), subjects: found, incomplete }))
+}
+
+/// Whether standard input is read once at most.
+pub(crate) fn once(policies: &PolicyArgs, paths: &PathArgs) -> Result<()> {
+    let all = policies.policies.iter().chain(&policies.objects).chain(&paths.subjects);
     let from_stdin = all.filter(|path| manifest::is_stdin(path)).count();
     ensure!(
         from_stdin <= 1,
         "standard input can be read once, but `-` is given {from_stdin} times"
     );
+    Ok(())
+}
 
-    let files =
-        PolicyFiles { policies: policies.policies.clone(), objects: policies.objects.clone() };
-    let mut store = PolicyStore::new(files, policies.engine.config(&subjects.namespace));
+/// Reads the policies; `None` when one does not load, or there is none.
+pub(crate) fn read_policies(
+    policies: &PolicyArgs,
+    paths: &PathArgs,
+    config: EngineConfig,
+    terminal: &Terminal,
+) -> Result<Option<(PolicyStore, PolicySet)>> {
+    let exclude = paths::Exclude::new(&paths.exclude)?;
+    let files = PolicyFiles {
+        policies: paths::expanded(&policies.policies, &exclude)?,
+        objects: paths::expanded(&policies.objects, &exclude)?,
+    };
+    let mut store = PolicyStore::new(files, config);
     let findings = store.refresh().findings;
     if !are_good(findings, policies.strict, terminal) {
         return Ok(None);
     }
-    let mut world = PolicySet::clone(store.policies());
-    if !are_policies(&world, &policies.policies, terminal) {
-        return Ok(None);
-    }
-    let mut found = VecDeque::new();
-    let mut incomplete = false;
-    for (manifest, review) in read_subjects(subjects, terminal, &mut incomplete) {
-        // Namespaces and Nodes among the objects are there for the others, too.
-        world.objects.take(&manifest.object);
-        found.push_back(Subject { place: manifest.location(), review });
-    }
-    if found.is_empty() && !incomplete {
-        terminal.error(&format!("there is no object in {}", listed(&subjects.subjects)));
-        incomplete = true;
-    }
-    tell_assumed_namespaces(&world, &found, terminal);
-    Ok(Some(Inputs { store, world: Arc::new(world), subjects: found, incomplete }))
+    let world = PolicySet::clone(store.policies());
+    Ok(are_policies(&world, &policies.policies, terminal).then_some((store, world)))
 }
 
 /// Prints what was found about policies; whether all of it is bearable. Warnings are errors with
@@ -125,15 +155,50 @@ fn tell_assumed_namespaces(world: &PolicySet, subjects: &VecDeque<Subject>, term
         .filter(|name| {
             !name.is_empty()
                 && world.objects.assumes_namespace(name)
-                && world.snapshot.modrules_read_namespace(name)
+                && (world.snapshot.modrules_read_namespace(name) || selects_namespaces(world))
         })
         .collect();
     for name in assumed {
         terminal.note(format_args!(
-            "note: no file describes Namespace `{}`, so ModRules see one without labels of its own; \
+            "note: no file describes Namespace `{}`, so policies see one without labels of its own; \
              give it with `--objects`",
             printable(name)
         ));
+    }
+}
+
+/// Whether a constraint looks at labels of Namespaces.
+fn selects_namespaces(world: &PolicySet) -> bool {
+    let mut constraints = world.snapshot.constraints().constraints();
+    constraints.any(|it| it.criteria().is_some_and(Criteria::selects_namespaces))
+}
+
+/// Names the workloads whose Pods no constraint sees, because no ExpansionTemplate makes them.
+fn tell_unexpanded(world: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
+    let pod = GroupVersionKind { group: "".into(), version: "v1".into(), kind: "Pod".into() };
+    let mut told = BTreeSet::new();
+    for subject in subjects {
+        let Some(object) = subject.review.object() else { continue };
+        let kind = GroupVersionKind::of_object(object);
+        let makes_pods = ["template", "jobTemplate"]
+            .iter()
+            .any(|member| object.path(&["spec", member, "spec"]).is_some());
+        let is_told = !makes_pods || world.snapshot.expansions().expands(&kind);
+        if is_told || !told.insert(kind.clone()) {
+            continue;
+        }
+        let misses = |it: &Arc<CompiledConstraint>| {
+            it.criteria().is_some_and(|it| it.admits_kind(&pod) && !it.admits_kind(&kind))
+        };
+        let count = world.snapshot.constraints().constraints().filter(|it| misses(it)).count();
+        if count > 0 {
+            let (plural, are) = if count == 1 { ("", "is") } else { ("s", "are") };
+            terminal.note(format_args!(
+                "note: {count} constraint{plural} {are} for Pods and not evaluated for the Pods of \
+                 a {}: no ExpansionTemplate generates them (docs/concepts.md)",
+                printable(&kind.kind)
+            ));
+        }
     }
 }
 
@@ -148,7 +213,7 @@ pub(crate) fn are_policies(world: &PolicySet, paths: &[PathBuf], terminal: &Term
 }
 
 /// The paths as the user gave them.
-fn listed(paths: &[PathBuf]) -> String {
+pub(crate) fn listed(paths: &[PathBuf]) -> String {
     let paths: Vec<_> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
     paths.join(", ")
 }
@@ -157,29 +222,35 @@ fn read_subjects(
     args: &SubjectArgs,
     terminal: &Terminal,
     incomplete: &mut bool,
-) -> Vec<(Manifest, Review)> {
+) -> Result<Vec<(Manifest, Place, Review)>> {
     let mut subjects = Vec::new();
-    for (manifest, source) in manifests(&args.subjects, terminal, incomplete) {
+    for (manifest, source) in manifests(&args.paths(), terminal, incomplete)? {
         match review_of(&manifest, args) {
-            Ok(review) => subjects.push((manifest, review)),
+            Ok(review) => {
+                let at = findings::place(&manifest, &source.text);
+                subjects.push((manifest, at, review));
+            }
             Err(problem) => {
                 *incomplete = true;
                 terminal.diagnostic(&manifest.finding(*problem, &source));
             }
         }
     }
-    subjects
+    Ok(subjects)
 }
 
-/// Every object under `paths`; what cannot be read is reported and noted in `incomplete`.
+/// Every object under the paths, without files that belong to Helm and kustomize; what cannot be read
+/// is reported and noted in `incomplete`.
 pub(crate) fn manifests(
-    paths: &[PathBuf],
+    args: &PathArgs,
     terminal: &Terminal,
     incomplete: &mut bool,
-) -> Vec<(Manifest, Source)> {
+) -> Result<Vec<(Manifest, Source)>> {
+    let exclude = paths::Exclude::new(&args.exclude)?;
     let mut found = Vec::new();
-    for path in paths {
-        match read_path(path) {
+    for path in paths::expanded(&args.subjects, &exclude)? {
+        let is_named = args.subjects.contains(&path);
+        match read_path(&path, is_named, terminal) {
             Ok(read) => {
                 for (manifests, source, findings) in read {
                     *incomplete |= !findings.is_empty();
@@ -193,25 +264,51 @@ pub(crate) fn manifests(
             }
         }
     }
-    found
+    for folder in &args.kustomize {
+        let source = paths::kustomize(folder)?;
+        let (manifests, findings) = manifest::parse(&source);
+        *incomplete |= !findings.is_empty();
+        findings.iter().for_each(|finding| terminal.diagnostic(finding));
+        found.extend(manifests.into_iter().map(|manifest| (manifest, source.clone())));
+    }
+    Ok(found)
 }
 
 type Read = (Vec<Manifest>, Source, Vec<Diagnostic>);
 
-fn read_path(path: &Path) -> Result<Vec<Read>, manifest::FileError> {
+fn read_path(
+    path: &Path,
+    is_named: bool,
+    terminal: &Terminal,
+) -> Result<Vec<Read>, manifest::FileError> {
     let listing = manifest::files(path)?;
     if let Some(problem) = listing.problems.into_iter().next() {
         return Err(problem);
     }
-    listing
-        .files
-        .iter()
-        .map(|file| {
-            let source = manifest::read_file(file)?;
-            let (manifests, findings) = manifest::parse(&source);
-            Ok((manifests, source, findings))
-        })
-        .collect()
+    let mut read = Vec::new();
+    for file in &listing.files {
+        // A file that the user names is read.
+        let skipped = paths::is_of_a_tool(file).filter(|_| !is_named || file != path);
+        if let Some(what) = skipped {
+            terminal.note(format_args!("note: `{}` is {what}, skipped", file.display()));
+            continue;
+        }
+        let source = manifest::read_file(file)?;
+        let (manifests, findings) = manifest::parse(&source);
+        read.push((manifests, source, findings));
+    }
+    Ok(read)
+}
+
+/// The error of a document that is no Kubernetes object.
+pub(crate) fn no_kind(manifest: &Manifest, help: &str) -> Diagnostic {
+    let problem = Diagnostic::error("the object has no `kind`");
+    match paths::is_of_a_tool(Path::new(manifest.origin.as_str())) {
+        Some(what) => {
+            problem.help(format!("this is {what}; give what `helm template` or `-k` renders"))
+        }
+        None => problem.help(help),
+    }
 }
 
 /// The request an object stands for: the one of an AdmissionReview, or what `--operation` says is
@@ -229,8 +326,7 @@ fn review_of(manifest: &Manifest, args: &SubjectArgs) -> Result<Review, Box<Diag
     }
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if kind.is_empty() {
-        let problem = Diagnostic::error("the object has no `kind`");
-        return Err(problem.help("give a Kubernetes object or an AdmissionReview").into());
+        return Err(no_kind(manifest, "give a Kubernetes object or an AdmissionReview").into());
     }
     Ok(Review::of_object(object.clone(), args.operation, &args.namespace))
 }

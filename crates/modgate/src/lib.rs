@@ -1,4 +1,4 @@
-//! `modgate`: Kubernetes admission policies, on the command line and as a webhook.
+//! `modgate`: Kubernetes admission policies, on the command line and as webhooks.
 //!
 //! Every verb is the same three steps: arguments to typed configuration, run, [`Exit`]. Decisions
 //! come from `modgate-engine`, files from `modgate-policies`, sockets from `modgate-server`. The verbs of `gator` are
@@ -6,15 +6,20 @@
 
 mod args;
 mod audit;
+mod check;
 mod compare;
 mod constraints;
 mod exit;
 mod explain;
+mod findings;
 mod gator;
+mod init;
 mod inputs;
 mod lint;
 mod migrate;
+mod outputs;
 mod page;
+mod paths;
 mod plan;
 mod progress;
 mod render;
@@ -24,14 +29,17 @@ mod serve;
 mod terminal;
 
 use std::{
+    env,
     io::{self, Write as _},
+    path::Path,
     process::ExitCode,
 };
 
 use clap::CommandFactory as _;
+use modgate_value::Value;
 
 use crate::{
-    args::{Args, Verb},
+    args::{Args, CompletionTarget, TextOrJson, Verb},
     exit::Exit,
     terminal::Terminal,
 };
@@ -42,7 +50,7 @@ pub fn main() -> ExitCode {
         return code;
     }
     let args = args::parsed();
-    let terminal = Terminal::detect();
+    let terminal = Terminal::new(args.color);
     let done = match args.verb {
         Verb::Serve(args) => serve::run(*args, &terminal),
         Verb::Review(args) => review::run(&args, &terminal),
@@ -55,26 +63,53 @@ pub fn main() -> ExitCode {
         Verb::Render(verb) => render::run(&verb, &terminal),
         Verb::Migrate(args) => migrate::run(&args, &terminal),
         Verb::Gator(_) => return gator::run(),
-        Verb::Version => version(),
+        Verb::Check(args) => check::run(&args, &terminal),
+        Verb::Init(args) => init::run(&args),
+        Verb::Version { output } => version(output),
         Verb::Metrics => metrics(),
-        Verb::Completion { shell } => completion(shell),
+        Verb::Completion { target, folder } => completion(target, &folder),
     };
     done.unwrap_or_else(|error| exit_of(&error, &terminal)).into()
 }
 
-fn version() -> anyhow::Result<Exit> {
-    writeln!(io::stdout(), "modgate {}", env!("CARGO_PKG_VERSION"))?;
+fn version(output: TextOrJson) -> anyhow::Result<Exit> {
+    let version = env!("CARGO_PKG_VERSION");
+    match output {
+        TextOrJson::Text => writeln!(io::stdout(), "modgate {version}")?,
+        TextOrJson::Json => {
+            let platform = format!("{}/{}", env::consts::OS, env::consts::ARCH);
+            let members = [
+                ("version", Value::from(version)),
+                ("opa", modgate_gator::OPA.into()),
+                ("platform", platform.into()),
+            ];
+            review::print_json(&mut io::stdout(), &members.into_iter().collect())?;
+        }
+    }
     Ok(Exit::Success)
 }
 
-/// What `cargo xtask codegen` makes docs/metrics.md of.
+/// The page docs/metrics.md, for `cargo xtask codegen`.
 fn metrics() -> anyhow::Result<Exit> {
     let page = modgate_telemetry::metrics::Metrics::new().documentation();
     io::stdout().write_all(page.as_bytes())?;
     Ok(Exit::Success)
 }
 
-fn completion(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
+fn completion(target: CompletionTarget, folder: &Path) -> anyhow::Result<Exit> {
+    use clap_complete::Shell;
+    let shell = match target {
+        CompletionTarget::Bash => Shell::Bash,
+        CompletionTarget::Elvish => Shell::Elvish,
+        CompletionTarget::Fish => Shell::Fish,
+        CompletionTarget::PowerShell => Shell::PowerShell,
+        CompletionTarget::Zsh => Shell::Zsh,
+        CompletionTarget::Man => {
+            std::fs::create_dir_all(folder)?;
+            clap_mangen::generate_to(Args::command(), folder)?;
+            return Ok(Exit::Success);
+        }
+    };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "modgate", &mut script);
     io::stdout().write_all(&script)?;
@@ -82,7 +117,7 @@ fn completion(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
 }
 
 fn exit_of(error: &anyhow::Error, terminal: &Terminal) -> Exit {
-    // Whoever reads our output has seen enough: `modgate review … | head`.
+    // The reader of our output has closed it: `modgate review … | head`.
     let closed = error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);

@@ -16,7 +16,7 @@ use modgate_ui::Page;
 use modgate_value::{Object, Str, Value, yaml};
 
 use crate::{
-    args::{Args, EngineArgs, Verb},
+    args::{Args, EngineArgs, PathArgs, Verb},
     exit::Exit,
     inputs::manifests,
     review::print_json,
@@ -26,17 +26,17 @@ use crate::{
 /// Arguments of `modgate migrate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MigrateArgs {
-    /// Look and report. Nothing is ever changed, and there is no other mode.
+    /// Check the installation and report. `migrate` has no other mode, and changes nothing.
     #[arg(long, required = true)]
     check: bool,
-    /// Files and folders with everything that is installed, `-` for standard input; without any, a
+    /// Files and folders with all objects of the installation, `-` for standard input. Without any, the
     /// cluster is read.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// File that names the cluster [default: as kubectl finds it]
+    /// Kubeconfig of the cluster [default: the one kubectl uses]
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     kubeconfig: Option<PathBuf>,
-    /// Context of that file, if not its current one.
+    /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME", conflicts_with = "paths")]
     context: Option<String>,
     /// Write the values of modgate's chart that keep what the installation has.
@@ -49,7 +49,7 @@ pub(crate) struct MigrateArgs {
     /// wins over them.
     #[arg(long, value_name = "FILE")]
     gatekeeper_values: Option<PathBuf>,
-    /// How to print it.
+    /// Output format.
     #[arg(short, long, default_value = "text")]
     output: MigrateOutput,
     #[command(flatten)]
@@ -70,29 +70,29 @@ enum MigrateOutput {
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # What becomes of everything that KubeMod and Gatekeeper enforce in this cluster?
+  # Check the cluster that kubectl uses
   modgate migrate --check
 
-  # In another one
+  # Check another cluster
   modgate migrate --check --kubeconfig staging.yaml --context admin
 
-  # Of a folder: their manifests and your policies
+  # Check manifests and policies of a folder
   modgate migrate --check manifests/ policies/
 
-  # Keep failure policies, time-outs, selectors, replicas, resources and flags
+  # Write values that keep failure policies, time-outs, selectors, replicas, resources and flags
   modgate migrate --check --write-values modgate-values.yaml
 
-  # The same with the file that Gatekeeper was installed with
+  # Keep also the values of Gatekeeper's Helm release
   modgate migrate --check --gatekeeper-values values.yaml --write-values modgate-values.yaml
 
-  # Do the values that you have edited since still keep them?
+  # Check that edited values still keep them
   modgate migrate --check --values modgate-values.yaml
 
-  # The commands of the switch, and nothing else
+  # Print only the commands of the migration
   modgate migrate --check -o json | jq -r '.steps[] | \"# \" + .title, .commands[]?'
 
 Exit codes:
-  0  everything goes on, as it was or with the differences that are listed
+  0  everything is enforced as before, or with the listed differences
   1  a policy or a flag is refused, or less would be enforced than before
   2  arguments, files or objects are not valid, or the cluster cannot be read";
 
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &MigrateArgs, terminal: &Terminal) -> Result<Exit> {
             let (file, context) = (args.kubeconfig.as_deref(), args.context.as_deref());
             of_cluster(&Place::find(file, context, &env))?
         }
-        false => of_files(&args.paths, terminal, &mut incomplete),
+        false => of_files(&args.paths, terminal, &mut incomplete)?,
     };
     let config = args.engine.config(NAMESPACE);
     let values = args.values.as_deref().map(read_values).transpose()?;
@@ -179,8 +179,8 @@ fn value(report: &Report) -> Result<Value> {
     Ok(Value::from_json(&serde_json::to_vec(report)?)?)
 }
 
-fn of_files(paths: &[PathBuf], terminal: &Terminal, incomplete: &mut bool) -> Vec<Found> {
-    let found = manifests(paths, terminal, incomplete).into_iter();
+fn of_files(paths: &[PathBuf], terminal: &Terminal, incomplete: &mut bool) -> Result<Vec<Found>> {
+    let found = manifests(&PathArgs::of(paths), terminal, incomplete)?.into_iter();
     let mut all: Vec<Found> = found
         .map(|(manifest, _)| Found {
             origin: manifest.origin,
@@ -194,7 +194,7 @@ fn of_files(paths: &[PathBuf], terminal: &Terminal, incomplete: &mut bool) -> Ve
         *incomplete = true;
     }
     all.iter_mut().for_each(|found| found.object = in_namespace(&found.object));
-    all
+    Ok(all)
 }
 
 /// ModRules without a namespace live in the default one.

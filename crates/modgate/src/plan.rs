@@ -16,7 +16,7 @@ use modgate_value::{Value, yaml};
 use crate::{
     args::{PolicyArgs, SubjectArgs},
     constraints,
-    exit::{self, Exit},
+    exit::Exit,
     explain::shorten,
     inputs::{self, Subject},
     review::{decide, print_json},
@@ -30,10 +30,10 @@ pub(crate) struct PlanArgs {
     policies: PolicyArgs,
     #[command(flatten)]
     subjects: SubjectArgs,
-    /// Also list what has nothing to do with the object.
+    /// Also list policies that do not apply to the object.
     #[arg(long)]
     all: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(short, long, default_value = "text")]
     output: PlanOutput,
 }
@@ -48,23 +48,21 @@ enum PlanOutput {
     Yaml,
 }
 
-pub(crate) fn examples() -> String {
-    format!(
-        "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # What happens to this Deployment, from the first mutator to the last constraint?
+  # List everything that runs for a Deployment, from the first mutator to the last constraint
   modgate plan -f policies/ deployment.yaml
 
-  # Why does that mutator not apply?
+  # List also what does not apply
   modgate plan -f policies/ --all pod.yaml
 
-  # For a script: the constraints that would be asked
+  # Print the names of the constraints that would be evaluated
   modgate plan -f policies/ -o json pod.yaml | jq '.[].constraints.steps[].policy.name'
 
-{}",
-        exit::TABLE
-    )
-}
+Exit codes:
+  0  every object is allowed
+  1  at least one object is denied
+  2  arguments, files, policies or objects are not valid";
 
 /// Runs the verb.
 pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {

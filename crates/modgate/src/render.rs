@@ -1,4 +1,4 @@
-//! `modgate render`: the cluster objects that templates and constraints stand for, so that they can
+//! `modgate render`: the objects that are generated from templates and constraints, so that they can
 //! be shipped together with them.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use modgate_engine::{
-    Problem, Severity,
+    Change, EngineConfig, OnError, Problem, Severity, Snapshot,
     api::{
         config::{self, Config},
         constraints,
@@ -27,32 +27,38 @@ use modgate_gator::flags::GoBool as _;
 use modgate_policies::manifest::{self, Manifest};
 use modgate_value::{Str, Value, diag::Source, yaml};
 
-use crate::{exit::Exit, inputs::manifests, review::print_json, terminal::Terminal};
+use crate::{
+    args::PathArgs,
+    exit::Exit,
+    inputs::{self, manifests},
+    review::print_json,
+    terminal::Terminal,
+};
 
 /// What to render.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RenderVerb {
     /// Print the CustomResourceDefinitions of the constraints of templates.
     ///
-    /// Objects of other kinds are skipped. The Rego and CEL of templates is not looked at.
+    /// Objects of other kinds are skipped. The Rego and CEL of templates is not compiled.
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),
     /// Print the ValidatingAdmissionPolicies of templates written in CEL, and the bindings of their
     /// constraints.
     ///
-    /// A Config and a ValidatingWebhookConfiguration among the input say what the policies are
-    /// about, as in a cluster.
+    /// A Config and a ValidatingWebhookConfiguration among the input limit the scope of the policies,
+    /// as in a cluster.
     #[command(after_help = VAP_EXAMPLES)]
     Vap(VapArgs),
 }
 
 const CRDS_EXAMPLES: &str = "\
 Examples:
-  # Constraints can be applied at once when their CRDs are there
+  # Create the CRDs first, so that constraints can be applied at once
   modgate render crds templates/ | kubectl apply -f -
   kubectl apply -f constraints/
 
-  # The CRD of one template of a chart
+  # Render the CRDs of the templates of a chart
   helm template policies | modgate render crds -o json -
 
 Exit codes:
@@ -61,10 +67,10 @@ Exit codes:
 
 const VAP_EXAMPLES: &str = "\
 Examples:
-  # What would the API server be told?
+  # Render the policies and bindings that modgate would create
   modgate render vap templates/ constraints/
 
-  # With what the installation excludes
+  # Render them with the exclusions of an installation
   modgate render vap policies/ gatekeeper.yaml --exempt-namespace gatekeeper-system
 
 Exit codes:
@@ -83,9 +89,12 @@ struct CommonArgs {
     /// Files or folders with templates and what belongs to them, or `-` for standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// How to print the objects.
+    /// Output format.
     #[arg(short, long, default_value = "yaml")]
     output: Output,
+    /// Treat warnings about policies as errors; docs/warnings.md lists them.
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,27 +113,27 @@ pub(crate) struct VapArgs {
     /// Version of admissionregistration.k8s.io.
     #[arg(long, value_name = "VERSION", default_value = "v1")]
     api_version: ApiVersion,
-    /// Whether templates without `generateVAP` get a policy.
+    /// Generate policies for templates without `generateVAP`.
     #[arg(long, go_bool = Some(true))]
     default_create_vap_for_templates: bool,
-    /// Whether constraints without scoped actions get a binding.
+    /// Generate bindings for constraints without scoped actions.
     #[arg(long, go_bool = Some(true))]
     default_create_vap_binding_for_constraints: bool,
-    /// For templates without `failurePolicy`: Fail or Ignore.
+    /// Failure policy of templates without `failurePolicy`: Fail or Ignore.
     #[arg(long, value_name = "POLICY", default_value = "Fail")]
     default_k8s_native_validation_failure_policy: FailurePolicy,
-    /// Whether a Config and a ValidatingWebhookConfiguration among the input count, and the
-    /// exempt namespaces.
+    /// Apply the exclusions of the Config, the ValidatingWebhookConfiguration and the exempt
+    /// namespaces to the policies.
     #[arg(long, go_bool = Some(true))]
     sync_vap_enforcement_scope: bool,
-    /// Name of the ValidatingWebhookConfiguration that counts.
+    /// Name of the ValidatingWebhookConfiguration whose scope is applied.
     #[arg(
         long,
         value_name = "NAME",
         default_value = "gatekeeper-validating-webhook-configuration"
     )]
     validating_webhook_configuration_name: String,
-    /// Namespace the webhook leaves alone where it is labelled so; repeat for more.
+    /// Namespace that is exempt from the webhook if it has the exemption label; repeat for more.
     #[arg(long, value_name = "NAMESPACE")]
     exempt_namespace: Vec<Str>,
     /// As `--exempt-namespace`, for all that begin with this.
@@ -150,7 +159,7 @@ pub(crate) fn run(verb: &RenderVerb, terminal: &Terminal) -> Result<Exit> {
 }
 
 fn crds(args: &CrdsArgs, terminal: &Terminal) -> Result<Exit> {
-    let mut input = Input::read(&args.common.paths, terminal);
+    let mut input = Input::read(&args.common, terminal)?;
     let templates = input.templates();
     let rendered = templates.values().map(|template| template.schema.crd()).collect();
     input.require(!templates.is_empty(), "ConstraintTemplate", &args.common.paths);
@@ -159,7 +168,7 @@ fn crds(args: &CrdsArgs, terminal: &Terminal) -> Result<Exit> {
 }
 
 fn vaps(args: &VapArgs, terminal: &Terminal) -> Result<Exit> {
-    let mut input = Input::read(&args.common.paths, terminal);
+    let mut input = Input::read(&args.common, terminal)?;
     let options = VapOptions {
         version: match args.api_version {
             ApiVersion::V1 => VapVersion::V1,
@@ -221,10 +230,27 @@ struct Input<'t> {
 }
 
 impl<'t> Input<'t> {
-    fn read(paths: &[PathBuf], terminal: &'t Terminal) -> Self {
+    fn read(args: &CommonArgs, terminal: &'t Terminal) -> Result<Self> {
         let mut failed = false;
-        let manifests = manifests(paths, terminal, &mut failed);
-        Self { manifests, terminal, failed }
+        let manifests = manifests(&PathArgs::of(&args.paths), terminal, &mut failed)?;
+        let input = Self { manifests, terminal, failed };
+        let failed = input.failed || (args.strict && !input.is_free_of_warnings());
+        Ok(Self { failed, ..input })
+    }
+
+    /// Whether no policy has a warning; prints those there are, as errors.
+    fn is_free_of_warnings(&self) -> bool {
+        let policies = self.manifests.iter().filter(|(it, _)| Snapshot::takes(&it.object));
+        let changes = policies.map(|(it, _)| Change::Upsert(it.clone().into_policy()));
+        let snapshot = Snapshot::new(EngineConfig::default());
+        let problems = snapshot.apply(changes.collect(), OnError::Unload).problems;
+        let warnings = problems.iter().filter(|problem| problem.severity == Severity::Warning);
+        let found = warnings.map(|problem| {
+            let of = |(_, source): &&(Manifest, Source)| *source.name == *problem.origin;
+            let source = self.manifests.iter().find(of).map(|(_, source)| source);
+            manifest::diagnose(problem, source)
+        });
+        inputs::are_good(found.collect(), true, self.terminal)
     }
 
     fn exit(&self) -> Exit {

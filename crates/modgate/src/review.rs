@@ -1,8 +1,8 @@
-//! `modgate review`: what policies do to objects, in the order the API server asks:
+//! `modgate review`: evaluates policies against objects, in the order of the API server:
 //! MutatingAdmissionPolicies, Gatekeeper's mutators, ModRules, ValidatingAdmissionPolicies,
 //! constraints.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use modgate_engine::{
@@ -23,64 +23,124 @@ use crate::{
     args::{ReviewArgs, ReviewOutput},
     constraints,
     exit::Exit,
+    findings,
     inputs::{self, Inputs, Subject},
+    outputs::Outputs,
     page,
     terminal::{Terminal, Tone, printable},
 };
 
 /// Runs the verb.
 pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
+    let terminal = &terminal.recording(args.report.quiet);
+    let mut outputs = Outputs::new(&args.output, terminal)?;
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
+        let mut report = findings::report(&terminal.heard());
+        report.complete = false;
+        outputs.report(&report, Some(|format| format == ReviewOutput::Json))?;
+        outputs.finish()?;
         return Ok(Exit::BadInput);
     };
-    let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
-    let mut out = io::stdout().lock();
+    let mut report = findings::report(&terminal.heard());
+    report.complete = !inputs.incomplete;
+    let snapshot = &inputs.world.snapshot;
     let mut results = Vec::new();
-    let mut documents = 0;
+    let mut counts = Counts::default();
     let mut arena = Arena::new();
-    if args.output == ReviewOutput::Html {
-        let exit = exit.max(html(&mut out, args, &inputs, &mut arena)?);
-        out.flush()?;
-        return Ok(exit);
+    for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Html) {
+        html(sink, args, &inputs, &mut arena)?;
     }
     for subject in &inputs.subjects {
         let decision = decide(&inputs.world, &subject.review, &mut arena, &mut NoopObserver);
-        if !decision.allowed {
-            exit = exit.max(Exit::Denied);
-        }
-        if !matches!(args.output, ReviewOutput::Text | ReviewOutput::Json) {
+        counts.add(&decision);
+        findings::decision(&mut report, subject, &decision, snapshot);
+        let told = outputs.on_stdout();
+        if told.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {
             remark(subject, &decision, terminal);
         }
-        match args.output {
-            ReviewOutput::Text => {
-                headline(&mut out, subject, &decision, terminal)?;
-                let snapshot = &inputs.world.snapshot;
-                constraints::violations(&mut out, &decision.violations, snapshot, terminal)?;
-                not_evaluated(&mut out, &decision, snapshot, terminal)?;
-                text(&mut out, subject, &decision, terminal)?;
-            }
-            ReviewOutput::Json => {
-                results.push(result(subject, &decision, &inputs.world.snapshot));
-            }
-            ReviewOutput::Yaml if decision.allowed => {
-                if documents > 0 {
-                    writeln!(out, "---")?;
+        for sink in outputs.iter_mut() {
+            let plain = sink.terminal.again();
+            match sink.format {
+                ReviewOutput::Text => {
+                    if !args.report.quiet || is_notable(&decision) {
+                        in_words(sink, subject, &decision, snapshot, &plain)?;
+                    }
                 }
-                documents += 1;
-                write!(out, "{}", yaml::write(&decision.object))?;
+                ReviewOutput::Yaml if decision.allowed => {
+                    if counts.documents() > 1 {
+                        writeln!(sink, "---")?;
+                    }
+                    write!(sink, "{}", yaml::write(&decision.object))?;
+                }
+                ReviewOutput::Patch => writeln!(sink, "{}", jsonpatch::to_value(&decision.patch))?,
+                ReviewOutput::Diff => diff(sink, subject, &decision, &plain)?,
+                _ => {}
             }
-            ReviewOutput::Yaml => {}
-            ReviewOutput::Patch => writeln!(out, "{}", jsonpatch::to_value(&decision.patch))?,
-            ReviewOutput::Diff => diff(&mut out, subject, &decision, terminal)?,
-            // Written above.
-            ReviewOutput::Html => {}
+        }
+        if args.output.iter().any(|output| output.format == ReviewOutput::Json) {
+            results.push(result(subject, &decision, snapshot));
         }
     }
-    if args.output == ReviewOutput::Json {
-        print_json(&mut out, &results.into())?;
+    let results = Value::from(results);
+    for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Json) {
+        print_json(sink, &results)?;
     }
-    out.flush()?;
-    Ok(exit)
+    outputs.report(&report, None)?;
+    outputs.finish()?;
+    if counts.objects > 1 {
+        terminal.note(counts.summary(snapshot.policies().count()));
+    }
+    Ok(findings::exit(&report, &args.report))
+}
+
+/// Whether a decision is more than "allowed".
+fn is_notable(decision: &Decision) -> bool {
+    !decision.allowed || !decision.violations.is_empty()
+}
+
+/// The decisions of a run.
+#[derive(Default)]
+struct Counts {
+    objects: usize,
+    denied: usize,
+    patched: usize,
+}
+
+impl Counts {
+    fn add(&mut self, decision: &Decision) {
+        self.objects += 1;
+        self.denied += usize::from(!decision.allowed);
+        self.patched += usize::from(decision.allowed && !decision.patch.is_empty());
+    }
+
+    /// How many objects are allowed, hence printed as documents.
+    fn documents(&self) -> usize {
+        self.objects - self.denied
+    }
+
+    /// `3 objects: 1 denied, 1 patched, 1 allowed; 2 policies`
+    fn summary(&self, policies: usize) -> String {
+        let allowed = self.objects - self.denied - self.patched;
+        let plural = if policies == 1 { "policy" } else { "policies" };
+        format!(
+            "{} objects: {} denied, {} patched, {allowed} allowed; {policies} {plural}",
+            self.objects, self.denied, self.patched
+        )
+    }
+}
+
+/// A decision for people.
+fn in_words(
+    out: &mut impl Write,
+    subject: &Subject,
+    decision: &Decision,
+    snapshot: &Snapshot,
+    terminal: &Terminal,
+) -> Result<()> {
+    headline(out, subject, decision, terminal)?;
+    constraints::violations(out, &decision.violations, snapshot, terminal)?;
+    not_evaluated(out, decision, snapshot, terminal)?;
+    text(out, subject, decision, terminal)
 }
 
 /// The page of a review: of every object the decision, what changed, and why.
@@ -171,7 +231,7 @@ pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
 fn remark(subject: &Subject, decision: &Decision, terminal: &Terminal) {
     let title = subject.title();
     if !decision.allowed {
-        terminal.note(format_args!("denied: {title}: {}", printable(&decision.reason)));
+        terminal.line(format_args!("denied: {title}: {}", printable(&decision.reason)));
     }
     for warning in warnings(decision) {
         terminal.note(format_args!("warning: {title}: {warning}"));

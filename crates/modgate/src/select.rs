@@ -1,16 +1,20 @@
 //! `modgate select`: one expression on its own.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
 use anyhow::Result;
 use modgate_select::{EvalError, Expr, Item, Key, PatchSelect, Val};
 use modgate_value::{
     Budget, Object, Value,
     diag::{Diagnostic, Source, Span},
+    near,
 };
 
 use crate::{
-    args::{SelectArgs, TextOrJson},
+    args::{PathArgs, SelectArgs, TextOrJson},
     exit::Exit,
     inputs::manifests,
     review::print_json,
@@ -39,7 +43,7 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
     // A bare path has captured keys; anything else has just a value.
     let select = PatchSelect::parse(&args.expression).ok();
     let mut incomplete = false;
-    let objects = manifests(&args.objects, terminal, &mut incomplete);
+    let objects = manifests(&PathArgs::of(&args.objects), terminal, &mut incomplete)?;
     let mut exit = if incomplete { Exit::BadInput } else { Exit::Success };
     let mut out = io::stdout().lock();
     let mut all = Vec::new();
@@ -70,6 +74,11 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
                 continue;
             }
         };
+        if let Some(select) = select.as_ref().filter(|_| selected.is_empty()) {
+            if let Some(why) = undefined_at(select_text(args), select, &manifest.object) {
+                terminal.line(format_args!("{}: {why}", manifest.location()));
+            }
+        }
         match args.output {
             TextOrJson::Text => {
                 if several {
@@ -95,6 +104,70 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
     }
     out.flush()?;
     Ok(exit)
+}
+
+fn select_text(args: &SelectArgs) -> &str {
+    args.expression.trim()
+}
+
+/// Why a path selects nothing: the first member or element that no object on the way has.
+fn undefined_at(text: &str, whole: &PatchSelect, object: &Value) -> Option<String> {
+    let budget = Budget::unlimited();
+    if !whole.items(object, &budget).ok()?.is_empty() {
+        return None;
+    }
+    let mut before = "";
+    for end in steps(text) {
+        let prefix = text.get(..end)?;
+        let parsed = PatchSelect::parse(prefix).ok()?;
+        if !parsed.items(object, &budget).ok()?.is_empty() {
+            before = prefix;
+            continue;
+        }
+        let step = prefix.get(before.len()..)?;
+        let name = step.trim_matches(['.', '[', ']', '"', '\'']);
+        let parent = PatchSelect::parse(before).ok().filter(|_| !before.is_empty());
+        let items = parent.as_ref().and_then(|parent| parent.items(object, &budget).ok());
+        let parents: Vec<Value> = match items {
+            Some(items) => items.iter().filter_map(|item| item.value.to_json()).collect(),
+            None => vec![object.clone()],
+        };
+        let members = parents.iter().filter_map(Value::as_object).flat_map(|it| it.keys());
+        let members: BTreeSet<&str> = members.map(|key| key.as_str()).collect();
+        let help = match near::did_you_mean(name, members.iter().copied()) {
+            Some(help) => format!("; {help}"),
+            None if step.starts_with("[?") => "; no element passes the filter".to_owned(),
+            None if members.is_empty() => String::new(),
+            None => format!("; members: {}", members.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        return Some(printable(&format!("undefined at `{step}`{help}")));
+    }
+    None
+}
+
+/// Where the steps of a path end: before each `.` and `[` outside of brackets and quotes.
+fn steps(text: &str) -> Vec<usize> {
+    let (mut depth, mut quote, mut ends) = (0_usize, None, Vec::new());
+    for (index, byte) in text.bytes().enumerate() {
+        match (byte, quote) {
+            (byte, Some(open)) if byte == open => quote = None,
+            (_, Some(_)) => {}
+            (b'"' | b'\'', None) => quote = Some(byte),
+            (b'[' | b'(', None) => {
+                if depth == 0 && index > 0 {
+                    ends.push(index);
+                }
+                depth += 1;
+            }
+            (b']' | b')', None) => depth = depth.saturating_sub(1),
+            (b'.', None) if depth == 0 && index > 0 => ends.push(index),
+            _ => {}
+        }
+    }
+    ends.push(text.len());
+    // `..name` is one step.
+    ends.retain(|end| !text.get(..*end).is_some_and(|before| before.ends_with('.')));
+    ends
 }
 
 /// The span, or where it would be invisible the last character before it.

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_cluster::ClusterConfig;
-use modgate_policies::{PolicyFiles, manifest};
+use modgate_policies::{PolicyFiles, PolicyStore, manifest};
 use modgate_server::{CertificateSource, ServeConfig, Server, Stopped, runtime, stop_signals};
 use modgate_telemetry::{LogFormat, init_logs, log_finding};
 use modgate_value::diag::Diagnostic;
@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use crate::{
     args::{ClusterArgs, Program, ServeArgs},
     exit::Exit,
+    inputs,
     terminal::Terminal,
 };
 
@@ -47,16 +48,21 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     notes.for_each(|note| tracing::warn!(target: "serve", "{note}"));
     of_flags.iter().for_each(|note| tracing::warn!(target: "serve", "{note}"));
     let telemetry = args.telemetry.clone();
+    let strict = args.strict;
     let mut config = config(args, program);
     telemetry.apply(&mut config)?;
-    let terminal = *terminal;
+    if strict && !is_strictly_good(&config, terminal) {
+        return Ok(Exit::BadInput);
+    }
+    let terminal = terminal.again();
+    let stopping = terminal.again();
     // Machines read findings as log lines, people with the line underlined.
     let report = move |finding: &Diagnostic| match format {
         LogFormat::Json => log_finding(finding),
         LogFormat::Text | LogFormat::Auto => terminal.diagnostic(finding),
     };
     runtime()?.block_on(async {
-        let asked_to_stop = tell_of_stopping(stop_signals()?, terminal);
+        let asked_to_stop = tell_of_stopping(stop_signals()?, stopping);
         let server = Server::start(config, report).await?;
         announce(&server)?;
         Ok(match server.run_until(asked_to_stop).await {
@@ -65,6 +71,12 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
             Stopped::Broken => Exit::BadInput,
         })
     })
+}
+
+/// Whether the policies of files load without a warning; prints what is found.
+fn is_strictly_good(config: &ServeConfig, terminal: &Terminal) -> bool {
+    let findings = PolicyStore::new(config.files.clone(), config.engine.clone()).refresh().findings;
+    inputs::are_good(findings, true, terminal)
 }
 
 fn config(args: ServeArgs, program: Program) -> ServeConfig {

@@ -3,16 +3,48 @@
 use std::{
     env, fmt,
     io::{self, IsTerminal as _, Write as _},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use modgate_value::diag::{Diagnostic, Severity, Span};
 
+/// When text is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Color {
+    /// On terminals, unless NO_COLOR is set or TERM is `dumb`; everywhere with FORCE_COLOR or
+    /// CLICOLOR_FORCE.
+    #[default]
+    Auto,
+    /// Always, also in pipes.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Color {
+    /// Whether a stream is coloured.
+    fn is_on(self, is_terminal: bool) -> bool {
+        let is_set = |name: &str| env::var_os(name).is_some_and(|it| !it.is_empty() && it != "0");
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto if no_color() => false,
+            Self::Auto if is_set("FORCE_COLOR") || is_set("CLICOLOR_FORCE") => true,
+            Self::Auto => is_terminal && env::var_os("TERM").is_none_or(|it| it != "dumb"),
+        }
+    }
+}
+
 /// The two streams and whether each takes colours.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Terminal {
     stdout_colour: bool,
     stderr_colour: bool,
+    /// Whether warnings and notes are left out.
+    quiet: bool,
+    /// What was printed as a diagnostic, for reports; `None` while nobody wants it.
+    heard: Arc<Mutex<Option<Vec<Diagnostic>>>>,
 }
 
 /// What a stretch of text is, hence its colour.
@@ -54,13 +86,36 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
 }
 
 impl Terminal {
-    /// Colours on terminals, unless `NO_COLOR` is set.
-    pub(crate) fn detect() -> Self {
-        let wanted = !no_color();
+    /// The streams of this process.
+    pub(crate) fn new(color: Color) -> Self {
         Self {
-            stdout_colour: wanted && io::stdout().is_terminal(),
-            stderr_colour: wanted && io::stderr().is_terminal(),
+            stdout_colour: color.is_on(io::stdout().is_terminal()),
+            stderr_colour: color.is_on(io::stderr().is_terminal()),
+            quiet: false,
+            heard: Arc::default(),
         }
+    }
+
+    /// The same for another owner.
+    pub(crate) fn again(&self) -> Self {
+        Self { heard: Arc::clone(&self.heard), ..*self }
+    }
+
+    /// The same without colours on standard output: for files.
+    pub(crate) fn plain(&self) -> Self {
+        Self { stdout_colour: false, ..self.again() }
+    }
+
+    /// The same that keeps its diagnostics for [`heard`](Self::heard), and prints no warnings and notes
+    /// if `quiet`.
+    pub(crate) fn recording(&self, quiet: bool) -> Self {
+        Self { quiet, heard: Arc::new(Mutex::new(Some(Vec::new()))), ..*self }
+    }
+
+    /// The diagnostics so far.
+    pub(crate) fn heard(&self) -> Vec<Diagnostic> {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// `text` for standard output.
@@ -70,6 +125,14 @@ impl Terminal {
 
     /// Prints a finding on standard error.
     pub(crate) fn diagnostic(&self, diagnostic: &Diagnostic) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(heard) = heard.as_mut() {
+            heard.push(diagnostic.clone());
+        }
+        drop(heard);
+        if self.quiet && diagnostic.severity != Severity::Error {
+            return;
+        }
         let rendered = render(diagnostic, self.stderr_colour);
         // Nobody is left to tell if standard error is closed.
         let _ = writeln!(io::stderr(), "{rendered}");
@@ -80,8 +143,15 @@ impl Terminal {
         self.diagnostic(&Diagnostic::error(message));
     }
 
-    /// Prints a line on standard error.
+    /// Prints a line on standard error, unless it is to be quiet.
     pub(crate) fn note(&self, line: impl fmt::Display) {
+        if !self.quiet {
+            self.line(line);
+        }
+    }
+
+    /// Prints a line on standard error.
+    pub(crate) fn line(&self, line: impl fmt::Display) {
         let _ = writeln!(io::stderr(), "{line}");
     }
 }

@@ -346,13 +346,13 @@ totals:
         audit(only_namespace, &["-o", "junit"]).stdout,
         str![[r#"
 <?xml version="1.0" encoding="UTF-8"?>
-<testsuites>
-  <testsuite name="RequiredLabels owner" tests="1" failures="0">
-    <testcase name="no violations" classname="RequiredLabels owner"></testcase>
+<testsuites name="modgate" tests="2" failures="1" errors="0">
+  <testsuite name="RequiredLabels/owner" tests="1" failures="0" errors="0">
+    <testcase name="no violations" classname="RequiredLabels/owner"/>
   </testsuite>
-  <testsuite name="RequiredLabels team" tests="1" failures="1">
-    <testcase name="Namespace a" classname="RequiredLabels team">
-      <failure message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:1</failure>
+  <testsuite name="RequiredLabels/team" tests="1" failures="1" errors="0">
+    <testcase name="Namespace a" classname="RequiredLabels/team">
+      <failure message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:1&#10;add the labels {&quot;team&quot;}</failure>
     </testcase>
   </testsuite>
 </testsuites>
@@ -384,12 +384,15 @@ fn nothing_is_reported_of_nothing() {
     for (arguments, expected) in [
         (&["-f", "none", "objects.yaml"][..], "error: there is no policy in `none`\n"),
         (&["-f", "policies.yaml", "none"], "error: there is no object in `none`\n"),
-        (&["-f", "policies.yaml", "-o", "json", "none"], "error: there is no object in `none`\n"),
         (&["-f", "policies.yaml", "gone"], "error: cannot read `gone`: "),
-        (&["-f", "policies.yaml"], "error: cannot use the kubeconfig `missing`: "),
         (
-            &["-f", "policies.yaml", "-n", "nowhere"],
-            "error: give objects to audit, or say with `--kubeconfig` which cluster has them: ",
+            &["-f", "policies.yaml"],
+            "error: give objects to audit, or `--cluster` to audit those of the cluster that kubectl",
+        ),
+        (&["-f", "policies.yaml", "--cluster"], "error: cannot use the kubeconfig `missing`: "),
+        (
+            &["-f", "policies.yaml", "--cluster", "-n", "nowhere"],
+            "error: no cluster is configured; give objects to audit, or a kubeconfig: ",
         ),
         (
             &["-f", "policies.yaml", "objects.yaml", "--kubeconfig", "a"],

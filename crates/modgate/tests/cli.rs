@@ -222,7 +222,7 @@ Pod blue/p: denied (pod.yaml:1:1)
   rejected by kubemod-system/no-privileged
   warning: annotation `ref.kubemod.io/nodename` names Node `nope`, which does not exist, so ModRules see an empty `syntheticRefs.node` (Q-36)
 --- stderr
-note: no file describes Namespace `blue`, so ModRules see one without labels of its own; give it with `--objects`
+note: no file describes Namespace `blue`, so policies see one without labels of its own; give it with `--objects`
 
 "#]]
     );
@@ -358,6 +358,7 @@ spec:
         imagePullPolicy: IfNotPresent
 --- stderr
 denied: Pod shop/b: operation rejected by the following ModRule(s): shop/no-latest-images: "pin the images of Pod b to a version"
+3 objects: 1 denied, 1 patched, 1 allowed; 3 policies
 
 "#]]
     );
@@ -640,7 +641,7 @@ Pod shop/debug: denied (quickstart/debug-pod.yaml:2:1)
     yes match[1] $..containers[*].image  matchRegex ":latest$" (quickstart/modrules.yaml:55:7)
         saw `registry.example.com/tools/shell:latest`
         1 of 1 values pass, decided by `registry.example.com/tools/shell:latest`
-  2 other rules not shown
+  2 other policies not shown
 
 "#]]
     );
@@ -656,9 +657,11 @@ Pod shop/debug: denied (quickstart/debug-pod.yaml:2:1)
         str![[r#"
 exit 2
 Deployment shop/cart: allowed, patched (quickstart/deployment.yaml:2:1)
-  3 other rules not shown
+  3 other policies not shown
 --- stderr
-error: no rule is called `x`
+error: no policy is called `x`
+ |
+ = help: the policies are: label-cost-centre, no-latest-images, pull-versions-once
 
 "#]]
     );
@@ -704,6 +707,10 @@ exit 0
     "expandsWithModrules": false,
     "failures": [],
     "kind": "Pod",
+    "mutatingPolicies": {
+      "fails": false,
+      "steps": []
+    },
     "mutators": {
       "fails": false,
       "steps": [

@@ -131,6 +131,8 @@ Pod default/p: denied (pod.yaml:1:1)
   denied by RequiredLabels owner: add the labels {"owner"} (labels.yaml:26:1)
 Deployment default/d: allowed (deployment.yaml:1:1)
   warning of MaxReplicas five: at most 5 replicas (replicas.yaml:22:1)
+--- stderr
+2 objects: 1 denied, 0 patched, 1 allowed; 5 policies
 
 "#]]
     );
@@ -204,12 +206,6 @@ fn explain() {
 exit 1
 Pod default/p: denied (pod.yaml:1:1)
 
-  MaxReplicas five no match: the object is a v1 Pod (warn, K8sNativeValidation, replicas.yaml:22:1)
-    no  spec.match.kinds [{"apiGroups":["apps"],"kinds":["Deployment"]}] (replicas.yaml:27:18)
-
-  RequiredLabels of-namespaces no match: the object is a v1 Pod (deny, Rego, labels.yaml:33:1)
-    no  spec.match.kinds [{"apiGroups":[""],"kinds":["Namespace"]}] (labels.yaml:37:18)
-
   RequiredLabels owner violated (deny, Rego, labels.yaml:26:1)
     violation: add the labels {"owner"}
     parameters {"labels":["owner"]}
@@ -232,6 +228,12 @@ Pod default/p: denied (pod.yaml:1:1)
       no  input.review.object.metadata.labels[label] (labels.yaml:24:1)
           label = "owner"
           input.review.object.metadata.labels = {"app":"x"}
+
+  MaxReplicas five no match: the object is a v1 Pod (warn, K8sNativeValidation, replicas.yaml:22:1)
+    no  spec.match.kinds [{"apiGroups":["apps"],"kinds":["Deployment"]}] (replicas.yaml:27:18)
+
+  RequiredLabels of-namespaces no match: the object is a v1 Pod (deny, Rego, labels.yaml:33:1)
+    no  spec.match.kinds [{"apiGroups":[""],"kinds":["Namespace"]}] (labels.yaml:37:18)
 
 "#]]
     );

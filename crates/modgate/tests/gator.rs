@@ -36,13 +36,13 @@ fn standard_input_is_read_unless_it_is_a_device() {
     let (code, stdout, stderr) = shown(&run(binary, &["test", "-o", "json"], Some(POD)));
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "null", ""));
     let (code, _, stderr) = shown(&run(binary, &["test"], None));
-    assert_eq!((code, stderr.as_str()), (Some(1), "no input data identified\n"));
+    assert_eq!((code, stderr.as_str()), (Some(2), "no input data identified\n"));
 }
 
 #[test]
 fn verbs_name_the_program_they_are_part_of() {
     let (code, _, stderr) = shown(&run(Path::new(BINARY), &["test", "x"], None));
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(stderr.starts_with("Error: unknown command \"x\" for \"modgate test\"\n"), "{stderr}");
     let (code, stdout, _) = shown(&run(Path::new(BINARY), &["--help"], None));
     assert_eq!(code, Some(0));

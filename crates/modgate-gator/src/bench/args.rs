@@ -16,13 +16,16 @@ pub struct BenchArgs {
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// Engine to measure: `rego`, `cel` or `all`.
-    #[arg(short, long, value_name = "ENGINE", default_value = "cel", allow_hyphen_values = true)]
-    engine: String,
-    /// Number of measured reviews of each object; 1000 or more for a meaningful P99.
+    /// Engine: `rego`, `cel` or `all` [default: all; cel as `gator`]
+    #[arg(short, long, value_name = "ENGINE", allow_hyphen_values = true)]
+    engine: Option<String>,
+    /// Treat warnings about policies as errors.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Number of reviews of each object; use 1000 or more for a meaningful P99.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true)]
     iterations: i64,
-    /// Number of reviews before that, unmeasured.
+    /// Number of unmeasured reviews before that.
     #[arg(long, value_name = "N", default_value_t = 10, allow_hyphen_values = true)]
     warmup: i64,
     /// Number of concurrent reviews.
@@ -34,23 +37,22 @@ pub struct BenchArgs {
     /// Add the time of each kind of constraint in the first iteration.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) stats: bool,
-    /// Add the bytes that evaluations used.
+    /// Add the memory that evaluations used.
     #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) memory: bool,
-    /// Add the N constraints that took most time: how often they were evaluated, and their time,
-    /// steps and bytes.
+    /// Add the N constraints with the highest cost: evaluations, time, steps and bytes.
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
     /// Write the results to this file, as a baseline for later runs.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) save: Option<String>,
-    /// Compare with the results in this file; exit with 1 on a regression.
+    /// Compare with the results in this file, and exit with code 1 for a regression.
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) compare: Option<String>,
-    /// Percent by which a figure may be worse than the baseline.
+    /// Tolerated change for the worse, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, allow_hyphen_values = true)]
     threshold: f64,
-    /// Time by which a latency may always be worse than the baseline.
+    /// Tolerated increase of a latency, whatever its percentage.
     #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
     min_threshold: String,
     #[arg(hide = true)]
@@ -109,15 +111,16 @@ pub(super) struct Settings {
 
 impl BenchArgs {
     /// In the original's order.
-    pub(super) fn check(&self) -> Result<Settings, Failure> {
-        let engines = match self.engine.to_ascii_lowercase().as_str() {
+    pub(super) fn check(&self, is_gator: bool) -> Result<Settings, Failure> {
+        let usual = if is_gator { "cel" } else { "all" };
+        let engine = self.engine.as_deref().unwrap_or(usual);
+        let engines = match engine.to_ascii_lowercase().as_str() {
             "rego" => Engines::One(Engine::Rego),
             "cel" => Engines::One(Engine::Cel),
             "all" => Engines::All,
             _ => {
                 return Err(Failure::plain(format!(
-                    "invalid engine: invalid engine {:?} (valid: rego, cel, all)",
-                    self.engine
+                    "invalid engine: invalid engine {engine:?} (valid: rego, cel, all)"
                 )));
             }
         };

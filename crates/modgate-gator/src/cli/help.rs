@@ -15,81 +15,88 @@ pub(super) fn called(mut command: Command, program: &str) -> Command {
 
 pub(crate) const TEST: &str = "\
 Examples:
-  # What do the policies among these manifests say of the others?
+  # Evaluate manifests against constraints
   modgate test -f policies/ -f manifests/
 
-  # Of what a chart renders, for a script
+  # Evaluate what a chart renders, with JSON for a script
   helm template shop | modgate test -f policies/ -o json
 
 Exit codes:
-  0  nothing is denied; what only warns or is a dry run is printed
-  1  something is denied, or the input cannot be read";
+  0  no object is denied; violations that warn or are a dry run are printed
+  1  at least one object is denied
+  2  the input is not valid (`gator`: 1)";
 
 pub(crate) const VERIFY: &str = "\
 Examples:
-  # Every suite in a folder and below it
+  # Run every suite in a folder and below it
   modgate verify policies/...
 
-  # Every case, of one test only
+  # Print every case of one test
   modgate verify -v --run shop policies/suite.yaml
 
-  # For a CI system
-  modgate verify -o junit policies/... > verify.xml
+  # Run the suites again whenever a file changes
+  modgate verify --watch policies/...
+
+  # Write JUnit XML for a CI system, and text for the log
+  modgate verify --require-tests -o junit=verify.xml -o text policies/...
 
 Exit codes:
-  0  every case that ran passed, or there was none
-  1  a case failed, or a suite cannot be read";
+  0  every case that ran passed
+  1  a case failed, or there is no test and --require-tests is on
+  2  arguments or suites are not valid (`gator`: 1)";
 
 pub(crate) const EXPAND: &str = "\
 Examples:
-  # Which Pods come of this Deployment, after mutation?
+  # Print the Pods of a Deployment after mutation
   modgate expand -n policies/ -n deployment.yaml
 
-  # Into a file
+  # Write them to a file
   modgate expand -n policies/ -n manifests/ -f json -o expanded.json
 
 Exit codes:
   0  everything is expanded
-  1  the input cannot be read, or something cannot be expanded";
+  1  never (`gator`: as 2)
+  2  the input is not valid, or an object cannot be expanded";
 
 pub(crate) const BENCH: &str = "\
 Examples:
-  # How long do these policies take, whatever they are written in?
+  # Measure all policies
   modgate bench -f policies/ -f manifests/ -e all
 
-  # The ten constraints that cost most
+  # List the ten constraints with the highest cost
   modgate bench -f policies/ -f manifests/ -e rego --top 10
 
-  # Has it become slower since?
+  # Compare with an earlier run
   modgate bench -f policies/ -f manifests/ --save before.json
   modgate bench -f policies/ -f manifests/ --compare before.json --threshold 20
 
 Exit codes:
-  0  it was measured, and is not slower than --compare allows
-  1  it is slower, or something cannot be read or measured";
+  0  the measurement is complete, and not slower than --compare allows
+  1  it is slower
+  2  the input is not valid (`gator`: 1)";
 
 pub(crate) const POLICY: &str = "\
 Examples:
-  # What is there about labels?
+  # Search for policies about labels
   modgate policy update
   modgate policy search labels
 
-  # A bundle, to warn only
+  # Install a bundle that only warns
   modgate policy install --bundle pod-security-baseline --enforcement-action warn
 
 Exit codes:
   0  success
   1  arguments or files are not valid, or the catalog cannot be read
   2  the cluster cannot be reached, or has no templates
-  3  something is there that this program did not install
-  4  some of it was done, some was not";
+  3  another program installed one of the objects
+  4  only a part succeeded";
 
 pub(crate) const POLICY_UPDATE: &str = "\
 Examples:
-  # The catalog of the public library
+  # Download the catalog of the public library
   modgate policy update
 
-  # Another one
+  # Download another catalog
   GATOR_CATALOG_URL=https://policies.example.com/catalog.yaml modgate policy update
 
 Exit codes:
@@ -98,74 +105,74 @@ Exit codes:
 
 pub(crate) const POLICY_SEARCH: &str = "\
 Examples:
-  # By name or description
+  # Search names and descriptions
   modgate policy search labels
 
-  # All of a category, for a script
+  # List a category, with JSON for a script
   modgate policy search '' --category general -o json
 
 Exit codes:
-  0  success, whether or not something was found
+  0  success, also without a result
   1  arguments are not valid, or the catalog cannot be read";
 
 pub(crate) const POLICY_LIST: &str = "\
 Examples:
-  # What is installed, in which version?
+  # List the installed policies and their versions
   modgate policy list
 
 Exit codes:
   0  success
-  1  arguments are not valid, or the cluster cannot be asked
+  1  arguments are not valid, or the cluster refuses the request
   2  the cluster cannot be reached, or has no templates";
 
 pub(crate) const POLICY_INSTALL: &str = "\
 Examples:
-  # One template
+  # Install one template
   modgate policy install k8srequiredlabels
 
-  # A bundle with its constraints: what would be done, then to warn only
+  # Install a bundle with its constraints, first as a dry run
   modgate policy install --bundle pod-security-baseline --dry-run
   modgate policy install --bundle pod-security-baseline --enforcement-action warn
 
 Exit codes:
-  0  all of it is installed
+  0  everything is installed
   1  arguments are not valid, or the catalog cannot be read
   2  the cluster cannot be reached, or has no templates
-  3  something is there that this program did not install
-  4  some of it is installed, some is not: run it again";
+  3  another program installed one of the objects
+  4  only a part is installed; run it again";
 
 pub(crate) const POLICY_UNINSTALL: &str = "\
 Examples:
-  # One template, and with it its constraints
+  # Uninstall one template and its constraints
   modgate policy uninstall k8srequiredlabels
 
-  # A bundle: what would be removed?
+  # Print what would be removed with a bundle
   modgate policy uninstall --bundle pod-security-baseline --dry-run
 
 Exit codes:
-  0  none of it is installed any more
-  1  arguments are not valid, or something cannot be removed
+  0  everything is removed
+  1  arguments are not valid, or an object cannot be removed
   2  the cluster cannot be reached, or has no templates
-  3  something there was not installed by this program, and was left";
+  3  another program installed one of the objects, which is kept";
 
 pub(crate) const POLICY_UPGRADE: &str = "\
 Examples:
-  # Everything that has a newer version: what is it, then do it
+  # Upgrade everything that has a newer version, first as a dry run
   modgate policy upgrade --all --dry-run
   modgate policy upgrade --all
 
 Exit codes:
-  0  all of it has the version of the catalog
+  0  everything has the version of the catalog
   1  arguments are not valid, or the catalog cannot be read
   2  the cluster cannot be reached, or has no templates
-  4  some of it was upgraded, some was not";
+  4  only a part was upgraded";
 
 pub(crate) const POLICY_GENERATE: &str = "\
 Examples:
-  # From a copy of the library
+  # Generate a catalog of a copy of the library
   modgate policy generate-catalog --library-path gatekeeper-library
 
-  # To be served from elsewhere
+  # Generate a catalog for another address
   modgate policy generate-catalog --name ours --version v2.0.0 \\
     --base-url https://policies.example.com/ -o catalog.yaml
 
@@ -175,22 +182,23 @@ Exit codes:
 
 pub(crate) const SYNC_TEST: &str = "\
 Examples:
-  # Is everything synced that these templates look at? kinds.yaml has the kinds of the cluster
+  # Check that everything these templates refer to is synced; kinds.yaml has the kinds of the cluster
   modgate sync test -n policies/ -n syncsets/ -n kinds.yaml
 
-  # Whatever kinds the cluster has
+  # Check without the kinds of the cluster
   modgate sync test -f -n policies/ -n syncsets/
 
 Exit codes:
   0  everything is synced
-  1  something is not, or the input cannot be read";
+  1  a kind is not synced
+  2  the input is not valid (`gator`: 1)";
 
 pub(crate) const COMPLETION: &str = "\
 Examples:
-  # For this shell
+  # Load completions into the current shell
   source <(modgate completion bash)
 
-  # For every one
+  # Install completions for zsh
   modgate completion zsh > \"${fpath[1]}/_modgate\"";
 
 #[cfg(test)]

@@ -21,12 +21,14 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Unknown formats mean text; the original prints nothing for `default` (`fix-output-default`).
-    pub(super) fn of(name: &str) -> Self {
+    /// Whatever is not known means text; upstream prints nothing for `default`
+    /// (`fix-output-default`).
+    pub(super) fn of(name: &str, is_gator: bool) -> Option<Self> {
         match name.to_lowercase().as_str() {
-            "json" => Self::Json,
-            "yaml" => Self::Yaml,
-            _ => Self::Text,
+            "json" => Some(Self::Json),
+            "yaml" => Some(Self::Yaml),
+            "text" => Some(Self::Text),
+            _ => is_gator.then_some(Self::Text),
         }
     }
 }
@@ -85,7 +87,8 @@ pub(super) fn printed(text: &str) -> String {
 
 fn text(results: &[TestResult<'_>], timings: Option<&[Timing]>) -> String {
     let mut out = String::new();
-    for TestResult { outcome, object } in results {
+    for TestResult { outcome, resource } in results {
+        let object = &resource.object;
         let member = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
         let _ = write!(out, "{}/{} ", member("apiVersion"), member("kind"));
         let namespace = metadata(object, "namespace");
@@ -163,7 +166,7 @@ fn json(result: &TestResult<'_>, policies: &Policies) -> Node {
     if !scoped.is_empty() {
         members.push(("scopedActions".into(), Node::List(scoped)));
     }
-    members.push(("violatingObject".into(), Node::Value(result.object.clone())));
+    members.push(("violatingObject".into(), Node::Value(result.resource.object.clone())));
     members.push(("trace".into(), trace(result)));
     Node::Map(members)
 }
@@ -183,7 +186,7 @@ fn yaml(result: &TestResult<'_>, policies: &Policies) -> Node {
                 ("scopedenforcementactions", Node::List(scoped(result))),
             ]),
         ),
-        ("violatingObject", Node::Value(result.object.clone())),
+        ("violatingObject", Node::Value(result.resource.object.clone())),
         ("trace", trace(result)),
     ])
 }

@@ -5,10 +5,9 @@ use std::{fmt::Write as _, time::Duration};
 use modgate_value::Value;
 
 use super::report::{CaseResult, SuiteResult, TestResult};
-use crate::{
-    print::{self, Node},
-    xml::escape,
-};
+use modgate_report::xml::escape;
+
+use crate::print::{self, Node};
 
 /// `{"passed": …, "suites": […]}`, indented, with a final line break.
 pub(super) fn json(suites: &[SuiteResult]) -> String {

@@ -1,11 +1,15 @@
 //! Unknown fields of a suite: gator ignores them, so that a misspelt assertion always holds.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use modgate_engine::Code;
+use modgate_report::Place;
 use modgate_value::{Value, near, yaml};
 
-use super::{files::read, find::FoundSuite};
+use super::{
+    files::{beside, read},
+    find::FoundSuite,
+};
 
 const SUITE: [&str; 6] = ["apiVersion", "kind", "metadata", "skip", "status", "tests"];
 const TEST: [&str; 9] = [
@@ -73,6 +77,42 @@ fn of_suite(suite: &FoundSuite) -> Vec<String> {
         }
     }
     found
+}
+
+/// Where the tests and cases of suites stand.
+pub(super) struct Places(BTreeMap<String, yaml::Positions>);
+
+impl Places {
+    pub(super) fn of(suites: &[FoundSuite]) -> Self {
+        let positions = |suite: &FoundSuite| {
+            let text = read(&suite.absolute_path).ok()?;
+            let document = yaml::documents(&text).next()?.ok()?;
+            Some((suite.input_path.clone(), document.positions))
+        };
+        Self(suites.iter().filter_map(positions).collect())
+    }
+
+    /// The place of a case, or of a test, by their numbers.
+    pub(super) fn of_case(&self, suite: &str, test: usize, case: Option<usize>) -> Option<Place> {
+        let positions = self.0.get(suite)?;
+        let place = match case {
+            Some(case) => positions.nearest(&format!("/tests/{test}/cases/{case}")),
+            None => positions.nearest(&format!("/tests/{test}")),
+        };
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Some(Place::at(suite, number(place.line), number(place.column)))
+    }
+}
+
+/// The files with policies that a suite names.
+pub(super) fn policy_files(suite: &FoundSuite) -> Vec<String> {
+    let folder = suite.absolute_path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let tests = suite.suite.tests.iter();
+    let files = tests.flat_map(|test| {
+        let lists = test.mutators.iter().chain(&test.modrules).flatten();
+        [&test.template, &test.constraint, &test.expansion].into_iter().chain(lists)
+    });
+    files.filter(|file| !file.is_empty()).map(|file| beside(folder, file)).collect()
 }
 
 /// The elements of a list, each with its pointer.

@@ -61,6 +61,37 @@ impl TestResult {
     }
 }
 
+/// The failed cases with their places, and how many passed: what follows the results, unless gator
+/// prints them.
+pub(super) fn totals(suites: &[SuiteResult], report: &modgate_report::Report) -> String {
+    let mut out = String::new();
+    for finding in &report.findings {
+        let Some(place) = &finding.place else { continue };
+        let first = finding.message.lines().next().unwrap_or_default();
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(out, "{place}: {first}");
+    }
+    let (mut passed, mut failed, mut skipped) = (0_usize, 0_usize, 0_usize);
+    for test in suites.iter().flat_map(|suite| &suite.tests) {
+        failed += usize::from(test.error.is_some());
+        skipped += usize::from(test.skipped);
+        for case in &test.cases {
+            match (&case.error, case.skipped) {
+                (_, true) => skipped += 1,
+                (Some(_), _) => failed += 1,
+                (None, _) => passed += 1,
+            }
+        }
+    }
+    let plural = if suites.len() == 1 { "" } else { "s" };
+    let count = suites.len();
+    let _ = writeln!(
+        out,
+        "{passed} passed, {failed} failed, {skipped} skipped in {count} suite{plural}"
+    );
+    out
+}
+
 /// The results as `go test` would print them; `verbose` with everything that passed.
 pub fn text(suites: &[SuiteResult], verbose: bool) -> String {
     let mut out = Printer { out: String::new(), verbose };

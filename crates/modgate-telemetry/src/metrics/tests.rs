@@ -36,6 +36,11 @@ fn touched() -> Metrics {
         },
     );
     metrics.reloaded(&[("ModRule".to_owned(), 1)], 0);
+    metrics.warned(&[
+        Diagnostic::warning("counted").code("never-matches"),
+        Diagnostic::warning("without a code"),
+        Diagnostic::error("no warning").code("unknown-kind"),
+    ]);
     for status in [AdmissionStatus::Allow, AdmissionStatus::Deny, AdmissionStatus::Error] {
         metrics.validated(status, false, took);
         metrics.validated(status, true, took);

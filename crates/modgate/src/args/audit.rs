@@ -13,18 +13,18 @@ use modgate_gator::flags::GoBool as _;
 #[command(next_help_heading = "Audit")]
 pub(crate) struct AuditArgs {
     /// Seconds from one audit to the next; 0 for none.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds)]
     audit_interval: u64,
     /// Violations listed in the status of a constraint.
     #[arg(long, value_name = "N", default_value_t = 20)]
     constraint_violations_limit: usize,
-    /// Objects asked for at once when a kind is listed; 0 for all.
+    /// Number of objects in each page of a list; 0 for all in one.
     #[arg(long, value_name = "N", default_value_t = 500)]
     audit_chunk_size: u32,
-    /// Audit the objects that are synced for policies, instead of those the API server has.
+    /// Audit the synced objects instead of all objects of the API server.
     #[arg(long, go_bool = Some(false))]
     audit_from_cache: bool,
-    /// Audit only the kinds that constraints name, unless one of them is about all kinds.
+    /// Audit only the kinds that constraints match, unless one of them matches all kinds.
     #[arg(long, go_bool = Some(false))]
     audit_match_kind_only: bool,
     /// Emit an Event for each violation.
@@ -33,21 +33,21 @@ pub(crate) struct AuditArgs {
     /// Put those Events into the namespaces of the objects.
     #[arg(long, go_bool = Some(false))]
     audit_events_involved_namespace: bool,
-    /// Also audit what Gatekeeper's mutators would still change.
+    /// Also report objects that Gatekeeper's mutators would change.
     #[arg(long, go_bool = Some(false))]
     audit_mutators: bool,
-    /// Log what the constraints took, once for each audit.
+    /// Log the time of each constraint once per audit.
     #[arg(long, go_bool = Some(false))]
     log_stats_audit: bool,
     /// Write the violations of each audit to this file, as JSON lines; it is replaced when the audit
     /// is complete.
     #[arg(long, value_name = "FILE")]
     audit_violations_file: Option<PathBuf>,
-    /// How large that file may become; its last line counts what has no room.
+    /// Maximum size of that file; its last line counts the violations that do not fit.
     #[arg(long, value_name = "BYTES", default_value_t = 100 << 20,
         requires = "audit_violations_file")]
     audit_violations_file_bytes: u64,
-    /// Write what audits find to policy reports, one for each namespace and one for the cluster.
+    /// Write violations to policy reports, one for each namespace and one for the cluster.
     #[arg(long, value_name = "FORMAT", default_value = "none")]
     policy_reports: PolicyReports,
     /// Violations listed in one policy report, 500 at most; its summary counts all.
@@ -70,6 +70,17 @@ enum PolicyReports {
     /// Report and ClusterReport of openreports.io/v1alpha1.
     #[value(name = "openreports")]
     OpenReports,
+}
+
+/// A number of seconds. Go's durations, such as `1m`, are named in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        let duration = modgate_value::gotime::Duration::parse(text).ok();
+        match duration.filter(|it| it.0 >= 0).map(|it| it.0 / 1_000_000_000) {
+            Some(seconds) => format!("not a number of seconds; write {seconds}"),
+            None => "not a number of seconds".to_owned(),
+        }
+    })
 }
 
 impl AuditArgs {

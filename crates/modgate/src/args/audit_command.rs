@@ -3,102 +3,152 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use modgate_report::Format;
 
-use super::PolicyArgs;
+use super::{Output, OutputFormat, OutputParser, PathArgs, PolicyArgs, ReportArgs};
 
 /// Arguments of `modgate audit`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct AuditCommandArgs {
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
-    /// Objects to audit: files, folders, or `-` for standard input. All of them are seen as
-    /// `data.inventory`. Without any, all objects of a cluster are audited.
+    /// Objects to audit: files, folders, quoted patterns such as 'k8s/**/*.yaml', or `-` for standard
+    /// input. Constraints see all of them as `data.inventory`.
     #[arg(value_name = "OBJECT")]
     pub(crate) subjects: Vec<PathBuf>,
-    /// File that names the cluster [default: as kubectl finds it]
-    #[arg(long, value_name = "FILE", conflicts_with = "subjects")]
+    /// Folder with a kustomization: audit what `kustomize build` prints; repeat for more.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) kustomize: Vec<PathBuf>,
+    /// Files and folders to leave out, by name or pattern; repeat for more.
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Audit the objects of the cluster that kubectl uses.
+    #[arg(long, conflicts_with_all = ["subjects", "kustomize"])]
+    pub(crate) cluster: bool,
+    /// Kubeconfig of the cluster to audit [default: the one kubectl uses]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["subjects", "kustomize"])]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of that file, if not its current one.
-    #[arg(long, value_name = "NAME", conflicts_with = "subjects")]
+    /// Context of the cluster to audit [default: the current one]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["subjects", "kustomize"])]
     pub(crate) context: Option<String>,
     /// Namespace of policies that name none.
     #[arg(short, long, default_value = "default")]
     pub(crate) namespace: String,
-    /// How to print what was found.
-    #[arg(short, long, default_value = "text")]
-    pub(crate) output: AuditOutput,
-    /// What stands together.
+    /// Output format, and the file to write it to; repeat for more.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "text",
+        value_parser = OutputParser::<AuditOutput>::new()
+    )]
+    pub(crate) output: Vec<Output<AuditOutput>>,
+    /// Group results by policy or by namespace.
     #[arg(long, default_value = "constraint")]
     pub(crate) by: Grouping,
     /// Violations shown of each group [default: 20 in text, else all]
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
-    /// The mildest violations that make the exit code 1.
-    #[arg(long, value_name = "ACTION", default_value = "deny")]
-    pub(crate) fail_on: FailOn,
-    /// Also audit what Gatekeeper's mutators would still change.
+    /// Also report objects that Gatekeeper's mutators would change.
     #[arg(long)]
     pub(crate) mutators: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+impl AuditCommandArgs {
+    /// Where objects are read.
+    pub(crate) fn paths(&self) -> PathArgs {
+        PathArgs {
+            subjects: self.subjects.clone(),
+            kustomize: self.kustomize.clone(),
+            exclude: self.exclude.clone(),
+        }
+    }
+
+    /// Whether files are audited, not a cluster.
+    pub(crate) fn is_of_files(&self) -> bool {
+        !self.subjects.is_empty() || !self.kustomize.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AuditOutput {
-    /// For people.
+    /// Violations for people.
     Text,
-    /// Everything, in JSON.
+    /// A JSON document with all results.
     Json,
-    /// A JSON object on a line for each violation, as audits in a cluster export them.
+    /// A JSON object for each violation, one per line, as audits in a cluster export them.
     Jsonl,
-    /// Everything, in YAML.
+    /// The JSON document in YAML.
     Yaml,
+    /// Annotations of GitHub Actions.
+    Github,
+    /// A Code Quality report of GitLab.
+    Gitlab,
     /// SARIF 2.1.0, for code scanning.
     Sarif,
-    /// JUnit XML: a test for each violation, and one for each group without any.
+    /// JUnit XML: a test for each violation, and one for each policy without any.
     Junit,
+    /// Markdown, for job summaries and comments.
+    Markdown,
     /// One HTML file for a browser: overview, violations, objects, policies. It loads nothing.
     Html,
 }
 
-/// What stands together.
+impl OutputFormat for AuditOutput {
+    fn report(self) -> Option<Format> {
+        match self {
+            Self::Text | Self::Json | Self::Jsonl | Self::Yaml | Self::Html => None,
+            Self::Github => Some(Format::Github),
+            Self::Gitlab => Some(Format::Gitlab),
+            Self::Sarif => Some(Format::Sarif),
+            Self::Junit => Some(Format::Junit),
+            Self::Markdown => Some(Format::Markdown),
+        }
+    }
+}
+
+/// How violations are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grouping {
-    /// The violations of a policy.
+    /// By policy.
     Constraint,
-    /// The violations in a namespace.
+    /// By namespace of the object.
     Namespace,
 }
 
-/// Violations by what they lead to.
+/// Violations by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum FailOn {
     /// Policies that deny, ModRules that reject.
     Deny,
-    /// Those, policies that warn, and what ModRules and mutators would change.
+    /// Those, policies that warn, and objects that ModRules and mutators would change.
     Warn,
     /// All violations.
     Dryrun,
-    /// None.
+    /// No violation.
     None,
 }
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # What do these policies find in these files?
+  # Audit manifests
   modgate audit -f policies/ manifests/
 
-  # The cluster that kubectl talks to, by namespace
-  modgate audit -f policies/ --by namespace
+  # Audit the cluster that kubectl uses, grouped by namespace
+  modgate audit -f policies/ --cluster --by namespace
 
-  # Another cluster
+  # Audit another cluster
   modgate audit -f policies/ --kubeconfig staging.yaml --context admin
 
-  # To look at in a browser
-  modgate audit -f policies/ -o html manifests/ > audit.html
+  # Write a page for a browser
+  modgate audit -f policies/ -o html=audit.html manifests/
 
-  # For code scanning
-  modgate audit -f policies/ -o sarif manifests/ > audit.sarif
+  # Write SARIF for code scanning, and text for the log
+  modgate audit -f policies/ -o sarif=audit.sarif -o text manifests/
 
 Exit codes:
-  0  nothing is as bad as --fail-on says
-  1  at least one violation is
-  2  arguments, files, policies or objects are not valid, or an object could not be judged";
+  0  no violation is as severe as --fail-on
+  1  at least one violation is, or there are more warnings than --max-warnings
+  2  arguments, files, policies or objects are not valid, or an object could not be evaluated";

@@ -23,54 +23,54 @@ const NAMES: [&str; 6] = [
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Certificate")]
 pub(crate) struct CertificateArgs {
-    /// PEM file with the certificate chain, followed as it changes.
+    /// PEM file with the certificate chain, reloaded when it changes.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// PEM file with the private key.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Name or address that a certificate made here is for, besides the services of the webhooks;
+    /// Further name or address in the generated certificate, besides the services of the webhooks;
     /// repeat for more.
     #[arg(long, value_name = "NAME", conflicts_with = "cert")]
     tls_name: Vec<String>,
-    /// Neither make nor renew the certificate, and write no webhook configuration: `tls.crt` and
-    /// `tls.key` in `--cert-dir` are served, as cert-manager writes them.
+    /// Serve `tls.crt` and `tls.key` from `--cert-dir`, as cert-manager writes them. modgate then
+    /// neither generates certificates nor writes webhook configurations.
     #[arg(long, go_bool = Some(false))]
     disable_cert_rotation: bool,
-    /// Folder with `tls.crt` and `tls.key` where the certificate is not made here, and with the
+    /// Folder with `tls.crt` and `tls.key` if modgate does not generate the certificate, and with the
     /// file of `--client-ca-name`.
     #[arg(long, value_name = "FOLDER", default_value = "/certs")]
     cert_dir: PathBuf,
     /// Service in front of the webhooks, in the namespace of the installation.
     #[arg(long, value_name = "NAME", default_value = "gatekeeper-webhook-service")]
     cert_service_name: String,
-    /// ValidatingWebhookConfiguration that is told whom to trust.
+    /// Name of the ValidatingWebhookConfiguration whose `caBundle` modgate maintains.
     #[arg(
         long,
         value_name = "NAME",
         default_value = "gatekeeper-validating-webhook-configuration"
     )]
     validating_webhook_configuration_name: String,
-    /// MutatingWebhookConfiguration that is told whom to trust.
+    /// Name of the MutatingWebhookConfiguration whose `caBundle` modgate maintains.
     #[arg(long, value_name = "NAME", default_value = "gatekeeper-mutating-webhook-configuration")]
     mutating_webhook_configuration_name: String,
-    /// Further ValidatingWebhookConfigurations that are told whom to trust.
+    /// Further ValidatingWebhookConfigurations whose `caBundle` modgate maintains.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     additional_validating_webhook_configs_to_rotate_certs: Vec<String>,
-    /// Further MutatingWebhookConfigurations that are told whom to trust.
+    /// Further MutatingWebhookConfigurations whose `caBundle` modgate maintains.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     additional_mutating_webhook_configs_to_rotate_certs: Vec<String>,
     /// Lowest version of TLS: 1.2 or 1.3; 1.0 and 1.1 mean 1.2.
     #[arg(long, value_name = "VERSION", default_value = "1.3")]
     tls_min_version: MinVersion,
-    /// File in `--cert-dir` with the authorities of client certificates; whoever connects to the
-    /// webhooks must then show one.
+    /// File in `--cert-dir` with the CA of client certificates. Clients of the webhooks must then
+    /// present a certificate.
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
     client_ca_name: String,
     /// Common name that those certificates must have.
     #[arg(long, value_name = "NAME", default_value = "kube-apiserver")]
     client_cn_name: String,
-    /// Let `/healthz` fail when another certificate is served than should be.
+    /// Fail `/healthz` if the served certificate is not the current one.
     #[arg(long, go_bool = Some(false))]
     enable_tls_healthcheck: bool,
 }
@@ -128,7 +128,7 @@ pub(crate) struct ReplicaArgs {
     /// [default: 10 in a cluster or with its policies, else 0]
     #[arg(long, value_name = "SECONDS")]
     shutdown_delay: Option<u32>,
-    /// Accepted for KubeMod's manifests: replicas always elect who writes, and all of them enforce.
+    /// Accepted for KubeMod's manifests: replicas always elect a leader, and all of them enforce.
     #[arg(long, go_bool = Some(false))]
     enable_leader_election: bool,
 }

@@ -20,19 +20,19 @@ pub(crate) struct CompatArgs {
     /// Log at debug level, as KubeMod does.
     #[arg(long, go_bool = Some(false))]
     enable_dev_mode_log: bool,
-    /// Without effect: which Pod this is says `POD_NAME`, and nothing is reported without it.
+    /// Without effect: the environment variable `POD_NAME` names the Pod.
     #[arg(long, go_bool = Some(false), hide = true)]
     debug_use_fake_pod: bool,
-    /// Refused: a process governs the cluster that its statuses are in.
+    /// Refused: statuses are written to the cluster that is governed.
     #[arg(long, go_bool = Some(false), hide = true)]
     enable_remote_cluster: bool,
     /// Without effect: mutation is served with `--operation=mutation-webhook`.
     #[arg(long, go_bool = None, hide = true)]
     enable_mutation: Option<bool>,
-    /// Refused: `--kubeconfig` says where the cluster is.
+    /// Refused: use `--kubeconfig`.
     #[arg(long, value_name = "URL", hide = true)]
     master: Option<String>,
-    /// Without effect: objects that are audited are not put into files.
+    /// Without effect: audits keep no files of objects.
     #[arg(long, value_name = "FOLDER", hide = true)]
     api_cache_dir: Option<String>,
     /// Without effect: logs go to standard error.

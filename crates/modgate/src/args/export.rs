@@ -10,16 +10,16 @@ use modgate_gator::flags::GoBool as _;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Export")]
 pub(crate) struct ExportArgs {
-    /// Export what audits find to where the Connection leads.
+    /// Export violations of audits to the target of the Connection.
     #[arg(long, go_bool = Some(false))]
     enable_violation_export: bool,
-    /// Export what the validating webhook finds, too.
+    /// Export violations of the validating webhook, too.
     #[arg(long, go_bool = Some(false))]
     enable_admission_violation_export: bool,
-    /// The Connection that counts, in the namespace of the installation.
+    /// Name of the Connection, in the namespace of the installation.
     #[arg(long, value_name = "NAME", default_value = "audit-connection")]
     audit_connection: String,
-    /// The topic that is published to, or the folder that is written to.
+    /// Topic to publish to, or folder to write to.
     #[arg(long, value_name = "NAME", default_value = "audit-channel")]
     audit_channel: String,
 }

@@ -29,7 +29,8 @@ pub(crate) struct GatekeeperArgs {
     /// `*suffix`; repeat for more [default: kube-system, kubemod-system, modgate-system]
     #[arg(long, value_name = "PATTERN", help_heading = "ModRules")]
     modrule_exempt_namespace: Vec<String>,
-    /// What `/validate` does about an object that Reject rules refuse as it will be stored.
+    /// Decision of `/validate` about an object that Reject rules reject in the form in which it will be
+    /// stored.
     #[arg(long, value_name = "ACTION", default_value = "deny", help_heading = "ModRules")]
     late_rejections: LateRejectionsArg,
     /// Which bindings of ValidatingAdmissionPolicies and MutatingAdmissionPolicies
@@ -41,57 +42,58 @@ pub(crate) struct GatekeeperArgs {
         help_heading = "Admission policies"
     )]
     admission_policies: AdmissionPoliciesArg,
-    /// Log every violation, whatever it leads to.
+    /// Log every violation, whatever its enforcement action.
     #[arg(long, go_bool = Some(false))]
     log_denies: bool,
     /// Refuse templates whose Rego or CEL does not compile, instead of warning about them.
     #[arg(long, go_bool = Some(false))]
     deny_invalid_templates: bool,
-    /// Accept constraints with enforcement actions nobody knows.
+    /// Accept constraints with unknown enforcement actions.
     #[arg(long, go_bool = Some(false))]
     disable_enforcementaction_validation: bool,
     /// Built-in function that policies may not call, besides those that reach the network; repeat
     /// for more.
     #[arg(long, value_name = "NAME")]
     disable_opa_builtin: Vec<String>,
-    /// Whether policies may read `data.inventory`.
+    /// Let policies read `data.inventory`.
     #[arg(long, go_bool = Some(true))]
     enable_referential_rules: bool,
-    /// Whether templates may be written in CEL. One that is written in both is evaluated by CEL.
+    /// Evaluate templates written in CEL. A template in both languages is evaluated in CEL.
     #[arg(long, go_bool = Some(true))]
     enable_k8s_native_validation: bool,
-    /// What errors of CEL policies lead to that do not say.
+    /// Failure policy for CEL templates that do not set `failurePolicy`.
     #[arg(long, value_name = "POLICY", default_value = "Fail")]
     default_k8s_native_validation_failure_policy: FailurePolicyArg,
     /// Accept `matchConditions` for `matchCondition` in CEL policies.
     #[arg(long, go_bool = Some(false))]
     accept_plural_match_conditions: bool,
-    /// Whether policies and mutators may ask Providers.
+    /// Let policies and mutators send requests to Providers.
     #[arg(long, go_bool = Some(true))]
     enable_external_data: bool,
-    /// How long answers of Providers are given to policies again; 0 asks every time. Mutators
-    /// always ask.
+    /// Time for which policies reuse the responses of Providers; 0 sends a request every time. Mutators
+    /// always send one.
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = cache_ttl,
         allow_hyphen_values = true)]
     external_data_provider_response_cache_ttl: Duration,
-    /// Whether workloads are judged by what they would make, too.
+    /// Evaluate constraints also on the resultants of ExpansionTemplates, such as the Pods of a
+    /// Deployment.
     #[arg(long, go_bool = Some(true))]
     enable_generator_resource_expansion: bool,
     /// Log every mutation.
     #[arg(long, go_bool = Some(false))]
     log_mutations: bool,
-    /// Leave annotations that name the mutators applied.
+    /// Add annotations that name the mutators that changed an object.
     #[arg(long, go_bool = Some(false))]
     mutation_annotations: bool,
     /// Let `/mutate` apply Gatekeeper's mutators, then ModRules, each to the objects that its own
-    /// webhook would be sent. `/v1/mutate` and `/dragnet-webhook` stay as they are.
+    /// webhook would receive. `/v1/mutate` and `/dragnet-webhook` stay as they are.
     #[arg(long, go_bool = Some(false))]
     unified_mutate: bool,
-    /// Requests evaluated at the same time; below 1, one per processor.
+    /// Number of requests evaluated concurrently; below 1, one per processor.
     #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
     max_serving_threads: i64,
-    /// What every webhook answers when the process itself fails to decide: it is overloaded, it has a
-    /// bug, or the cluster does not answer.
+    /// Answer of every webhook if modgate fails to decide, for example when it is overloaded or the API
+    /// server does not respond.
     #[arg(long, value_name = "ANSWER", default_value = "failure-policy")]
     internal_errors: InternalErrors,
 }
@@ -112,7 +114,7 @@ enum InternalErrors {
     FailurePolicy,
     /// A denial with code 500, as Gatekeeper answers.
     Deny,
-    /// The request goes on unchecked, with a warning.
+    /// Admit the request unchecked, with a warning.
     Allow,
 }
 
@@ -127,7 +129,7 @@ fn cache_ttl(text: &str) -> Result<Duration, String> {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum LateRejectionsArg {
-    /// Ask no rule.
+    /// Evaluate no rule.
     Off,
     /// Admit the object with a warning, a log line and a count.
     Warn,
@@ -144,6 +146,9 @@ enum AdmissionPoliciesArg {
     /// All of files: the API server has none of these policies.
     All,
 }
+
+/// The effect of an empty prefix or suffix: every name begins and ends with it.
+const EVERY_NAMESPACE: &str = "it exempts every namespace that has the exemption label";
 
 impl GatekeeperArgs {
     /// Whether the webhooks evaluate all bindings, which is for policies of files.
@@ -229,6 +234,15 @@ impl GatekeeperArgs {
             match near::did_you_mean(name, known()) {
                 Some(help) => anyhow::bail!("{problem}; {help}"),
                 None => notes.push(problem),
+            }
+        }
+        for (flag, names, effect) in [
+            ("--exempt-namespace", &self.exempt_namespace, "it exempts no namespace"),
+            ("--exempt-namespace-prefix", &self.exempt_namespace_prefix, EVERY_NAMESPACE),
+            ("--exempt-namespace-suffix", &self.exempt_namespace_suffix, EVERY_NAMESPACE),
+        ] {
+            if names.iter().any(String::is_empty) {
+                notes.push(format!("{flag} is empty, so {effect}"));
             }
         }
         Ok(notes)

@@ -169,7 +169,7 @@ mod tests {
             ("modgate serve --foo", "Usage: modgate serve [OPTIONS]\n"),
             (
                 "/kubemod review -h",
-                "Usage: kubemod review [OPTIONS] --filename <PATH> <OBJECT>...\n",
+                "Usage: kubemod review [OPTIONS] --filename <PATH> [OBJECT]...\n",
             ),
         ] {
             let words = line.split(' ').map(OsString::from).collect();

@@ -25,28 +25,28 @@ pub(crate) struct ListenArgs {
     /// Plain HTTP address of `/healthz` and `/readyz`, off unless given. Gatekeeper's was :9090.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "operator_health_probe_addr")]
     health_addr: Option<String>,
-    /// The same, as KubeMod calls it. KubeMod's was :8083.
+    /// The same flag under KubeMod's name. KubeMod's was :8083.
     #[arg(long, value_name = "ADDRESS")]
     operator_health_probe_addr: Option<String>,
     /// Plain HTTP port of `/metrics`, off unless given. Gatekeeper's was 8888.
     #[arg(long, value_name = "PORT", conflicts_with = "operator_metrics_addr")]
     prometheus_port: Option<u16>,
-    /// Plain HTTP address of `/metrics`, as KubeMod calls it. KubeMod's was :8082.
+    /// Plain HTTP address of `/metrics`, under KubeMod's name. KubeMod's was :8082.
     #[arg(long, value_name = "ADDRESS")]
     operator_metrics_addr: Option<String>,
-    /// The same, as controllers of Kubernetes call it; 0 is off.
+    /// The same flag under the usual name of Kubernetes controllers; 0 is off.
     #[arg(long, value_name = "ADDRESS",
         conflicts_with_all = ["operator_metrics_addr", "prometheus_port"])]
     metrics_addr: Option<String>,
-    /// Size of the largest review that is taken; a larger one is denied. In bytes, or with Ki or Mi
+    /// Maximum size of a review; a larger one is denied. In bytes, or with Ki or Mi
     /// [default: 37Mi, the largest an API server sends]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_body_size: Option<usize>,
-    /// Size of all reviews that are being received and evaluated, together. In bytes, or with Ki or
+    /// Maximum size of all reviews in progress together. In bytes, or with Ki or
     /// Mi [default: 64Mi]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_bodies_size: Option<usize>,
-    /// How deeply a review may nest; a deeper one is denied [default: 10000, as deep as an API
+    /// Maximum nesting of a review; a deeper one is denied [default: 10000, as deep as an API
     /// server reads]
     #[arg(long, value_name = "LEVELS")]
     max_body_depth: Option<usize>,

@@ -25,22 +25,22 @@ pub(crate) struct LogArgs {
     /// Key of the level in JSON lines.
     #[arg(long, value_name = "KEY", default_value = "level")]
     log_level_key: String,
-    /// How levels are written in JSON lines.
+    /// Format of the level in JSON lines.
     #[arg(long, value_name = "ENCODER", default_value = "lower")]
     log_level_encoder: Encoder,
-    /// How the time `ts` is written in JSON lines.
+    /// Format of the time `ts` in JSON lines.
     #[arg(long, value_name = "ENCODING", default_value = "rfc3339")]
     log_time_encoding: Time,
-    /// Add log lines to this file rather than to standard error.
+    /// Append log lines to this file instead of standard error.
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
-    /// Log what each constraint of a request took.
+    /// Log the time of each constraint for each request.
     #[arg(long, go_bool = Some(false))]
     log_stats_admission: bool,
-    /// Make a Kubernetes Event of every violation of a request.
+    /// Emit a Kubernetes Event for each violation of a request.
     #[arg(long, go_bool = Some(false))]
     emit_admission_events: bool,
-    /// Make those Events in the namespace of the object, not in that of the installation.
+    /// Create those Events in the namespace of the object instead of that of the installation.
     #[arg(long, go_bool = Some(false))]
     admission_events_involved_namespace: bool,
 }

@@ -1,22 +1,43 @@
-//! What a process does of all there is to do, and what it waits for
-//! (spec `gatekeeper-validation`, 8.1 and 8.7).
+//! The operations of a process, and its readiness (spec `gatekeeper-validation`, 8.1 and 8.7).
 
 use modgate_cluster::Operation;
 use modgate_server::ServeConfig;
+use modgate_value::near;
 
-/// What is done here.
+/// The operations of this process.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Operations")]
 pub(crate) struct OperationArgs {
-    /// Part of the work to do: `audit`, `generate`, `mutation-controller`, `mutation-status`,
+    /// Operation to run: `audit`, `generate`, `mutation-controller`, `mutation-status`,
     /// `mutation-webhook`, `status` or `webhook`; repeat, or separate with commas [default: all]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = operation)]
     operation: Vec<Operation>,
-    /// Whether the process is ready while policies that were there at start do not load: 0 and more
-    /// say yes, as a policy that does not compile will not when it is tried again; -1 says no.
+    /// Readiness when a policy fails to compile at startup. 0 or more: become ready anyway. -1: stay
+    /// unready until it is fixed.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     readiness_retries: i64,
 }
+
+fn operation(name: &str) -> Result<Operation, String> {
+    name.parse::<Operation>().map_err(|error| {
+        let known = NAMES.iter().copied();
+        match near::did_you_mean(name, known) {
+            Some(help) => format!("{error}; {help}"),
+            None => error.to_string(),
+        }
+    })
+}
+
+/// The names of operations.
+const NAMES: [&str; 7] = [
+    "audit",
+    "generate",
+    "mutation-controller",
+    "mutation-status",
+    "mutation-webhook",
+    "status",
+    "webhook",
+];
 
 impl OperationArgs {
     pub(crate) fn apply(&self, config: &mut ServeConfig) {

@@ -12,7 +12,8 @@ use modgate_value::gotime;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Metrics and traces")]
 pub(crate) struct TelemetryArgs {
-    /// `prometheus`, which is served where asked in any case, or `opentelemetry`; repeat for both.
+    /// `prometheus` or `opentelemetry`; repeat for both. Prometheus metrics are served whenever an
+    /// address is configured.
     #[arg(long, value_name = "BACKEND", value_parser = backend)]
     metrics_backend: Vec<String>,
     /// URL of an OpenTelemetry collector that takes OTLP over HTTP, such as
@@ -20,7 +21,7 @@ pub(crate) struct TelemetryArgs {
     /// `--metrics-backend=opentelemetry`.
     #[arg(long, value_name = "URL", default_value = "")]
     otlp_endpoint: String,
-    /// How often metrics are sent there.
+    /// Interval between exports of metrics.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = interval)]
     otlp_metric_interval: Duration,
     /// Without effect: nothing is sent to Stackdriver.
@@ -29,8 +30,8 @@ pub(crate) struct TelemetryArgs {
     /// Without effect: nothing is sent to Stackdriver.
     #[arg(long, go_bool = None, hide = true)]
     stackdriver_only_when_available: Option<bool>,
-    /// Without effect: there are no profiles of Go here; `modgate bench --top` and `/metrics` say
-    /// what policies cost.
+    /// Without effect: modgate has no profiles of Go. `modgate bench --top` and `/metrics` show the cost
+    /// of policies.
     #[arg(long, go_bool = None, hide = true)]
     enable_pprof: Option<bool>,
     /// Without effect, as `--enable-pprof`.

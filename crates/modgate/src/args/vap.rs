@@ -10,18 +10,18 @@ use modgate_gator::flags::GoBool as _;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "ValidatingAdmissionPolicies")]
 pub(crate) struct VapArgs {
-    /// Whether templates in CEL without `generateVAP` become ValidatingAdmissionPolicies.
+    /// Generate ValidatingAdmissionPolicies for CEL templates without `generateVAP`.
     #[arg(long, go_bool = Some(true))]
     default_create_vap_for_templates: bool,
-    /// Whether constraints without scoped actions become bindings.
+    /// Generate bindings for constraints without scoped actions.
     #[arg(long, go_bool = Some(true))]
     default_create_vap_binding_for_constraints: bool,
-    /// How old the CRD of a constraint must be, in seconds, before its first binding is made: until
-    /// every API server knows it.
+    /// Seconds to wait after the CRD of a constraint is created before its first binding is generated,
+    /// so that every API server knows the CRD.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     default_wait_for_vapb_generation: u64,
-    /// Whether ValidatingAdmissionPolicies are about what the validating webhook is about, without
-    /// what its configuration, Config and exempt namespaces leave out.
+    /// Give generated ValidatingAdmissionPolicies the scope of the validating webhook, including its
+    /// selectors, the Config's exclusions and exempt namespaces.
     #[arg(long, go_bool = Some(true))]
     sync_vap_enforcement_scope: bool,
 }

@@ -1,6 +1,6 @@
 //! Objects of a cluster, listed page by page as they are audited.
 
-use anyhow::{Error, Result};
+use anyhow::{Error, Result, ensure};
 use modgate_audit::{Item, Options, Policies};
 use modgate_cluster::remote::{Place, Remote, Resource};
 use modgate_engine::{api::meta::GroupVersionKind, constraint::InventoryPart};
@@ -11,7 +11,7 @@ use super::Found;
 use crate::progress::Progress;
 use crate::{args::AuditCommandArgs, terminal::Terminal};
 
-const NO_CLUSTER: &str = "give objects to audit, or say with `--kubeconfig` which cluster has them";
+const NO_CLUSTER: &str = "no cluster is configured; give objects to audit, or a kubeconfig";
 
 /// Lists and audits the objects that policies may apply to. What they look at beside that is
 /// listed first, and held in memory.
@@ -20,6 +20,10 @@ pub(super) fn audit(
     mut world: PolicySet,
     terminal: &Terminal,
 ) -> Result<Found> {
+    ensure!(
+        args.cluster || args.kubeconfig.is_some() || args.context.is_some(),
+        "give objects to audit, or `--cluster` to audit those of the cluster that kubectl uses"
+    );
     let env = |name: &str| std::env::var(name).ok();
     let place = Place::find(args.kubeconfig.as_deref(), args.context.as_deref(), &env);
     let remote = Remote::connect(&place).map_err(|error| match place.files.is_empty() {

@@ -4,12 +4,14 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_audit::{ObjectRef, PolicyRef, Violation, place};
+use modgate_engine::Snapshot;
 use modgate_export::violation_line;
-use modgate_value::Value;
+use modgate_value::{Value, diag::Diagnostic};
 
 use super::{Found, kind_value, severity};
 use crate::{
     args::{AuditCommandArgs, FailOn, Grouping},
+    findings,
     terminal::{Terminal, Tone, printable},
 };
 
@@ -66,6 +68,28 @@ pub(crate) fn title(subject: &ObjectRef) -> String {
         "" => format!("{} {}", subject.kind.kind, subject.name),
         namespace => format!("{} {namespace}/{}", subject.kind.kind, subject.name),
     }
+}
+
+/// Findings for machines: every policy is a rule, and those without violations passed.
+pub(super) fn report(
+    found: &Found,
+    limit: Option<usize>,
+    heard: &[Diagnostic],
+    snapshot: &Snapshot,
+) -> modgate_report::Report {
+    let mut report = findings::report(heard);
+    report.complete = !found.incomplete && found.report.counts.errors == 0;
+    for summary in &found.report.by_policy {
+        findings::audited_rule(&mut report, &summary.policy, snapshot);
+    }
+    for group in groups(found, Grouping::Constraint) {
+        for violation in group.violations.iter().take(limit.unwrap_or(usize::MAX)) {
+            let place = place(&violation.subject.origin, violation.subject.position);
+            let place = found.places.get(&place).cloned();
+            findings::audited(&mut report, violation, place, snapshot);
+        }
+    }
+    report
 }
 
 /// For people.
@@ -132,7 +156,7 @@ pub(super) fn text(
     if counts.errors > 0 {
         writeln!(
             out,
-            "{} could not be judged completely",
+            "{} could not be evaluated completely",
             counted(counts.errors as usize, "object")
         )?;
     }

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_prove::compare::{Class, Comparison, Example, Group};
+use modgate_report::Place;
 use modgate_ui::Page;
 use modgate_value::{Value, yaml};
 
@@ -40,7 +41,8 @@ fn named(policy: &str) -> &str {
 
 /// `Pod shop/web`, for people.
 fn title(example: &Example) -> String {
-    let subject = Subject { place: String::new(), review: example.item.review.clone() };
+    let review = example.item.review.clone();
+    let subject = Subject { place: String::new(), at: Place::default(), review };
     printable(&subject.title())
 }
 

@@ -21,7 +21,7 @@ use modgate_prove::{
 use modgate_value::Value;
 
 use super::{Checkout, CompareArgs, GENERATED};
-use crate::{inputs, terminal::Terminal};
+use crate::{args::PathArgs, inputs, terminal::Terminal};
 
 /// What files of one JSON document on each line are called.
 const LINES: [&str; 3] = ["jsonl", "ndjson", "log"];
@@ -77,7 +77,7 @@ impl<'a> Requests<'a> {
             }
         }
         logs.reverse();
-        let documents = inputs::manifests(&documents, terminal, &mut incomplete);
+        let documents = inputs::manifests(&PathArgs::of(&documents), terminal, &mut incomplete)?;
         let documents: Vec<Manifest> =
             documents.into_iter().map(|(manifest, _)| manifest).collect();
         let is_namespace = |object: &&Value| GroupVersionKind::of_object(object).is_namespace();
@@ -85,7 +85,7 @@ impl<'a> Requests<'a> {
         let namespaces = namespaces.cloned().collect();
         let mut ignored = false;
         let policies: Vec<PathBuf> = checkouts.iter().map(|it| it.path().to_owned()).collect();
-        let policies = inputs::manifests(&policies, terminal, &mut ignored);
+        let policies = inputs::manifests(&PathArgs::of(&policies), terminal, &mut ignored)?;
         let otherwise = if args.requests.is_empty() { GENERATED } else { 0 };
         let generator =
             Generator::new(args.seed, policies.iter().map(|(manifest, _)| &manifest.object));

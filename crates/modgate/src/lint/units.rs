@@ -20,7 +20,7 @@ use modgate_prove::{
 };
 use modgate_value::{Str, Value};
 
-use crate::{inputs, terminal::Terminal};
+use crate::{args::PathArgs, inputs, terminal::Terminal};
 
 /// One policy.
 pub(super) struct Unit {
@@ -96,8 +96,8 @@ impl Units {
         terminal: &Terminal,
     ) -> Result<Option<Self>> {
         let mut incomplete = false;
-        let all = inputs::manifests(policies, terminal, &mut incomplete);
-        let given = inputs::manifests(objects, terminal, &mut incomplete);
+        let all = inputs::manifests(&PathArgs::of(policies), terminal, &mut incomplete)?;
+        let given = inputs::manifests(&PathArgs::of(objects), terminal, &mut incomplete)?;
         if incomplete {
             return Ok(None);
         }

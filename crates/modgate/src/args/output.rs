@@ -1,0 +1,110 @@
+//! `-o FORMAT[=FILE]`, and what else commands that report findings have in common.
+
+use std::{ffi::OsStr, marker::PhantomData, path::PathBuf};
+
+use clap::{
+    Arg, Command, ValueEnum,
+    builder::{EnumValueParser, PossibleValue, TypedValueParser},
+};
+use modgate_report::Format;
+
+use super::FailOn;
+
+/// One output: a format, and the file it is written to; standard output without one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Output<F> {
+    pub(crate) format: F,
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Reads `FORMAT[=FILE]`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OutputParser<F>(PhantomData<F>);
+
+impl<F> OutputParser<F> {
+    pub(crate) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<F: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for OutputParser<F> {
+    type Value = Output<F>;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Output<F>, clap::Error> {
+        let text = value.to_str().unwrap_or_default();
+        let (format, file) = match text.split_once('=') {
+            Some((format, file)) => (OsStr::new(format), Some(PathBuf::from(file))),
+            None => (value, None),
+        };
+        let format = EnumValueParser::<F>::new().parse_ref(command, arg, format)?;
+        Ok(Output { format, file: file.filter(|file| !file.as_os_str().is_empty()) })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(F::value_variants().iter().filter_map(F::to_possible_value)))
+    }
+}
+
+/// A format of a command, which may be one of the formats of reports.
+pub(crate) trait OutputFormat: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
+    /// The format of the report; `None` for a format of the command itself.
+    fn report(self) -> Option<Format>;
+}
+
+/// When a command fails, and how much it prints.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// Exit with code 1 for violations of this severity or worse.
+    #[arg(long, value_name = "ACTION", default_value = "deny")]
+    pub(crate) fail_on: FailOn,
+    /// Exit with code 1 if there are more warnings than this: violations of constraints that warn, and
+    /// warnings about policies.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_warnings: Option<usize>,
+    /// Print violations and errors only: no warnings about policies, no notes, no summary.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::AuditOutput;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[arg(short, value_parser = OutputParser::<AuditOutput>::new(), default_value = "text")]
+        output: Vec<Output<AuditOutput>>,
+    }
+
+    #[test]
+    fn formats_and_files() {
+        let output = |format, file: Option<&str>| Output { format, file: file.map(PathBuf::from) };
+        for (line, expected) in [
+            ("", vec![output(AuditOutput::Text, None)]),
+            ("-o json", vec![output(AuditOutput::Json, None)]),
+            (
+                "-o sarif=a=b.sarif -otext",
+                vec![
+                    output(AuditOutput::Sarif, Some("a=b.sarif")),
+                    output(AuditOutput::Text, None),
+                ],
+            ),
+            ("-o text=", vec![output(AuditOutput::Text, None)]),
+        ] {
+            let words = std::iter::once("x").chain(line.split_whitespace());
+            assert_eq!(Line::try_parse_from(words).expect(line).output, expected, "{line}");
+        }
+        for line in ["-o sarf", "-o sarf=x", "-o"] {
+            let words = std::iter::once("x").chain(line.split_whitespace());
+            Line::try_parse_from(words).expect_err(line);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The report of a run: what policies found about objects, and what is wrong with policies.
+
+use modgate_audit::{ObjectRef, PolicyRef, Violation};
+use modgate_engine::{
+    Decision, PolicySource, Snapshot, api::constraints, constraint, guidance::Guidance,
+};
+use modgate_policies::manifest::Manifest;
+use modgate_report::{Finding, Level, Object, Passed, Place, Report, Rule, generated_from};
+use modgate_value::{Value, diag::Diagnostic};
+
+use crate::{
+    args::{FailOn, ReportArgs},
+    audit::severity,
+    exit::Exit,
+    inputs::Subject,
+};
+
+/// The annotation with the title of a policy, as Gatekeeper's library has it.
+const TITLE: &str = "metadata.gatekeeper.sh/title";
+/// The annotation with its description.
+const DESCRIPTION: &str = "description";
+
+/// A report of this version, with what was printed about policies and files.
+pub(crate) fn report(heard: &[Diagnostic]) -> Report {
+    let mut report = Report::new(env!("CARGO_PKG_VERSION"));
+    heard.iter().for_each(|diagnostic| report.diagnostic(diagnostic));
+    report
+}
+
+/// The exit code of a run: incomplete, or with findings that are bad or many enough to fail.
+pub(crate) fn exit(report: &Report, args: &ReportArgs) -> Exit {
+    let threshold = match args.fail_on {
+        FailOn::Deny => Some(Level::Error),
+        FailOn::Warn => Some(Level::Warning),
+        FailOn::Dryrun => Some(Level::Note),
+        FailOn::None => None,
+    };
+    // Findings about policies are no violations: `--strict` makes them errors.
+    let worst = report
+        .findings
+        .iter()
+        .filter(|finding| !finding.action.is_empty())
+        .map(|finding| finding.level)
+        .max();
+    let warnings = report.count(Level::Warning);
+    match threshold {
+        _ if !report.complete => Exit::BadInput,
+        Some(threshold) if worst.is_some_and(|worst| worst >= threshold) => Exit::Denied,
+        _ if args.max_warnings.is_some_and(|most| warnings > most) => Exit::Denied,
+        _ => Exit::Success,
+    }
+}
+
+/// `Kind/name` or `Kind/namespace/name`.
+fn rule_id(kind: &str, namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => format!("{kind}/{name}"),
+        namespace => format!("{kind}/{namespace}/{name}"),
+    }
+}
+
+/// The rule that a policy is, from its annotations and those of its template.
+fn rule(id: String, annotations: &Value, template: Option<&PolicySource>) -> Rule {
+    let template = template.and_then(|it| it.object.path(&["metadata", "annotations"]));
+    let text = |name: &str| {
+        let of = |annotations: &Value| annotations.get(name)?.as_str().map(str::to_owned);
+        of(annotations).or_else(|| of(template?)).unwrap_or_default()
+    };
+    let mut guidance = Guidance::of_annotations(annotations);
+    if let Some(template) = template {
+        let general = Guidance::of_annotations(template);
+        for (own, general) in [
+            (&mut guidance.owner, general.owner),
+            (&mut guidance.remediation, general.remediation),
+            (&mut guidance.docs_url, general.docs_url),
+        ] {
+            if own.is_empty() {
+                *own = general;
+            }
+        }
+    }
+    Rule {
+        title: text(TITLE),
+        description: text(DESCRIPTION).trim().to_owned(),
+        help_uri: guidance.docs_url.to_string(),
+        owner: guidance.owner.to_string(),
+        remediation: guidance.remediation.to_string(),
+        ..Rule::policy(id)
+    }
+}
+
+/// The template of a constraint's kind.
+fn template<'s>(snapshot: &'s Snapshot, kind: &str) -> Option<&'s PolicySource> {
+    snapshot.constraints().template_source(&kind.to_ascii_lowercase())
+}
+
+/// Adds what a decision found about an object.
+pub(crate) fn decision(
+    report: &mut Report,
+    subject: &Subject,
+    decision: &Decision,
+    snapshot: &Snapshot,
+) {
+    let before = report.findings.len();
+    let object = object_of(subject);
+    let add = |report: &mut Report, rule: Rule, level, action: &str, message: &str| {
+        let rule = report.rule(rule);
+        let finding = Finding::new(rule, level, message).at(subject.at.clone());
+        report
+            .findings
+            .push(Finding { action: action.to_owned(), ..finding.about(object.clone()) });
+    };
+    for violation in &decision.violations {
+        let id = rule_id(&violation.kind, "", &violation.constraint);
+        let rule = rule(id, &violation.annotations, template(snapshot, &violation.kind));
+        add(report, rule, level(violation), &violation.action, &violation.message);
+    }
+    for rejection in &decision.rejections {
+        let Guidance { owner, remediation, docs_url } = &rejection.guidance;
+        let rule = Rule {
+            owner: owner.to_string(),
+            remediation: remediation.to_string(),
+            help_uri: docs_url.to_string(),
+            ..Rule::policy(format!("ModRule/{}", rejection.rule))
+        };
+        let message = rejection.message.as_deref().unwrap_or("rejected, without a message");
+        add(report, rule, Level::Error, "reject", message);
+    }
+    for denial in &decision.denials {
+        let rule = Rule::policy(rule_id(denial.kind.as_str(), "", &denial.policy));
+        add(report, rule, Level::Error, "deny", &denial.message);
+    }
+    for failure in decision.failures.iter().filter(|failure| !failure.rule.is_empty()) {
+        let rule = Rule::policy(format!("ModRule/{}", failure.rule));
+        let message = format!("{}: {}", failure.kind.log_message(), failure.message);
+        add(report, rule, Level::Warning, "failed", &message);
+    }
+    if !decision.allowed && report.findings.len() == before {
+        add(report, Rule::policy("modgate/undecided"), Level::Error, "deny", &decision.reason);
+    }
+    if report.findings.len() == before {
+        let rule = report.rule(Rule::policy("modgate/objects"));
+        report.passed.push(Passed { rule, name: subject.title() });
+    }
+}
+
+/// How bad a violation of a constraint is.
+fn level(violation: &constraint::Violation) -> Level {
+    let has = |action: &str| violation.actions.iter().any(|it| it.as_str() == action);
+    match (has("deny"), has("warn")) {
+        (true, _) => Level::Error,
+        (false, true) => Level::Warning,
+        (false, false) => Level::Note,
+    }
+}
+
+fn object_of(subject: &Subject) -> Object {
+    let request = subject.review.request();
+    let object = subject.review.object();
+    let text = |path: &[&str]| object.and_then(|object| object.path(path)?.as_str()).unwrap_or("");
+    let name = match request.name.as_str() {
+        "" => text(&["metadata", "name"]),
+        name => name,
+    };
+    let kind = match request.kind.kind.as_str() {
+        "" => text(&["kind"]),
+        kind => kind,
+    };
+    Object {
+        group: request.kind.group.to_string(),
+        version: request.kind.version.to_string(),
+        kind: kind.to_owned(),
+        namespace: subject.review.store_namespace().to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Adds the rule of a policy that an audit evaluated.
+pub(crate) fn audited_rule(report: &mut Report, policy: &PolicyRef, snapshot: &Snapshot) -> usize {
+    let id = rule_id(&policy.kind.kind, &policy.namespace, &policy.name);
+    let is_constraint = policy.kind.group == constraints::GROUP;
+    let template = is_constraint.then(|| template(snapshot, &policy.kind.kind)).flatten();
+    report.rule(rule(id, &policy.annotations, template))
+}
+
+/// Adds what an audit found about an object.
+pub(crate) fn audited(
+    report: &mut Report,
+    violation: &Violation,
+    place: Option<Place>,
+    snapshot: &Snapshot,
+) {
+    let rule = audited_rule(report, &violation.policy, snapshot);
+    let level = match severity(violation) {
+        FailOn::Deny => Level::Error,
+        FailOn::Warn => Level::Warning,
+        FailOn::Dryrun | FailOn::None => Level::Note,
+    };
+    let ObjectRef { kind, namespace, name, .. } = &*violation.subject;
+    let object = Object {
+        group: kind.group.to_string(),
+        version: kind.version.to_string(),
+        kind: kind.kind.to_string(),
+        namespace: namespace.to_string(),
+        name: name.to_string(),
+    };
+    let finding = Finding::new(rule, level, violation.message.as_str()).about(object);
+    report.findings.push(Finding {
+        place,
+        action: violation.action.to_string(),
+        fingerprint: violation.id(""),
+        ..finding
+    });
+}
+
+/// Where a person edits an object: the file that its generator names, whose lines are unknown, or the
+/// place where it stands.
+pub(crate) fn place(manifest: &Manifest, text: &str) -> Place {
+    let position = manifest.positions.nearest("");
+    let before = text.get(..position.offset).unwrap_or_default();
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    match generated_from(&manifest.object, before) {
+        Some(file) => Place::at(file, 0, 0),
+        None => Place::at(&*manifest.origin, number(position.line), number(position.column)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_policies::manifest;
+    use modgate_value::diag::Source;
+
+    use super::*;
+
+    #[test]
+    fn generated_objects_have_the_file_of_their_source() {
+        let text = "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: A\n---\n# Source: \
+                    shop/templates/b.yaml\n\n# a remark\nkind: B\n---\nkind: C\nmetadata:\n  \
+                    annotations:\n    config.kubernetes.io/origin: |\n      path: base/c.yaml\n---\n\
+                    kind: D\nmetadata:\n  annotations:\n    config.kubernetes.io/origin: |\n      \
+                    path: d.yaml\n      repo: https://example.com\n---\nkind: E\n";
+        let (manifests, findings) = manifest::parse(&Source::new("all.yaml", text));
+        assert!(findings.is_empty(), "{findings:?}");
+        let places: Vec<String> =
+            manifests.iter().map(|manifest| place(manifest, text).to_string()).collect();
+        assert_eq!(
+            places,
+            [
+                "shop/templates/a.yaml",
+                "shop/templates/b.yaml",
+                "base/c.yaml",
+                "all.yaml:17:1",
+                "all.yaml:24:1"
+            ]
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! `modgate init`: new policies and suites, as files to edit.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
+
+use crate::exit::Exit;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  # Write template.yaml and constraint.yaml, and a suite that tests them
+  modgate init constraint need-owner
+  modgate init suite need-owner
+  modgate verify suite.yaml
+
+  # Write rules/modrule.yaml
+  modgate init modrule no-latest --dir rules
+
+Exit codes:
+  0  the files are written
+  2  arguments are not valid, or a file exists already";
+
+/// Arguments of `modgate init`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArgs {
+    /// Kind of policy.
+    kind: NewKind,
+    /// Name of the policy, such as `need-owner`.
+    name: String,
+    /// Folder to write to.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum NewKind {
+    /// A ConstraintTemplate and a constraint: template.yaml and constraint.yaml.
+    Constraint,
+    /// A ModRule: modrule.yaml.
+    Modrule,
+    /// A mutator: mutator.yaml.
+    Mutator,
+    /// A test suite for the constraint: suite.yaml, allowed.yaml and denied.yaml.
+    Suite,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &InitArgs) -> Result<Exit> {
+    let is_label = |name: &str| {
+        let is_inner =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase());
+        name.len() <= 63
+            && name.bytes().all(is_inner)
+            && is_edge(name.bytes().next())
+            && !name.ends_with('-')
+    };
+    ensure!(
+        is_label(&args.name),
+        "`{}` is no name of a policy: use lower-case letters, digits and dashes, such as `need-owner`",
+        args.name
+    );
+    let files = files(args.kind, &args.name);
+    fs::create_dir_all(&args.dir)
+        .with_context(|| format!("cannot create `{}`", args.dir.display()))?;
+    for (name, _) in &files {
+        let path = args.dir.join(name);
+        ensure!(!path.exists(), "`{}` exists already; remove it, or use `--dir`", path.display());
+    }
+    for (name, text) in files {
+        let path = args.dir.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        writeln!(io::stdout(), "{}", path.display())?;
+    }
+    Ok(Exit::Success)
+}
+
+/// `need-owner` as `NeedOwner`.
+fn camel(name: &str) -> String {
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    name.split('-').map(word).collect()
+}
+
+fn files(kind: NewKind, name: &str) -> Vec<(&'static str, String)> {
+    let kind_name = camel(name);
+    let lower = kind_name.to_ascii_lowercase();
+    let filled = |text: &str| {
+        text.replace("KIND", &kind_name).replace("LOWER", &lower).replace("NAME", name)
+    };
+    match kind {
+        NewKind::Constraint => {
+            vec![("template.yaml", filled(TEMPLATE)), ("constraint.yaml", filled(CONSTRAINT))]
+        }
+        NewKind::Modrule => vec![("modrule.yaml", filled(MODRULE))],
+        NewKind::Mutator => vec![("mutator.yaml", filled(MUTATOR))],
+        NewKind::Suite => vec![
+            ("suite.yaml", filled(SUITE)),
+            ("allowed.yaml", ALLOWED.to_owned()),
+            ("denied.yaml", DENIED.to_owned()),
+        ],
+    }
+}
+
+const TEMPLATE: &str = "\
+# A template defines a kind of constraint, its parameters and its rule.
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata:
+  name: LOWER
+  annotations:
+    metadata.gatekeeper.sh/title: KIND
+    description: Requires labels.
+spec:
+  crd:
+    spec:
+      names:
+        kind: KIND
+      validation:
+        openAPIV3Schema:
+          type: object
+          properties:
+            labels:
+              type: array
+              items:
+                type: string
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    code:
+    - engine: K8sNativeValidation
+      source:
+        validations:
+        - expression: >-
+            variables.params.labels.all(label,
+            has(object.metadata.labels) && label in object.metadata.labels)
+          messageExpression: \"'required labels: ' + variables.params.labels.join(', ')\"
+";
+
+const CONSTRAINT: &str = "\
+# A constraint applies the rule of its template to objects.
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: KIND
+metadata:
+  name: NAME
+  annotations:
+    # Denials end with these.
+    modgate.sh/owner: team platform
+    modgate.sh/remediation: add the missing labels
+spec:
+  # Start with `dryrun` or `warn`, and deny once existing objects comply.
+  enforcementAction: warn
+  match:
+    kinds:
+    - apiGroups: [apps]
+      kinds: [Deployment]
+    excludedNamespaces: [kube-system]
+  parameters:
+    labels: [owner]
+";
+
+const MODRULE: &str = "\
+# A ModRule rejects or patches the objects that all of its criteria select.
+apiVersion: api.kubemod.io/v1beta1
+kind: ModRule
+metadata:
+  name: NAME
+  # A ModRule applies to objects of its own namespace.
+  namespace: default
+spec:
+  type: Patch
+  match:
+  - select: $.kind
+    matchValue: Deployment
+  - select: $.metadata.labels.owner
+    negate: true
+  patch:
+  - op: add
+    path: /metadata/labels/owner
+    value: unknown
+";
+
+const MUTATOR: &str = "\
+# A mutator sets a field of the objects that it matches, unless they have it already.
+apiVersion: mutations.gatekeeper.sh/v1
+kind: Assign
+metadata:
+  name: NAME
+spec:
+  applyTo:
+  - groups: [\"\"]
+    versions: [v1]
+    kinds: [Pod]
+  match:
+    excludedNamespaces: [kube-system]
+  location: 'spec.containers[name: *].imagePullPolicy'
+  parameters:
+    pathTests:
+    - subPath: 'spec.containers[name: *].imagePullPolicy'
+      condition: MustNotExist
+    assign:
+      value: IfNotPresent
+";
+
+const SUITE: &str = "\
+# Run it with `modgate verify suite.yaml`.
+apiVersion: test.gatekeeper.sh/v1alpha1
+kind: Suite
+metadata:
+  name: NAME
+tests:
+- name: NAME
+  template: template.yaml
+  constraint: constraint.yaml
+  cases:
+  - name: allowed
+    object: allowed.yaml
+    assertions:
+    - violations: no
+  - name: denied
+    object: denied.yaml
+    assertions:
+    - violations: 1
+      message: owner
+";
+
+const ALLOWED: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: allowed
+  namespace: default
+  labels: {owner: me}
+spec:
+  selector: {matchLabels: {app: allowed}}
+  template:
+    metadata: {labels: {app: allowed}}
+    spec:
+      containers:
+      - name: main
+        image: registry.example.com/main:1.0
+";
+
+const DENIED: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: denied
+  namespace: default
+spec:
+  selector: {matchLabels: {app: denied}}
+  template:
+    metadata: {labels: {app: denied}}
+    spec:
+      containers:
+      - name: main
+        image: registry.example.com/main:1.0
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_kinds() {
+        for (name, expected) in [("need-owner", "NeedOwner"), ("a", "A"), ("x2-y", "X2Y")] {
+            assert_eq!(camel(name), expected);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where results go: standard output and files, each in its own format.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use modgate_report::{Report, write};
+
+use crate::{
+    args::{Output, OutputFormat},
+    terminal::Terminal,
+};
+
+/// The outputs of a run.
+pub(crate) struct Outputs<F> {
+    sinks: Vec<Sink<F>>,
+}
+
+/// One of them.
+pub(crate) struct Sink<F> {
+    pub(crate) format: F,
+    file: Option<PathBuf>,
+    /// What a file will hold; it is written when all is done.
+    held: Vec<u8>,
+    /// How text is coloured: not in files.
+    pub(crate) terminal: Terminal,
+}
+
+impl<F: OutputFormat> Outputs<F> {
+    /// # Errors
+    ///
+    /// When two of them go to standard output, or to one file.
+    pub(crate) fn new(outputs: &[Output<F>], terminal: &Terminal) -> Result<Self> {
+        for (index, output) in outputs.iter().enumerate() {
+            let same = outputs.iter().skip(index + 1).any(|other| other.file == output.file);
+            ensure!(
+                !same,
+                match &output.file {
+                    Some(file) => format!("two outputs are written to `{}`", file.display()),
+                    None => "two outputs are written to standard output; give one a file, such as \
+                             `-o sarif=FILE`"
+                        .to_owned(),
+                }
+            );
+        }
+        let sinks = outputs.iter().map(|output| Sink {
+            format: output.format,
+            file: output.file.clone(),
+            held: Vec::new(),
+            terminal: if output.file.is_some() { terminal.plain() } else { terminal.again() },
+        });
+        Ok(Self { sinks: sinks.collect() })
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sink<F>> {
+        self.sinks.iter_mut()
+    }
+
+    /// The format on standard output, if there is one.
+    pub(crate) fn on_stdout(&self) -> Option<F> {
+        self.sinks.iter().find(|sink| sink.file.is_none()).map(|sink| sink.format)
+    }
+
+    /// Writes the report where its formats are wanted. Where `failed`, the command has no results of
+    /// its own, and documents hold the report instead.
+    pub(crate) fn report(&mut self, report: &Report, failed: Option<fn(F) -> bool>) -> Result<()> {
+        for sink in &mut self.sinks {
+            let is_document = failed.is_some_and(|is_json| is_json(sink.format));
+            let format = match sink.format.report() {
+                Some(format) => format,
+                None if is_document => modgate_report::Format::Json,
+                None => continue,
+            };
+            let text = write(report, format);
+            sink.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Writes the files.
+    pub(crate) fn finish(self) -> Result<()> {
+        for sink in self.sinks {
+            match &sink.file {
+                Some(file) => fs::write(file, &sink.held)
+                    .with_context(|| format!("cannot write `{}`", file.display()))?,
+                None => io::stdout().flush()?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F> Write for Sink<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.file {
+            Some(_) => self.held.write(bytes),
+            None => io::stdout().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.file {
+            Some(_) => Ok(()),
+            None => io::stdout().flush(),
+        }
+    }
+}
