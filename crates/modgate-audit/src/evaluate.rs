@@ -1,26 +1,22 @@
 //! One object, evaluated against the policies that concern it.
 
-use std::sync::Arc;
-
 use modgate_engine::{
     Expansion, Host,
-    api::{
-        config::Process,
-        constraints::{EnforcementAction, EnforcementPoint},
-    },
+    api::{config::Process, constraints::EnforcementPoint},
     constraint::{self, Admission, Arena, CompiledConstraint, Evaluation, Externals},
     cost::{Meter, Statistics},
     expansion::Resultant,
     matching::Source,
 };
-use modgate_value::{Budget, Limits, Str, Value};
+use modgate_value::{Budget, Limits, Value};
 
 use crate::{
     host::RecordingHost,
     message,
     policies::{Policies, UnitId, UnitKey},
+    reference::ObjectRef,
     rules,
-    violation::{ObjectRef, PolicyRef},
+    unit::{Attribution, UnitViolation},
 };
 
 /// What one thread keeps from object to object.
@@ -60,26 +56,6 @@ impl Asked<'_> {
             Self::Only(ids) => ids.binary_search(&id).is_ok(),
         }
     }
-}
-
-/// One violation, without what the unit says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UnitViolation {
-    /// Cut.
-    pub(crate) message: Str,
-    pub(crate) details: Value,
-    pub(crate) attribution: Attribution,
-}
-
-/// Which policy a violation is of, and what it leads to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Attribution {
-    /// As the constraint says.
-    Constraint,
-    /// As the expansion template says instead.
-    Overridden(EnforcementAction),
-    /// A ModRule, a mutator or one of the cluster's own policies, and what it would do.
-    Rule(Arc<PolicyRef>, &'static str),
 }
 
 /// The result of one object.

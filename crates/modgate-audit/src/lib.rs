@@ -20,9 +20,11 @@ pub mod message;
 mod object;
 mod pass;
 mod policies;
+mod reference;
 mod report;
 mod rules;
 mod sink;
+mod unit;
 mod violation;
 
 pub use self::{
@@ -30,8 +32,9 @@ pub use self::{
     object::Item,
     pass::{AuditOptions, Source, audit},
     policies::{Options, Policies},
+    reference::{ObjectRef, PolicyRef},
     report::{Counts, MAX_ERRORS, ObjectError, PolicySummary, Report, Totals, place},
     rules::{AUDIT, DENY, MUTATE, PATCH, REJECT, WARN},
     sink::Sink,
-    violation::{ObjectRef, PolicyRef, SCOPED, Violation},
+    violation::{SCOPED, Violation},
 };

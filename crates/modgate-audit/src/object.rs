@@ -7,7 +7,7 @@ use std::{
 
 use modgate_value::Value;
 
-use crate::violation::ObjectRef;
+use crate::reference::ObjectRef;
 
 /// An object to audit.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use modgate_engine::{
-    PolicyId, Snapshot,
+    Host, HostError, PolicyId, Review, Scope, Snapshot,
     admissionpolicy::{CompiledPolicy, PolicyKind},
     api::{
         constraints::{EnforcementAction, EnforcementPoint},
@@ -12,9 +12,9 @@ use modgate_engine::{
     },
     constraint::{CompiledConstraint, ConstraintKey, Inventory},
 };
-use modgate_value::{Object, Str};
+use modgate_value::{Clock, Object, Str, Value, budget::Frozen};
 
-use crate::{rules, violation::PolicyRef};
+use crate::reference::PolicyRef;
 
 /// What an audit looks at beside constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Policies {
         self.snapshot.constraints().constraints().any(|constraint| admits(constraint))
             || self.options.expansion && self.snapshot.expansions().expands(kind)
             || self.asks_mutators()
-            || self.asks_modrules() && rules::reach_modrules(self, kind)
+            || self.asks_modrules() && reach_modrules(self, kind)
             || self.admission_policies(kind).next().is_some()
     }
 
@@ -225,6 +225,31 @@ fn admission_policy(name: &Str) -> PolicyRef {
         namespace,
         name,
         annotations: Object::default().into(),
+    }
+}
+
+/// Whether the API server sends objects of a kind to the webhooks of ModRules.
+fn reach_modrules(policies: &Policies, kind: &GroupVersionKind) -> bool {
+    let members =
+        [("apiVersion", Value::from(kind.api_version())), ("kind", kind.kind.clone().into())];
+    let review = Review::of_object(members.into_iter().collect(), Operation::Create, "");
+    Scope::of(&review, policies.snapshot.config(), &EmptyHost).modrules.is_ok()
+}
+
+/// A cluster without objects.
+struct EmptyHost;
+
+impl Host for EmptyHost {
+    fn clock(&self) -> &dyn Clock {
+        &Frozen
+    }
+
+    fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        Err(HostError::NotFound(format!("namespaces \"{name}\" not found")))
+    }
+
+    fn node(&self, name: &str) -> Result<Value, HostError> {
+        Err(HostError::NotFound(format!("nodes \"{name}\" not found")))
     }
 }
 

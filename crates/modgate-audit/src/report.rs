@@ -13,7 +13,8 @@ use modgate_value::{Str, Value};
 
 use crate::{
     policies::Policies,
-    violation::{ObjectRef, PolicyRef, SCOPED, Violation},
+    reference::{ObjectRef, PolicyRef},
+    violation::{SCOPED, Violation},
 };
 
 /// What an audit found.

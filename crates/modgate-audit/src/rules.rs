@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use modgate_engine::{
-    Decision, Evaluation, Host, HostError, NoopObserver, Observer, PolicyId, Review, Scope,
-    StageReport, Stages, Trace,
+    Decision, Evaluation, Host, NoopObserver, Observer, PolicyId, Review, StageReport, Stages,
+    Trace,
     admissionpolicy::{Bindings, Finding, Surroundings, Types, ValidationAction},
     api::meta::{GroupVersionKind, Operation},
     constraint::Arena,
@@ -14,13 +14,13 @@ use modgate_engine::{
     jsonpatch,
     mutation::MutatorOutcome,
 };
-use modgate_value::{Budget, Clock, Object, Str, Value, budget::Frozen};
+use modgate_value::{Budget, Object, Str, Value};
 
 use crate::{
-    evaluate::{Attribution, UnitViolation},
     message,
     policies::{Policies, modrule_policy},
-    violation::{ObjectRef, PolicyRef},
+    reference::{ObjectRef, PolicyRef},
+    unit::{Attribution, UnitViolation},
 };
 
 /// What a Reject rule would do.
@@ -233,14 +233,6 @@ fn of_finding(finding: &Finding, policy: &Arc<PolicyRef>) -> UnitViolation {
     }
 }
 
-/// Whether the API server sends objects of a kind to the webhooks of ModRules.
-pub(crate) fn reach_modrules(policies: &Policies, kind: &GroupVersionKind) -> bool {
-    let members =
-        [("apiVersion", Value::from(kind.api_version())), ("kind", kind.kind.clone().into())];
-    let review = Review::of_object(members.into_iter().collect(), Operation::Create, "");
-    Scope::of(&review, policies.snapshot.config(), &EmptyHost).modrules.is_ok()
-}
-
 fn decide<O: Observer>(
     policies: &Policies,
     review: &Review,
@@ -252,23 +244,6 @@ fn decide<O: Observer>(
     let mut evaluation = Evaluation::new(host, &policies.inventory, &mut arena);
     evaluation.meter.shard = shard;
     policies.snapshot.decide(review, stages, &mut evaluation, observer)
-}
-
-/// A cluster without objects.
-struct EmptyHost;
-
-impl Host for EmptyHost {
-    fn clock(&self) -> &dyn Clock {
-        &Frozen
-    }
-
-    fn namespace(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError::NotFound(format!("namespaces \"{name}\" not found")))
-    }
-
-    fn node(&self, name: &str) -> Result<Value, HostError> {
-        Err(HostError::NotFound(format!("nodes \"{name}\" not found")))
-    }
 }
 
 /// The request that would make the object. It has the namespace the object has, so that

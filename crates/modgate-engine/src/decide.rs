@@ -10,11 +10,12 @@
 //! [`Scope`] has the stages a request reaches, [`Decision`] their results, and an [`Observer`]
 //! watches: explaining is the same run with one that remembers ([`Trace`]).
 
-mod decision;
 mod dry_run;
+mod mutators;
 mod observer;
 mod plan;
 mod policies;
+mod resources;
 mod scope;
 mod stages;
 
@@ -23,51 +24,27 @@ use std::borrow::Cow;
 use modgate_api::{config::Process, meta::GroupVersionKind};
 use modgate_value::Value;
 
-pub(crate) use self::decision::reason;
-use self::stages::Caller;
 pub use self::{
-    decision::{
-        AdmissionStatus, Decision, Failure, FailureKind, MutationStatus, Rejection, RuleFailure,
-        StageReport, StageReports,
-    },
     dry_run::{DryRunError, dry_run},
     observer::{NoopObserver, Observer, Trace},
     plan::{Plan, PlannedConstraint, PlannedResultant, Stage},
-    scope::{Scope, Skipped},
+    resources::lacks_template,
+    scope::Scope,
     stages::Stages,
 };
+use self::{
+    mutators::{Prepared, Unprepared, unfinished},
+    resources::check_resource,
+    stages::Caller,
+};
 use crate::{
-    Host, Review, Snapshot,
-    constraint::{Admission, Arena, Inventory},
-    cost::Meter,
-    gatekeeper::{self, check_resource, subject_namespace},
+    Decision, Evaluation, Failure, Host, Review, Skipped, Snapshot, StageReport,
+    constraint::Admission,
+    gatekeeper::{run_id, subject_namespace},
     modrule,
     review::Origin,
     snapshot::{Expansion, charge},
 };
-
-/// What a run needs besides the policies.
-pub struct Evaluation<'a> {
-    /// What policies may ask of the outside.
-    pub host: &'a dyn Host,
-    /// What policies see as `data.inventory`.
-    pub inventory: &'a Inventory,
-    /// Memory for one thread to keep; what was in it is forgotten.
-    pub arena: &'a mut Arena,
-    /// Where costs are counted, and when the answer is due.
-    pub meter: Meter<'a>,
-    /// Whether constraints may come before their templates: they are taken with a warning, and wait
-    /// (AD-34).
-    pub templates_may_follow: bool,
-}
-
-impl<'a> Evaluation<'a> {
-    /// With these, and constraints after their templates.
-    pub fn new(host: &'a dyn Host, inventory: &'a Inventory, arena: &'a mut Arena) -> Self {
-        let meter = Meter::starting(host.uptime());
-        Self { host, inventory, arena, meter, templates_may_follow: false }
-    }
-}
 
 impl Snapshot {
     /// Decides about a request: runs these stages of it, in order, as far as the request reaches them.
@@ -125,27 +102,25 @@ impl<O: Observer> Run<'_, '_, O> {
         let Evaluation { host, meter, .. } = *self.evaluation;
         let snapshot = self.snapshot;
         let prepared = match reached {
-            Ok(()) if self.stages.caller == Caller::Gator => {
-                gatekeeper::Prepared::unchecked(&self.review)
-            }
-            Ok(()) => gatekeeper::Prepared::of(&self.review, snapshot, host),
-            Err(why) => Err(gatekeeper::Unprepared::Skipped(why)),
+            Ok(()) if self.stages.caller == Caller::Gator => Prepared::unchecked(&self.review),
+            Ok(()) => Prepared::of(&self.review, snapshot, host),
+            Err(why) => Err(Unprepared::Skipped(why)),
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
-            Err(gatekeeper::Unprepared::Skipped(why)) => {
+            Err(Unprepared::Skipped(why)) => {
                 self.decision.skip(&why);
                 self.decision.stages.mutators = StageReport::Skipped(why);
                 return;
             }
-            Err(gatekeeper::Unprepared::Failed(failure)) => {
+            Err(Unprepared::Failed(failure)) => {
                 self.decision.fail(failure);
                 self.decision.stages.mutators = StageReport::Denied;
                 return;
             }
         };
         let budget = meter.budget(snapshot.config().mutation_limits, host.uptime(), host.clock());
-        let run_id = || gatekeeper::run_id(host);
+        let run_id = || run_id(host);
         let outside = (host, meter.shard);
         let request = prepared.request(&self.review, snapshot, outside, &budget, &run_id);
         let result = if O::EXPLAINS {
@@ -168,7 +143,7 @@ impl<O: Observer> Run<'_, '_, O> {
                 self.decision.mutated = Some(mutated);
             }
             Err(error) => {
-                self.decision.mutated = gatekeeper::unfinished(&error);
+                self.decision.mutated = unfinished(&error);
                 self.decision.fail(Failure::Mutation(error));
                 self.decision.stages.mutators = StageReport::Denied;
             }

@@ -1,30 +1,24 @@
 //! What Gatekeeper's webhooks do with a request (spec `gatekeeper-validation`, section 6).
 //!
 //! [`Snapshot::decide`](crate::Snapshot::decide) runs them; here is what is Gatekeeper's own.
-//! `resources` checks the objects an installation is made of, [`Exclusions`] says which
-//! namespaces its Config leaves alone, [`admit_label`] answers `/v1/admitlabel`.
+//! [`Exclusions`] are the namespaces its Config leaves alone, [`admit_label`] answers `/v1/admitlabel`.
 
 mod exclusion;
 mod installation;
 mod label;
-mod mutate;
-mod resources;
+mod run;
 
+pub(crate) use self::run::{run_id, with_namespace};
 pub use self::{
     exclusion::{Exclusions, subject_namespace},
     installation::Installation,
     label::{ExemptNamespaces, IGNORE_LABEL, MODRULE_IGNORE_LABEL, admit_label},
-    resources::lacks_template,
-};
-pub(crate) use self::{
-    mutate::{Prepared, Unprepared, run_id, unfinished, with_namespace},
-    resources::check_resource,
 };
 
 use modgate_api::{admission::AdmissionRequest, meta::GroupVersionKind};
 
 /// The kind of a request: that of the request itself, or else that of its object.
-fn kind_of(request: &AdmissionRequest) -> GroupVersionKind {
+pub(crate) fn kind_of(request: &AdmissionRequest) -> GroupVersionKind {
     if !request.kind.kind.is_empty() {
         return request.kind.clone();
     }

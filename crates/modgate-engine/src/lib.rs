@@ -78,6 +78,8 @@ mod config;
 pub mod constraint;
 pub mod cost;
 mod decide;
+mod decision;
+mod evaluation;
 pub mod expansion;
 pub mod explain;
 pub mod gatekeeper;
@@ -98,10 +100,14 @@ pub use config::{
     EngineConfig, Lookup, MissingReference, NodeReferences, NodeView, ServedPolicies,
 };
 pub use decide::{
-    AdmissionStatus, Decision, DryRunError, Evaluation, Failure, FailureKind, MutationStatus,
-    NoopObserver, Observer, Plan, PlannedConstraint, PlannedResultant, Rejection, RuleFailure,
-    Scope, Skipped, Stage, StageReport, StageReports, Stages, Trace, dry_run,
+    DryRunError, NoopObserver, Observer, Plan, PlannedConstraint, PlannedResultant, Scope, Stage,
+    Stages, Trace, dry_run, lacks_template,
 };
+pub use decision::{
+    AdmissionStatus, Decision, Failure, FailureKind, MutationStatus, Rejection, RuleFailure,
+    Skipped, StageReport, StageReports,
+};
+pub use evaluation::Evaluation;
 pub use host::{Host, HostError};
 pub use modgate_api as api;
 pub use modgate_rego as rego;

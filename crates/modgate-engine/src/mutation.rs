@@ -42,6 +42,7 @@ pub use self::{
 };
 use self::{external::External, image::ImageParts, path_test::PathTests};
 use crate::{
+    PolicyId,
     cost::{Cost, Usage},
     matching::Criteria,
 };
@@ -57,6 +58,17 @@ pub struct MutatorId {
     pub namespace: Str,
     /// Its name.
     pub name: Str,
+}
+
+impl From<&MutatorId> for PolicyId {
+    fn from(id: &MutatorId) -> Self {
+        Self {
+            group: GROUP.into(),
+            kind: id.kind.as_str().into(),
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+        }
+    }
 }
 
 impl fmt::Display for MutatorId {

@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use modgate_api::{meta::GroupVersionKind, mutations};
+use modgate_api::meta::GroupVersionKind;
 use modgate_value::{Str, Value, diag::Span, yaml};
 use serde::Serialize;
 
-use crate::{Code, mutation::MutatorId};
+use crate::Code;
 
 /// Identifies a policy: its kind, namespace (empty for cluster-scoped kinds) and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -33,17 +33,6 @@ impl PolicyId {
             kind,
             namespace: text(&["metadata", "namespace"]),
             name: text(&["metadata", "name"]),
-        }
-    }
-}
-
-impl From<&MutatorId> for PolicyId {
-    fn from(id: &MutatorId) -> Self {
-        Self {
-            group: mutations::GROUP.into(),
-            kind: id.kind.as_str().into(),
-            namespace: id.namespace.clone(),
-            name: id.name.clone(),
         }
     }
 }

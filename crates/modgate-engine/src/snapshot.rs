@@ -15,7 +15,6 @@ use crate::{
     admissionpolicy::PolicySet,
     constraint::{self, Admission, ConstraintTrace, Evaluation, Externals, Violation},
     cost::PolicyCost,
-    decide,
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
     modrule,
@@ -248,9 +247,9 @@ impl Snapshot {
         &self,
         admission: &Admission,
         point: EnforcementPoint,
-        evaluation: &mut decide::Evaluation<'_>,
+        evaluation: &mut crate::Evaluation<'_>,
     ) -> Vec<ConstraintTrace> {
-        let decide::Evaluation { host, inventory, arena, meter, .. } = evaluation;
+        let crate::Evaluation { host, inventory, arena, meter, .. } = evaluation;
         let budget = meter.budget(self.config.review_limits, host.uptime(), host.clock());
         let evaluation = Evaluation {
             point,
@@ -268,9 +267,9 @@ impl Snapshot {
         &self,
         admission: &Admission,
         point: EnforcementPoint,
-        evaluation: &mut decide::Evaluation<'_>,
+        evaluation: &mut crate::Evaluation<'_>,
     ) -> Vec<Violation> {
-        let decide::Evaluation { host, inventory, arena, meter, .. } = evaluation;
+        let crate::Evaluation { host, inventory, arena, meter, .. } = evaluation;
         let budget = meter.budget(self.config.review_limits, host.uptime(), host.clock());
         let evaluation = Evaluation {
             point,

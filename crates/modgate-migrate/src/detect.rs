@@ -11,8 +11,8 @@ use modgate_api::modrule;
 use modgate_engine::Snapshot;
 
 use crate::{
-    object::Found,
-    report::{Difference, is_policy},
+    difference::Difference,
+    object::{Found, is_policy},
 };
 
 /// Every difference, in the order of the objects.

@@ -1,13 +1,8 @@
 //! The flags of the originals' Deployments.
 
-use modgate_value::Value;
 use serde::Serialize;
 
-use crate::{
-    installation::Workload,
-    object::{Subject, texts},
-    values,
-};
+use crate::{arguments::given, installation::Workload, object::Subject, places};
 
 /// Whether `modgate serve` takes a flag, which only its own parser knows: what it says of one that does
 /// nothing, or its error.
@@ -83,44 +78,6 @@ const NOTES: &[Note] = &[
     },
 ];
 
-/// Flags that are followed by no value unless it is joined by `=`.
-const BOOLEAN: &[&str] = &[
-    "operator",
-    "webapp",
-    "enable-leader-election",
-    "enable-dev-mode-log",
-    "log-denies",
-    "emit-admission-events",
-    "admission-events-involved-namespace",
-    "log-stats-admission",
-    "log-stats-audit",
-    "enable-admission-violation-export",
-    "enable-violation-export",
-    "disable-enforcementaction-validation",
-    "disable-cert-rotation",
-    "enable-tls-healthcheck",
-    "enable-referential-rules",
-    "enable-k8s-native-validation",
-    "default-create-vap-for-templates",
-    "default-create-vap-binding-for-constraints",
-    "sync-vap-enforcement-scope",
-    "audit-from-cache",
-    "audit-match-kind-only",
-    "emit-audit-events",
-    "audit-events-involved-namespace",
-    "stackdriver-only-when-available",
-    "enable-pprof",
-    "debug-use-fake-pod",
-    "enable-remote-cluster",
-    "enable-external-data",
-    "enable-generator-resource-expansion",
-    "log-mutations",
-    "mutation-annotations",
-    "enable-mutation",
-    "logtostderr",
-    "alsologtostderr",
-];
-
 /// Every flag of an original's containers.
 pub(crate) fn judge(workload: &Workload<'_>, accepts: &Accepts<'_>) -> Vec<Flag> {
     let flag = |(name, value): (String, Option<String>)| {
@@ -137,33 +94,12 @@ pub(crate) fn judge(workload: &Workload<'_>, accepts: &Accepts<'_>) -> Vec<Flag>
                 Fate::Differs { decision: note.decision, sentence: note.sentence }
             }
             (Ok(Some(sentence)), None) => Fate::Nothing { sentence },
-            (Ok(None), None) if values::is_of_chart(&name) => Fate::Chart,
+            (Ok(None), None) if places::is_of_chart(&name) => Fate::Chart,
             (Ok(None), None) => Fate::Same,
         };
         Flag { object: workload.found.subject(), flag, fate }
     };
     workload.containers().iter().flat_map(given).map(flag).collect()
-}
-
-/// Flags of a container with their values, in the order in which they are given.
-pub(crate) fn given(container: &Value) -> Vec<(String, Option<String>)> {
-    let mut words = texts(container, &["command"]).chain(texts(container, &["args"])).peekable();
-    let mut found = Vec::new();
-    while let Some(word) = words.next() {
-        let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else {
-            continue;
-        };
-        if flag.is_empty() {
-            continue;
-        }
-        let (name, value) = match flag.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None if BOOLEAN.contains(&flag) => (flag, None),
-            None => (flag, words.next_if(|next| !next.starts_with('-'))),
-        };
-        found.push((name.to_owned(), value.map(str::to_owned)));
-    }
-    found
 }
 
 #[cfg(test)]

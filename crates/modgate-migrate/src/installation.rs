@@ -53,7 +53,7 @@ impl<'f> Workload<'f> {
     /// Whether a flag is given, and not as `false`.
     pub(crate) fn has_flag(&self, name: &str) -> bool {
         let given = |container: &Value| {
-            crate::flags::given(container).into_iter().any(|(flag, value)| {
+            crate::arguments::given(container).into_iter().any(|(flag, value)| {
                 flag == name && value.as_deref().is_none_or(|value| value != "false")
             })
         };
@@ -199,7 +199,7 @@ impl<'f> Installation<'f> {
         let deployments = self.objects.iter().filter(is_deployment);
         let mut containers = deployments
             .flat_map(|found| found.list(&["spec", "template", "spec", "containers"]))
-            .map(crate::flags::given);
+            .map(crate::arguments::given);
         containers.any(|flags| {
             let mut operations = flags.iter().filter(|(flag, _)| flag == "operation").peekable();
             operations.peek().is_none()

@@ -14,22 +14,26 @@
 //! - No command deletes a CRD, or a namespace that holds a policy, or a bundle of objects that
 //!   might contain one.
 
+mod arguments;
 mod carry;
 mod detect;
+mod difference;
 mod flags;
 mod helm;
 mod installation;
 mod object;
+mod places;
 mod report;
 mod steps;
 mod values;
 
 pub use self::{
     carry::{Carried, Lost},
+    difference::Difference,
     flags::{Accepts, Fate, Flag},
     helm::Left,
     installation::{Original, Part, Workload, parts},
-    object::{Found, Subject},
-    report::{Chart, Difference, GROUPS, Installed, Remark, Report, Unset, check},
+    object::{Found, GROUPS, Subject},
+    report::{Chart, Installed, Remark, Report, Unset, check},
     steps::Step,
 };

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use modgate_api::{config, constraints, expansion, externaldata, modrule, mutations, templates};
 use modgate_engine::PolicySource;
 use modgate_value::{Str, Value, yaml};
 use serde::Serialize;
@@ -110,4 +111,22 @@ impl fmt::Display for Subject {
         }
         f.write_str(&self.name)
     }
+}
+
+/// Groups whose objects are policies, or say what policies see and where what they find goes.
+pub const GROUPS: [&str; 9] = [
+    modrule::GROUP,
+    templates::GROUP,
+    constraints::GROUP,
+    mutations::GROUP,
+    expansion::GROUP,
+    externaldata::GROUP,
+    config::GROUP,
+    "syncset.gatekeeper.sh",
+    "connection.gatekeeper.sh",
+];
+
+/// Whether an object says what is to be enforced.
+pub(crate) fn is_policy(found: &Found) -> bool {
+    GROUPS.contains(&found.group())
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modgate_api::{config, constraints, expansion, externaldata, modrule, mutations, templates};
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicyId, Problem, Severity, Snapshot, Update,
 };
@@ -12,10 +11,11 @@ use serde::Serialize;
 use crate::{
     carry::{Carried, Carry, Lost},
     detect,
+    difference::Difference,
     flags::{self, Accepts, Fate, Flag},
     helm::{self, Left, Translated},
     installation::{Installation, Original},
-    object::{Found, Subject},
+    object::{Found, Subject, is_policy},
     steps::{self, Step},
     values::{self, Values},
 };
@@ -62,22 +62,6 @@ pub struct Installed {
     pub deployments: Vec<Subject>,
     /// What they run.
     pub images: BTreeSet<String>,
-}
-
-/// An object that a decision is known to be about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Difference {
-    /// The object.
-    pub object: Subject,
-    /// The row of `docs/compatibility.md`.
-    pub decision: &'static str,
-    /// The field that shows it, as Kubernetes writes paths; empty for the whole.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub field: String,
-    /// Where that stands: `file:line:column`, or the URL of the cluster.
-    pub place: String,
-    /// What happens now, and what happened before.
-    pub sentence: String,
 }
 
 /// Something to say of an object.
@@ -250,22 +234,4 @@ fn is_said(differs: &[Difference], remark: &Remark) -> bool {
         difference.object == remark.object
             && remark.sentence.contains(&format!("({})", difference.decision))
     })
-}
-
-/// Groups whose objects are policies, or say what policies see and where what they find goes.
-pub const GROUPS: [&str; 9] = [
-    modrule::GROUP,
-    templates::GROUP,
-    constraints::GROUP,
-    mutations::GROUP,
-    expansion::GROUP,
-    externaldata::GROUP,
-    config::GROUP,
-    "syncset.gatekeeper.sh",
-    "connection.gatekeeper.sh",
-];
-
-/// Whether an object says what is to be enforced.
-pub(crate) fn is_policy(found: &Found) -> bool {
-    GROUPS.contains(&found.group())
 }

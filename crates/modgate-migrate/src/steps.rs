@@ -14,8 +14,7 @@ use serde::Serialize;
 
 use crate::{
     installation::{GATEKEEPER, Installation, Original, PARTS, Workload, is_kept, is_of, release},
-    object::{Found, text},
-    report::is_policy,
+    object::{Found, is_policy, text},
     values::Values,
 };
 

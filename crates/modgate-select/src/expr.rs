@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use modgate_value::{Budget, Str, Value, diag::Span};
+use modgate_value::{Budget, Str, Value};
 
 use crate::{
-    EvalError, Lint, List, ParseError, Requirement, Val, analysis,
+    EvalError, Lint, List, Observation, ParseError, Requirement, Val, analysis,
     ast::{Kind, Node},
     lint, parse,
     plain::{Plain, Scope},
@@ -34,17 +34,6 @@ pub enum Shape {
         /// Whether an undefined element was left out.
         dropped_undefined: bool,
     },
-}
-
-/// The value one part of an expression had during an evaluation.
-#[derive(Debug, Clone)]
-pub struct Observation<'a> {
-    /// The part.
-    pub span: Span,
-    /// How deep the part is nested; the whole expression is 0.
-    pub depth: usize,
-    /// Its value or failure.
-    pub result: Result<Val<'a>, EvalError>,
 }
 
 impl Expr {

@@ -45,6 +45,7 @@ mod error;
 mod expr;
 #[cfg(test)]
 mod hostile;
+mod key;
 mod lex;
 mod lint;
 mod num;
@@ -59,7 +60,9 @@ mod val;
 
 pub use analysis::Requirement;
 pub use error::{EvalError, ParseError};
-pub use expr::{Expr, Observation, Shape};
+pub use expr::{Expr, Shape};
+pub use key::{Key, KeyPart};
 pub use lint::{Lint, exponent_text};
-pub use patch::{Item, Key, KeyPart, PatchSelect};
+pub use patch::{Item, PatchSelect};
+pub use plain::Observation;
 pub use val::{List, Map, Val};

@@ -4,10 +4,10 @@
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
-use modgate_value::{Budget, Str, Value, gofmt};
+use modgate_value::{Budget, Str, Value, diag::Span, gofmt};
 
 use crate::{
-    Key, List, Observation, Val,
+    EvalError, Key, List, Val,
     ast::{Kind, Node, Path, Root, Step},
     ops::{self, Evaluated, Fault, Why},
 };
@@ -39,6 +39,17 @@ impl<'a, 'e> Scope<'a, 'e> {
     fn with_current(&self, current: Val<'a>) -> Self {
         Self { current, ..self.clone() }
     }
+}
+
+/// The value one part of an expression had during an evaluation.
+#[derive(Debug, Clone)]
+pub struct Observation<'a> {
+    /// The part.
+    pub span: Span,
+    /// How deep the part is nested; the whole expression is 0.
+    pub depth: usize,
+    /// Its value or failure.
+    pub result: Result<Val<'a>, EvalError>,
 }
 
 /// Receives the value of every part on the way.

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Budget, Exhausted, MAX_DEPTH, Object, Str, regex::GoRegex};
+use modgate_value::{Budget, MAX_DEPTH, Object, Str, regex::GoRegex};
+
+pub(crate) use crate::fault::{Fault, Result};
 
 use crate::{
-    Data, Env, Refused,
+    Data, Env, KeyPart, PatchContext,
+    text::Text,
     val::{Items, List, ListKind, Map, MapId, MapKind, Val},
 };
 
@@ -14,34 +17,6 @@ pub(crate) const MAX_NESTING: usize = MAX_DEPTH + 64;
 
 /// The bytes that a list or map costs besides its elements.
 const CONTAINER_COST: usize = 48;
-
-/// Why a function has no result.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// Go's error text, without the place.
-    Failed(String),
-    Exhausted(Exhausted),
-}
-
-impl Fault {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self::Failed(message.into())
-    }
-}
-
-impl From<Exhausted> for Fault {
-    fn from(exhausted: Exhausted) -> Self {
-        Self::Exhausted(exhausted)
-    }
-}
-
-impl From<Refused> for Fault {
-    fn from(refused: Refused) -> Self {
-        Self::Failed(refused.to_string())
-    }
-}
-
-pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// A map the template made or changed.
 #[derive(Debug)]
@@ -121,6 +96,15 @@ impl<'a> Cx<'a> {
     /// `[]interface {}`
     pub(crate) fn any_list(&self, items: Vec<Val<'a>>) -> Result<Val<'a>> {
         self.list(items, ListKind::Any)
+    }
+
+    /// `.SelectKeyParts` of a patch, as a list.
+    pub(crate) fn key_parts(&self, context: &PatchContext<'a>) -> Result<Val<'a>> {
+        let parts = context.select_key_parts.iter().map(|part| match part {
+            KeyPart::Index(index) => Val::Int(*index),
+            KeyPart::Key(key) => Val::Text(Text::Ref(key)),
+        });
+        self.any_list(parts.collect())
     }
 
     /// `[]string`, with the texts charged for.

@@ -2,12 +2,6 @@
 
 use modgate_value::Value;
 
-use crate::{
-    cx::{Cx, Result},
-    text::Text,
-    val::Val,
-};
-
 /// The data of one rendering: `.` at the top of the template.
 #[derive(Debug, Clone, Copy)]
 pub enum Data<'a> {
@@ -39,17 +33,6 @@ pub struct RejectContext<'a> {
     pub target: &'a Value,
     /// `.Namespace`: the store namespace of the request.
     pub namespace: &'a str,
-}
-
-impl<'a> PatchContext<'a> {
-    /// `.SelectKeyParts` as a list.
-    pub(crate) fn key_parts(&self, cx: &Cx<'a>) -> Result<Val<'a>> {
-        let parts = self.select_key_parts.iter().map(|part| match part {
-            KeyPart::Index(index) => Val::Int(*index),
-            KeyPart::Key(key) => Val::Text(Text::Ref(key)),
-        });
-        cx.any_list(parts.collect())
-    }
 }
 
 /// One captured key of a patch `select`.

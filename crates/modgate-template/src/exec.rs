@@ -8,11 +8,13 @@ use std::{fmt, ops::Range};
 use modgate_value::{Exhausted, Str};
 
 use crate::{
-    Data, Env, RenderError, Template,
+    Data, Env, RenderError,
     cx::{Cx, Fault},
     funcs::builtin::truth,
+    number::Number,
     print,
-    syntax::{Branch, BranchKind, Command, Expr, ExprKind, Node, Number, Pipeline, Pos, VarId},
+    program::Program,
+    syntax::{Branch, BranchKind, Command, Expr, ExprKind, Node, Pipeline, Pos, VarId},
     text::{Text, quote},
     val::{Kind, List, Map, Val},
 };
@@ -27,29 +29,29 @@ const DOLLAR: VarId = 0;
 type Result<T, E = RenderError> = std::result::Result<T, E>;
 
 /// Renders the main template.
-pub(crate) fn run<'a>(template: &'a Template, data: Data<'a>, env: &Env<'a>) -> Result<Vec<u8>> {
-    let cx = Cx::new(*env, data, template.constant_regexes());
+pub(crate) fn run<'a>(program: &'a Program, data: Data<'a>, env: &Env<'a>) -> Result<Vec<u8>> {
+    let cx = Cx::new(*env, data, &program.regexes);
     let dot = match data {
         Data::Value(value) => Val::of_json(value),
         Data::Patch(_) | Data::Reject(_) => Val::Context,
     };
     let mut run = Run {
-        template,
-        name: template.name(),
+        program,
+        name: &program.name,
         cx,
         out: Vec::new(),
         vars: vec![(DOLLAR, dot.clone())],
         depth: 0,
         at: At::Nothing,
     };
-    if let Some(tree) = template.tree(template.name()) {
+    if let Some(tree) = program.tree(&program.name) {
         run.list(&dot, &tree.root)?;
     }
     Ok(run.out)
 }
 
 struct Run<'a> {
-    template: &'a Template,
+    program: &'a Program,
     /// Name of the template being run, which need not be the main one.
     name: &'a str,
     cx: Cx<'a>,
@@ -113,10 +115,10 @@ enum Flow {
 impl<'a> Run<'a> {
     /// An error about the node being evaluated.
     fn fail<T>(&self, message: impl fmt::Display) -> Result<T> {
-        let (line, column) = self.template.line_column(self.at.pos());
+        let (line, column) = self.program.line_column(self.at.pos());
         let message = format!(
             "template: {}:{line}:{column}: executing {} at <{}>: {message}",
-            self.template.name(),
+            self.program.name,
             quote(self.name.as_bytes()),
             self.at,
         );
@@ -124,13 +126,13 @@ impl<'a> Run<'a> {
     }
 
     fn exhausted(&self, exhausted: Exhausted) -> RenderError {
-        let name = self.template.name().to_owned();
+        let name = self.program.name.clone();
         RenderError::Exhausted { name, exhausted, span: self.span() }
     }
 
     fn span(&self) -> Range<usize> {
         let start = self.at.pos();
-        start..(start + self.at.to_string().len()).min(self.template.text_len())
+        start..(start + self.at.to_string().len()).min(self.program.text.len())
     }
 
     /// Turns a function's fault into an error about the node being evaluated.
@@ -322,7 +324,7 @@ impl<'a> Run<'a> {
         pipe: Option<&'a Pipeline>,
     ) -> Result<()> {
         self.at = At::Call(pos, name, pipe);
-        let Some(tree) = self.template.tree(name) else {
+        let Some(tree) = self.program.tree(name) else {
             return self.fail(format!("template {} not defined", quote(name.as_bytes())));
         };
         let dot = match pipe {

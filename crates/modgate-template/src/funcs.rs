@@ -27,11 +27,20 @@ mod hostile;
 pub(crate) use methods::method;
 
 use crate::{
-    Functions,
     cx::{Cx, Result},
     text::Text,
     val::{List, Map, Val},
 };
+
+/// Which functions a template may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Functions {
+    /// Go's own only.
+    Builtin,
+    /// Go's own and Sprig's generic ones, as KubeMod offers them (spec `kubemod.md`, appendix D).
+    #[default]
+    Sprig,
+}
 
 /// A function or method.
 pub(crate) struct Function {

@@ -107,7 +107,7 @@ fn append_context(cx: &Cx<'_>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
     append_at(cx, &Val::of_json(target), out, depth + 1)?;
     if let Data::Patch(context) = cx.data {
         out.push(b' ');
-        append_at(cx, &context.key_parts(cx)?, out, depth + 1)?;
+        append_at(cx, &cx.key_parts(&context)?, out, depth + 1)?;
         out.push(b' ');
         append_at(cx, &context.selected_item.map_or(Val::Nil, Val::of_json), out, depth + 1)?;
     }

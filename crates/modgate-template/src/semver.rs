@@ -5,7 +5,7 @@ use std::{borrow::Cow, cmp::Ordering, fmt, sync::LazyLock};
 use modgate_value::Budget;
 use regex::Regex;
 
-use crate::cx::{Fault, Result};
+use crate::fault::{Fault, Result};
 
 /// A version, perhaps written loosely (`v1`, `1.2`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

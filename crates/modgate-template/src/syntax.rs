@@ -2,12 +2,10 @@
 
 mod ast;
 mod lex;
-mod number;
 mod parse;
 mod print;
 
 pub(crate) use ast::{
     Branch, BranchKind, Command, Expr, ExprKind, Node, Pipeline, Pos, Tree, Trees, VarId,
 };
-pub(crate) use number::{IntError, Number, parse_float, parse_int};
 pub(crate) use parse::parse;

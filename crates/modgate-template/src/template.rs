@@ -1,37 +1,16 @@
 //! The template itself.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use modgate_value::regex::GoRegex;
+use std::sync::Arc;
 
 use crate::{
-    Data, Env, ParseError, RenderError, exec,
-    syntax::{self, Tree, Trees},
+    Data, Env, Functions, ParseError, RenderError, exec,
+    program::Program,
+    syntax::{self, Tree},
 };
 
 /// A parsed template: immutable, cheap to clone and to share between threads.
 #[derive(Debug, Clone)]
-pub struct Template(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    name: String,
-    text: String,
-    trees: Trees,
-    constant: Option<String>,
-    impure: Vec<&'static str>,
-    regexes: BTreeMap<Box<str>, GoRegex>,
-}
-
-/// Which functions a template may call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Functions {
-    /// Go's own only.
-    Builtin,
-    /// Go's own and Sprig's generic ones, as KubeMod offers them (spec `kubemod.md`, appendix D).
-    #[default]
-    Sprig,
-}
+pub struct Template(Arc<Program>);
 
 impl Template {
     /// Parses `text` with Sprig's functions; `name` appears in error messages.
@@ -60,7 +39,7 @@ impl Template {
         impure.sort_unstable();
         impure.dedup();
         let constant = parsed.trees.get(name).and_then(Tree::constant);
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(Program {
             name: name.to_owned(),
             text: text.to_owned(),
             trees: parsed.trees,
@@ -110,25 +89,6 @@ impl Template {
         data: impl Into<Data<'d>>,
         env: &Env<'_>,
     ) -> Result<Vec<u8>, RenderError> {
-        exec::run(self, data.into(), env)
-    }
-
-    pub(crate) fn tree(&self, name: &str) -> Option<&Tree> {
-        self.0.trees.get(name)
-    }
-
-    pub(crate) fn constant_regexes(&self) -> &BTreeMap<Box<str>, GoRegex> {
-        &self.0.regexes
-    }
-
-    pub(crate) fn text_len(&self) -> usize {
-        self.0.text.len()
-    }
-
-    /// Line from 1 and column in bytes from 0, as Go counts them.
-    pub(crate) fn line_column(&self, pos: usize) -> (usize, usize) {
-        let before = self.0.text.get(..pos).unwrap_or_default();
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        (before.bytes().filter(|byte| *byte == b'\n').count() + 1, before.len() - line_start)
+        exec::run(&self.0, data.into(), env)
     }
 }

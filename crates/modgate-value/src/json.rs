@@ -9,7 +9,52 @@ mod peek;
 mod read;
 mod write;
 
+use std::fmt;
+
+use crate::Value;
+
 pub use peek::peek_text;
 pub(crate) use read::lossy;
 pub use read::{ParseError, ParseErrorKind, parse, parse_nested};
 pub use write::{Escape, write, write_pretty, write_string};
+
+impl Value {
+    /// Reads one JSON document. See [`parse`].
+    ///
+    /// # Errors
+    ///
+    /// When `text` is not one JSON document or nests deeper than [`crate::MAX_DEPTH`].
+    pub fn from_json(text: &[u8]) -> Result<Self, ParseError> {
+        parse(text)
+    }
+
+    /// Reads one JSON document that may nest up to `max_depth` levels. See [`parse_nested`].
+    ///
+    /// # Errors
+    ///
+    /// When `text` is not one JSON document or nests deeper.
+    pub fn from_json_nested(text: &[u8], max_depth: usize) -> Result<Self, ParseError> {
+        parse_nested(text, max_depth)
+    }
+
+    /// Compact JSON with sorted keys.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        write(self, &mut out, Escape::Minimal);
+        out
+    }
+}
+
+/// JSON, for reading in tests and debuggers.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_json())
+    }
+}
+
+/// Compact JSON with sorted keys.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_json())
+    }
+}

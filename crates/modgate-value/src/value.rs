@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Number, Str, json};
+use crate::{Number, Str};
 
 /// An immutable JSON value.
 ///
@@ -42,31 +42,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// Reads one JSON document. See [`json::parse`].
-    ///
-    /// # Errors
-    ///
-    /// When `text` is not one JSON document or nests deeper than [`crate::MAX_DEPTH`].
-    pub fn from_json(text: &[u8]) -> Result<Self, json::ParseError> {
-        json::parse(text)
-    }
-
-    /// Reads one JSON document that may nest up to `max_depth` levels. See [`json::parse_nested`].
-    ///
-    /// # Errors
-    ///
-    /// When `text` is not one JSON document or nests deeper.
-    pub fn from_json_nested(text: &[u8], max_depth: usize) -> Result<Self, json::ParseError> {
-        json::parse_nested(text, max_depth)
-    }
-
-    /// Compact JSON with sorted keys.
-    pub fn to_json(&self) -> String {
-        let mut out = String::new();
-        json::write(self, &mut out, json::Escape::Minimal);
-        out
-    }
-
     /// The JSON type name: `null`, `boolean`, `number`, `string`, `array` or `object`.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -157,20 +132,6 @@ impl Value {
             }
             _ => None,
         })
-    }
-}
-
-/// JSON, for reading in tests and debuggers.
-impl fmt::Debug for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_json())
-    }
-}
-
-/// Compact JSON with sorted keys.
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_json())
     }
 }
 

@@ -25,9 +25,15 @@ pub(super) fn of_crate(folder: &Path) -> Result<Vec<Circle>> {
     let root = root.iter().find(|path| path.exists()).context("no lib.rs and no main.rs")?;
     let mut files = Vec::new();
     rust_files(folder, &mut files)?;
+    let mut tests = BTreeSet::new();
+    for path in &files {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let parent = if path == root { folder.to_owned() } else { path.with_extension("") };
+        tests.extend(test_modules(&text).map(|name| parent.join(name).with_extension("rs")));
+    }
     let sources = files
         .into_iter()
-        .filter(|path| path != root)
+        .filter(|path| path != root && !tests.contains(path))
         .map(|path| {
             let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             let path = path.strip_prefix(folder).unwrap_or(&path).with_extension("");
@@ -36,6 +42,15 @@ pub(super) fn of_crate(folder: &Path) -> Result<Vec<Circle>> {
         })
         .collect::<Result<Vec<(Vec<String>, String)>>>()?;
     Ok(circles(&arrows(&fs::read_to_string(root)?, &sources)))
+}
+
+/// The modules in files of their own that are compiled for tests only.
+fn test_modules(text: &str) -> impl Iterator<Item = &str> {
+    text.split("#[cfg(test)]\nmod ").skip(1).filter_map(|rest| {
+        let end = rest.find(|it: char| !it.is_alphanumeric() && it != '_')?;
+        let (name, rest) = rest.split_at(end);
+        rest.starts_with(';').then_some(name)
+    })
 }
 
 pub(super) fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
@@ -352,6 +367,13 @@ fn block_comment(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_of_tests_in_files_are_found() {
+        let text =
+            "mod a;\n#[cfg(test)]\nmod b;\n#[cfg(test)]\nmod c {\n}\n#[cfg(test)]\nmod d_e;\n";
+        assert_eq!(test_modules(text).collect::<Vec<_>>(), ["b", "d_e"]);
+    }
 
     fn found(root: &str, modules: &[(&str, &str)]) -> Vec<Vec<String>> {
         let sources: Vec<(Vec<String>, String)> = modules

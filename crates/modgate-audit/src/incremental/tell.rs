@@ -15,11 +15,12 @@ use super::{
     verdicts::Verdicts,
 };
 use crate::{
-    evaluate::UnitViolation,
     policies::{Policies, UnitId},
+    reference::ObjectRef,
     report::{Report, Tally},
     sink::Sink,
-    violation::{ObjectRef, attributed, violations},
+    unit::UnitViolation,
+    violation::{attributed, violations},
 };
 
 impl Incremental {

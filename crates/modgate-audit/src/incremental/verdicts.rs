@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{evaluate::Attribution, policies::UnitId};
+use crate::{policies::UnitId, unit::Attribution};
 
 /// Numbers whose demand a violation is, and what it leads to.
 pub(super) type VerdictId = u32;

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use modgate_api::{
     constraints::{self as wire, Constraint},
     matching::Match,
+    templates::CEL_ENGINE,
 };
 use modgate_value::{Budget, DecodeError, Exhausted, Limits, Object, Str, Value, gofmt};
 
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     PolicyId,
-    cost::{Cost, Meter, Usage},
+    cost::{Cost, Evaluated, Meter, Usage},
     matching::{Criteria, MatchError},
 };
 
@@ -211,7 +212,9 @@ impl CompiledConstraint {
     pub(super) fn spent(&self, cost: Cost, meter: Meter<'_>) {
         self.usage.add(meter.shard, cost);
         if let Some(statistics) = meter.statistics {
-            statistics.add(self, cost);
+            let is_cel = self.template.driver().engine() == CEL_ENGINE;
+            let (kind, name) = (self.kind().clone(), is_cel.then(|| self.name().clone()));
+            statistics.add(Evaluated { kind, name }, cost);
         }
     }
 

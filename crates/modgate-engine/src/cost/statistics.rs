@@ -6,7 +6,6 @@ use modgate_api::templates::{CEL_ENGINE, TARGET};
 use modgate_value::{Str, Value};
 
 use super::Cost;
-use crate::constraint::CompiledConstraint;
 
 /// Costs by template for Rego, and by constraint for CEL.
 #[derive(Debug, Clone, Default)]
@@ -40,15 +39,9 @@ impl Evaluated {
 const REGO_ENGINE: &str = "Rego";
 
 impl Statistics {
-    /// A constraint was evaluated.
-    pub fn add(&self, constraint: &CompiledConstraint, cost: Cost) {
-        let kind = constraint.kind().clone();
-        let is_cel = constraint.template().driver().engine() == CEL_ENGINE;
-        let name = is_cel.then(|| constraint.name().clone());
-        self.put(
-            Evaluated { kind, name },
-            Figures { time: cost.time, constraints: cost.evaluations },
-        );
+    /// Adds the cost of an evaluation.
+    pub fn add(&self, evaluated: Evaluated, cost: Cost) {
+        self.put(evaluated, Figures { time: cost.time, constraints: cost.evaluations });
     }
 
     /// Adds what another thread counted.

@@ -4,12 +4,9 @@ use modgate_api::{constraints::EnforcementAction, meta::GroupVersionKind};
 use modgate_value::{Str, Value};
 use serde::Serialize;
 
-use super::{
-    decision::{Decision, StageReport},
-    observer::Trace,
-};
+use super::observer::Trace;
 use crate::{
-    EngineConfig, PolicyId,
+    Decision, EngineConfig, PolicyId, StageReport,
     admissionpolicy::MutatingPolicyTrace,
     constraint::{ConstraintOutcome, ConstraintTrace},
     expansion::Resultant,

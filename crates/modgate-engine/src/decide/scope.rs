@@ -1,11 +1,9 @@
 //! Which stages a request reaches, and why not the others.
 
-use std::fmt;
-
 use modgate_api::{admission::AdmissionRequest, meta::Operation};
-use modgate_value::{Str, Value};
+use modgate_value::Value;
 
-use crate::{EngineConfig, Host, Review, gatekeeper::IGNORE_LABEL};
+use crate::{EngineConfig, Host, Review, Skipped, gatekeeper::IGNORE_LABEL};
 
 /// The stages to which the configurations of the webhooks, as they are installed, let a request
 /// through.
@@ -15,60 +13,6 @@ pub struct Scope {
     pub gatekeeper: Result<(), Skipped>,
     /// ModRules, or why not.
     pub modrules: Result<(), Skipped>,
-}
-
-/// Why a stage is not evaluated for a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Skipped {
-    /// The namespace carries the label that says so.
-    IgnoreLabel(&'static str),
-    /// It is the namespace the engine runs in.
-    OwnNamespace,
-    /// The webhook is not asked about this.
-    Operation(Operation),
-    /// Nor about parts of objects.
-    SubResource(Str),
-    /// Nor about this kind.
-    Kind(Str),
-    /// The engine itself makes the request (GR-1).
-    OwnAccount,
-    /// Only what is created or updated is mutated.
-    NotWritten,
-    /// Objects of Gatekeeper's own groups are not mutated.
-    OwnResource,
-    /// The Config excludes the namespace (6.7).
-    Excluded,
-}
-
-impl Skipped {
-    /// What Gatekeeper's webhooks answer; empty for what they are never sent.
-    pub(super) fn answer(&self) -> &'static str {
-        match self {
-            Self::OwnAccount => "Gatekeeper does not self-manage",
-            Self::NotWritten => "Mutating only on create or update",
-            Self::OwnResource => "Not mutating gatekeeper resources",
-            Self::Excluded => "Namespace is set to be ignored by Gatekeeper config",
-            _ => "",
-        }
-    }
-}
-
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::IgnoreLabel(label) => write!(f, "the namespace has the label `{label}`"),
-            Self::OwnNamespace => f.write_str("it is the namespace the engine runs in"),
-            Self::Operation(operation) => write!(f, "the webhook is not asked about {operation}"),
-            Self::SubResource(name) => {
-                write!(f, "the webhook is not asked about subresources, such as `{name}`")
-            }
-            Self::Kind(kind) => write!(f, "`{kind}` is not among the kinds of the webhook"),
-            Self::OwnAccount | Self::NotWritten | Self::OwnResource | Self::Excluded => {
-                f.write_str(self.answer())
-            }
-        }
-    }
 }
 
 // The label of namespaces that KubeMod leaves alone when it is `true`.

@@ -5,7 +5,7 @@ use modgate_select::PatchSelect;
 use modgate_value::{Value, gofmt::quote};
 
 use super::{
-    compile::{Action, CompiledModRule, PatchStep, PatchValue, Test},
+    compile::{Action, CompiledModRule, Criterion, PatchStep, PatchValue, Test},
     patch,
 };
 use crate::{
@@ -41,36 +41,7 @@ pub(super) fn lint(
         );
     }
     for criterion in &compiled.criteria {
-        let field = |name: &str| format!("spec.match[{}].{name}", criterion.index);
-        for lint in criterion.select.lints() {
-            lints.push(
-                select_code(lint.id),
-                field("select"),
-                format!("{} ({})", lint.message, lint.id),
-                lint.help,
-            );
-            if let Some(problem) = lints.found.last_mut() {
-                problem.text = Some(criterion.select.text().into());
-                problem.span = Some(lint.span);
-            }
-        }
-        let texts: Vec<&String> = match &criterion.test {
-            Test::Value(text) => vec![text],
-            Test::OneOf(texts) => texts.iter().collect(),
-            Test::Regex(_) | Test::None => Vec::new(),
-        };
-        for text in texts.into_iter().filter(|text| is_big_integer(text)) {
-            lints.push(
-                Code::SelectNumber,
-                field("matchValue"),
-                format!(
-                    "a number from 1000000 on has exponent form as text, so {} never equals one \
-                     (Q-08)",
-                    quote(text)
-                ),
-                Some(format!("compare numbers: `{} == {text}`", criterion.select.text())),
-            );
-        }
+        lint_criterion(criterion, &mut lints);
     }
     if let Action::Patch(steps) = &compiled.action {
         if compiled.operations.contains(Operation::Delete) {
@@ -83,59 +54,95 @@ pub(super) fn lint(
             );
         }
         for step in steps {
-            let field = |name: &str| format!("spec.patch[{}].{name}", step.index);
             let operation = rule.spec.patch.get(step.index);
-            let path =
-                operation.and_then(|operation| operation.path.as_deref()).unwrap_or_default();
-            if !path.starts_with('/') {
-                lints.push(
-                    Code::PatchPath,
-                    field("path"),
-                    match path.split_once('/') {
-                        Some((before, _)) => {
-                            format!("`{before}` before the first `/` is dropped (Q-24)")
-                        }
-                        None => "a path without `/` addresses nothing (Q-24)".to_owned(),
-                    },
-                    Some("start the path with `/`".to_owned()),
-                );
-            }
-            captured_keys(step, field("path"), &mut lints);
-            match &step.value {
-                PatchValue::Constant(value, Some(text)) => {
-                    let (path, value_of) = (path.to_owned(), Some(value.clone()));
-                    let operation = PatchOperation { op: step.op, path, value: value_of };
-                    if let Some(found) = patch::not_text(&operation) {
-                        lints.push(Code::PatchValue, field("value"), found, None);
-                    }
-                    let text = text.trim();
-                    if value.is_null() && (text.is_empty() || text.starts_with('#')) {
-                        lints.push(
-                            Code::PatchValue,
-                            field("value"),
-                            "an empty value and one that starts with `#` are null (Q-22)"
-                                .to_owned(),
-                            Some("quote it within the value: `'\"\"'`".to_owned()),
-                        );
-                    }
-                }
-                PatchValue::Constant(_, None) => {}
-                PatchValue::Broken(cause) => lints.push(
-                    Code::PatchValue,
-                    field("value"),
-                    format!("the value is not YAML, so the patch is always dropped: {cause}"),
-                    Some("quote it within the value".to_owned()),
-                ),
-                PatchValue::Template(template) => {
-                    lints.impure(field("value"), template.impure_functions());
-                }
-            }
+            let path = operation.and_then(|operation| operation.path.as_deref());
+            lint_step(step, path.unwrap_or_default(), &mut lints);
         }
     }
     if let Action::Reject(Some(message)) = &compiled.action {
         lints.impure("spec.rejectMessage".to_owned(), message.impure_functions());
     }
     lints.found
+}
+
+fn lint_criterion(criterion: &Criterion, lints: &mut Lints<'_>) {
+    let field = |name: &str| format!("spec.match[{}].{name}", criterion.index);
+    for lint in criterion.select.lints() {
+        lints.push(
+            select_code(lint.id),
+            field("select"),
+            format!("{} ({})", lint.message, lint.id),
+            lint.help,
+        );
+        if let Some(problem) = lints.found.last_mut() {
+            problem.text = Some(criterion.select.text().into());
+            problem.span = Some(lint.span);
+        }
+    }
+    let texts: Vec<&String> = match &criterion.test {
+        Test::Value(text) => vec![text],
+        Test::OneOf(texts) => texts.iter().collect(),
+        Test::Regex(_) | Test::None => Vec::new(),
+    };
+    for text in texts.into_iter().filter(|text| is_big_integer(text)) {
+        lints.push(
+            Code::SelectNumber,
+            field("matchValue"),
+            format!(
+                "a number from 1000000 on has exponent form as text, so {} never equals one \
+                 (Q-08)",
+                quote(text)
+            ),
+            Some(format!("compare numbers: `{} == {text}`", criterion.select.text())),
+        );
+    }
+}
+
+/// `path` is the path of the patch as it is written.
+fn lint_step(step: &PatchStep, path: &str, lints: &mut Lints<'_>) {
+    let field = |name: &str| format!("spec.patch[{}].{name}", step.index);
+    if !path.starts_with('/') {
+        lints.push(
+            Code::PatchPath,
+            field("path"),
+            match path.split_once('/') {
+                Some((before, _)) => {
+                    format!("`{before}` before the first `/` is dropped (Q-24)")
+                }
+                None => "a path without `/` addresses nothing (Q-24)".to_owned(),
+            },
+            Some("start the path with `/`".to_owned()),
+        );
+    }
+    captured_keys(step, field("path"), lints);
+    match &step.value {
+        PatchValue::Constant(value, Some(text)) => {
+            let (path, value_of) = (path.to_owned(), Some(value.clone()));
+            let operation = PatchOperation { op: step.op, path, value: value_of };
+            if let Some(found) = patch::not_text(&operation) {
+                lints.push(Code::PatchValue, field("value"), found, None);
+            }
+            let text = text.trim();
+            if value.is_null() && (text.is_empty() || text.starts_with('#')) {
+                lints.push(
+                    Code::PatchValue,
+                    field("value"),
+                    "an empty value and one that starts with `#` are null (Q-22)".to_owned(),
+                    Some("quote it within the value: `'\"\"'`".to_owned()),
+                );
+            }
+        }
+        PatchValue::Constant(_, None) => {}
+        PatchValue::Broken(cause) => lints.push(
+            Code::PatchValue,
+            field("value"),
+            format!("the value is not YAML, so the patch is always dropped: {cause}"),
+            Some("quote it within the value".to_owned()),
+        ),
+        PatchValue::Template(template) => {
+            lints.impure(field("value"), template.impure_functions());
+        }
+    }
 }
 
 /// Placeholders beyond the keys that `select` captures: the patch fails on every object (Q-25).

@@ -19,7 +19,7 @@ use crate::{
     Decision, EngineConfig, FailureKind, Host, Lookup, MissingReference, NodeView, Rejection,
     Review, RuleFailure,
     cost::{Cost, Meter},
-    decide::reason,
+    decision::reason,
     jsonpatch::{self, ApplyError, PatchOperation, Tree},
 };
 

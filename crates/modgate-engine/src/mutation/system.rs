@@ -14,7 +14,7 @@ use super::{
     external::Placeholders,
     schema::{self, Conflict},
     trace::{Mismatch, MutationExplanation, MutatorTrace, Trail},
-    walk::{self, Run},
+    walk::{self, Outcome, Run},
 };
 use crate::{
     cost::Cost,
@@ -142,16 +142,20 @@ impl MutationSystem {
     fn converge(
         &self,
         request: &MutationRequest<'_>,
-        mut trace: Option<&mut Vec<Vec<MutatorTrace>>>,
+        trace: Option<&mut Vec<Vec<MutatorTrace>>>,
     ) -> Result<Mutated, MutationError> {
-        let run = LazyRun { id: std::cell::OnceCell::new(), make: request.run_id };
-        let mut placeholders: Option<Placeholders> = None;
+        let mut shared = Passes {
+            request,
+            run: LazyRun { id: std::cell::OnceCell::new(), make: request.run_id },
+            placeholders: None,
+            trace,
+        };
         let mut object = request.object.clone();
         let mut passes: Vec<Vec<MutatorId>> = Vec::new();
         for pass in 1..=self.mutators.len() + 1 {
             let before = object.clone();
             let mut applied = Vec::new();
-            if let Some(trace) = &mut trace {
+            if let Some(trace) = &mut shared.trace {
                 trace.push(Vec::new());
             }
             let mut kind = GroupVersionKind::of_object(&object);
@@ -160,52 +164,13 @@ impl MutationSystem {
                 let Some(mutator) = self.mutators.get(index).map(AsRef::as_ref) else { break };
                 request.budget.spend(1)?;
                 let mismatch = self.first_mismatch(mutator, &object, &kind, request);
-                if let Some(trace) = trace.as_mut().and_then(|trace| trace.last_mut())
-                    && !matches!(mismatch, Ok(None))
-                {
-                    trace.push(MutatorTrace::unmatched(mutator, &mismatch));
+                if !matches!(mismatch, Ok(None)) {
+                    shared.record(|| MutatorTrace::unmatched(mutator, &mismatch));
                 }
                 if mismatch?.is_some() {
                     continue;
                 }
-                let placeholders = match &mut placeholders {
-                    Some(placeholders) => placeholders,
-                    // Only mutators with external data make placeholders, and only those need
-                    // the id of the run before there is something to report.
-                    None if mutator.asks_provider() => {
-                        placeholders.insert(Placeholders::new(run.id()))
-                    }
-                    None => &mut Placeholders::default(),
-                };
-                let mut trail = trace.is_some().then(Trail::default);
-                let mut context = Run {
-                    object: &object,
-                    username: request.username,
-                    placeholders,
-                    budget: request.budget,
-                    trail: trail.as_mut(),
-                };
-                let (steps, bytes) = (request.budget.steps_spent(), request.budget.bytes_spent());
-                let started = request.budget.now();
-                let outcome = walk::apply(mutator, &mut context);
-                let cost = Cost {
-                    evaluations: 1,
-                    time: request.budget.now().saturating_sub(started),
-                    steps: request.budget.steps_spent().saturating_sub(steps),
-                    bytes: request.budget.bytes_spent().saturating_sub(bytes),
-                };
-                mutator.usage.add(request.shard, cost);
-                if let (Some(trace), Some(trail)) =
-                    (trace.as_mut().and_then(|trace| trace.last_mut()), trail)
-                {
-                    trace.push(MutatorTrace::walked(mutator, &outcome, trail));
-                }
-                let outcome = outcome.map_err(|source| MutationError::Apply {
-                    run: run.id().to_owned(),
-                    mutator: Box::new(mutator.id.clone()),
-                    object: describe(&object),
-                    source: Box::new(source),
-                })?;
+                let outcome = shared.apply(mutator, &object)?;
                 if outcome.applied {
                     applied.push(mutator.id.clone());
                 }
@@ -224,29 +189,29 @@ impl MutationSystem {
                         object: None,
                         passes: vec![applied],
                         iterations: 0,
-                        run: run.made(),
+                        run: shared.run.made(),
                     });
                 }
                 passes.push(applied);
-                if let Some(placeholders) = &placeholders {
+                if let Some(placeholders) = &shared.placeholders {
                     object = placeholders
                         .resolve(&object, request.providers)
                         .map_err(MutationError::ExternalData)?;
                 }
                 if request.annotate {
-                    object = self.annotate(object, run.id(), &passes);
+                    object = self.annotate(object, shared.run.id(), &passes);
                 }
                 return Ok(Mutated {
                     object: Some(object),
                     passes,
                     iterations: pass,
-                    run: run.made(),
+                    run: shared.run.made(),
                 });
             }
             passes.push(applied);
         }
         Err(MutationError::NotConverging {
-            run: run.id().to_owned(),
+            run: shared.run.id().to_owned(),
             object: describe(request.object),
             passes,
         })
@@ -342,6 +307,68 @@ fn kinds(mutator: &CompiledMutator) -> Option<BTreeSet<Str>> {
 impl CompiledMutator {
     fn asks_provider(&self) -> bool {
         matches!(self.action, super::Action::Assign { from: super::AssignFrom::External(_), .. })
+    }
+}
+
+/// What all passes over the mutators share.
+struct Passes<'r, 't> {
+    request: &'r MutationRequest<'r>,
+    run: LazyRun<'r>,
+    placeholders: Option<Placeholders>,
+    /// What each mutator did, by pass.
+    trace: Option<&'t mut Vec<Vec<MutatorTrace>>>,
+}
+
+impl Passes<'_, '_> {
+    fn record(&mut self, trace: impl FnOnce() -> MutatorTrace) {
+        if let Some(last) = self.trace.as_mut().and_then(|passes| passes.last_mut()) {
+            last.push(trace());
+        }
+    }
+
+    /// Applies one mutator, and counts its cost.
+    fn apply(
+        &mut self,
+        mutator: &CompiledMutator,
+        object: &Value,
+    ) -> Result<Outcome, MutationError> {
+        let request = self.request;
+        let placeholders = match &mut self.placeholders {
+            Some(placeholders) => placeholders,
+            // Only mutators with external data make placeholders, and only those need
+            // the id of the run before there is something to report.
+            None if mutator.asks_provider() => {
+                self.placeholders.insert(Placeholders::new(self.run.id()))
+            }
+            None => &mut Placeholders::default(),
+        };
+        let mut trail = self.trace.is_some().then(Trail::default);
+        let mut context = Run {
+            object,
+            username: request.username,
+            placeholders,
+            budget: request.budget,
+            trail: trail.as_mut(),
+        };
+        let (steps, bytes) = (request.budget.steps_spent(), request.budget.bytes_spent());
+        let started = request.budget.now();
+        let outcome = walk::apply(mutator, &mut context);
+        let cost = Cost {
+            evaluations: 1,
+            time: request.budget.now().saturating_sub(started),
+            steps: request.budget.steps_spent().saturating_sub(steps),
+            bytes: request.budget.bytes_spent().saturating_sub(bytes),
+        };
+        mutator.usage.add(request.shard, cost);
+        if let Some(trail) = trail {
+            self.record(|| MutatorTrace::walked(mutator, &outcome, trail));
+        }
+        outcome.map_err(|source| MutationError::Apply {
+            run: self.run.id().to_owned(),
+            mutator: Box::new(mutator.id.clone()),
+            object: describe(object),
+            source: Box::new(source),
+        })
     }
 }
 

@@ -62,7 +62,7 @@ fn is_an_audit(workload: &Workload<'_>) -> bool {
     let operations: Vec<String> = workload
         .containers()
         .iter()
-        .flat_map(crate::flags::given)
+        .flat_map(crate::arguments::given)
         .filter(|(flag, _)| flag == "operation")
         .filter_map(|(_, value)| value)
         .collect();

@@ -8,8 +8,8 @@ use modgate_value::{Value, regex::GoRegex};
 
 use super::About;
 use crate::{
+    difference::Difference,
     object::{Found, text, texts},
-    report::Difference,
 };
 
 /// What a rule shows.

@@ -11,8 +11,8 @@ use modgate_engine::{
     AdmissionStatus, Decision, Host, MutationStatus, Review, StageReport, Stages,
     api::admission::{AdmissionResponse, ReviewVersion},
     cost::{Meter, Statistics},
-    gatekeeper::{admit_label, lacks_template},
-    jsonpatch,
+    gatekeeper::admit_label,
+    jsonpatch, lacks_template,
 };
 use modgate_policies::{PolicySet, ProviderHost};
 use modgate_telemetry::metrics::shard;

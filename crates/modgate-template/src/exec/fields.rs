@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
                 Some(context.selected_item.map_or(Val::Nil, Val::of_json))
             }
             ("SelectKeyParts", Data::Patch(context)) => {
-                Some(self.lift(context.key_parts(&self.cx))?)
+                Some(self.lift(self.cx.key_parts(&context))?)
             }
             _ => None,
         })

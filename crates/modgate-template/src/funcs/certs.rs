@@ -30,7 +30,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let Some(kind) = KeyKind::named(&name) else {
             return cx.text(format!("Unknown type {name}"));
         };
-        let key = Key::generate(cx, kind, 4096)?.to_pem();
+        let key = Key::generate(&cx.env, kind, 4096)?.to_pem();
         cx.text(key)
     })
     .impure(),
@@ -59,7 +59,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn new_key(cx: &Cx<'_>) -> Result<Key> {
-    Key::generate(cx, KeyKind::Rsa, 2048)
+    Key::generate(&cx.env, KeyKind::Rsa, 2048)
 }
 
 fn given_key(cx: &Cx<'_>, args: Args<'_, '_>, index: usize) -> Result<Key> {
@@ -84,7 +84,7 @@ fn authority<'a>(cx: &mut Cx<'a>, args: Args<'_, 'a>, key: &Key) -> Result<Val<'
         days: args.int(1),
         is_authority: true,
     };
-    Ok(Val::Certificate(request.sign(cx, key, None)?.into()))
+    Ok(Val::Certificate(request.sign(&cx.env, key, None)?.into()))
 }
 
 fn signed<'a>(
@@ -100,7 +100,7 @@ fn signed<'a>(
         days: args.int(3),
         is_authority: false,
     };
-    Ok(Val::Certificate(request.sign(cx, key, authority)?.into()))
+    Ok(Val::Certificate(request.sign(&cx.env, key, authority)?.into()))
 }
 
 fn addresses<'a>(cx: &Cx<'a>, list: &List<'a>) -> Result<Vec<IpAddr>> {

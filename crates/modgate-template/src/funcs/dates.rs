@@ -3,7 +3,7 @@
 use crate::{
     cx::{Cx, Fault, Result},
     funcs::{Args, Function, Ty},
-    syntax::{IntError, parse_int},
+    number::{IntError, parse_int},
     time::{self, Duration, HOUR, MINUTE, SECOND, Time, Zone},
     val::Val,
 };

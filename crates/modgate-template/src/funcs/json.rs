@@ -285,7 +285,7 @@ fn context_members<'a>(cx: &Cx<'a>) -> Result<Vec<(Str, Val<'a>)>> {
         ("Target".into(), Val::Pointer(target)),
     ];
     if let Data::Patch(context) = cx.data {
-        members.push(("SelectKeyParts".into(), context.key_parts(cx)?));
+        members.push(("SelectKeyParts".into(), cx.key_parts(&context)?));
         members.push(("SelectedItem".into(), context.selected_item.map_or(Val::Nil, Val::of_json)));
     }
     Ok(members)

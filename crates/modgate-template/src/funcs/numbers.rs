@@ -9,7 +9,7 @@ use modgate_value::gofloat;
 use crate::{
     cx::{Cx, Fault, Result},
     funcs::{Args, Function, Ty, builtin},
-    syntax::{IntError, parse_int},
+    number::{IntError, parse_int},
     val::{ListKind, Val},
 };
 

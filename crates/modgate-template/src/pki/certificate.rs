@@ -18,7 +18,8 @@ use super::{
     key::Key,
 };
 use crate::{
-    cx::{Cx, Fault, Result},
+    Env,
+    fault::{Fault, Result},
     time::{Duration, HOUR, Time, Zone},
 };
 
@@ -106,7 +107,7 @@ impl Request<'_> {
     /// Makes the certificate for `key`; signed by the key itself unless by an authority.
     pub(crate) fn sign(
         &self,
-        cx: &Cx<'_>,
+        env: &Env<'_>,
         key: &Key,
         authority: Option<&Authority>,
     ) -> Result<Certificate> {
@@ -115,7 +116,7 @@ impl Request<'_> {
         let signer = authority.map_or(key, |authority| &authority.key);
         // Of 128 bits, as Go's callers draw it.
         let mut serial = [0; 16];
-        cx.env.host.random_bytes(&mut serial)?;
+        env.host.random_bytes(&mut serial)?;
         let algorithm = signer.signature_algorithm()?;
         let authority_id = authority
             .filter(|authority| authority.subject != subject)
@@ -125,18 +126,18 @@ impl Request<'_> {
             &integer(&BigUint::from_bytes_be(&serial)),
             &algorithm,
             issuer,
-            &self.validity(cx)?,
+            &self.validity(env)?,
             &subject,
             &key.public_info()?,
             &element(context(3), &self.extensions(key, authority_id)?),
         ]);
-        let signature = signer.sign(cx, &fields)?;
+        let signature = signer.sign(env, &fields)?;
         let certificate = sequence(&[&fields, &algorithm, &bit_string(&signature)]);
         let pair = Certificate {
             certificate: pem::encode("CERTIFICATE", &certificate),
             key: key.to_pem(),
         };
-        cx.allocate(pair.certificate.len() + pair.key.len())?;
+        env.budget.allocate(pair.certificate.len() + pair.key.len())?;
         Ok(pair)
     }
 
@@ -153,8 +154,8 @@ impl Request<'_> {
         sequence(&[&element(SET, &attribute)])
     }
 
-    fn validity(&self, cx: &Cx<'_>) -> Result<Vec<u8>> {
-        let now = cx.env.host.now()?;
+    fn validity(&self, env: &Env<'_>) -> Result<Vec<u8>> {
+        let now = env.host.now()?;
         let from = Time {
             unix: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
             nanos: now.subsec_nanos(),

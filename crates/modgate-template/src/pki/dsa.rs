@@ -7,38 +7,38 @@ use super::{
     der::integer,
     prime::{is_prime, power, prime, random, random_below},
 };
-use crate::cx::{Cx, Result};
+use crate::{Env, fault::Result};
 
 const BITS: u64 = 2_048;
 const SUBGROUP_BITS: u64 = 256;
 
 /// A new key with new parameters: `SEQUENCE { 0, p, q, g, y, x }`.
-pub(super) fn generate(cx: &Cx<'_>) -> Result<Vec<u8>> {
+pub(super) fn generate(env: &Env<'_>) -> Result<Vec<u8>> {
     let one = BigUint::from(1u8);
-    let (p, q) = parameters(cx)?;
+    let (p, q) = parameters(env)?;
     let exponent = (&p - &one) / &q;
     let mut base = BigUint::from(2u8);
     let g = loop {
-        let g = power(cx, &base, &exponent, &p)?;
+        let g = power(env, &base, &exponent, &p)?;
         if g != one {
             break g;
         }
         base += 1u8;
     };
-    let x = random_below(cx, &q)?;
-    let y = power(cx, &g, &x, &p)?;
+    let x = random_below(env, &q)?;
+    let y = power(env, &g, &x, &p)?;
     Ok(element(SEQUENCE, &[BigUint::ZERO, p, q, g, y, x].map(|number| integer(&number)).concat()))
 }
 
 /// Primes with `q` dividing `p - 1`.
-fn parameters(cx: &Cx<'_>) -> Result<(BigUint, BigUint)> {
+fn parameters(env: &Env<'_>) -> Result<(BigUint, BigUint)> {
     let one = BigUint::from(1u8);
-    let q = prime(cx, SUBGROUP_BITS)?;
+    let q = prime(env, SUBGROUP_BITS)?;
     let step = &q * 2u8;
     loop {
-        let start = random(cx, BITS)?;
+        let start = random(env, BITS)?;
         let candidate = &start - (&start % &step) + &one;
-        if candidate.bits() == BITS && is_prime(cx, &candidate)? {
+        if candidate.bits() == BITS && is_prime(env, &candidate)? {
             return Ok((candidate, q));
         }
     }

@@ -14,7 +14,10 @@ use super::{
     dsa,
     rsa::RsaKey,
 };
-use crate::cx::{Cx, Fault, Result};
+use crate::{
+    Env,
+    fault::{Fault, Result},
+};
 
 pub(crate) enum Key {
     Rsa(Box<RsaKey>),
@@ -49,23 +52,23 @@ impl KeyKind {
 
 impl Key {
     /// A new key; `rsa_bits` is the size where it is RSA.
-    pub(crate) fn generate(cx: &Cx<'_>, kind: KeyKind, rsa_bits: u64) -> Result<Self> {
+    pub(crate) fn generate(env: &Env<'_>, kind: KeyKind, rsa_bits: u64) -> Result<Self> {
         Ok(match kind {
-            KeyKind::Rsa => Self::Rsa(RsaKey::generate(cx, rsa_bits)?.into()),
-            KeyKind::Dsa => Self::Dsa(dsa::generate(cx)?),
+            KeyKind::Rsa => Self::Rsa(RsaKey::generate(env, rsa_bits)?.into()),
+            KeyKind::Dsa => Self::Dsa(dsa::generate(env)?),
             KeyKind::Ecdsa => loop {
-                cx.spend(10_000)?;
+                env.budget.spend(10_000)?;
                 let mut scalar = [0; 32];
-                cx.env.host.random_bytes(&mut scalar)?;
+                env.host.random_bytes(&mut scalar)?;
                 // Almost every number of 256 bits is a key.
                 if let Ok(key) = p256::ecdsa::SigningKey::from_slice(&scalar) {
                     break Self::Ecdsa(key.into());
                 }
             },
             KeyKind::Ed25519 => {
-                cx.spend(10_000)?;
+                env.budget.spend(10_000)?;
                 let mut seed = [0; 32];
-                cx.env.host.random_bytes(&mut seed)?;
+                env.host.random_bytes(&mut seed)?;
                 Self::Ed25519(ed25519_dalek::SigningKey::from_bytes(&seed).into())
             }
         })
@@ -192,10 +195,10 @@ impl Key {
         }
     }
 
-    pub(super) fn sign(&self, cx: &Cx<'_>, message: &[u8]) -> Result<Vec<u8>> {
-        cx.spend(10_000)?;
+    pub(super) fn sign(&self, env: &Env<'_>, message: &[u8]) -> Result<Vec<u8>> {
+        env.budget.spend(10_000)?;
         match self {
-            Self::Rsa(key) => key.sign(cx, &Sha256::digest(message)),
+            Self::Rsa(key) => key.sign(env, &Sha256::digest(message)),
             Self::Ecdsa(key) => {
                 let signature: p256::ecdsa::Signature = key
                     .sign_prehash(&Sha256::digest(message))

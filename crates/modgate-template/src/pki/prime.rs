@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use num_bigint::BigUint;
 
-use crate::cx::{Cx, Result};
+use crate::{Env, fault::Result};
 
 /// A candidate with a factor below this is not tested further.
 const TRIAL_LIMIT: u32 = 4_000;
@@ -35,10 +35,10 @@ static SMALL_PRIMES: LazyLock<Vec<(u64, Vec<u64>)>> = LazyLock::new(|| {
 const ROUNDS: usize = 20;
 
 /// A random number of exactly `bits` bits.
-pub(super) fn random(cx: &Cx<'_>, bits: u64) -> Result<BigUint> {
+pub(super) fn random(env: &Env<'_>, bits: u64) -> Result<BigUint> {
     let count = usize::try_from(bits.div_ceil(8)).unwrap_or(0);
     let mut bytes = vec![0; count];
-    cx.env.host.random_bytes(&mut bytes)?;
+    env.host.random_bytes(&mut bytes)?;
     let excess = u64::try_from(count).unwrap_or(0) * 8 - bits;
     let mut number = BigUint::from_bytes_be(&bytes) >> excess;
     number.set_bit(bits - 1, true);
@@ -46,12 +46,12 @@ pub(super) fn random(cx: &Cx<'_>, bits: u64) -> Result<BigUint> {
 }
 
 /// A random number from 1 to `limit - 1`.
-pub(super) fn random_below(cx: &Cx<'_>, limit: &BigUint) -> Result<BigUint> {
+pub(super) fn random_below(env: &Env<'_>, limit: &BigUint) -> Result<BigUint> {
     let zero = BigUint::ZERO;
     loop {
-        cx.spend(16)?;
+        env.budget.spend(16)?;
         let mut bytes = vec![0; usize::try_from(limit.bits().div_ceil(8)).unwrap_or(0)];
-        cx.env.host.random_bytes(&mut bytes)?;
+        env.host.random_bytes(&mut bytes)?;
         let excess = bytes.len() as u64 * 8 - limit.bits();
         let number = BigUint::from_bytes_be(&bytes) >> excess;
         if number > zero && number < *limit {
@@ -61,12 +61,12 @@ pub(super) fn random_below(cx: &Cx<'_>, limit: &BigUint) -> Result<BigUint> {
 }
 
 /// A random prime of `bits` bits whose two highest are set.
-pub(super) fn prime(cx: &Cx<'_>, bits: u64) -> Result<BigUint> {
+pub(super) fn prime(env: &Env<'_>, bits: u64) -> Result<BigUint> {
     loop {
-        let mut candidate = random(cx, bits)?;
+        let mut candidate = random(env, bits)?;
         candidate.set_bit(bits - 2, true);
         candidate.set_bit(0, true);
-        if is_prime(cx, &candidate)? {
+        if is_prime(env, &candidate)? {
             return Ok(candidate);
         }
     }
@@ -74,20 +74,20 @@ pub(super) fn prime(cx: &Cx<'_>, bits: u64) -> Result<BigUint> {
 
 /// `base^exponent mod modulus`, charged for what it takes.
 pub(super) fn power(
-    cx: &Cx<'_>,
+    env: &Env<'_>,
     base: &BigUint,
     exponent: &BigUint,
     modulus: &BigUint,
 ) -> Result<BigUint> {
-    cx.env.budget.check_time()?;
+    env.budget.check_time()?;
     let words = modulus.bits() / 64 + 1;
-    cx.spend(usize::try_from(words * exponent.bits() / 4 + 16).unwrap_or(usize::MAX))?;
+    env.budget.spend(words * exponent.bits() / 4 + 16)?;
     Ok(base.modpow(exponent, modulus))
 }
 
 /// Whether an odd number is almost certainly prime.
-pub(super) fn is_prime(cx: &Cx<'_>, candidate: &BigUint) -> Result<bool> {
-    cx.spend(64)?;
+pub(super) fn is_prime(env: &Env<'_>, candidate: &BigUint) -> Result<bool> {
+    env.budget.spend(64)?;
     let digits: Vec<u64> = candidate.iter_u32_digits().rev().map(u64::from).collect();
     for (product, primes) in &*SMALL_PRIMES {
         let rest = digits.iter().fold(0, |rest, digit| (rest << 32 | digit) % product);
@@ -100,8 +100,8 @@ pub(super) fn is_prime(cx: &Cx<'_>, candidate: &BigUint) -> Result<bool> {
     let twos = below.trailing_zeros().unwrap_or(0);
     let odd = &below >> twos;
     'bases: for _ in 0..ROUNDS {
-        let base = random_below(cx, candidate)?;
-        let mut power = power(cx, &base, &odd, candidate)?;
+        let base = random_below(env, candidate)?;
+        let mut power = power(env, &base, &odd, candidate)?;
         if power == one || power == below {
             continue;
         }

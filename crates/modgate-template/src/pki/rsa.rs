@@ -21,7 +21,10 @@ use super::{
     der::{integer, number, oid},
     prime::{power, prime},
 };
-use crate::cx::{Cx, Fault, Result};
+use crate::{
+    Env,
+    fault::{Fault, Result},
+};
 
 const EXPONENT: u32 = 65_537;
 
@@ -39,12 +42,12 @@ pub(crate) struct RsaKey {
 
 impl RsaKey {
     /// A new key with a modulus of `bits` bits.
-    pub(super) fn generate(cx: &Cx<'_>, bits: u64) -> Result<Self> {
+    pub(super) fn generate(env: &Env<'_>, bits: u64) -> Result<Self> {
         let public = BigUint::from(EXPONENT);
         let one = BigUint::from(1u8);
         loop {
-            let p = prime(cx, bits / 2)?;
-            let q = prime(cx, bits - bits / 2)?;
+            let p = prime(env, bits / 2)?;
+            let q = prime(env, bits - bits / 2)?;
             if p == q {
                 continue;
             }
@@ -115,7 +118,7 @@ impl RsaKey {
     }
 
     /// Signs a SHA-256 digest.
-    pub(super) fn sign(&self, cx: &Cx<'_>, digest: &[u8]) -> Result<Vec<u8>> {
+    pub(super) fn sign(&self, env: &Env<'_>, digest: &[u8]) -> Result<Vec<u8>> {
         let algorithm = sequence(&[&object_id(oid::SHA256), &[5, 0]]);
         let info = sequence(&[&algorithm, &element(OCTET_STRING, digest)]);
         let length = usize::try_from(self.modulus.bits().div_ceil(8)).unwrap_or(0);
@@ -127,13 +130,13 @@ impl RsaKey {
         let message = BigUint::from_bytes_be(&padded);
         let failed = || Fault::new("rsa: internal error");
         let (by_p, by_q, inverse) = self.chinese().ok_or_else(failed)?;
-        let mod_p = power(cx, &message, &by_p, &self.p)?;
-        let mod_q = power(cx, &message, &by_q, &self.q)?;
+        let mod_p = power(env, &message, &by_p, &self.p)?;
+        let mod_q = power(env, &message, &by_q, &self.q)?;
         // mod_p - mod_q, kept from going below zero.
         let difference = (&self.p + mod_p - (&mod_q % &self.p)) % &self.p;
         let signature = mod_q + (difference * inverse % &self.p) * &self.q;
         // A wrong signature reveals a factor of the modulus.
-        if power(cx, &signature, &self.public, &self.modulus)? != message {
+        if power(env, &signature, &self.public, &self.modulus)? != message {
             return Err(failed());
         }
         let bytes = signature.to_bytes_be();

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use modgate_value::Str;
 
-use super::Number;
-use crate::funcs::Function;
+use crate::{funcs::Function, number::Number};
 
 /// Byte offset into the template text.
 pub(crate) type Pos = usize;

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use modgate_value::{Str, regex::GoRegex};
 
 use super::{
-    Number,
     ast::{
         Branch, BranchKind, Command, Expr, ExprKind, Fields, Literal, Node, Pipeline, Tree, Trees,
         VarId,
@@ -16,6 +15,7 @@ use super::{
 use crate::{
     Functions, ParseError,
     funcs::{self, Function},
+    number::Number,
     text::{quote, unquote, unquote_char},
 };
 

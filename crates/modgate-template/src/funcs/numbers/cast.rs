@@ -1,7 +1,7 @@
 //! `github.com/spf13/cast`: any value as a number.
 
 use crate::{
-    syntax::{parse_float, parse_int},
+    number::{parse_float, parse_int},
     val::Val,
 };
 

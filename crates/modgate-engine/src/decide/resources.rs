@@ -11,11 +11,12 @@ use modgate_api::{
 };
 use modgate_value::{MAX_DEPTH, Str, Value, diag::Location, gofmt};
 
-use super::kind_of;
 use crate::{
     Review, Severity, Snapshot,
     constraint::{CompiledTemplate, ConstraintError, TemplateError, TemplateProblem},
-    expansion, lint,
+    expansion,
+    gatekeeper::kind_of,
+    lint,
     mutation::{self, Refusal, check_name},
     provider::CompiledProvider,
 };
@@ -41,7 +42,7 @@ pub(super) const GROUPS: [&str; 7] = [
 /// # Errors
 ///
 /// What Gatekeeper's webhook refuses, in its words; with
-/// [`deny_invalid_templates`](super::Installation::deny_invalid_templates) also a template whose source
+/// [`deny_invalid_templates`](crate::gatekeeper::Installation::deny_invalid_templates) also a template whose source
 /// does not compile, which is only warned about otherwise.
 pub(crate) fn check_resource(
     review: &Review,

@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use modgate_api::constraints::EnforcementAction;
+use modgate_api::{constraints::EnforcementAction, meta::Operation};
 use modgate_value::{Str, Value};
 use serde::{Serialize, Serializer};
 
-use super::scope::Skipped;
 use crate::{
     HostError,
     admissionpolicy::Denial,
@@ -336,7 +335,7 @@ impl Decision {
     }
 
     /// A stage that the request does not reach.
-    pub(super) fn skip(&mut self, why: &Skipped) {
+    pub(crate) fn skip(&mut self, why: &Skipped) {
         let answer = why.answer();
         if !answer.is_empty() {
             self.reason = answer.to_owned();
@@ -344,7 +343,7 @@ impl Decision {
     }
 
     /// A denial that no policy causes.
-    pub(super) fn deny(&mut self, code: u16, message: String) {
+    pub(crate) fn deny(&mut self, code: u16, message: String) {
         self.allowed = false;
         self.code = code;
         self.reason = message;
@@ -358,13 +357,13 @@ impl Decision {
     }
 
     /// A stage that came to no end: a denial with code 500 (GR-8).
-    pub(super) fn fail(&mut self, failure: Failure) {
+    pub(crate) fn fail(&mut self, failure: Failure) {
         self.deny(500, failure.to_string());
         self.failure = Some(Box::new(failure));
     }
 
     /// Warnings of a stage that allows the request.
-    pub(super) fn warn(&mut self, warnings: Vec<String>) {
+    pub(crate) fn warn(&mut self, warnings: Vec<String>) {
         if !warnings.is_empty() {
             self.code = 299;
             self.warnings.extend(warnings);
@@ -372,7 +371,7 @@ impl Decision {
     }
 
     /// What ModRules decided about the object as the mutators left it.
-    pub(super) fn add_modrules(&mut self, decided: Self) {
+    pub(crate) fn add_modrules(&mut self, decided: Self) {
         let Self {
             allowed, code, mut reason, rejections, warnings, patch, object, failures, ..
         } = decided;
@@ -397,7 +396,7 @@ impl Decision {
 
     /// What constraints found, in the order in which it is shown. A violation may both deny and
     /// warn (EA-2).
-    pub(super) fn conclude(&mut self, violations: Vec<Violation>) {
+    pub(crate) fn conclude(&mut self, violations: Vec<Violation>) {
         let lines = |action: EnforcementAction| -> Vec<String> {
             let meant = violations.iter().filter(|violation| violation.actions.contains(&action));
             meant.map(Violation::line).collect()
@@ -409,5 +408,59 @@ impl Decision {
         }
         self.stages.constraints = StageReport::of(self.allowed);
         self.violations = violations;
+    }
+}
+
+/// Why a stage is not evaluated for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Skipped {
+    /// The namespace carries the label that says so.
+    IgnoreLabel(&'static str),
+    /// It is the namespace the engine runs in.
+    OwnNamespace,
+    /// The webhook is not asked about this.
+    Operation(Operation),
+    /// Nor about parts of objects.
+    SubResource(Str),
+    /// Nor about this kind.
+    Kind(Str),
+    /// The engine itself makes the request (GR-1).
+    OwnAccount,
+    /// Only what is created or updated is mutated.
+    NotWritten,
+    /// Objects of Gatekeeper's own groups are not mutated.
+    OwnResource,
+    /// The Config excludes the namespace (6.7).
+    Excluded,
+}
+
+impl Skipped {
+    /// What Gatekeeper's webhooks answer; empty for what they are never sent.
+    pub(crate) fn answer(&self) -> &'static str {
+        match self {
+            Self::OwnAccount => "Gatekeeper does not self-manage",
+            Self::NotWritten => "Mutating only on create or update",
+            Self::OwnResource => "Not mutating gatekeeper resources",
+            Self::Excluded => "Namespace is set to be ignored by Gatekeeper config",
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IgnoreLabel(label) => write!(f, "the namespace has the label `{label}`"),
+            Self::OwnNamespace => f.write_str("it is the namespace the engine runs in"),
+            Self::Operation(operation) => write!(f, "the webhook is not asked about {operation}"),
+            Self::SubResource(name) => {
+                write!(f, "the webhook is not asked about subresources, such as `{name}`")
+            }
+            Self::Kind(kind) => write!(f, "`{kind}` is not among the kinds of the webhook"),
+            Self::OwnAccount | Self::NotWritten | Self::OwnResource | Self::Excluded => {
+                f.write_str(self.answer())
+            }
+        }
     }
 }

@@ -1,0 +1,30 @@
+//! What a run of stages uses besides the policies.
+
+use crate::{
+    Host,
+    constraint::{Arena, Inventory},
+    cost::Meter,
+};
+
+/// What a run needs besides the policies.
+pub struct Evaluation<'a> {
+    /// What policies may ask of the outside.
+    pub host: &'a dyn Host,
+    /// What policies see as `data.inventory`.
+    pub inventory: &'a Inventory,
+    /// Memory for one thread to keep; what was in it is forgotten.
+    pub arena: &'a mut Arena,
+    /// Where costs are counted, and when the answer is due.
+    pub meter: Meter<'a>,
+    /// Whether constraints may come before their templates: they are taken with a warning, and wait
+    /// (AD-34).
+    pub templates_may_follow: bool,
+}
+
+impl<'a> Evaluation<'a> {
+    /// With these, and constraints after their templates.
+    pub fn new(host: &'a dyn Host, inventory: &'a Inventory, arena: &'a mut Arena) -> Self {
+        let meter = Meter::starting(host.uptime());
+        Self { host, inventory, arena, meter, templates_may_follow: false }
+    }
+}
