@@ -116,7 +116,7 @@ pub(crate) struct Auditing {
     pub(crate) config: AuditConfig,
     pub(crate) metrics: AuditMetrics,
     pub(crate) events: Events,
-    /// Told of each violation once everybody else is: it may have to wait.
+    /// Receives each violation after all other receivers: it may have to wait.
     pub(crate) exporter: Option<Arc<Exporter>>,
     /// Knows who gives external data.
     pub(crate) current: Arc<PolicyHandle>,
@@ -125,7 +125,7 @@ pub(crate) struct Auditing {
 /// Objects evaluated by one thread before it looks for more.
 const BATCH: usize = 32;
 
-/// So many stale objects are asked for one by one; of more, their kind is listed.
+/// Up to this many stale objects are read one by one; for more, their kind is listed.
 const FEW: usize = 16;
 
 /// Audits until the process ends.
@@ -149,7 +149,7 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
             Ok(()) = leadership.changed() => Some(Seen::Nothing),
         };
         if !context.leads() {
-            // Whoever audits now tells of the same.
+            // The process that audits now reports the same.
             auditor.auditing.metrics.forget();
         }
         // Not within the above, where it could be interrupted.
@@ -179,8 +179,8 @@ pub(crate) async fn run(mut context: Context, auditing: Auditing) {
     }
 }
 
-/// The second an audit is called by, after that of the one before: two of one name would be one to
-/// whoever reads their violations.
+/// The second an audit is called by, after that of the one before: readers of violations could not distinguish two
+/// audits of one name.
 fn second(now: SystemTime, last: i64) -> i64 {
     Timestamp::try_from(now).unwrap_or_default().as_second().max(last + 1)
 }
@@ -203,7 +203,7 @@ impl From<String> for Ended {
     }
 }
 
-/// Gives up an export that nobody waits for any more.
+/// Gives up an export when it is dropped.
 struct GivenUp(Arc<Exporter>);
 
 impl Drop for GivenUp {
@@ -215,7 +215,7 @@ impl Drop for GivenUp {
 struct Auditor {
     context: Context,
     auditing: Auditing,
-    /// Who is told of each violation.
+    /// The receivers of each violation.
     sinks: Vec<Arc<dyn Sink>>,
     follower: Follower,
     /// `None` while it is lent to a thread, and for good if that failed.
@@ -252,7 +252,7 @@ impl Auditor {
         }
     }
 
-    /// Forgets everything: somebody else audits.
+    /// Forgets everything, because another process audits.
     fn forget(&mut self) {
         self.follower.stop_all();
         self.writing.stop();
@@ -320,9 +320,9 @@ impl Auditor {
             pending::<()>().await;
         };
         let name = name.to_owned();
-        let told = self.with(move |incremental| drop(incremental.report(&name, 0, &*exporter)));
+        let exported = self.with(move |incremental| drop(incremental.report(&name, 0, &*exporter)));
         tokio::select! {
-            told = told => told?,
+            exported = exported => exported?,
             () = lost => {}
         }
         self.still_leads()

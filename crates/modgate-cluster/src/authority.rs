@@ -65,7 +65,7 @@ pub fn issue(
     term: Term,
 ) -> Result<Made, rcgen::Error> {
     let mut params = dated(CertificateParams::new(names)?, term);
-    // Longer ones are not allowed (RFC 5280), and nobody looks at it.
+    // Longer ones are not allowed (RFC 5280), and no client reads it.
     if let Some(name) = names.first().filter(|name| name.len() <= 64) {
         params.distinguished_name.push(DnType::CommonName, name.as_str());
     }

@@ -216,9 +216,9 @@ pub struct Rotation {
     backoff: Backoff,
     /// Whether webhooks are served, so that they must be reachable.
     is_webhook: bool,
-    /// Why it is not ready, as last told in the log.
-    told: Option<String>,
-    told_of_cert_manager: bool,
+    /// Why it is not ready, as it was last logged.
+    reported: Option<String>,
+    logged_cert_manager: bool,
 }
 
 impl Rotation {
@@ -263,8 +263,8 @@ impl Rotation {
             trusted: None,
             backoff: Backoff::new(BACKOFF),
             is_webhook,
-            told: None,
-            told_of_cert_manager: false,
+            reported: None,
+            logged_cert_manager: false,
         };
         rotation.set_reachable();
         rotation
@@ -387,7 +387,7 @@ impl Rotation {
     ) -> Result<Renewal, String> {
         let annotations = secret.and_then(|secret| secret.metadata.annotations.as_ref());
         if annotations.is_some_and(|annotations| annotations.contains_key(CERT_MANAGER)) {
-            if !std::mem::replace(&mut self.told_of_cert_manager, true) {
+            if !std::mem::replace(&mut self.logged_cert_manager, true) {
                 tracing::info!(target: LOGGER, secret = SECRET,
                     "cert-manager looks after the Secret, which is served and not written"
                 );
@@ -516,13 +516,13 @@ impl Rotation {
             return;
         }
         let reachable = self.reachable();
-        let told = reachable.as_ref().err().cloned();
-        if told != self.told {
-            match &told {
+        let reported = reachable.as_ref().err().cloned();
+        if reported != self.reported {
+            match &reported {
                 Some(reason) => tracing::info!(target: LOGGER, reason, "webhooks not ready"),
                 None => tracing::info!(target: LOGGER, "the certificate is served and trusted"),
             }
-            self.told = told;
+            self.reported = reported;
         }
         self.serving.set_reachable(reachable);
     }
@@ -593,7 +593,7 @@ fn is_forbidden(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 403)
 }
 
-/// Sends what a watch of one object sees, and that it may not be seen, until nobody listens any more.
+/// Sends what a watch of one object sees, and that it may not be seen, until the receiver is dropped.
 async fn follow<K>(
     api: Api<K>,
     name: String,

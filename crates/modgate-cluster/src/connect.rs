@@ -15,7 +15,7 @@ use super::{LOGGER, request_metrics::CountRequests};
 #[derive(Debug, Clone, Default)]
 pub struct ClusterConfig {
     /// The file that names the cluster; without one it is the cluster this process runs in, and
-    /// never one that merely happens to be in somebody's home.
+    /// never one that merely happens to be in a home folder.
     pub kubeconfig: Option<PathBuf>,
     /// The context of that file, if not its current one.
     pub context: Option<String>,
@@ -54,7 +54,7 @@ pub enum ClusterError {
 const SILENCE: Duration = Duration::from_secs(295);
 
 /// How long it may take to begin an answer: a little longer than it gives itself.
-const PATIENCE: Duration = Duration::from_secs(65);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// Makes the client; its requests are counted and have deadlines. Nothing is sent yet.
 ///
@@ -85,7 +85,7 @@ pub async fn connect(config: &ClusterConfig, metrics: &Metrics) -> Result<Client
     let count = CountRequests {
         metrics: metrics.controllers().clone(),
         host: host.into(),
-        patience: PATIENCE,
+        timeout: REQUEST_TIMEOUT,
     };
     let client = ClientBuilder::try_from(found)
         .map_err(|error| ClusterError::Client { reason: error.to_string() })?;

@@ -24,9 +24,9 @@ pub(crate) struct Context {
     pub(crate) leadership: Leadership,
     /// What is loaded; none before everything present at start is.
     pub(crate) state: watch::Receiver<Option<Arc<State>>>,
-    /// What is to be shown in statuses beside what came of loading.
+    /// What the statuses of policies contain beside the result of loading.
     pub(crate) reports: Reports,
-    /// What users are told of objects.
+    /// Queues Events about objects.
     pub(crate) events: Events,
 }
 

@@ -167,7 +167,7 @@ impl Controllers {
         }
     }
 
-    /// What is said of policies in their statuses beside how they load.
+    /// What the statuses of policies contain beside the result of loading.
     pub fn reports(&self) -> Reports {
         self.context.reports.clone()
     }
@@ -483,7 +483,7 @@ impl Controllers {
     }
 }
 
-/// Why policies that do not load keep a process from being ready that is told to wait for them.
+/// The reason why a process is not ready that waits for policies which do not load.
 fn not_ready(broken: &BTreeSet<PolicyId>) -> Option<String> {
     const NAMED: usize = 5;
     let named: Vec<_> = broken.iter().take(NAMED).map(ToString::to_string).collect();

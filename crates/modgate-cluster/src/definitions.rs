@@ -63,7 +63,7 @@ impl Definitions {
         true
     }
 
-    /// Notes how the CRD of a kind of constraints stands in the cluster, whoever made it so; returns
+    /// Notes how the CRD of a kind of constraints stands in the cluster, whichever writer made it so; returns
     /// whether that matters.
     pub(crate) fn saw(&mut self, name: &str, definition: &Value) -> bool {
         let group = definition.path(&["spec", "group"]).and_then(Value::as_str);

@@ -33,7 +33,7 @@ const QUEUE: usize = 1024;
 /// Bytes of a message; longer ones are cut.
 const MESSAGE_BYTES: usize = 1024;
 /// How long the API server may take to take an Event.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Something to tell users about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl EventSeverity {
     }
 }
 
-/// Where Events are left to be written; cheap to clone. Nothing becomes of them until the queue is
+/// Where Events are left to be written; cheap to clone. They are not written until the queue is
 /// given to a [`Writer`], and where there is no cluster, nothing ever.
 #[derive(Debug, Clone)]
 pub struct Events {
@@ -109,7 +109,7 @@ impl Events {
         }
     }
 
-    /// Whether anything becomes of Events; if not, none need be made.
+    /// Whether Events are written; if not, none need be made.
     pub fn are_written(&self) -> bool {
         !self.queue.is_closed()
     }
@@ -135,7 +135,7 @@ impl Writer {
         Self { client, queue: queue.0, metrics, ledger: Ledger::default() }
     }
 
-    /// Writes until nobody is left to tell anything.
+    /// Writes until the last sender of Events is dropped.
     pub(crate) async fn run(mut self) {
         loop {
             let next = self.ledger.next_write();
@@ -161,7 +161,7 @@ impl Writer {
         // The one namespace where Events without a namespace of their own may be.
         let namespace = if namespace.is_empty() { "default" } else { namespace };
         let api: Api<Wire> = Api::namespaced(self.client.clone(), namespace);
-        let written = timeout(PATIENCE, write(&api, &due)).await;
+        let written = timeout(WRITE_TIMEOUT, write(&api, &due)).await;
         let error = match written {
             Ok(Ok(name)) => {
                 self.metrics.became(EventResult::Written, 1);

@@ -1,4 +1,4 @@
-//! Connections: which of them the exporter uses, and what is told of it in their statuses (7.6).
+//! Connections: the one that the exporter uses, and its state in their statuses (7.6).
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ const CONTROLLER: &str = "export";
 /// How often a status may change for no other reason than that something was exported.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Connects the exporter, and reports what becomes of Connections.
+/// Connects the exporter, and reports the state of Connections.
 pub(crate) struct Connections {
     context: Context,
     exporter: Arc<Exporter>,

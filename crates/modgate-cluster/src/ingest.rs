@@ -139,7 +139,7 @@ impl Ingest {
         !self.node_rules.is_empty() || self.sync.wants(&kinds::gvk(&kinds::nodes()))
     }
 
-    /// Syncs whole objects, whatever policies look at: for audits that judge what is synced.
+    /// Syncs whole objects, whatever policies look at: for audits of synced objects.
     pub(crate) fn keep_all_fields(&mut self) {
         self.keeps_all_fields = true;
     }
@@ -164,7 +164,8 @@ impl Ingest {
     /// What the next [`apply`](Self::apply) will make a world of.
     pub(crate) fn pending(&self) -> Pending {
         let is_released = self.held.is_some() && !self.sync.lacks_fields();
-        if self.changed || !self.changes.is_empty() || self.sync.has_told() || is_released {
+        if self.changed || !self.changes.is_empty() || self.sync.report_has_changed() || is_released
+        {
             Pending::Policies
         } else if self.sync.has_changed() || self.nodes_changed {
             Pending::Inventory
@@ -390,7 +391,7 @@ impl Ingest {
         let changes = std::mem::take(&mut self.changes);
         (self.changed, self.nodes_changed) = (false, false);
         self.sync.take_changed();
-        if self.sync.take_told() {
+        if self.sync.take_report_changed() {
             self.synced = Arc::new(self.sync.kinds().clone());
         }
         for change in &changes {
@@ -449,13 +450,13 @@ fn core(kind: &str) -> GroupVersionKind {
     GroupVersionKind { group: "".into(), version: "v1".into(), kind: kind.into() }
 }
 
-/// Whether objects of a kind say what is synced.
+/// Whether objects of a kind name the synced kinds.
 fn decides_sync(kind: &Kind) -> bool {
     kind.group == config::GROUP || kind.group == syncset::GROUP
 }
 
 /// Whether a ModRule mentions the Node of its object. That nothing is missed is not essential: a Node
-/// that is not kept is asked for.
+/// that is not kept is needed.
 fn looks_at_nodes(rule: &Value) -> bool {
     rule.get("spec").is_some_and(|spec| spec.to_json().contains("syntheticRefs"))
 }
@@ -652,7 +653,7 @@ mod tests {
         ))
     }
 
-    /// What becomes of Nodes is no change of policies, and what the API server counts is none at all.
+    /// A change of Nodes is no change of policies, and new counters of the API server are none at all.
     #[test]
     fn nodes_say_that_they_are_alive() {
         let nodes = kind("", "Node");
@@ -685,7 +686,7 @@ mod tests {
         assert_eq!(pending(labelled), (Pending::Inventory, "y".to_owned()));
     }
 
-    /// Nodes that are watched again are listed again before anybody takes them for all there are.
+    /// Nodes that are watched again are listed again before policies see them as complete.
     #[test]
     fn nodes_that_were_forgotten() {
         let nodes = kind("", "Node");

@@ -52,7 +52,7 @@ pub(crate) fn nodes() -> ApiResource {
     resource("", "v1", "Node", "nodes")
 }
 
-/// Pods, which are told the names of their nodes.
+/// Pods, into which modgate writes the names of their nodes.
 pub(crate) fn pods() -> ApiResource {
     resource("", "v1", "Pod", "pods")
 }

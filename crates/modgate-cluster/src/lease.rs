@@ -5,7 +5,7 @@
 //! - A process that leads has renewed the Lease within [`LeaseTimes::deadline`] by its own monotonic
 //!   clock; others take it over only after they have watched it stay the same for its whole
 //!   [`LeaseTimes::duration`], which is longer. Clocks of different machines are never compared.
-//! - A process that is told to stop stops leading at once and gives the Lease back, so that the next
+//! - A process that receives a signal to stop stops leading at once and gives the Lease back, so that the next
 //!   one need not wait.
 //!
 //! # Permissions
@@ -44,7 +44,7 @@ use super::{LOGGER, identity::Identity};
 use crate::operations::Operations;
 
 /// The Lease, in the namespace of the installation, of processes that do everything. Others share one
-/// with those that do the same, so that whoever leads can do what is to be done by one of them.
+/// with those that do the same, so that their leader can do the work that only one of them may do.
 const NAME: &str = "modgate";
 
 /// How long leadership lasts.
@@ -70,7 +70,7 @@ impl Default for LeaseTimes {
 
 /// Whether this process leads, and until when at most.
 ///
-/// The time counts also while nobody could take notice, as in a process that was stopped and
+/// The time also passes while the process does not run, as in a process that was stopped and
 /// continued.
 #[derive(Debug, Clone)]
 pub(crate) struct Leadership {
@@ -123,9 +123,9 @@ pub struct Elector {
     leadership: Leadership,
     /// The Lease as this process wrote it last.
     ours: Option<Lease>,
-    /// Somebody else's, by its version, and since when it has been like that.
+    /// Another process's, by its version, and since when it has been like that.
     theirs: Option<(String, Instant)>,
-    /// Who was last told of in the log.
+    /// The holder that was logged last.
     known: Option<String>,
 }
 
@@ -160,7 +160,7 @@ impl Elector {
         }
     }
 
-    /// Takes part until the process is told to stop, and gives the Lease back then.
+    /// Takes part until the process is to stop, and gives the Lease back then.
     pub async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         loop {
             let pause = tokio::select! {
@@ -183,8 +183,8 @@ impl Elector {
     async fn round(&mut self) -> Duration {
         let started = Instant::now();
         // A request that hangs must not outlive the term.
-        let patience = self.leadership.remaining().unwrap_or(self.times.deadline);
-        let outcome = timeout(patience, self.attempt()).await;
+        let limit = self.leadership.remaining().unwrap_or(self.times.deadline);
+        let outcome = timeout(limit, self.attempt()).await;
         match outcome {
             Ok(Ok(Outcome::Held(lease))) => {
                 self.ours = Some(*lease);
@@ -220,7 +220,7 @@ impl Elector {
             }
             // Not later than the term ends.
             Some(remaining) => self.times.retry.min(remaining),
-            // Whoever waits looks more often: what is given back is taken over at once.
+            // Other processes look more often, so that they take over at once what is given back.
             None => self.times.retry / 2,
         }
     }
@@ -261,7 +261,7 @@ impl Elector {
             return Ok(Outcome::HeldBy(holder));
         }
         lease.spec = Some(self.spec(lease.spec));
-        // With the version that was seen: whoever is second is refused.
+        // With the version that was seen: the second writer is refused.
         self.api
             .replace(&self.name, &PostParams::default(), &lease)
             .await
@@ -269,7 +269,7 @@ impl Elector {
             .map(Outcome::Held)
     }
 
-    /// Whoever holds the Lease, if that is somebody else whose time is not up.
+    /// The holder of the Lease, if it is another process whose time is not up.
     fn other_holder(&mut self, lease: &Lease) -> Option<String> {
         let spec = lease.spec.as_ref()?;
         let holder = spec.holder_identity.as_ref().filter(|holder| !holder.is_empty())?;
@@ -421,12 +421,12 @@ mod tests {
     fn leadership_ends_by_itself() {
         let leadership = Leadership::new();
         assert!(!leadership.lasts());
-        let told = leadership.subscribe();
+        let leads = leadership.subscribe();
         leadership.lead_until(Instant::now() + Duration::from_secs(60));
-        assert!(leadership.lasts() && *told.borrow());
+        assert!(leadership.lasts() && *leads.borrow());
         leadership.lead_until(Instant::now());
-        assert!(!leadership.lasts(), "whatever has been told");
-        assert!(leadership.end() && !*told.borrow());
+        assert!(!leadership.lasts(), "whatever the channel says");
+        assert!(leadership.end() && !*leads.borrow());
         assert!(!leadership.end());
     }
 

@@ -150,7 +150,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Nothing is asked for yet. A page has `chunk` objects; with 0, there is one page.
+    /// No request is sent yet. A page has `chunk` objects; with 0, there is one page.
     pub(crate) fn new(client: &Client, resource: &ApiResource, chunk: u32) -> Self {
         let parameters = ListParams::default();
         let parameters = if chunk == 0 { parameters } else { parameters.limit(chunk) };

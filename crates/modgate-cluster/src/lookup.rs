@@ -85,7 +85,7 @@ impl ClusterLookup for ApiLookup {
             return Ok(None);
         }
         let Some(_question) = self.bounds.ask() else {
-            let message = format!("cannot get {kind} \"{name}\": too many objects are asked for");
+            let message = format!("cannot get {kind} \"{name}\": too many objects are being read");
             return Err(HostError::Unread(message));
         };
         let found = if may_block() {
@@ -190,7 +190,7 @@ mod tests {
         )
     }
 
-    /// A cluster of one Node and this Pod, and what is asked of it.
+    /// A cluster of one Node and this Pod, and the requests that it receives.
     fn cluster(pod: String) -> (ApiLookup, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&asked);
@@ -209,7 +209,7 @@ mod tests {
         (ApiLookup::new(client, Handle::current(), Duration::from_secs(60)), asked)
     }
 
-    /// What is asked of it about a binding.
+    /// The requests that a binding causes.
     async fn asked(binding: PodBinding, pod: String) -> (Vec<String>, Result<(), NotBound>) {
         let (live, log) = cluster(pod);
         let named = live.name_node(&binding).await;
@@ -217,7 +217,7 @@ mod tests {
         (asked, named)
     }
 
-    /// Forged requests name what does not exist: the API server is asked once.
+    /// Forged requests name what does not exist: the API server receives one request for each.
     #[tokio::test(flavor = "multi_thread")]
     async fn unknown_names_are_asked_for_once() {
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Anybody who reaches the webhook may send a binding.
+    /// Every client that reaches the webhook may send a binding.
     #[tokio::test]
     async fn what_the_cluster_does_not_bear_out_is_not_written() {
         let of_node = |node: &str| PodBinding { node: node.into(), ..binding("n", "p") };

@@ -27,7 +27,7 @@ pub(crate) struct Key {
     pub(crate) name: Str,
 }
 
-/// An object a watch has told of; all that is kept of it.
+/// An object that a watch has reported; all that is kept of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) key: Key,

@@ -205,7 +205,7 @@ mod tests {
             leadership.end();
             assert_eq!(fixture.next().await, "ended");
         }
-        // A term that ended although nobody has said so yet, and that is renewed after all.
+        // A term that has ended without notice, and is renewed after all.
         leadership.lead_until(Instant::now());
         tokio::task::yield_now().await;
         assert!(fixture.happened.try_recv().is_err(), "the term has ended");

@@ -15,7 +15,7 @@ use modgate_value::Value;
 use tokio::runtime::{Builder, Runtime};
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects of one page of a list.
 const PAGE: usize = 500;
 
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// A kind of objects, as it is asked for.
+/// A kind of objects, as a user names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Resource {
     /// API group; empty for the core.
@@ -323,7 +323,7 @@ impl Remote {
         self.json(Method::POST, &path, Some(object))
     }
 
-    /// Applies an object (server-side apply), as somebody of this name, whoever owned its fields.
+    /// Applies an object (server-side apply), as a field manager of this name, which takes over all fields.
     ///
     /// # Errors
     ///
@@ -392,7 +392,7 @@ impl Remote {
             .body(body)
             .map_err(|error| unreachable(error.to_string()))?;
         let asked = self.runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, self.client.request_text(request)).await
+            tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await
         });
         match asked {
             Ok(Ok(text)) => Value::from_json(text.as_bytes())
@@ -405,12 +405,12 @@ impl Remote {
                 Err(RemoteError::Refused { code: status.code, message })
             }
             Ok(Err(error)) => Err(unreachable(chain(&error))),
-            Err(_) => Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => Err(unreachable(format!("no answer within {} s", TIMEOUT.as_secs()))),
         }
     }
 }
 
-/// What happened, down to its cause: "client error" alone tells nobody anything.
+/// What happened, down to its cause: "client error" alone is no help.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -449,7 +449,7 @@ fn found(answer: Result<Value, RemoteError>) -> Result<Option<Value>, RemoteErro
     }
 }
 
-/// Items of lists lack what is said of the list as a whole.
+/// Items of lists lack the kind, which the list has.
 fn of_kind(item: &Value, api_version: &str, kind: &str) -> Value {
     let mut members = item.as_object().cloned().unwrap_or_default();
     for (member, text) in [("apiVersion", api_version), ("kind", kind)] {

@@ -46,7 +46,7 @@ pub(crate) struct EnforcementPoint {
     pub(crate) observed_generation: i64,
 }
 
-/// What became of the ValidatingAdmissionPolicy of a template.
+/// The state of the ValidatingAdmissionPolicy of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VapGeneration {
     /// `generated` or `error`.
@@ -57,7 +57,7 @@ pub(crate) struct VapGeneration {
     pub(crate) warning: String,
 }
 
-/// What becomes of a policy that keeps using up its time, as logs and statuses say it.
+/// The consequence for a policy that keeps using up its time, for logs and statuses.
 pub const DEMOTED: &str = "policy keeps using up its time: its evaluations get a twentieth of \
                                   it for now, and those that need more end undecided";
 

@@ -1,4 +1,4 @@
-//! What the API server is asked: counted as `rest_client_requests_total`, and not waited for for ever.
+//! Requests to the API server: counted as `rest_client_requests_total`, and with a time limit.
 
 use std::{
     pin::Pin,
@@ -24,7 +24,7 @@ pub(crate) struct CountRequests {
     /// The API server.
     pub(crate) host: Arc<str>,
     /// How long an answer may take to begin, except to a watch.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl<S> Layer<S> for CountRequests {
@@ -63,9 +63,9 @@ where
         Box::pin(async move {
             let answer = match is_watch {
                 true => answered.await.map_err(Into::into),
-                false => match timeout(count.patience, answered).await {
+                false => match timeout(count.timeout, answered).await {
                     Ok(answer) => answer.map_err(Into::into),
-                    Err(_) => Err(Silent(count.patience).into()),
+                    Err(_) => Err(Silent(count.timeout).into()),
                 },
             };
             let code = answer.as_ref().ok().map(|response| response.status().as_u16());
@@ -87,14 +87,14 @@ mod tests {
         let layer = CountRequests {
             metrics: Metrics::new().controllers().clone(),
             host: "host".into(),
-            patience: Duration::from_millis(10),
+            timeout: Duration::from_millis(10),
         };
         let silent =
             service_fn(|_: Request<()>| std::future::pending::<Result<Response<()>, BoxError>>());
         let mut client = layer.layer(silent);
-        let mut ask = |path: &str, patience| {
+        let mut ask = |path: &str, timeout| {
             let request = Request::builder().uri(path).body(()).expect("a request");
-            timeout(Duration::from_millis(patience), client.call(request))
+            timeout(Duration::from_millis(timeout), client.call(request))
         };
         let error = ask("/api/v1/pods", 60_000).await.expect("an end").expect_err("no answer");
         assert_eq!(error.to_string(), "the API server did not answer within 10ms");

@@ -12,7 +12,7 @@ use super::{crd_info::Facts, kinds::Kind, object::Key, sync::SyncedKind};
 /// Policies of one kind.
 pub(crate) type OfKind = BTreeMap<Key, Arc<Loaded>>;
 
-/// Policies as the cluster has them, and what came of them.
+/// Policies as the cluster has them, and the result of loading them.
 ///
 /// Those who wait for it to change are woken when anything but the inventory has.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
-//! What became of policies, in their statuses.
+//! The state of policies, in their statuses.
 //!
 //! Every Pod [reports](pod) what it made of each policy in an object of its own, and one process
 //! [gathers](gather) the reports of all Pods into `status.byPod` of the policy, where people and tools
-//! look. ModRules load alike everywhere; what became of them is a condition.
+//! look. ModRules load alike everywhere; their state is a condition.
 //!
 //! # Guarantees
 //!
-//! - Only members of ours are written, as merge patches: what an audit or anybody else writes into a
+//! - Only members of ours are written, as merge patches: what an audit or another writer puts into a
 //!   status stays.
 //! - Nothing is written that the cluster has already. What changes at the same time is written
 //!   together, and no more than [`CONCURRENCY`] writes are under way at once.
@@ -42,7 +42,7 @@ const COALESCE: Duration = Duration::from_millis(100);
 /// How long to wait after a write or a list failed, at first and at most.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(60)];
 
-/// How often everything the cluster has is read again, in case somebody else changed it.
+/// How often everything the cluster has is read again, in case another writer changed it.
 const RESYNC: Duration = Duration::from_secs(600);
 
 /// Keeps statuses current until the process ends.

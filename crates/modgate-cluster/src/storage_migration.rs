@@ -190,7 +190,7 @@ mod tests {
             while written().is_empty() {
                 sleep(Duration::from_millis(5)).await;
             }
-            // Longer than it takes to write the other, if somebody did.
+            // Longer than a write of the other would take.
             sleep(Duration::from_millis(50)).await;
             let path = |name: &str| format!("/apis/mutations.gatekeeper.sh/v1/assign/{name}");
             assert_eq!(written(), [path("a")], "another process leads");

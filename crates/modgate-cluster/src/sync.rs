@@ -43,8 +43,8 @@ pub(crate) struct SyncedInventory {
     refills: BTreeSet<GroupVersionKind>,
     /// Whether the inventory has changed.
     changed: bool,
-    /// Whether what is said of kinds has changed.
-    told: bool,
+    /// Whether the report on kinds has changed.
+    report_changed: bool,
 }
 
 /// What has become of a kind that is to be synced.
@@ -101,7 +101,7 @@ impl Default for SyncedInventory {
             reads: Reads::everything(),
             refills: BTreeSet::new(),
             changed: false,
-            told: false,
+            report_changed: false,
         }
     }
 }
@@ -137,12 +137,12 @@ impl SyncedInventory {
     }
 
     /// Whether there is news of kinds since this was last asked.
-    pub(crate) fn take_told(&mut self) -> bool {
-        std::mem::take(&mut self.told)
+    pub(crate) fn take_report_changed(&mut self) -> bool {
+        std::mem::take(&mut self.report_changed)
     }
 
-    pub(crate) fn has_told(&self) -> bool {
-        self.told
+    pub(crate) fn report_has_changed(&self) -> bool {
+        self.report_changed
     }
 
     /// The kinds to list anew.
@@ -168,13 +168,13 @@ impl SyncedInventory {
             self.kinds.remove(&kind);
             self.refills.remove(&kind);
             self.changed |= self.inventory.remove_kind(&api_version(&kind), &kind.kind);
-            self.told = true;
+            self.report_changed = true;
         }
         let new: Vec<_> = wanted.iter().filter(|kind| !self.wants(kind)).cloned().collect();
         for kind in &new {
             let wanted = fields(&self.reads, kind);
             self.kinds.insert(kind.clone(), SyncedKind::new(wanted));
-            self.told = true;
+            self.report_changed = true;
         }
         new
     }
@@ -260,7 +260,7 @@ impl SyncedInventory {
                 self.inventory.remove_kind(&api_version(kind), &kind.kind);
                 self.changed = true;
                 let Some(known) = self.kinds.get_mut(kind) else { return };
-                self.told |= !known.listed || known.problem.is_some();
+                self.report_changed |= !known.listed || known.problem.is_some();
                 (known.listed, known.problem) = (true, None);
                 known.unreadable.clear();
                 let suffices = fields.covers(&known.wanted);
@@ -276,7 +276,7 @@ impl SyncedInventory {
                 let problem = Some(problem);
                 if known.problem != problem {
                     known.problem = problem;
-                    self.told = true;
+                    self.report_changed = true;
                 }
             }
         }
@@ -389,7 +389,7 @@ mod tests {
         sync.take(&pods, each(&pods));
         assert!(!sync.is_settled());
         sync.take(&ingresses, each(&ingresses));
-        assert!(sync.is_settled() && sync.take_changed() && sync.take_told());
+        assert!(sync.is_settled() && sync.take_changed() && sync.take_report_changed());
         assert_eq!(objects(&sync), "Ingress/a/x Pod/a/x Ingress/b/x Pod/b/x");
         (sync, pods, ingresses)
     }
@@ -419,10 +419,12 @@ mod tests {
     fn only_what_leaves_is_removed() {
         let (mut sync, pods, ingresses) = fixture();
         assert!(sync.want(&[pods.clone(), ingresses].into()).is_empty());
-        assert!(!sync.take_changed() && !sync.take_told());
+        assert!(!sync.take_changed() && !sync.take_report_changed());
         assert!(sync.want(&[pods.clone()].into()).is_empty());
         assert_eq!(objects(&sync), "Pod/a/x Pod/b/x");
-        assert!(sync.take_changed() && sync.take_told() && sync.take_refills().is_empty());
+        assert!(
+            sync.take_changed() && sync.take_report_changed() && sync.take_refills().is_empty()
+        );
         let services = gvk("", "Service");
         assert_eq!(sync.want(&[pods, services.clone()].into()), [services]);
         assert!(!sync.is_settled());
@@ -446,7 +448,7 @@ mod tests {
         assert!(sync.take_refills().is_empty());
         sync.exclude(&config("a"));
         assert_eq!(objects(&sync), "Pod/c/k", "what there is stays");
-        assert_eq!(sync.take_refills(), both, "what is missing is asked for");
+        assert_eq!(sync.take_refills(), both, "what is missing is listed");
         sync.exclude(&config("a"));
         assert!(sync.take_refills().is_empty());
         sync.exclude(&Config::default());
@@ -475,16 +477,16 @@ mod tests {
         let (mut sync, pods, _) = fixture();
         let widgets = gvk("example.com", "Widget");
         sync.want(&[pods.clone(), widgets.clone()].into());
-        sync.take_told();
+        sync.take_report_changed();
         assert!(!sync.is_settled());
         sync.take(&widgets, Seen::Failed("not served".to_owned()));
-        assert!(sync.is_settled() && sync.take_told(), "RD-5");
+        assert!(sync.is_settled() && sync.take_report_changed(), "RD-5");
         sync.take(&widgets, Seen::Failed("not served".to_owned()));
-        assert!(!sync.take_told(), "no news");
+        assert!(!sync.take_report_changed(), "no news");
         sync.take(&widgets, all(vec![item(&widgets, "a", "w", "")]));
         let known = &sync.kinds()[&widgets];
         assert!(known.listed && known.problem.is_none());
-        assert!(sync.take_told());
+        assert!(sync.take_report_changed());
         sync.take(&pods, Seen::Failed("gone".to_owned()));
         assert_eq!(objects(&sync), "Widget/a/w Pod/a/x Pod/b/x", "what was seen stays");
     }
@@ -519,7 +521,7 @@ mod tests {
             pod.object.path(&["metadata", "annotations"]).map(Value::to_json).unwrap_or_default()
         };
         sync.take(&pods, Seen::Applied(item(&pods, "a", "x", more)));
-        assert_eq!(annotations(&sync), r#"{"p":"v","q":"w"}"#, "nobody knows what is read");
+        assert_eq!(annotations(&sync), r#"{"p":"v","q":"w"}"#, "which fields are read is unknown");
 
         let path = "data.inventory.namespace[_].v1.Pod[_].metadata.annotations";
         let one = reads(&format!("v {{ {path}.p == 1 }}"));
@@ -553,7 +555,7 @@ mod tests {
             assert!(sync.lacks_fields());
             sync.take(kind, Seen::Failed("gone".to_owned()));
         }
-        assert!(!sync.lacks_fields(), "nobody waits for what cannot be had");
+        assert!(!sync.lacks_fields(), "policies do not wait for fields that cannot be read");
         sync.look_at(one);
         assert!(sync.take_refills().is_empty(), "nothing is missing any more");
     }

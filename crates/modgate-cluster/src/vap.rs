@@ -8,10 +8,10 @@
 //! # Guarantees
 //!
 //! - Only the leader writes, and only where it has the operation `generate`.
-//! - Only objects that a template or a constraint owns are deleted; what somebody else owns is
+//! - Only objects that a template or a constraint owns are deleted; what another controller owns is
 //!   neither written nor deleted.
 //! - What the user wrote is not touched: when a first binding may come (CE-40) follows from the age
-//!   of the CRD of the constraint, and is told in the status.
+//!   of the CRD of the constraint, and is shown in the status.
 //! - A template or constraint that does not load keeps what its last version has got.
 
 mod compare;
@@ -94,7 +94,7 @@ impl Default for VapConfig {
 pub struct Settings {
     /// Which ones.
     pub config: VapConfig,
-    /// For templates that do not say what errors lead to.
+    /// For templates without a failure policy.
     pub failure_policy: templates::FailurePolicy,
     /// Namespaces that may carry the ignore label.
     pub exempt: ExemptNamespaces,
@@ -349,7 +349,7 @@ impl AdmissionPolicies {
         }
     }
 
-    /// Until when a first binding has to wait, as it is told and as it is waited (CE-40).
+    /// Until when a first binding has to wait: the time for the status, and the pause (CE-40).
     async fn may_bind(
         &mut self,
         binding: &WantedBinding,

@@ -45,7 +45,7 @@ pub(crate) enum Seen {
     Applied(Item),
     /// An object is gone.
     Deleted(Item),
-    /// Objects cannot be seen, for now; what was seen before stays so. Told of synced kinds only.
+    /// Objects cannot be seen, for now; what was seen before stays so. Reported for synced kinds only.
     Failed(String),
 }
 

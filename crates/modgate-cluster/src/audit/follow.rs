@@ -31,7 +31,7 @@ use super::{
 pub(super) enum Seen {
     /// A kind is listed from its beginning.
     Begins(GroupVersionKind),
-    /// All objects of a kind have been told of.
+    /// All objects of a kind have been reported.
     Ends(GroupVersionKind),
     /// An object is gone.
     Gone(GroupVersionKind, Key),
@@ -62,7 +62,7 @@ pub(super) struct Follower {
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
     listings: Arc<Semaphore>,
-    /// Kinds whose objects have not all been told of yet.
+    /// Kinds whose objects have not all been reported yet.
     listing: BTreeSet<GroupVersionKind>,
     failed: BTreeMap<GroupVersionKind, String>,
     pending: BTreeMap<Place, Item>,
@@ -237,8 +237,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Follows the kind until nobody listens any more. Whatever goes wrong is tried again, less and
-    /// less often.
+    /// Follows the kind until the receiver is dropped. Failures are tried again, with a growing pause.
     async fn run(self) {
         let page_size = (self.chunk > 0).then_some(self.chunk);
         let config = watcher::Config { page_size, ..watcher::Config::default() };
@@ -265,7 +264,7 @@ impl Watch {
             };
             let what = match event {
                 Ok(watcher::Event::Init) => {
-                    // Before the server is asked for the first page.
+                    // Before the request for the first page.
                     is_listed = false;
                     turn = self.listings.acquire().await.ok();
                     What::Begins
@@ -291,7 +290,7 @@ impl Watch {
         }
     }
 
-    /// Whether anybody listened.
+    /// Whether there still is a receiver.
     async fn tell(&self, what: What) -> bool {
         let event = Event { kind: self.kind.clone(), watch: self.watch, what };
         self.events.send(event).await.is_ok()

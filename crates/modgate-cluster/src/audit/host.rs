@@ -18,7 +18,7 @@ use modgate_policies::{Objects, Providers};
 use modgate_value::{Clock, Str, Value};
 
 /// How long a provider may take for one question.
-const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct AuditHost {
     objects: Objects,
@@ -77,7 +77,7 @@ impl builtins::Host for AuditHost {
     fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
         match &self.providers {
             Some(providers) if name == FUNCTION => {
-                let deadline = tokio::time::Instant::now() + PROVIDER_PATIENCE;
+                let deadline = tokio::time::Instant::now() + PROVIDER_TIMEOUT;
                 Some(external_data(args, &providers.asking(deadline)))
             }
             _ => self.objects.policies().call(name, args),
@@ -89,7 +89,7 @@ impl Asks for AuditHost {
     fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String> {
         match &self.providers {
             Some(providers) => {
-                let deadline = tokio::time::Instant::now() + PROVIDER_PATIENCE;
+                let deadline = tokio::time::Instant::now() + PROVIDER_TIMEOUT;
                 providers.asking(deadline).ask(keys)
             }
             None => self.objects.providers().ask(keys),

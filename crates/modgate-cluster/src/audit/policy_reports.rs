@@ -81,7 +81,7 @@ const NAME: &str = "modgate-audit";
 /// Labels of our reports; all that have them are ours.
 const LABELS: [(&str, &str); 2] =
     [("app.kubernetes.io/managed-by", "modgate"), ("app.kubernetes.io/component", "audit")];
-/// The annotation that says what the report says, in short.
+/// The annotation with a hash of the report.
 const HASH: &str = "modgate/content-hash";
 /// The annotation that says how many violations are counted but not listed.
 const LEFT_OUT: &str = "modgate/results-left-out";

@@ -1,6 +1,6 @@
 //! Audits in logs and Events, with Gatekeeper's keys (7.5).
 //!
-//! Messages and details may quote the object, so where it is a Secret neither is told.
+//! Messages and details may quote the object, so where it is a Secret neither is logged.
 
 use modgate_audit::{ObjectRef, Report, SCOPED, Sink, Violation};
 use modgate_engine::{
@@ -65,7 +65,7 @@ fn actions(actions: &[EnforcementAction]) -> Value {
     actions.iter().map(|action| Value::from(action.as_str())).collect()
 }
 
-/// A line for each constraint with violations, and for what could not be judged (Q-8).
+/// A line for each constraint with violations, and for what could not be evaluated (Q-8).
 pub(super) fn errors(audit: &str, report: &Report) {
     for constraint in report.by_policy.iter().filter(|report| report.total > 0) {
         let policy = &constraint.policy;
@@ -307,22 +307,22 @@ mod tests {
             (NODE, false, " Node gatekeeper-system o Node//o/K//c"),
             (NODE, true, " Node gatekeeper-system o w"),
         ] {
-            let told = events(in_namespace).event("run", &violation(object));
-            let Involved { api_version, kind, namespace, name, uid, .. } = told.involved;
+            let event = events(in_namespace).event("run", &violation(object));
+            let Involved { api_version, kind, namespace, name, uid, .. } = event.involved;
             let found = [api_version, kind, namespace, name, uid].join(" ");
             assert_eq!(found, expected, "{object} {in_namespace}");
         }
-        let told = events(false).event("run", &violation(POD));
-        assert_eq!(told.message, "Resource Namespace: n, Constraint: c, Message: it says s3cret");
-        assert_eq!((told.reason, told.component), ("AuditViolation", "gatekeeper-audit"));
+        let event = events(false).event("run", &violation(POD));
+        assert_eq!(event.message, "Resource Namespace: n, Constraint: c, Message: it says s3cret");
+        assert_eq!((event.reason, event.component), ("AuditViolation", "gatekeeper-audit"));
         let annotation = |key: &str| {
-            let found = told.annotations.iter().find(|(known, _)| *known == key);
+            let found = event.annotations.iter().find(|(known, _)| *known == key);
             found.map(|(_, value)| value.as_str())
         };
         assert_eq!(annotation("auditTimestamp"), Some("run"));
         assert_eq!(annotation("constraint_enforcement_actions"), Some(r#"["deny"]"#));
-        let told = events(true).event("run", &violation(POD));
-        assert_eq!(told.message, "Constraint: c, Message: it says s3cret");
+        let event = events(true).event("run", &violation(POD));
+        assert_eq!(event.message, "Constraint: c, Message: it says s3cret");
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
             in_namespace: false,
             installation: "gatekeeper-system".into(),
         };
-        let told = format!("{:?}", events.event("run", &violation(SECRET)));
-        assert!(told.contains(NOT_SHOWN) && !told.contains("s3cret"), "{told}");
+        let event = format!("{:?}", events.event("run", &violation(SECRET)));
+        assert!(event.contains(NOT_SHOWN) && !event.contains("s3cret"), "{event}");
     }
 }

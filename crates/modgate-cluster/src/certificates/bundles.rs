@@ -1,7 +1,7 @@
 //! The authorities that webhook configurations trust.
 //!
 //! Nothing but `caBundle` is written, for webhooks that are there: by a strategic merge of entries
-//! of the same names, for exactly the version that was looked at, so that an entry somebody removes
+//! of the same names, for exactly the version that was looked at, so that an entry that another writer removes
 //! meanwhile does not come back.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};

@@ -8,7 +8,7 @@
 //!    notice, a certificate of the new authority is made and served.
 //! 3. After [`Rules::retire`], when no replica can still serve the old one, the old authority goes.
 //!
-//! When a step is due is told by the dates of the certificates themselves.
+//! The dates of the certificates themselves determine when a step is due.
 
 use std::{
     collections::BTreeMap,
@@ -169,7 +169,7 @@ impl Rules {
             .filter(|first| self.is_fresh(first, now))
             .and_then(|first| Some((first, authority::issuer(&first.der, &contents.ca_key)?)));
         let Some((first, issuer)) = signer else {
-            // Somebody else's, who keeps the key: it stays for as long as it would stay anyway.
+            // An authority of another owner, who keeps the key: it stays for as long as it would stay anyway.
             let stays = leaf.as_ref().is_some_and(|leaf| {
                 self.is_fresh(&leaf.authority, now)
                     && self.is_fresh(&leaf.certificate, now)

@@ -1,4 +1,4 @@
-//! CRDs that somebody else changes: what to put back, and when.
+//! CRDs that another writer changes: what to put back, and when.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -28,7 +28,7 @@ impl Sight {
     }
 }
 
-/// What became of one CRD since it was written.
+/// The history of one CRD since it was written.
 #[derive(Debug)]
 pub(super) struct Upkeep {
     /// As the API server had it after the write; what is not ours may be other than before.
@@ -44,7 +44,7 @@ impl Upkeep {
         Self { settled: settled.content, answered: None, backoff: ContentionBackoff::default() }
     }
 
-    /// When to write it again; `None` while nobody has changed it.
+    /// When to write it again; `None` while it is unchanged.
     pub(super) fn due(&self, seen: Option<&Sight>, now: Instant) -> Option<Instant> {
         let seen = seen?;
         if seen.content == self.settled || self.answered.as_ref() == Some(seen) {

@@ -168,7 +168,7 @@ impl Ledger {
         Some(if has_turn { *at } else { turn.unwrap_or(*at).max(*at) })
     }
 
-    /// What is to be written now, if anything. Tell what came of it: [`written`](Self::written) or
+    /// What is to be written now, if anything. Record the result with [`written`](Self::written) or
     /// [`failed`](Self::failed).
     pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
         self.agenda.first().filter(|(at, _)| *at <= now)?;
@@ -219,7 +219,7 @@ impl Ledger {
         let is_fresh = |seen: Instant| now.saturating_duration_since(seen) < MEMORY;
         self.entries.retain(|_, entry| entry.news > 0 || is_fresh(entry.seen));
         if self.entries.len() >= REMEMBERED {
-            // What is written can be told again as something new.
+            // A written Event can occur again as a new one.
             self.entries.retain(|_, entry| entry.news > 0);
         }
         self.entries.len() < REMEMBERED

@@ -1,4 +1,4 @@
-//! How much anybody who sends requests can make us ask the API server.
+//! Bounds on what clients of the webhooks can make modgate read from the API server.
 
 use std::{
     collections::BTreeMap,
@@ -59,7 +59,7 @@ impl Bounds {
         if unknown.len() >= MAX_UNKNOWN {
             unknown.retain(|_, until| now < *until);
         }
-        // Beyond the bound it is asked for again.
+        // Beyond the bound it is read again.
         if unknown.len() < MAX_UNKNOWN {
             unknown.insert(key(kind, name), now + UNKNOWN_FOR);
         }

@@ -126,7 +126,7 @@ fn ingest(message: &str) -> String {
     format!("Could not ingest Rego: {message}")
 }
 
-/// Kinds that are switched off are not followed, so nothing is said of them.
+/// Kinds that are switched off are not followed, so there are no entries for them.
 fn is_used(subject: Subject, snapshot: &Snapshot) -> bool {
     match subject {
         Subject::Expansion => snapshot.config().expansion,

@@ -1,4 +1,4 @@
-//! What all Pods say of a policy, brought together in its status (ST-1, ST-3), and what became of
+//! The reports of all Pods on a policy, brought together in its status (ST-1, ST-3), and the state of
 //! ModRules. Written by one process.
 
 use std::{
@@ -45,7 +45,7 @@ use crate::{
 /// How long the first gathering waits for this Pod's own reports, which saves a second write each.
 const OWN_REPORTS: Duration = Duration::from_secs(30);
 
-/// How often reports are looked for whose Pod is gone, where nobody removed them.
+/// How often to look for reports that are left although their Pod is gone.
 const SWEEP: Duration = Duration::from_secs(300);
 
 /// Objects asked for at once.
@@ -96,7 +96,7 @@ struct Gatherer {
     read: BTreeMap<Kind, Instant>,
     /// Kinds of which they could not be read.
     unlisted: Retries<Kind>,
-    /// Kinds whose schemas, as they are told apart, have no place for what we write.
+    /// Kinds whose schemas, by their hashes, have no place for what we write.
     unkept: BTreeMap<Kind, Value>,
     sweep: Instant,
 }
@@ -452,8 +452,8 @@ impl Gatherer {
         }
     }
 
-    /// Removes the reports of Pods that are gone: where the owner of a report is not known, or nobody
-    /// collects what owners leave behind.
+    /// Removes the reports of Pods that are gone: where the owner of a report is not known, or
+    /// the garbage collector does not run.
     async fn sweep(&mut self) {
         let namespace = &self.context.identity.namespace;
         let client = &self.context.client;
@@ -560,7 +560,7 @@ mod tests {
         assert_eq!(gatherer.next_try(), Some(next));
     }
 
-    /// One ModRule whose status can be written, and a state for somebody else.
+    /// One ModRule whose status can be written, and an empty state.
     fn with_a_rule(kind: &Kind) -> (State, State) {
         let definition = r#"{"metadata": {"name": "modrules.api.kubemod.io"},
             "spec": {"group": "api.kubemod.io", "names": {"kind": "ModRule", "plural": "modrules"},

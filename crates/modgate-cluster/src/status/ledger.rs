@@ -7,7 +7,7 @@ use modgate_value::Value;
 use super::BACKOFF;
 use crate::retry::Retries;
 
-/// What becomes of something written that nobody wants any more.
+/// What to do with something written that is not wanted any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unwanted {
     /// It is deleted.

@@ -36,7 +36,7 @@ use crate::{
 type Target = (Subject, String);
 
 /// Reports on every policy until the process ends. `reported` becomes true when all there was at
-/// start has been reported, or when there is nobody to report as.
+/// start has been reported, or when there is no Pod to report as.
 pub(crate) async fn report(context: Context, reported: watch::Sender<bool>) {
     let Some(pod) = context.identity.pod.clone() else {
         reported.send_replace(true);
@@ -381,7 +381,7 @@ mod tests {
     use super::*;
     use crate::context::scripted;
 
-    /// The first two lists fail: what is said of policies is complete only after the third.
+    /// The first two lists fail: reports are complete only after the third.
     #[tokio::test]
     async fn lists_that_fail_are_tried_again() {
         let lists = Arc::new(AtomicUsize::new(0));

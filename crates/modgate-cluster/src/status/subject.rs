@@ -41,7 +41,7 @@ pub(crate) enum Subject {
     Template,
 }
 
-/// A part of a name by which a Pod's report could not be told from others (RM-21).
+/// A part of a name by which a Pod's report could not be distinguished from others (RM-21).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` cannot be part of the name of a status: it is empty, or has `-` at an end")]
 pub(crate) struct UnusablePart(String);
@@ -195,7 +195,7 @@ impl Subject {
     }
 }
 
-/// Parts joined so that they can be told apart again.
+/// Parts joined so that they can be separated again.
 fn packed(parts: &[&str]) -> Result<String, UnusablePart> {
     let doubled = parts.iter().map(|part| {
         if part.is_empty() || part.starts_with('-') || part.ends_with('-') {

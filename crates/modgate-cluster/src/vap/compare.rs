@@ -1,9 +1,9 @@
-//! Whether an object says what it should, whatever the API server added to it.
+//! Whether an object has the content that it should, without what the API server adds.
 
 use modgate_engine::api::{constraints, templates};
 use modgate_value::Value;
 
-/// Whether `live` says what `wanted` does, and nothing else but defaults.
+/// Whether `live` has the content of `wanted`, and nothing else but defaults.
 pub(super) fn is_same(wanted: &Value, live: &Value) -> bool {
     let spec = |object: &Value| object.get("spec").cloned().unwrap_or_default();
     let owner = |object: &Value| Owner::of(object).map(|owner| owner.uid.to_owned());

@@ -1,4 +1,4 @@
-//! What there should be, and what is said of policies for which there is nothing. No IO here.
+//! What there should be, and the reports on policies for which there is nothing. No IO here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     pub(super) bindings: BTreeMap<String, WantedBinding>,
     /// What stays as it is, if it is there.
     pub(super) kept: BTreeSet<Target>,
-    /// What is said without looking at the cluster.
+    /// Reports that do not depend on the cluster.
     pub(super) reports: BTreeMap<(Kind, Key), Report>,
     /// How many policies and bindings cannot even be made.
     pub(super) failed_policies: usize,
@@ -86,7 +86,7 @@ enum Ground {
     Rego(String),
     /// None, for a reason that constraints report.
     None { reason: String, keep: bool },
-    /// Nobody can tell, as the template does not load.
+    /// Unknown, as the template does not load.
     Unknown,
 }
 

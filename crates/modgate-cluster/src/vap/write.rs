@@ -56,9 +56,9 @@ pub(super) struct Failure {
 #[derive(Debug)]
 struct Written {
     object: Value,
-    /// What came of it: what the API server makes of an object may look different for good.
+    /// The generation that resulted: the object may keep differing from the one that was written.
     generation: i64,
-    /// With whoever changes it.
+    /// Against another writer that changes it.
     backoff: ContentionBackoff,
 }
 
@@ -97,7 +97,7 @@ impl Writer {
         }
     }
 
-    /// Forgets objects that nobody wants any more.
+    /// Forgets objects that are not wanted any more.
     pub(super) fn forget(&mut self, keep: impl Fn(&Target) -> bool) {
         self.written.retain(|target, _| keep(target));
         self.refused.retain(|target, _| keep(target));

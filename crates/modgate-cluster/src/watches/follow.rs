@@ -27,8 +27,8 @@ use crate::{
 const PAGE: u32 = 100;
 /// CRDs can be a megabyte each, and those of other people are read too.
 const DEFINITIONS_PAGE: u32 = 20;
-/// How long a streamed list may say nothing before pages are asked for instead.
-const STREAM_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a streamed list may send nothing before it is read in pages instead.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(30);
 /// After so many failures in a row everything is listed anew.
 const FAILURES: u32 = 3;
 /// A list that is out of date sooner than this is not asked for again without a pause.
@@ -44,15 +44,15 @@ pub(super) struct Watch {
     pub(super) watch: u64,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) definitions: watch::Receiver<()>,
-    /// Whether lists are asked for as streams, which are as new as a watch begins. Pages are as new
+    /// Whether lists are read as streams, which are as new as a watch begins. Pages are as new
     /// as can be.
     pub(super) streams: bool,
 }
 
 /// Why a watch came to its end.
 enum End {
-    /// Nobody listens any more.
-    Unheard,
+    /// The receiver is dropped.
+    Dropped,
     /// The resource is not served any more.
     Gone,
 }
@@ -71,8 +71,7 @@ enum Remedy {
 }
 
 impl Watch {
-    /// Follows the kind until nobody listens any more. Whatever goes wrong is tried again, less and
-    /// less often.
+    /// Follows the kind until the receiver is dropped. Failures are tried again, with a growing pause.
     pub(super) async fn run(mut self) {
         loop {
             let found = match &self.resource {
@@ -81,7 +80,7 @@ impl Watch {
             };
             let Some(resource) = found else { return };
             match self.follow(&resource).await {
-                End::Unheard => return,
+                End::Dropped => return,
                 End::Gone => {
                     if !self.send(Seen::All(Vec::new(), Arc::clone(&self.fields))).await {
                         return;
@@ -91,7 +90,7 @@ impl Watch {
         }
     }
 
-    /// The resource of a kind, as soon as it is served (ST-33); `None` if nobody waits any more.
+    /// The resource of a kind, as soon as it is served (ST-33); `None` if the receiver is dropped.
     async fn find(&mut self) -> Option<ApiResource> {
         let Target::Synced(kind) = self.target.clone() else { return None };
         let mut backoff = DefaultBackoff::default();
@@ -106,7 +105,7 @@ impl Watch {
                 return None;
             }
             tokio::select! {
-                () = sleep(backoff.next().unwrap_or(STREAM_PATIENCE)) => {}
+                () = sleep(backoff.next().unwrap_or(STREAM_TIMEOUT)) => {}
                 changed = self.definitions.changed() => changed.ok()?,
             }
         }
@@ -142,7 +141,7 @@ impl Watch {
                             Some(Change::Failed(_)) | None => continue,
                         };
                         if !self.send(seen).await {
-                            return End::Unheard;
+                            return End::Dropped;
                         }
                         continue;
                     }
@@ -153,7 +152,7 @@ impl Watch {
                         failures += 1;
                         tracing::debug!(target: LOGGER, kind = %resource.kind, %error, "listing anew");
                         if begun.elapsed() < LASTING {
-                            sleep(backoff.next().unwrap_or(STREAM_PATIENCE)).await;
+                            sleep(backoff.next().unwrap_or(STREAM_TIMEOUT)).await;
                         }
                         break;
                     }
@@ -169,9 +168,9 @@ impl Watch {
                 tracing::warn!(target: LOGGER, %group, %kind, %error, "watch failed, trying again");
                 let is_lasting = failures >= FAILURES || !listed.complete;
                 if is_lasting && !self.fail(&error).await {
-                    return End::Unheard;
+                    return End::Dropped;
                 }
-                sleep(backoff.next().unwrap_or(STREAM_PATIENCE)).await;
+                sleep(backoff.next().unwrap_or(STREAM_TIMEOUT)).await;
                 if failures >= FAILURES {
                     break;
                 }
@@ -203,7 +202,7 @@ impl Watch {
         }
     }
 
-    /// Whether anybody listened.
+    /// Whether there still is a receiver.
     async fn send(&self, seen: Seen) -> bool {
         let event = Event { target: self.target.clone(), watch: self.watch, seen };
         self.events.send(event).await.is_ok()
@@ -218,7 +217,7 @@ where
     if !is_streamed_list {
         return stream.next().await;
     }
-    timeout(STREAM_PATIENCE, stream.next()).await.ok().flatten()
+    timeout(STREAM_TIMEOUT, stream.next()).await.ok().flatten()
 }
 
 async fn find(client: &Client, kind: &GroupVersionKind) -> Result<ApiResource, String> {

@@ -23,7 +23,7 @@ struct Answer {
     parts: &'static [&'static str],
     status: u16,
     body: String,
-    /// Whether nothing more is said on the connection, and it stays open.
+    /// Whether the connection stays open without further data.
     stays_open: bool,
 }
 
@@ -104,7 +104,7 @@ async fn reply(
     };
     let Some(Answer { status, body, stays_open, .. }) = next else {
         unexpected.lock().expect("list").push(path);
-        // Whoever asks waits for ever.
+        // The client waits for ever.
         std::future::pending::<()>().await;
         return None;
     };

@@ -31,12 +31,12 @@ const MANAGER: &str = "modgate";
 #[derive(Default)]
 pub(in super::super) struct Reporting {
     task: Option<JoinHandle<()>>,
-    told: Arc<Told>,
+    once: Arc<Once>,
 }
 
-/// What was told once and need not be again.
+/// What was logged or done once, and need not be again.
 #[derive(Default)]
-struct Told {
+struct Once {
     /// There are no such kinds.
     absent: AtomicBool,
     /// What another format left was looked for.
@@ -56,9 +56,9 @@ impl Reporting {
         reports: Vec<PolicyReport>,
     ) {
         self.stop();
-        let told = Arc::clone(&self.told);
+        let once = Arc::clone(&self.once);
         self.task = Some(spawn(async move {
-            if let Err(error) = bring(&context, format, reports, &told).await {
+            if let Err(error) = bring(&context, format, reports, &once).await {
                 tracing::warn!(target: LOGGER, process = "audit", %error,
                     "policy reports cannot be listed, and are as the audit before left them");
             }
@@ -83,14 +83,14 @@ async fn bring(
     context: &Context,
     format: PolicyReportFormat,
     reports: Vec<PolicyReport>,
-    told: &Told,
+    once: &Once,
 ) -> Result<(), Error> {
-    if !told.cleaned.load(Ordering::Relaxed) {
+    if !once.cleaned.load(Ordering::Relaxed) {
         for other in PolicyReportFormat::ALL.into_iter().filter(|other| *other != format) {
             settle(context, &other.namespaced(), Vec::new()).await?;
             settle(context, &other.of_cluster(), Vec::new()).await?;
         }
-        told.cleaned.store(true, Ordering::Relaxed);
+        once.cleaned.store(true, Ordering::Relaxed);
     }
     let is_of_cluster = |report: &PolicyReport| report.namespace.is_empty();
     let (of_cluster, namespaced) = reports.into_iter().partition(is_of_cluster);
@@ -100,7 +100,7 @@ async fn bring(
     {
         if settle(context, &resource, reports).await? == Settled::Absent {
             is_absent = true;
-            if !told.absent.load(Ordering::Relaxed) {
+            if !once.absent.load(Ordering::Relaxed) {
                 tracing::warn!(target: LOGGER, process = "audit", kind = %resource.kind,
                     api_version = %resource.api_version,
                     "there are no policy reports: the API server does not serve their kind; they are \
@@ -108,7 +108,7 @@ async fn bring(
             }
         }
     }
-    told.absent.store(is_absent, Ordering::Relaxed);
+    once.absent.store(is_absent, Ordering::Relaxed);
     Ok(())
 }
 
