@@ -81,7 +81,7 @@ fn is_prose_or_code(file: &Path) -> bool {
     is_kind && !file.starts_with("conformance") && !file.starts_with("xtask")
 }
 
-/// The first cell of every row of the pages; what both have is told in one place only.
+/// The first cell of every row of the pages; a row stands in one page only.
 fn known(root: &Path) -> Result<BTreeSet<String>> {
     let [spec, differences] = PAGES.map(|page| rows(root, page));
     let mut all: BTreeSet<String> = differences?.into_iter().collect();

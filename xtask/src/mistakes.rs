@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             cases.retain(|case| case.id.contains(filter.as_str()));
         }
         ensure!(!cases.is_empty() || args.filter.is_some(), "there are no cases in `{name}`");
-        let verdicts = judge(&cases, &binary)?;
+        let verdicts = evaluate(&cases, &binary)?;
         for verdict in &verdicts {
             passed &= verdict.passed();
             if args.list {
@@ -128,7 +128,7 @@ fn built() -> Result<PathBuf> {
 }
 
 /// Runs all cases, on several threads; in the order of the cases.
-fn judge(cases: &[Case], binary: &Path) -> Result<Vec<Verdict>> {
+fn evaluate(cases: &[Case], binary: &Path) -> Result<Vec<Verdict>> {
     let next = Mutex::new(cases.iter().enumerate());
     let verdicts = Mutex::new(BTreeMap::new());
     let threads = thread::available_parallelism().map_or(2, usize::from);

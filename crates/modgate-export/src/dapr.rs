@@ -1,7 +1,7 @@
 //! Violations published by a Dapr sidecar, over its HTTP API (XP-4).
 //!
 //! A message is sent again, less and less often, until the sidecar takes it, refuses it for what it
-//! is, or [`Limits::patience`] is over. When that and one message more found nobody, the sidecar is
+//! is, or [`Limits::delivery`] is over. After that and one more message without a connection, the sidecar is
 //! away: from then on one message at a time asks whether it is back, and those of audits that find
 //! no place in the queue are given up at once, so that audits come to an end. What is given up is
 //! counted; an audit of which anything is missing is not said to be completed.
@@ -31,14 +31,14 @@ use tokio::{
 
 use super::{ExportConfig, LOGGER, Source};
 
-/// Where sidecars listen unless they are told otherwise.
+/// Where sidecars listen unless they are configured otherwise.
 pub(crate) const SIDECAR: &str = "http://localhost:3500";
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// One message, with all attempts.
-    pub(super) patience: Duration,
+    pub(super) delivery: Duration,
     /// One attempt; and the first message of an audit while the sidecar is away.
     pub(super) attempt: Duration,
     /// From one question whether the sidecar is back to the next.
@@ -48,7 +48,7 @@ pub(super) struct Limits {
 }
 
 const LIMITS: Limits = Limits {
-    patience: Duration::from_secs(60),
+    delivery: Duration::from_secs(60),
     attempt: Duration::from_secs(10),
     pause: Duration::from_secs(1),
     audit: Duration::from_secs(10 * 60),
@@ -77,8 +77,8 @@ struct Parcel {
 enum Part {
     Request,
     Violation(Arc<Audit>),
-    /// Before or after those of an audit: it neither overtakes others nor is overtaken, and somebody
-    /// waits to hear what came of it.
+    /// Before or after those of an audit: it neither overtakes others nor is overtaken, and a
+    /// caller waits for the result.
     Frame(Arc<Audit>, Frame, SyncSender<Result<(), String>>),
 }
 
@@ -132,8 +132,8 @@ struct Audit {
     unsent: AtomicU64,
 }
 
-/// What came of messages of a source.
-pub(super) type Told = Arc<dyn Fn(Source, Result<(), String>) + Send + Sync>;
+/// Receives the results of the messages of a source.
+pub(super) type OnResult = Arc<dyn Fn(Source, Result<(), String>) + Send + Sync>;
 
 /// A topic of a sidecar.
 pub(crate) struct Dapr {
@@ -166,10 +166,10 @@ impl Dapr {
 
     /// Starts the thread that sends; it ends when this is dropped and everything is sent, or with the
     /// process. Its runtime is its own, so that none that is shut down is used.
-    pub(super) fn start(&mut self, told: Told) -> Result<(), String> {
+    pub(super) fn start(&mut self, on_result: OnResult) -> Result<(), String> {
         let (sender, receiver) = sync_channel(WAITING);
         let (url, client, limits) = (self.url.clone(), self.client.clone(), self.limits);
-        let mut working = Sender { url, client, told, limits, away: Away::No };
+        let mut working = Sender { url, client, on_result, limits, away: Away::No };
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| format!("cannot start a runtime: {error}"))?;
         let work = move || working.run(&receiver, &runtime);
@@ -310,20 +310,20 @@ enum Why {
     Away,
     /// It would not be taken another time either.
     Refused,
-    /// Nobody tried any more.
+    /// There was no further attempt.
     GivenUp,
 }
 
 struct Sender {
     url: Uri,
     client: Client,
-    told: Told,
+    on_result: OnResult,
     limits: Limits,
     away: Away,
 }
 
 impl Sender {
-    /// Sends what comes until nobody can send any more.
+    /// Sends what comes until the last sender is dropped.
     fn run(&mut self, receiver: &Receiver<Parcel>, runtime: &Runtime) {
         let mut held: Option<Parcel> = None;
         while let Some(first) = held.take().or_else(|| receiver.recv().ok()) {
@@ -345,14 +345,14 @@ impl Sender {
                     format!("error publishing message to dapr: {}", failure.reason)
                 });
                 match part {
-                    Part::Request => (self.told)(Source::Webhook, sent),
+                    Part::Request => (self.on_result)(Source::Webhook, sent),
                     Part::Violation(audit) => {
                         if sent.is_err() {
                             audit.unsent.fetch_add(1, Ordering::Relaxed);
                         }
                         // Those that were given up are only counted: they are not the reason.
                         if !is_given_up {
-                            (self.told)(Source::Audit, sent);
+                            (self.on_result)(Source::Audit, sent);
                         }
                     }
                     Part::Frame(_, _, answer) => drop(answer.try_send(sent)),
@@ -361,7 +361,7 @@ impl Sender {
         }
     }
 
-    /// What came of each.
+    /// The result of each.
     async fn send_all(&mut self, batch: &[Parcel]) -> Vec<Result<(), Failure>> {
         let mut sent: Vec<Option<Result<(), Failure>>> =
             batch.iter().map(|parcel| parcel.obstacle().map(Err)).collect();
@@ -382,7 +382,7 @@ impl Sender {
         }
         let left: Vec<_> = batch.iter().zip(&mut sent).filter(|(_, sent)| sent.is_none()).collect();
         let (parcels, places): (Vec<_>, Vec<_>) = left.into_iter().unzip();
-        let sending = parcels.into_iter().map(|parcel| self.send(parcel, self.limits.patience));
+        let sending = parcels.into_iter().map(|parcel| self.send(parcel, self.limits.delivery));
         let tried: Vec<_> = stream::iter(sending).buffered(CONCURRENT).collect().await;
         let is_in_vain = |tried: &Result<(), Failure>| {
             tried.as_ref().is_err_and(|failure| failure.why == Why::Away)
@@ -409,8 +409,8 @@ impl Sender {
                 return Err(Failure { reason: reason.clone(), why: Why::Away });
             }
         }
-        let patience = if first.is_frame() { self.limits.attempt } else { Duration::ZERO };
-        let sent = self.send(first, patience).await;
+        let limit = if first.is_frame() { self.limits.attempt } else { Duration::ZERO };
+        let sent = self.send(first, limit).await;
         if let Err(Failure { reason, why: Why::Away }) = &sent {
             if !matches!(self.away, Away::Since(..)) {
                 tracing::warn!(target: LOGGER, url = %self.url, reason,
@@ -422,8 +422,8 @@ impl Sender {
     }
 
     /// Sends a message until it is taken; one attempt at least, unless it is given up.
-    async fn send(&self, parcel: &Parcel, patience: Duration) -> Result<(), Failure> {
-        let until = Instant::now() + patience;
+    async fn send(&self, parcel: &Parcel, limit: Duration) -> Result<(), Failure> {
+        let until = Instant::now() + limit;
         let until = parcel.audit().map_or(until, |audit| until.min(audit.until));
         let mut backoff = Backoff::new(BACKOFF);
         loop {

@@ -219,7 +219,7 @@ impl Disk {
         fs::create_dir_all(&self.folder).map_err(error("make", &self.folder))?;
         let path = self.folder.join(format!("{name}.{OPEN}"));
         self.put_away_others(&path);
-        // It was complete, and is told again.
+        // It was complete, and is exported again.
         let done = path.with_extension(DONE);
         if done.exists() && !path.exists() {
             fs::rename(&done, &path).map_err(error("rename", &done))?;
@@ -274,7 +274,7 @@ impl Disk {
         self.remove_oldest()
     }
 
-    /// Closes what another audit left, as nobody will go on with it.
+    /// Closes what another audit left, as it will not be continued.
     fn put_away_others(&self, but: &Path) {
         for path in files(&self.folder, OPEN) {
             if path == *but {
@@ -317,7 +317,7 @@ struct Known {
     ids: BTreeSet<u128>,
 }
 
-/// What becomes of the line that says that an audit is complete.
+/// The result of writing the line that completes an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Completion {
     Cut,
@@ -344,8 +344,8 @@ fn open(path: &Path, completion: Completion) -> Result<(File, Known), DiskError>
         if line.last() != Some(&b'\n') {
             break;
         }
-        let told = Value::from_json(&line).unwrap_or_default();
-        let text = |key: &str| told.get(key).and_then(Value::as_str);
+        let written = Value::from_json(&line).unwrap_or_default();
+        let text = |key: &str| written.get(key).and_then(Value::as_str);
         let id = text(message::ID).and_then(|id| u128::from_str_radix(id, 16).ok());
         let is_completion = text("message") == Some(message::COMPLETED);
         match id.or_else(|| last_id(&line)) {

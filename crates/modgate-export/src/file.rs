@@ -1,7 +1,7 @@
 //! What the last audit found, in one file: JSON, a line for each violation.
 //!
 //! The file is there as a whole or not at all: an audit writes beside it and takes its place when it
-//! is complete, so that whoever reads always reads one audit. Its last line says how many violations
+//! is complete, so that readers always read one audit. Its last line says how many violations
 //! there are, and how many were left out because the file would have become too large.
 
 use std::{
@@ -180,7 +180,7 @@ mod tests {
     fn it_never_becomes_too_large() {
         let folder = tempfile::tempdir().expect("folder");
         let file = of(folder.path(), 2_000);
-        let told = capture(|| {
+        let logged = capture(|| {
             file.started("run");
             (0..100).for_each(|_| file.violation("run", &violation(POD)));
             file.finished("run");
@@ -192,19 +192,19 @@ mod tests {
         let count = |key: &str| last.get(key).and_then(Value::as_i64).expect("a number");
         assert_eq!(count("violations"), 100);
         assert_eq!(count("leftOut"), 101 - i64::try_from(found.len()).expect("few"));
-        assert!(told.contains("has no room for all of them"), "{told}");
+        assert!(logged.contains("has no room for all of them"), "{logged}");
     }
 
     #[test]
     fn what_cannot_be_written_is_told_once() {
         let folder = tempfile::tempdir().expect("folder");
         let file = of(&folder.path().join("missing"), 1 << 20);
-        let told = capture(|| {
+        let logged = capture(|| {
             file.started("run");
             (0..3).for_each(|_| file.violation("run", &violation(POD)));
             file.finished("run");
         });
-        assert_eq!(told.lines().count(), 1, "{told}");
-        assert!(told.contains("violations cannot be written"), "{told}");
+        assert_eq!(logged.lines().count(), 1, "{logged}");
+        assert!(logged.contains("violations cannot be written"), "{logged}");
     }
 }

@@ -1,8 +1,8 @@
 //! Violations on their way out of the cluster (spec `gatekeeper-validation`, 7.6): to files, or to
-//! whoever a Dapr sidecar knows.
+//! the topic of a Dapr sidecar.
 //!
 //! A [`Connection`](Driver::connect) in the namespace of the installation selects the driver; a
-//! [`Exporter`] is the [`Sink`] that audits tell, and takes what the webhook [queues](AdmissionQueue).
+//! [`Exporter`] is the [`Sink`] that audits write to, and takes what the webhook [queues](AdmissionQueue).
 //!
 //! # Guarantees
 //!
@@ -17,7 +17,7 @@
 //!
 //! # Limits
 //!
-//! Neither messages nor details of violations by Secrets are told, as both may quote the object.
+//! Neither messages nor details of violations by Secrets are exported, as both may quote the object.
 
 mod dapr;
 mod disk;

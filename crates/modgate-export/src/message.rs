@@ -34,8 +34,8 @@ pub(super) fn frame(audit: &str, message: &str) -> String {
 pub(super) fn closing(audit: &str, violations: u64, left_out: u64) -> String {
     let number = |count: u64| Value::from(i64::try_from(count).unwrap_or(i64::MAX));
     let counts = [("violations", number(violations)), ("leftOut", number(left_out))];
-    let told = [("id", audit.into()), ("message", COMPLETED.into())];
-    object(told.into_iter().chain(counts)).to_json()
+    let written = [("id", audit.into()), ("message", COMPLETED.into())];
+    object(written.into_iter().chain(counts)).to_json()
 }
 
 /// A violation that an audit found.
@@ -110,7 +110,7 @@ pub(super) fn of_request(
         ("requestUsername", user("username")),
         ("requestUserUID", user("uid")),
         ("requestUserGroups", user("groups")),
-        // Told even where it is false.
+        // Present even where it is false.
         ("dryRun", request.dry_run.into()),
     ];
     Line { id, json: object(members).to_json() }
@@ -224,7 +224,7 @@ pub(super) mod tests {
             "labels": {"l": "m"}}}"#;
         let review = Review::of_object(value(pod), Operation::Create, "default");
         let line = of_request(&review, &denied(), 0, "2026-01-01T00:00:00.5Z");
-        let told = value(&line.json);
+        let written = value(&line.json);
         for (key, expected) in [
             ("eventType", r#""violation_admission""#),
             ("enforcementActions", r#"["warn"]"#),
@@ -235,7 +235,7 @@ pub(super) mod tests {
             ("dryRun", "false"),
             ("timestamp", r#""2026-01-01T00:00:00.5Z""#),
         ] {
-            assert_eq!(told.get(key).map(Value::to_json).as_deref(), Some(expected), "{key}");
+            assert_eq!(written.get(key).map(Value::to_json).as_deref(), Some(expected), "{key}");
         }
         assert_ne!(line.id, of_request(&review, &denied(), 1, "now").id);
     }

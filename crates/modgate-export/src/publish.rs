@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{
     ConnectionError, Driver, ExportConfig, LOGGER, Line, Published, Source,
-    dapr::{Dapr, Delivery, Told},
+    dapr::{Dapr, Delivery, OnResult},
     disk::{Disk, DiskError},
     message,
 };
@@ -23,7 +23,7 @@ pub struct Exporter {
     connected: Mutex<Option<Connected>>,
     published: Arc<watch::Sender<Published>>,
     metrics: ExportMetrics,
-    /// Whether the audit that is told is not to be told any more.
+    /// Whether the audit under way is not to be exported any more.
     abandoned: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ struct Connected {
 }
 
 impl Exporter {
-    /// Without a Connection yet: what is told until there is one is an error in its status.
+    /// Without a Connection yet: an export until there is one is an error in its status.
     pub fn new(config: ExportConfig, metrics: ExportMetrics) -> Self {
         let published = Arc::new(watch::channel(Published::default()).0);
         let (connected, abandoned) = (Mutex::default(), AtomicBool::new(false));
@@ -71,7 +71,7 @@ impl Exporter {
         let mut driver = Driver::connect(connection, &self.config)?;
         if let Driver::Dapr(dapr) = &mut driver {
             let name = &self.config.connection;
-            dapr.start(self.told())
+            dapr.start(self.on_result())
                 .map_err(|reason| ConnectionError::Config { name: name.clone(), reason })?;
         }
         tracing::info!(target: LOGGER, name = %self.config.connection, "connection in use");
@@ -79,7 +79,7 @@ impl Exporter {
         Ok(())
     }
 
-    fn told(&self) -> Told {
+    fn on_result(&self) -> OnResult {
         let (published, metrics) = (Arc::clone(&self.published), self.metrics.clone());
         Arc::new(move |source, sent| note(&published, &metrics, source, 1, sent))
     }
@@ -98,7 +98,7 @@ impl Exporter {
                 let requests = dapr.requests();
                 drop(connected);
                 let Some(requests) = requests else { return };
-                // What comes of each is told when it is known.
+                // The result of each is reported when it is known.
                 for line in lines {
                     if let Err(reason) = requests.send(line.json) {
                         self.note(Source::Webhook, 1, Err(reason));
@@ -124,7 +124,7 @@ impl Exporter {
         }
     }
 
-    /// What came of something on disk, or the way to a sidecar.
+    /// The result of a write to disk, or the way to a sidecar.
     fn audit(
         &self,
         on_disk: impl FnOnce(&mut Disk) -> Result<(), DiskError>,
@@ -144,7 +144,7 @@ impl Exporter {
         self.config.audit
     }
 
-    /// Ends the export of the audit that is told, as if it had been interrupted.
+    /// Ends the export of the audit under way, as if it had been interrupted.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         if let Some(Connected { driver: Driver::Dapr(dapr), .. }) = self.connected().as_ref() {
@@ -227,7 +227,7 @@ impl Sink for Exporter {
         }
         let line = message::of_audit(audit, violation);
         match self.audit(|disk| disk.write(&line), |dapr| dapr.delivery()) {
-            // What comes of it is told when it is known.
+            // The result is reported when it is known.
             Ok(Some(delivery)) => delivery.send(line.json),
             done => self.note(Source::Audit, 1, done.map(drop)),
         }
@@ -274,7 +274,7 @@ mod tests {
         let exporter = Exporter::new(config, metrics.export().clone());
         let sidecar = Sidecar::start(|_| Does::Nothing);
         let mut driver = dapr(&sidecar.url, SHORT);
-        driver.start(exporter.told()).expect("started");
+        driver.start(exporter.on_result()).expect("started");
         *exporter.connected() =
             Some(Connected { spec: Value::default(), driver: Driver::Dapr(Box::new(driver)) });
         let violation = violation(

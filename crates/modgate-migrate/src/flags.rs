@@ -8,19 +8,19 @@ use crate::{arguments::given, installation::Workload, object::Subject, places};
 /// nothing, or its error.
 pub type Accepts<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 
-/// A flag of an original, and what becomes of it.
+/// A flag of an original, and its effect on modgate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flag {
     /// The Deployment.
     pub object: Subject,
     /// As it would be given to `modgate serve`.
     pub flag: String,
-    /// What becomes of it.
+    /// Its effect.
     #[serde(flatten)]
     pub fate: Fate,
 }
 
-/// What becomes of a flag.
+/// The effect of a flag on modgate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "fate", rename_all = "camelCase")]
 pub enum Fate {
@@ -79,7 +79,7 @@ const NOTES: &[Note] = &[
 ];
 
 /// Every flag of an original's containers.
-pub(crate) fn judge(workload: &Workload<'_>, accepts: &Accepts<'_>) -> Vec<Flag> {
+pub(crate) fn check(workload: &Workload<'_>, accepts: &Accepts<'_>) -> Vec<Flag> {
     let flag = |(name, value): (String, Option<String>)| {
         let flag = match &value {
             Some(value) => format!("--{name}={value}"),

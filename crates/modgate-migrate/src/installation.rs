@@ -337,7 +337,7 @@ pub struct Part {
 }
 
 /// What to look for besides policies, Deployments and webhook configurations, given those. Secrets
-/// are not among it: nobody has to read them.
+/// are not among it: they need not be read.
 pub fn parts(objects: &[Found]) -> Vec<Part> {
     let installation = Installation::of(objects);
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What becomes of an installation of KubeMod or Gatekeeper when modgate takes over.
+//! The effect on an installation of KubeMod or Gatekeeper when modgate takes over.
 //!
 //! [`check`] reads a list of objects, from a cluster or from files, and makes a [`Report`] of it:
 //! which policies run unchanged, which differ by a decision of `docs/compatibility.md` and why it
@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //!
-//! - Policies are judged by the engine that will run them, never by a copy of its rules.
+//! - Policies are checked by the engine that will run them, never by a copy of its rules.
 //! - No command deletes a CRD, or a namespace that holds a policy, or a bundle of objects that
 //!   might contain one.
 

@@ -113,7 +113,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Groups whose objects are policies, or say what policies see and where what they find goes.
+/// Groups whose objects are policies, or configure what policies see and where violations go.
 pub const GROUPS: [&str; 9] = [
     modrule::GROUP,
     templates::GROUP,

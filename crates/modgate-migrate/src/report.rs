@@ -20,7 +20,7 @@ use crate::{
     values::{self, Values},
 };
 
-/// What becomes of an installation.
+/// The effect of the switch on an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -114,7 +114,7 @@ impl Report {
     }
 }
 
-/// Judges an installation. Objects that have nothing to do with it are passed over.
+/// Checks an installation. Objects that have nothing to do with it are passed over.
 pub fn check(
     objects: &[Found],
     config: &EngineConfig,
@@ -173,7 +173,7 @@ pub fn check(
     let flags: Vec<Flag> = installation
         .workloads
         .iter()
-        .flat_map(|workload| flags::judge(workload, accepts))
+        .flat_map(|workload| flags::check(workload, accepts))
         .collect();
     let originals = installation
         .originals()

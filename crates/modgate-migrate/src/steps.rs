@@ -200,7 +200,7 @@ fn without_rotation(workload: &Workload<'_>) -> String {
 }
 
 /// What makes the originals' objects part of modgate's release. Helm 4 applies on the server, where
-/// whoever wrote a field first keeps it unless told otherwise.
+/// the first writer of a field keeps it without this option.
 const TAKE: &str = "--take-ownership --force-conflicts";
 
 /// A command of Helm about modgate, and the wait for what it does.
@@ -300,7 +300,7 @@ fn verify(installation: &Installation<'_>) -> Option<Step> {
         return None;
     }
     step(
-        "See that modgate is asked",
+        "See that modgate receives requests",
         "every line must name modgate's Service; then create an object that a policy refuses, with \
          `--dry-run=server`",
         vec![format!(
@@ -343,7 +343,7 @@ fn rest(installation: &Installation<'_>, values: &Values) -> Option<Step> {
     }
     step(
         "Let modgate do the rest",
-        "nobody else audits, writes statuses and looks after the CRDs of constraints any more",
+        "no other program audits, writes statuses and maintains the CRDs of constraints any more",
         helm(
             installation,
             UPGRADE,
@@ -365,7 +365,7 @@ fn remove(installation: &Installation<'_>) -> Option<Step> {
         let left = installation.parts(original);
         commands
             .extend(left.map(|it| delete(&it.kind().to_lowercase(), it.namespace(), it.name())));
-        // Secrets are not read, so nobody knows which are there.
+        // Secrets are not read, so it is unknown which exist.
         let secrets = PARTS.into_iter().filter(|part| part.0 == original && part.1 == "Secret");
         for (.., name) in secrets.filter(|part| !is_kept(part.1, part.3)) {
             commands.extend(namespaces.iter().map(|namespace| {
@@ -448,7 +448,7 @@ fn back(installation: &Installation<'_>) -> Option<Step> {
         let found = workload.found;
         let replicas = found.object.path(&["spec", "replicas"]).and_then(Value::as_i64);
         let (namespace, name) = (word(found.namespace()), word(found.name()));
-        // Of one that is stopped already nobody knows how many there were.
+        // For one that is stopped already, the earlier number of replicas is unknown.
         let replicas = replicas.filter(|count| *count > 0).unwrap_or(1);
         commands
             .push(format!("kubectl -n {namespace} scale deployment {name} --replicas={replicas}"));

@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn the_chart_has_these_places() {
         let chart = include_str!("../../../deploy/chart/templates/_refusals.tpl");
-        // What it refuses in `args` is put there by nobody.
+        // The translation puts nothing into `args` that the chart refuses.
         let refused = chart.lines().skip_while(|line| !line.ends_with("$own := dict"));
         let refused =
             refused.skip(1).map_while(|line| line.trim().strip_prefix('"')?.split_once('"'));

@@ -403,7 +403,7 @@ fn half_switched() {
             "Keep the originals from renewing certificates",
             "Stop Gatekeeper, and leave it there",
             "Give ModRules to modgate",
-            "See that modgate is asked",
+            "See that modgate receives requests",
             "Stop KubeMod, and leave it there",
             "Let modgate do the rest",
             "Remove what the originals leave behind, object by object",
@@ -440,7 +440,7 @@ fn switched_and_not_removed() {
     assert_eq!(
         titles(&report),
         [
-            "See that modgate is asked",
+            "See that modgate receives requests",
             "Remove what the originals leave behind, object by object",
             "Let Helm forget the originals' releases",
             "What stays",

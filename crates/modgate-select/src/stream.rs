@@ -439,7 +439,7 @@ impl<'a, 'e> Stream<'a, 'e> {
 struct Walk<'w, 'a, 'e> {
     stream: &'w Stream<'a, 'e>,
     frame: Frame<'w, 'a>,
-    /// Whether anybody looks at the trail behind `..`; elsewhere it costs nothing.
+    /// Whether the trail is used behind `..`; elsewhere it costs nothing.
     capture: bool,
 }
 

@@ -414,7 +414,7 @@ impl Visit for JsonFields<'_> {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        // JSON has no infinities; the text form is better than a line nobody can parse.
+        // JSON has no infinities; the text form is better than a line that parsers refuse.
         if value.is_finite() {
             self.literal(field, value);
         } else {

@@ -58,7 +58,7 @@ pub enum OtlpError {
 }
 
 /// How long a collector may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of its answer that are read.
 const ANSWER_BYTES: usize = 64 << 10;
 /// Failures are logged this often at most.
@@ -91,7 +91,7 @@ impl Sender {
             headers: vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
             body: Bytes::from(message.to_json()),
         };
-        let bounds = Bounds { deadline: Instant::now() + PATIENCE, body_bytes: ANSWER_BYTES };
+        let bounds = Bounds { deadline: Instant::now() + EXPORT_TIMEOUT, body_bytes: ANSWER_BYTES };
         let error = match self.client.exchange(outgoing, bounds).await {
             Ok(answer) if answer.status.is_success() => return,
             Ok(answer) => answer.status.to_string(),

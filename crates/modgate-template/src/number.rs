@@ -252,7 +252,7 @@ fn hex_float(text: &str) -> Option<f64> {
             scale = scale.saturating_add(4);
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "the nearest float is what is asked for")]
+    #[expect(clippy::cast_precision_loss, reason = "the caller wants the nearest float")]
     let mut value = bits as f64;
     let mut scale = scale.clamp(-2_200, 2_200);
     // In steps, so that neither factor overflows or is denormal before the product is.

@@ -93,7 +93,7 @@ impl Number {
         match &self.0 {
             #[expect(
                 clippy::cast_precision_loss,
-                reason = "the nearest float is what is asked for"
+                reason = "the caller wants the nearest float"
             )]
             Repr::Int(int) => *int as f64,
             Repr::Float(float) => *float,

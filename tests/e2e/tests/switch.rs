@@ -426,7 +426,7 @@ fn switching_under_load() {
         goes_on();
         succeeds(cluster, "apply -f -", &ours);
         goes_on();
-        shell.step(&report, "See that modgate is asked");
+        shell.step(&report, "See that modgate receives requests");
         shell.step(&report, "Stop KubeMod");
         let of_kubemod = requests(&kubemod, "/dragnet-webhook");
         goes_on();

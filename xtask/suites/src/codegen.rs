@@ -76,7 +76,7 @@ fn manifest() -> Result<Vec<Generated>> {
         return Ok(Vec::new());
     }
     let text = build::helm()?.render(&["--set", "namespace.create=true,crds.keep=false"])?;
-    // Whoever applies the manifest does so without Helm.
+    // Users apply the manifest without Helm.
     let is_helms = |line: &&str| {
         let line = line.trim_start();
         line.starts_with("app.kubernetes.io/managed-by: Helm")

@@ -322,7 +322,7 @@ fn build_peer() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The modgate that is asked.
+/// The modgate that answers.
 fn binary(given: Option<&Path>) -> Result<PathBuf> {
     let binary = match given {
         Some(binary) => binary.to_owned(),

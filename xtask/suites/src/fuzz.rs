@@ -186,7 +186,7 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc names no host")
 }
 
-/// What came of one target.
+/// The result of one target.
 #[derive(Debug, Default)]
 struct Outcome {
     name: String,

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let report = Report::of(args, outcomes, cpu_before);
     let mut out = io::stdout().lock();
     writeln!(out, "{report}")?;
-    if let Err(error) = report.judge(args) {
+    if let Err(error) = report.check(args) {
         writeln!(out, "failed      {error:#}")?;
         return Ok(false);
     }
@@ -521,7 +521,7 @@ impl Report {
         Duration::from_nanos(nanos).as_secs_f64() * 1000.0
     }
 
-    fn judge(&self, args: &Args) -> Result<()> {
+    fn check(&self, args: &Args) -> Result<()> {
         ensure!(
             self.errors == 0,
             "{} failed: {}",

@@ -150,7 +150,7 @@ pub(crate) fn run_program(args: &RunArgs) -> Result<bool> {
     if folder.is_some_and(|folder| folder == "deps") {
         let name = args.program.file_name().unwrap_or_default().to_string_lossy();
         println!("{PROGRAM}{}", name.rsplit_once('-').map_or(&*name, |(name, _)| name));
-        // libtest takes its unstable flags from a stable compiler only if told to.
+        // libtest takes its unstable flags from a stable compiler only with an option.
         program.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
     }
     Err(program.exec()).with_context(|| args.program.display().to_string())

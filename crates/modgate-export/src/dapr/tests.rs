@@ -8,7 +8,7 @@ use std::{
 use super::*;
 
 pub(crate) const SHORT: Limits = Limits {
-    patience: Duration::from_millis(800),
+    delivery: Duration::from_millis(800),
     attempt: Duration::from_millis(400),
     pause: Duration::from_millis(50),
     audit: Duration::from_secs(60),
@@ -93,11 +93,11 @@ fn started(url: &str, limits: Limits) -> Dapr {
     dapr
 }
 
-/// What came of the ends of an audit, and how long it took.
-type Told = (Result<(), String>, Result<(), (u64, String)>, Duration);
+/// The results of the start and the end of an audit, and how long it took.
+type Results = (Result<(), String>, Result<(), (u64, String)>, Duration);
 
 /// Tells an audit of so many violations.
-fn audit(dapr: &mut Dapr, violations: u32) -> Told {
+fn audit(dapr: &mut Dapr, violations: u32) -> Results {
     let began = Instant::now();
     let delivery = dapr.begin().expect("connected");
     let start = delivery.start("start".to_owned());
@@ -116,7 +116,7 @@ fn a_sidecar_that_does_not_answer_holds_up_no_audit() {
     });
     // The third audit is to arrive however busy the machine is.
     let limits =
-        Limits { attempt: Duration::from_secs(2), patience: Duration::from_secs(6), ..SHORT };
+        Limits { attempt: Duration::from_secs(2), delivery: Duration::from_secs(6), ..SHORT };
     let mut dapr = started(&sidecar.url, limits);
     for _ in 0..2 {
         let (start, end, took) = audit(&mut dapr, 100_000);
@@ -148,7 +148,7 @@ fn what_is_refused_costs_nothing_else() {
         _ => Does::Take,
     });
     let limits = Limits {
-        patience: Duration::from_secs(30),
+        delivery: Duration::from_secs(30),
         // What is late is sent again.
         attempt: Duration::from_secs(10),
         ..SHORT
@@ -156,7 +156,7 @@ fn what_is_refused_costs_nothing_else() {
     let (start, end, took) = audit(&mut started(&sidecar.url, limits), 100);
     assert_eq!(start, Ok(()));
     assert_eq!(end.map_err(|(count, _)| count), Err(1));
-    assert!(took < limits.patience, "{took:?}");
+    assert!(took < limits.delivery, "{took:?}");
     let taken = sidecar.taken.lock().expect("taken");
     assert_eq!(taken.len(), 100, "all but one, and no end");
     assert!(!taken.iter().any(|line| line == "end"), "not all of it is there");
@@ -166,7 +166,7 @@ fn what_is_refused_costs_nothing_else() {
 fn one_audit_has_so_much_time() {
     let sidecar = Sidecar::start(|_| Does::TakeSlowly);
     let limits = Limits {
-        patience: Duration::from_secs(30),
+        delivery: Duration::from_secs(30),
         attempt: Duration::from_secs(10),
         audit: Duration::from_millis(500),
         ..SHORT
@@ -187,7 +187,7 @@ fn an_audit_can_be_given_up() {
         _ => Does::Nothing,
     });
     let limits =
-        Limits { patience: Duration::from_secs(60), attempt: Duration::from_millis(100), ..SHORT };
+        Limits { delivery: Duration::from_secs(60), attempt: Duration::from_millis(100), ..SHORT };
     let mut dapr = started(&sidecar.url, limits);
     let delivery = dapr.begin().expect("connected");
     delivery.start("start".to_owned()).expect("taken");
@@ -200,6 +200,6 @@ fn an_audit_can_be_given_up() {
     thread::sleep(Duration::from_millis(300));
     assert!(!telling.is_finished(), "it waits");
     dapr.abandon();
-    let took = telling.join().expect("told");
+    let took = telling.join().expect("joined");
     assert!(took < Duration::from_secs(10), "{took:?}");
 }

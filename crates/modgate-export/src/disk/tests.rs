@@ -96,7 +96,7 @@ fn what_was_interrupted_goes_on() {
         .chain([r#"{"id":"a","message":"audit is completed"}"#.to_owned()])
         .collect();
     assert_eq!(read(&channel.join("a.log")), expected);
-    // Told again although it was complete.
+    // Exported again although it was complete.
     disk.start("a").expect("started");
     (1..=5).for_each(|id| disk.write(&line(id)).expect("written"));
     disk.finish("a").expect("finished");

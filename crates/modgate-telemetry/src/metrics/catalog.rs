@@ -116,7 +116,7 @@ impl Catalog {
              Written by `cargo xtask codegen` from what the process registers; do not edit.\n\n\
              Served on `/metrics` of the HTTPS port, and over plain HTTP on `--prometheus-port` and \
              `--operator-metrics-addr`: in Prometheus' text format 0.0.4, as the originals have it, or \
-             as OpenMetrics 1.0.0 to whoever prefers that in `Accept`, as Prometheus does. Names, \
+             as OpenMetrics 1.0.0 to clients that prefer that in `Accept`, as Prometheus does. Names, \
              types and labels of Gatekeeper and KubeMod are as theirs, so that dashboards and alerts \
              go on working; what differs, and Go's own `go_*`, is in \
              [compatibility.md](compatibility.md).\n",

@@ -1,11 +1,11 @@
-//! The text formats of metrics, and which of them is asked for.
+//! The text formats of metrics, and the choice by `Accept`.
 
 use std::fmt::Write as _;
 
 /// A text format that metrics are served in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus' own, as the originals have it; whoever asks for nothing else gets it.
+    /// Prometheus' own, as the originals have it; the default.
     Text,
     /// OpenMetrics 1.0.0.
     OpenMetrics,

@@ -24,7 +24,7 @@ use super::{
     saturated,
 };
 
-/// What constraints are counted under whose action nobody knows.
+/// The label of constraints with an unknown action.
 pub(super) const UNRECOGNIZED: &str = "unrecognized";
 
 pub(super) const STATUS: Label = Label { name: "status", values: "`active`, `error`" };
@@ -248,8 +248,7 @@ impl GatekeeperMetrics {
         self.durations.get_or_create(&[status]).observe(took.as_secs_f64());
     }
 
-    /// `passes` is told where mutators were asked and came to an end, or to the last pass there may
-    /// be.
+    /// `passes` is present where mutators ran to an end, or to the last pass that is allowed.
     pub(super) fn mutated(&self, status: MutationStatus, passes: Option<usize>, took: Duration) {
         let converged = status != MutationStatus::Error;
         let label = [(MUTATION_STATUS.name, status.as_str())];

@@ -111,7 +111,7 @@ impl AuditMetrics {
         self.started.set(at);
     }
 
-    /// Another process audits: nothing is told of audits until this one does again.
+    /// Another process audits: there are no figures of audits until this one does again.
     pub fn forget(&self) {
         self.violations.clear();
         self.started.forget();
@@ -119,8 +119,8 @@ impl AuditMetrics {
     }
 
     /// An audit came to its end. `violations` are all it found, by the action of their constraint as
-    /// written (`deny`, `dryrun`, `warn`, `scoped`); what it names none of is counted as none, what
-    /// nobody knows as `unrecognized`.
+    /// written (`deny`, `dryrun`, `warn`, `scoped`); what it names none of is counted as none, an
+    /// unknown one as `unrecognized`.
     pub fn finished<'a>(
         &self,
         at: SystemTime,
@@ -463,11 +463,11 @@ const EVENTS: Descriptor = Descriptor {
         values: "`written`, `merged` into one already there, `dropped` for want of room or by the \
                  rate limit, `error`",
     }],
-    help: "Kubernetes Events by what became of them",
+    help: "Kubernetes Events by result",
     origin: Origin::Modgate,
 };
 
-/// What became of an Event.
+/// The result for an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventResult {
     /// The API server has it.
@@ -506,7 +506,7 @@ impl EventMetrics {
         metrics
     }
 
-    /// This became of so many.
+    /// Counts Events with a result.
     pub fn became(&self, result: EventResult, count: u64) {
         self.0.get_or_create(&[("result", result.as_str())]).inc_by(count);
     }
@@ -526,7 +526,7 @@ const RECONCILED: Descriptor = Descriptor {
         CONTROLLER,
         Label { name: "result", values: "`success`, `error`, `requeue`, `requeue_after`" },
     ],
-    help: "Objects taken in by what came of it",
+    help: "Objects that were reconciled, by result",
     origin: Origin::KubeMod,
 };
 const RECONCILE_ERRORS: Descriptor = Descriptor {
@@ -561,7 +561,7 @@ const RECONCILE_SECONDS: [f64; 32] = [
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 10.0,
 ];
 
-/// What came of taking in an object.
+/// The result of reconciling an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reconciled {
     /// It is done.

@@ -18,7 +18,7 @@ use super::{
     render,
 };
 
-/// How often the original is asked: what it takes from a Go map comes in any order.
+/// How often the original answers: what it takes from a Go map comes in any order.
 const TIMES: usize = 4;
 
 /// Where rules and requests are handed over.

@@ -1,4 +1,4 @@
-//! What somebody does who can reach the port and means no good.
+//! Attacks of a client that can reach the port.
 
 use std::{
     io::{Read as _, Write as _},
@@ -118,12 +118,12 @@ impl Held {
 }
 
 /// No attack waits longer than this for the server.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 fn connect(run: &Run) -> Result<TcpStream> {
-    let tcp = TcpStream::connect_timeout(&run.address, PATIENCE)?;
-    tcp.set_read_timeout(Some(PATIENCE))?;
-    tcp.set_write_timeout(Some(PATIENCE))?;
+    let tcp = TcpStream::connect_timeout(&run.address, TIMEOUT)?;
+    tcp.set_read_timeout(Some(TIMEOUT))?;
+    tcp.set_write_timeout(Some(TIMEOUT))?;
     Ok(tcp)
 }
 
@@ -202,7 +202,7 @@ fn bombs(run: &Run) {
             tls.read(&mut [0; 1024])
         });
         if let Ok(Err(error)) = attempt
-            && start.elapsed() >= PATIENCE
+            && start.elapsed() >= TIMEOUT
         {
             run.fault(&run.failed, &format!("a bomb was not answered on {route}: {error}"));
         }
