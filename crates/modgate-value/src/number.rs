@@ -91,10 +91,7 @@ impl Number {
     /// The nearest 64-bit float; infinite where the number is out of a float's range.
     pub fn as_f64(&self) -> f64 {
         match &self.0 {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "the caller wants the nearest float"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "the caller wants the nearest float")]
             Repr::Int(int) => *int as f64,
             Repr::Float(float) => *float,
             Repr::Literal(literal) => literal.float,

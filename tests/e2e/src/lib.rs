@@ -19,6 +19,7 @@ pub mod load;
 pub mod provider;
 
 use std::{
+    cell::Cell,
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -163,7 +164,7 @@ pub fn kubectl(cluster: &Cluster, arguments: &str, input: &str) -> Outcome {
 
 pub fn succeeds(cluster: &Cluster, arguments: &str, input: &str) -> String {
     let outcome = kubectl(cluster, arguments, input);
-    assert!(outcome.success, "{arguments}: {}", outcome.stderr);
+    assert!(outcome.success, "{}: {arguments}: {}", STEP.get(), outcome.stderr);
     outcome.stdout
 }
 
@@ -174,10 +175,22 @@ pub fn namespace(cluster: &Cluster, name: &str, test: &str) {
     succeeds(cluster, "create -f -", &text);
 }
 
+thread_local! {
+    static STEP: Cell<&'static str> = const { Cell::new("the first step") };
+}
+
+/// Begins a step of a scenario. A failing test prints the steps that it came to, and a wait that fails names
+/// its step.
+pub fn step(name: &'static str) {
+    STEP.set(name);
+    eprintln!("step: {name}");
+}
+
+/// Waits until something is so, for at most [`TIMEOUT`].
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !is_so() {
-        assert!(Instant::now() < deadline, "still not so: {what}");
+        assert!(Instant::now() < deadline, "{}: waited in vain until {what}", STEP.get());
         thread::sleep(Duration::from_millis(50));
     }
 }

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use modgate_e2e::{Running, eventually, kubectl, namespace, succeeds};
+use modgate_e2e::{Running, eventually, kubectl, namespace, step, succeeds};
 use modgate_testkit::cluster::Cluster;
 use modgate_value::Value;
 
@@ -127,7 +127,7 @@ fn what_is_found_is_exported() {
         };
         all.iter().find(is_it).cloned()
     };
-    // As it was at one time: files of audits go when there are newer ones.
+    step("old files of audits are deleted when there are newer ones");
     let mut all = Vec::new();
     eventually("what the audit found is there", || {
         all = lines(folder.path(), false);
@@ -148,7 +148,7 @@ fn what_is_found_is_exported() {
         .collect();
     assert_eq!(frames, ["audit is started", "audit is completed"]);
 
-    // What is told of it.
+    step("the status of the Connection");
     let status = |name: &str| {
         let what =
             format!("get connection {name} -n gatekeeper-system -o jsonpath={{.status.byPod}}");
@@ -175,7 +175,7 @@ fn what_is_found_is_exported() {
     eventually("there are more audits than are kept", || {
         server.plain_metric("gatekeeper_audit_duration_seconds_count") > 3
     });
-    // The oldest goes once the newest is complete.
+    step("the oldest file is deleted once the newest is complete");
     eventually("no more are kept than asked for", || {
         let files = fs::read_dir(folder.path().join("audit-channel")).expect("folder").flatten();
         let kept = files.filter(|entry| {

@@ -19,7 +19,7 @@ use modgate_engine::api::crds;
 use modgate_testkit::cluster::Cluster;
 use modgate_value::Value;
 
-use modgate_e2e::{Running, eventually, kubectl, succeeds};
+use modgate_e2e::{Running, eventually, kubectl, step, succeeds};
 
 /// Runs `modgate` with these words as arguments; exit code, standard output, standard error.
 fn gator(arguments: &str, env: &BTreeMap<String, String>) -> (u8, String, String) {
@@ -84,7 +84,7 @@ fn policies_come_and_go() {
         assert_eq!(run(arguments), expected, "{arguments}");
     };
 
-    // Without Gatekeeper's CRDs there is nothing to install into.
+    step("without Gatekeeper's CRDs nothing can be installed");
     let (code, stdout, _) = run("policy update");
     assert_eq!(
         (code, stdout.as_str()),
@@ -127,7 +127,7 @@ fn policies_come_and_go() {
         .collect();
     assert_eq!((code, names), (0, vec!["k8slabels", "k8snothing"]));
 
-    // What somebody else made is not touched.
+    step("objects of other owners are not changed");
     succeeds(cluster, "label k8slabels owner gatekeeper.sh/managed-by-", "");
     let (code, _, stderr) = run("policy install --bundle base");
     assert_eq!(code, 3, "{stderr}");
@@ -137,7 +137,7 @@ fn policies_come_and_go() {
     );
     succeeds(cluster, "label k8slabels owner gatekeeper.sh/managed-by=gator", "");
 
-    // A newer catalog.
+    step("a newer catalog");
     write_catalog(folder.path(), "v2.0.0");
     let (_, stdout, _) = run("policy update");
     assert_eq!(

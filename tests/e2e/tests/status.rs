@@ -23,7 +23,7 @@ use modgate_testkit::{
 };
 use modgate_value::Value;
 
-use modgate_e2e::{Running, eventually, kubectl, succeeds};
+use modgate_e2e::{Running, eventually, kubectl, step, succeeds};
 
 const NAMESPACE: &str = "gatekeeper-system";
 
@@ -169,7 +169,7 @@ fn statuses_of_three_pods() {
     install(cluster);
     let pods = ["audit-0", "webhook-a", "webhook-b"];
     pods.iter().for_each(|name| pod(cluster, name));
-    // Left behind by a Pod that is gone, and belonging to nobody.
+    step("reports of a Pod that is gone, without an owner");
     succeeds(
         cluster,
         "create -f -",
@@ -184,7 +184,7 @@ fn statuses_of_three_pods() {
     let _a = process(cluster, "webhook-a", &[Webhook, MutationWebhook]);
     let b = process(cluster, "webhook-b", &[Webhook, MutationWebhook]);
 
-    // Scenario 2: a template, what is made of it, and what everybody says of it.
+    step("scenario 2: a template, its CRD, and the entries of all Pods");
     succeeds(cluster, "create -f -", &template("K8sDeny", DENY));
     let what = "constrainttemplate k8sdeny";
     let entries = everybody_says(cluster, what, &pods, |entry| entry.get("errors").is_none());
@@ -209,7 +209,7 @@ fn statuses_of_three_pods() {
         !kubectl(cluster, &ghost, "").success
     });
 
-    // The report of one Pod.
+    step("the report of one Pod");
     let report = format!("constrainttemplatepodstatus audit--0-k8sdeny -n {NAMESPACE}");
     let report = get(cluster, &report);
     let labels = report.path(&["metadata", "labels"]).expect("labels").to_json();
@@ -222,7 +222,7 @@ fn statuses_of_three_pods() {
     assert_eq!(text(owner, &["name"]), "audit-0");
     assert_eq!(owner.get("controller"), None);
 
-    // A constraint is enforced, and what others write into its status stays.
+    step("a constraint is enforced, and fields of other writers stay in its status");
     eventually("the constraint is taken", || {
         kubectl(cluster, "apply -f -", &constraint("K8sDeny", "no-labels", "")).success
     });
@@ -242,13 +242,13 @@ fn statuses_of_three_pods() {
     let is_second =
         |entry: &Value| is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into());
     everybody_says(cluster, what, &pods, is_second);
-    // Scenario 12: what is left out is stored.
+    step("scenario 12: defaults are stored");
     let stored = "get k8sdeny plain -o jsonpath={.spec.enforcementAction}";
     succeeds(cluster, "create -f -", &constraint("K8sDeny", "plain", ""));
     assert_eq!(succeeds(cluster, stored, ""), "deny");
     succeeds(cluster, "delete k8sdeny plain", "");
 
-    // Scenario 88: nothing is generated of Rego.
+    step("scenario 88: a template in Rego generates no policy");
     let is_told = |entries: &[Value]| {
         let point = entries[0].get("enforcementPointsStatus").and_then(|points| points.at(0));
         point.is_some_and(|point| {
@@ -262,7 +262,7 @@ fn statuses_of_three_pods() {
     assert_eq!(status.path(&["status", "totalViolations"]), Some(&3.into()));
     assert!(status.path(&["status", "violations"]).is_some());
 
-    // Scenario 3.
+    step("scenario 3: a template that does not compile");
     let shown = succeeds(cluster, "get constraints", "");
     let line = shown.lines().find(|line| line.contains("no-labels")).expect("it is listed");
     assert!(line.contains("dryrun") && line.split_whitespace().any(|word| word == "3"), "{shown}");
@@ -297,7 +297,7 @@ fn statuses_of_three_pods() {
     succeeds(cluster, "apply -f -", &template("K8sBroken", DENY));
     everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| it.get("errors").is_none());
 
-    // Mutators contradict each other, and then they do not; the audit loads none.
+    step("mutators contradict each other, and then they do not; the audit loads none");
     let mutating = ["audit-0", "webhook-a", "webhook-b"];
     succeeds(cluster, "create -f -", &assign("one", "spec.a.b", "1"));
     everybody_says(cluster, "assign one", &mutating, is_enforced);
@@ -311,7 +311,7 @@ fn statuses_of_three_pods() {
     succeeds(cluster, "delete assign two", "");
     everybody_says(cluster, "assign one", &mutating, is_enforced);
 
-    // A cycle of expansion templates.
+    step("a cycle of expansion templates");
     succeeds(cluster, "create -f -", &expansion("there", "A", "B"));
     let is_good = |entry: &Value| entry.get("errors").is_none();
     everybody_says(cluster, "expansiontemplate there", &pods, is_good);
@@ -320,7 +320,7 @@ fn statuses_of_three_pods() {
     everybody_says(cluster, "expansiontemplate there", &pods, is_cyclic);
     everybody_says(cluster, "expansiontemplate back", &pods, is_cyclic);
 
-    // A Provider.
+    step("a Provider");
     let provider = "apiVersion: externaldata.gatekeeper.sh/v1beta1\nkind: Provider\n\
         metadata: {name: images}\nspec: {url: 'http://example.com', timeout: 1, caBundle: ''}\n";
     succeeds(cluster, "create -f -", provider);
@@ -334,7 +334,7 @@ fn statuses_of_three_pods() {
         assert!(text(entry, &["lastTransitionTime"]).ends_with('Z'));
     }
 
-    // The Config.
+    step("the Config");
     let config = format!(
         "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
          metadata: {{name: config, namespace: {NAMESPACE}}}\nspec: {{}}\n"
@@ -343,7 +343,7 @@ fn statuses_of_three_pods() {
     let what = format!("config.config.gatekeeper.sh config -n {NAMESPACE}");
     everybody_says(cluster, &what, &pods, is_good);
 
-    // Scenario 86: a Pod goes, and with it everything it said.
+    step("scenario 86: a Pod is deleted, and with it its entries");
     drop(b);
     succeeds(cluster, &format!("delete pod webhook-b -n {NAMESPACE} --force --grace-period=0"), "");
     if cluster.has_controllers() {
@@ -352,7 +352,9 @@ fn statuses_of_three_pods() {
         everybody_says(cluster, "assign one", &pods[..2], is_enforced);
     }
 
-    // Scenario 85: a template goes, and with it its CRD, its constraint and what was said of that.
+    step(
+        "scenario 85: a template is deleted, and with it its CRD, its constraint and the reports on that",
+    );
     succeeds(cluster, "delete constrainttemplate k8sdeny", "");
     if cluster.has_controllers() {
         let reports = format!("constraintpodstatuses -n {NAMESPACE}");
@@ -412,7 +414,7 @@ fn templates_that_do_not_load(cluster: &Cluster, pods: &[&str]) {
         for step in list(&scenario, "steps") {
             let problems = list(&step, "problems");
             if problems.is_empty() && !problem.is_empty() {
-                // Repaired.
+                step("a broken rule is repaired");
                 break;
             }
             let is_template = |it: &&Value| text(it, &["kind"]) == "ConstraintTemplate";
@@ -461,7 +463,7 @@ fn statuses_of_a_thousand_rules() {
     };
     let Some(cluster) = Cluster::start(&options).expect("cluster") else { return };
     install(&cluster);
-    // Scenario of Q-31: something may be stored in a version of the past.
+    step("Q-31: objects are stored in an earlier version");
     let versions = "crd/assign.mutations.gatekeeper.sh";
     let old = r#"{"status":{"storedVersions":["v1alpha1","v1"]}}"#;
     let patch = ["patch", versions, "--subresource=status", "--type=merge", "-p", old];
@@ -478,7 +480,7 @@ fn statuses_of_a_thousand_rules() {
         &rule("broken", "$.metadata[").replace("default", "kube-public"),
     );
 
-    // kubectl wait, and what the condition says.
+    step("kubectl waits for the condition");
     let loaded = "get modrules -n default -o jsonpath={.items[*].status.conditions[?(@.type=='Loaded')].status}";
     eventually("all rules say that they are loaded", || {
         let said = succeeds(&cluster, loaded, "");
@@ -510,7 +512,7 @@ fn statuses_of_a_thousand_rules() {
         "",
     );
 
-    // One write each, and none for a process that comes later and finds them as they should be.
+    step("one write each, and none by a second process");
     let writes = || {
         let text = fs::read_to_string(&log).expect("audit log");
         let is_write = |line: &&str| line.contains(r#""subresource":"status""#);
@@ -531,7 +533,7 @@ fn statuses_of_a_thousand_rules() {
     eventually("only the storage version is left", || is_stored_anew(versions));
     eprintln!("{first} writes for {RULES} rules, {second} after a restart for one more");
 
-    // KubeMod's own CRD has no such subresource: nothing is written, and nothing waits for it.
+    step("KubeMod's own CRD has no status: modgate writes none, and does not wait for one");
     let without = r#"[{"op":"remove","path":"/spec/versions/0/subresources"}]"#;
     let patch = ["patch", "crd", "modrules.api.kubemod.io", "--type=json", "-p", without];
     assert!(cluster.run(patch, "").expect("kubectl").success);
@@ -550,7 +552,7 @@ fn statuses_of_a_thousand_rules() {
     // Longer than a status takes.
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(attempts(), 0);
-    // With ours instead, it is told.
+    step("with modgate's CRD the status is written");
     succeeds(
         &cluster,
         "apply --server-side --force-conflicts -f -",
@@ -560,7 +562,7 @@ fn statuses_of_a_thousand_rules() {
     succeeds(&cluster, wait, "");
     drop(later);
 
-    // Scenario 84: a broken template holds up readiness only where that is wanted.
+    step("scenario 84: a broken template delays readiness only with the flag");
     let broken = template("K8sBroken", "package broken\nviolation[{");
     succeeds(&cluster, "create -f -", &broken);
     let start = |waits: bool| {

@@ -41,7 +41,7 @@ use modgate_testkit::cluster::{Cluster, balancer::Balancer};
 use modgate_value::{Value, yaml};
 use tempfile::TempDir;
 
-use modgate_e2e::{Running, eventually, succeeds};
+use modgate_e2e::{Running, eventually, step, succeeds};
 
 /// Those who make objects, each as fast as it is answered.
 const LOADERS: usize = 3;
@@ -332,7 +332,7 @@ fn switching_under_load() {
     succeeds(cluster, "apply -f -", &fixtures());
     succeeds(cluster, "apply -f -", POLICIES);
 
-    // One certificate, as Gatekeeper and modgate share a Secret.
+    step("one certificate, as Gatekeeper and modgate share a Secret");
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("made");
     let (authority, folder) = (made.cert.pem(), tempfile::tempdir().expect("folder"));
     let (cert, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
@@ -345,7 +345,7 @@ fn switching_under_load() {
         })
     };
     let webhooks = [Operation::Webhook, Operation::MutationWebhook];
-    // The originals: one process is asked as KubeMod, one as Gatekeeper, who makes the CRDs.
+    step("the originals: one process serves as KubeMod, one as Gatekeeper, which writes the CRDs");
     let gatekeeper = start(&[]);
     let kubemod = start(&webhooks);
     let service = Balancer::start(&[gatekeeper.address]).expect("balancer");

@@ -33,7 +33,7 @@ use modgate_testkit::{
     cluster::{Cluster, Options},
 };
 
-use modgate_e2e::{Running, TIMEOUT, definition, eventually, kubectl, namespace, succeeds};
+use modgate_e2e::{Running, TIMEOUT, definition, eventually, kubectl, namespace, step, succeeds};
 
 /// Our kinds, and the namespace whose Config counts.
 fn install(cluster: &Cluster) {
@@ -186,7 +186,7 @@ fn policies_see_the_cluster() {
     succeeds(cluster, "create -f -", UNLIKE);
     succeeds(cluster, "create -f -", &webhook(&server, "sync"));
 
-    // Objects come and go.
+    step("objects come and go");
     let conflicting = ingress("mine", "second", "taken.test");
     becomes(cluster, &conflicting, "");
     succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
@@ -195,7 +195,7 @@ fn policies_see_the_cluster() {
     succeeds(cluster, "delete ingress -n other first", "");
     becomes(cluster, &conflicting, "");
 
-    // Those on their way out have left.
+    step("objects that are being deleted are gone for policies");
     succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
     becomes(cluster, &conflicting, CONFLICT);
     let finalizers = r#"{"metadata":{"finalizers":["modgate.test/wait"]}}"#;
@@ -210,7 +210,7 @@ fn policies_see_the_cluster() {
     becomes(cluster, &conflicting, "");
     patch(r#"{"metadata":{"finalizers":null}}"#);
 
-    // A kind that is served later.
+    step("a kind that is served later");
     let reserved = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: reserved, namespace: mine}\n";
     assert_eq!(refused(cluster, reserved), "");
     let widgets = definition("example.com", "Widget", "widgets", "Namespaced", "v1");
@@ -220,7 +220,7 @@ fn policies_see_the_cluster() {
                   metadata: {name: w, namespace: other}\nspec: {reserves: reserved}\n";
     eventually("there is a widget", || kubectl(cluster, "apply -f -", widget).success);
     becomes(cluster, reserved, "[unlike] reserved is reserved");
-    // Without its kind there is none, and with it there is none either.
+    step("a kind that is not served any more has no objects");
     succeeds(cluster, "delete crd widgets.example.com", "");
     becomes(cluster, reserved, "");
     succeeds(cluster, "create -f -", &widgets);
@@ -228,7 +228,7 @@ fn policies_see_the_cluster() {
     eventually("there is a widget", || kubectl(cluster, "apply -f -", widget).success);
     becomes(cluster, reserved, "[unlike] reserved is reserved");
 
-    // What somebody else makes of the CRD of a kind is put back; what is not ours is left.
+    step("another writer changes a constraint's CRD: our fields are put back");
     let crd = "k8sunlikewidgets.constraints.gatekeeper.sh";
     let labels =
         "{\"metadata\":{\"labels\":{\"gatekeeper.sh/constraint\":\"no\",\"mine\":\"yes\"}}}";
@@ -247,7 +247,7 @@ fn policies_see_the_cluster() {
         shown(".spec.versions[0].additionalPrinterColumns") == before
     });
 
-    // A namespace that is left out, and is not any more.
+    step("a namespace is excluded, and included again");
     succeeds(cluster, "create -f -", &ingress("other", "first", "taken.test"));
     becomes(cluster, &conflicting, CONFLICT);
     succeeds(cluster, "apply -f -", &config(&[], "'oth*'"));
@@ -257,13 +257,13 @@ fn policies_see_the_cluster() {
 
     never_admits_what_conflicts(cluster);
 
-    // Whoever starts knows what was there before saying that it is ready (RD-1).
+    step("a new process knows all objects before it is ready (RD-1)");
     succeeds(cluster, "delete validatingwebhookconfiguration sync", "");
     drop(server);
     let (later, health) = serve(cluster);
     succeeds(cluster, "create -f -", &webhook(&later, "later"));
     eventually("the server is ready", || is_ready(&health));
-    // kubectl meets the webhook as soon as the API server has heard of it, and not before.
+    step("the API server begins to call the webhook");
     becomes(cluster, &conflicting, CONFLICT);
 }
 

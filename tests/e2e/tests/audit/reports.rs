@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, fs, time::Duration};
 
 use modgate_cluster::{PolicyReportConfig, PolicyReportFormat};
-use modgate_e2e::{eventually, kubectl, succeeds};
+use modgate_e2e::{eventually, kubectl, step, succeeds};
 use modgate_export::ViolationsFileConfig;
 use modgate_testkit::cluster::Cluster;
 use modgate_value::Value;
@@ -124,7 +124,7 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
         let path = file.clone();
         config.audit.violations_file = Some(ViolationsFileConfig { path, max_bytes: 1 << 20 });
     });
-    // The kinds are absent, which holds up nothing.
+    step("the kinds of policy reports are absent");
     found(cluster, "of-maps", 15);
     another_audit(cluster, "of-maps");
     the_file(&file);
@@ -158,14 +158,14 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
     assert_eq!(listed(&of_cluster), ["r-a", "r-b", "r-c"]);
     assert!(report(cluster, WG, "r-c").is_none(), "no more than asked for");
 
-    // Audits that find the same write nothing.
+    step("audits with the same result write nothing");
     let versions = || ["r-a", "r-b"].map(|of| version(&report(cluster, WG, of).expect("a report")));
     let before = versions();
     another_audit(cluster, "of-maps");
     another_audit(cluster, "of-maps");
     assert_eq!(versions(), before);
 
-    // What was found is gone, and with it the report; somebody else's stays.
+    step("violations are gone, and with them the report; another program's report stays");
     let theirs = "apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\n\
                   metadata: {name: theirs, namespace: r-b}\n";
     succeeds(cluster, "create -f -", theirs);
@@ -176,7 +176,7 @@ pub(super) fn policy_reports_and_file(cluster: &Cluster) {
     assert!(get(cluster, &format!("{WG} theirs -n r-b")).is_some());
     server.stop();
 
-    // The other kinds take their place.
+    step("the other format replaces the first");
     let server = auditing(cluster, |config| {
         config.audit.interval = interval;
         config.audit.policy_reports = Some(reports(PolicyReportFormat::OpenReports));

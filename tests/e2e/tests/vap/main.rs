@@ -18,7 +18,7 @@ use modgate_cluster::VapConfig;
 use modgate_testkit::cluster::{Cluster, Options};
 use modgate_value::Value;
 
-use modgate_e2e::{Running, eventually, kubectl, namespace, succeeds};
+use modgate_e2e::{Running, eventually, kubectl, namespace, step, succeeds};
 
 /// Long enough to be seen waiting, short enough to wait for.
 const WAIT: Duration = Duration::from_secs(15);
@@ -209,7 +209,7 @@ fn policies_and_bindings_come_change_and_go() {
     let namespace_uid = text(&get(cluster, "namespace guarded"), &["metadata", "uid"]);
     let theirs = owner("v1", "Namespace", "guarded", &namespace_uid);
     succeeds(cluster, "create -f -", &foreign("gatekeeper-taken", &theirs));
-    // One that is wanted, with more in it than there should be.
+    step("a policy that is wanted, with fields that it should not have");
     succeeds(cluster, "create -f -", &template("Forbidden", "", ""));
     let uid = text(&get(cluster, "constrainttemplate forbidden"), &["metadata", "uid"]);
     let left = owner(group, "ConstraintTemplate", "forbidden", &uid);
@@ -252,7 +252,7 @@ fn policies_and_bindings_come_change_and_go() {
     let bindings = "gatekeeper_validating_admission_policy_bindings";
     assert_eq!(server.metric(bindings, "status=\"error\""), 0);
 
-    // The binding comes when the CRD is old enough; this one has just been made.
+    step("the binding is written when the CRD is old enough");
     succeeds(cluster, "create -f -", &template("Late", "", ""));
     let late = constraint("Late", "late", "").replace("{name: bad}", "{name: late}");
     eventually("constraints are taken", || kubectl(cluster, "apply -f -", &late).success);
@@ -272,7 +272,7 @@ fn policies_and_bindings_come_change_and_go() {
     );
     assert_eq!(waiting, ["waiting", &message, "1"]);
 
-    // A legacy one goes.
+    step("a policy of an earlier version is deleted");
     eventually("constraints are taken", || {
         kubectl(cluster, "apply -f -", &constraint("Forbidden", "first", "")).success
     });
@@ -304,7 +304,7 @@ fn policies_and_bindings_come_change_and_go() {
         text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Deny"]"#
     });
 
-    // Every other change that matters, and deletions by hand.
+    step("changes by other writers, and deletions by hand");
     succeeds(cluster, &format!("delete {POLICY} gatekeeper-forbidden"), "");
     succeeds(cluster, &format!("delete {binding}"), "");
     eventually("both are back", || {
@@ -318,7 +318,7 @@ fn policies_and_bindings_come_change_and_go() {
     eventually("the action is followed", || {
         text(&get(cluster, &binding), &["spec", "validationActions"]) == r#"["Warn"]"#
     });
-    // The webhook still enforces it, too.
+    step("the webhook still enforces the constraint");
     succeeds(cluster, "create -f -", &server.webhook("vap", "/v1/admit"));
     eventually("both warn", || {
         let outcome = kubectl(cluster, "create configmap bad -n guarded --dry-run=server", "");
@@ -343,7 +343,7 @@ fn policies_and_bindings_come_change_and_go() {
     let excluding = [usual.clone(), internal(&["global_excluded_namespaces"])].concat();
     eventually("Config is followed", || conditions("forbidden") == excluding);
 
-    // What the API server's controllers find, or would if there were any here.
+    step("findings of the API server's type check");
     let found = r#"{"status":{"observedGeneration":OBSERVED,"typeChecking":{"expressionWarnings":[{"fieldRef":"spec.validations[0].expression","warning":"no such field\n | a"}]}}}"#;
     let policy = format!("{POLICY} gatekeeper-forbidden");
     let observed = text(&get(cluster, &policy), &["metadata", "generation"]);
@@ -359,7 +359,7 @@ fn policies_and_bindings_come_change_and_go() {
         warning() == "spec.validations[0].expression: no such field | a"
     });
 
-    // A template that says so has none, and its constraints have no bindings.
+    step("a template without generation has no policy, and its constraints have no bindings");
     succeeds(cluster, "apply -f -", &template("Forbidden", "", "generateVAP: false"));
     eventually("both are gone", || {
         get(cluster, &format!("{POLICY} gatekeeper-forbidden")) == Value::Null
@@ -382,14 +382,14 @@ fn policies_and_bindings_come_change_and_go() {
         [policy, get(cluster, &binding)].map(|object| text(&object, &["metadata", "uid"]))
     };
     let before = identity();
-    // One that does not load keeps what it has.
+    step("a template that does not load keeps its policy");
     let broken = template("Forbidden", "", "").replace("variables.params.name\n", "(\n");
     succeeds(cluster, "apply -f -", &broken);
     eventually("it does not load", || {
         server.metric("gatekeeper_constraint_templates", "status=\"error\"") == 1
     });
     assert_eq!(identity(), before);
-    // Operations that the webhook is not sent.
+    step("operations that the webhook does not receive");
     succeeds(cluster, "create -f -", &webhook("''", "configmaps"));
     succeeds(cluster, "apply -f -", &template("Forbidden", "operations: [UPDATE, DELETE]", ""));
     let mismatch = "operations mismatch between webhook and constraint template";
@@ -409,7 +409,7 @@ fn policies_and_bindings_come_change_and_go() {
     assert_eq!(each(&entry, &["errors"], "code"), ["create_error"]);
     assert_eq!(identity(), before);
 
-    // What belongs to somebody else is left alone.
+    step("objects of other owners are not changed");
     succeeds(cluster, "create -f -", &template("Taken", "", ""));
     let failing = || server.metric("gatekeeper_validating_admission_policies", "status=\"error\"");
     eventually("it is reported", || {
@@ -423,7 +423,7 @@ fn policies_and_bindings_come_change_and_go() {
     succeeds(cluster, &format!("delete {POLICY} gatekeeper-taken"), "");
     eventually("then it is ours", || conditions("taken").len() == 5 && failing() == 1);
 
-    // With a template goes everything.
+    step("a template is deleted, and with it its policy and bindings");
     succeeds(cluster, "delete constrainttemplate forbidden late taken", "");
     if cluster.has_controllers() {
         eventually("all are gone", || {
