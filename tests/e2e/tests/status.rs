@@ -414,7 +414,7 @@ fn templates_that_do_not_load(cluster: &Cluster, pods: &[&str]) {
         for step in list(&scenario, "steps") {
             let problems = list(&step, "problems");
             if problems.is_empty() && !problem.is_empty() {
-                step("a broken rule is repaired");
+                // Repaired.
                 break;
             }
             let is_template = |it: &&Value| text(it, &["kind"]) == "ConstraintTemplate";
@@ -500,7 +500,7 @@ fn statuses_of_a_thousand_rules() {
     let line = shown.lines().nth(1).expect("a line");
     assert!(line.starts_with("broken") && line.contains("False"), "{shown}");
 
-    // Repaired.
+    step("a broken rule is repaired");
     succeeds(
         &cluster,
         "apply -f -",
