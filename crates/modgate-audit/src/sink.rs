@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use modgate_value::Value;
 
-use crate::violation::{ObjectRef, Violation};
+use crate::{reference::ObjectRef, violation::Violation};
 
 /// Takes the violations of audits as they are found, each once per audit.
 ///
