@@ -92,9 +92,9 @@ mod tests {
         let silent =
             service_fn(|_: Request<()>| std::future::pending::<Result<Response<()>, BoxError>>());
         let mut client = layer.layer(silent);
-        let mut ask = |path: &str, timeout| {
+        let mut ask = |path: &str, limit| {
             let request = Request::builder().uri(path).body(()).expect("a request");
-            timeout(Duration::from_millis(timeout), client.call(request))
+            timeout(Duration::from_millis(limit), client.call(request))
         };
         let error = ask("/api/v1/pods", 60_000).await.expect("an end").expect_err("no answer");
         assert_eq!(error.to_string(), "the API server did not answer within 10ms");
