@@ -1,5 +1,7 @@
 //! Every format over the same reports: what each must have by its own description.
 
+#![allow(clippy::panic, reason = "test code, helpers included")]
+
 use modgate_report::{
     Finding, Format, Level, Object, Passed, Place, Report, Rule, RuleKind, write,
 };

@@ -28,17 +28,10 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         return Ok(Exit::BadInput);
     };
     let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
-    for name in &args.rule {
-        let policies: Vec<PolicyId> = inputs.world.snapshot.policies().collect();
-        if !policies.iter().any(|id| is_named(name, &id.kind, &id.namespace, &id.name)) {
-            let names: BTreeSet<&str> = policies.iter().map(|id| id.name.as_str()).collect();
-            let names: Vec<&str> = names.into_iter().take(MAX_NAMES).collect();
-            let mut problem = Diagnostic::error(format!("no policy is called `{name}`"));
-            let wanted = name.rsplit('/').next().unwrap_or(name);
-            problem.help = Some(near::did_you_mean_or(wanted, &names, "the policies are"));
-            terminal.diagnostic(&problem);
-            exit = Exit::BadInput;
-        }
+    let policies: Vec<PolicyId> = inputs.world.snapshot.policies().collect();
+    for problem in args.rule.iter().filter_map(|name| unknown_policy(name, &policies)) {
+        terminal.diagnostic(&problem);
+        exit = Exit::BadInput;
     }
     let mut out = io::stdout().lock();
     let mut results = Vec::new();
@@ -123,6 +116,19 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     }
     out.flush()?;
     Ok(exit)
+}
+
+/// The error for the name of a policy that is not loaded.
+fn unknown_policy(name: &str, policies: &[PolicyId]) -> Option<Diagnostic> {
+    if policies.iter().any(|id| is_named(name, &id.kind, &id.namespace, &id.name)) {
+        return None;
+    }
+    let names: BTreeSet<&str> = policies.iter().map(|id| id.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().take(MAX_NAMES).collect();
+    let mut problem = Diagnostic::error(format!("no policy is called `{name}`"));
+    let wanted = name.rsplit('/').next().unwrap_or(name);
+    problem.help = Some(near::did_you_mean_or(wanted, &names, "the policies are"));
+    Some(problem)
 }
 
 /// The members of a document that explain a decision.

@@ -54,18 +54,15 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         let decision = decide(&inputs.world, &subject.review, &mut arena, &mut NoopObserver);
         counts.add(&decision);
         findings::decision(&mut report, subject, &decision, snapshot);
-        let told = outputs.on_stdout();
-        if told.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {
+        let printed = outputs.on_stdout();
+        if printed.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {
             remark(subject, &decision, terminal);
         }
         for sink in outputs.iter_mut() {
             let plain = sink.terminal.again();
             match sink.format {
-                ReviewOutput::Text => {
-                    if !args.report.quiet || is_notable(&decision) {
-                        in_words(sink, subject, &decision, snapshot, &plain)?;
-                    }
-                }
+                ReviewOutput::Text if args.report.quiet && !is_notable(&decision) => {}
+                ReviewOutput::Text => in_words(sink, subject, &decision, snapshot, &plain)?,
                 ReviewOutput::Yaml if decision.allowed => {
                     if counts.documents() > 1 {
                         writeln!(sink, "---")?;

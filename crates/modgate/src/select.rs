@@ -74,10 +74,10 @@ pub(crate) fn run(args: &SelectArgs, terminal: &Terminal) -> Result<Exit> {
                 continue;
             }
         };
-        if let Some(select) = select.as_ref().filter(|_| selected.is_empty()) {
-            if let Some(why) = undefined_at(select_text(args), select, &manifest.object) {
-                terminal.line(format_args!("{}: {why}", manifest.location()));
-            }
+        if let Some(select) = select.as_ref().filter(|_| selected.is_empty())
+            && let Some(why) = undefined_at(select_text(args), select, &manifest.object)
+        {
+            terminal.line(format_args!("{}: {why}", manifest.location()));
         }
         match args.output {
             TextOrJson::Text => {

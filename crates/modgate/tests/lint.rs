@@ -15,10 +15,9 @@ fn rego(body: &str, parameters: &str) -> String {
          tried}}\nspec:\n  crd:\n    spec:\n      names: {{kind: Tried}}\n      validation:\n        \
          openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}\n  \
          targets:\n  - target: admission.k8s.gatekeeper.sh\n    rego: |\n      package \
-         tried\n{}\n---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Tried\nmetadata: \
+         tried\n      {body}\n---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Tried\nmetadata: \
          {{name: tried}}\nspec:\n  match: {{kinds: [{{apiGroups: [\"\"], kinds: [Pod]}}]}}\n  \
-         parameters: {parameters}\n",
-        format!("      {body}")
+         parameters: {parameters}\n"
     )
 }
 
