@@ -1,4 +1,4 @@
-//! The command line.
+//! Arguments that verbs share, and those of `serve`, `review`, `explain` and `select`.
 
 mod audit;
 mod audit_command;
@@ -6,19 +6,17 @@ mod certificates;
 mod compat;
 mod export;
 mod gatekeeper;
-mod go;
 mod listen;
 mod logging;
 mod operations;
 mod output;
+mod program;
 mod telemetry;
-#[cfg(test)]
-mod tests;
 mod vap;
 
 use std::{env, path::PathBuf};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::ValueEnum;
 use modgate_engine::{
     EngineConfig, MissingReference, NodeReferences, NodeView, api::meta::Operation,
 };
@@ -26,192 +24,19 @@ use modgate_report::Format;
 
 pub(crate) use self::{
     audit::AuditArgs,
-    audit_command::{AuditCommandArgs, AuditOutput, FailOn, Grouping},
+    audit_command::{AuditCommandArgs, AuditOutput, EXAMPLES as AUDIT_EXAMPLES, FailOn, Grouping},
     certificates::{CertificateArgs, ReplicaArgs},
     compat::CompatArgs,
     export::ExportArgs,
     gatekeeper::GatekeeperArgs,
-    go::{Program, parsed},
     listen::ListenArgs,
     logging::LogArgs,
     operations::OperationArgs,
     output::{Output, OutputFormat, OutputParser, ReportArgs},
+    program::Program,
     telemetry::TelemetryArgs,
     vap::VapArgs,
 };
-use crate::{check, compare, exit, init, lint, migrate, plan, render::RenderVerb, terminal::Color};
-
-/// Enforce and test Kubernetes admission policies: Gatekeeper constraints and mutators, KubeMod
-/// ModRules.
-#[derive(Debug, Parser)]
-#[command(name = "modgate", version, max_term_width = 100)]
-pub(crate) struct Args {
-    /// When to color the output.
-    #[arg(
-        long,
-        global = true,
-        value_name = "WHEN",
-        default_value = "auto",
-        hide_possible_values = true
-    )]
-    pub(crate) color: Color,
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
-    /// Serve admission webhooks with the policies of a cluster or of files.
-    #[command(after_help = SERVE_EXAMPLES, args_override_self = true)]
-    Serve(Box<ServeArgs>),
-    /// Run the checks that `modgate.yaml` configures.
-    #[command(after_help = check::EXAMPLES)]
-    Check(check::CheckArgs),
-    /// Evaluate policies against objects: decision, warnings and patch.
-    #[command(after_help = review_examples())]
-    Review(ReviewArgs),
-    /// Explain, policy by policy, why an object matched, failed or was skipped.
-    #[command(after_help = explain_examples())]
-    Explain(ExplainArgs),
-    /// List the mutators, ModRules and constraints that would run, in order.
-    #[command(after_help = plan::EXAMPLES)]
-    Plan(plan::PlanArgs),
-    /// Scan manifests or a cluster and report violations.
-    #[command(after_help = audit_command::EXAMPLES)]
-    Audit(AuditCommandArgs),
-    /// Compare two sets of policies over recorded, given or invented requests.
-    #[command(after_help = compare::EXAMPLES)]
-    Compare(Box<compare::CompareArgs>),
-    /// Look for objects that get past policies.
-    #[command(after_help = lint::EXAMPLES)]
-    Lint(Box<lint::LintArgs>),
-    /// Evaluate a `select` expression of a ModRule.
-    #[command(after_help = SELECT_EXAMPLES)]
-    Select(SelectArgs),
-    /// Render the CRDs and ValidatingAdmissionPolicies of templates and constraints.
-    #[command(subcommand)]
-    Render(RenderVerb),
-    /// Check an installation of KubeMod or Gatekeeper and print the steps to migrate it.
-    #[command(after_help = migrate::EXAMPLES)]
-    Migrate(migrate::MigrateArgs),
-    #[command(flatten)]
-    Gator(modgate_gator::Verb),
-    /// Write a new policy or test suite with comments.
-    #[command(after_help = init::EXAMPLES)]
-    Init(init::InitArgs),
-    /// Print the version.
-    Version {
-        /// Output format.
-        #[arg(short, long, default_value = "text")]
-        output: TextOrJson,
-    },
-    /// Print the description of every metric as Markdown.
-    #[command(hide = true)]
-    Metrics,
-    /// Print a completion script for a shell, or the manual pages.
-    #[command(after_help = COMPLETION_EXAMPLES)]
-    Completion {
-        /// The shell, or `man` for the manual pages.
-        #[arg(value_name = "SHELL")]
-        target: CompletionTarget,
-        /// Folder to write the manual pages to.
-        #[arg(value_name = "DIR", default_value = ".")]
-        folder: PathBuf,
-    },
-}
-
-/// What `completion` prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CompletionTarget {
-    Bash,
-    Elvish,
-    Fish,
-    #[value(name = "powershell")]
-    PowerShell,
-    Zsh,
-    /// Manual pages, one for each verb.
-    Man,
-}
-
-const COMPLETION_EXAMPLES: &str = "\
-Examples:
-  # Load completions into the current shell
-  source <(modgate completion bash)
-
-  # Install completions for zsh
-  modgate completion zsh > \"${fpath[1]}/_modgate\"
-
-  # Write the manual pages
-  modgate completion man ~/.local/share/man/man1";
-
-const SERVE_EXAMPLES: &str = "\
-Examples:
-  # Serve policies of a folder on https://localhost:9443, with a certificate generated at start
-  modgate serve --policies examples/quickstart
-
-  # Serve the policies of the cluster it runs in, with probes and metrics over plain HTTP
-  modgate serve --health-addr :9090 --prometheus-port 8888
-
-  # Serve the policies of a cluster from outside, without changing anything there
-  modgate serve --kubeconfig ~/.kube/config --disable-cert-rotation --cert-dir certs
-
-Exit codes:
-  0  the server stopped after a signal, and answered every open request
-  1  the server stopped at once after a second signal
-  2  arguments, files or policies are not valid, or the server failed";
-
-fn review_examples() -> String {
-    format!(
-        "\
-Examples:
-  # Evaluate policies against a manifest
-  modgate review -f policies/ deployment.yaml
-
-  # Annotate a pull request on GitHub, and write SARIF for code scanning
-  modgate review -f policies/ -o github -o sarif=review.sarif manifests/
-
-  # Evaluate what a chart or a kustomization renders
-  helm template shop | modgate review -f policies/ -
-  modgate review -f policies/ -k overlays/production
-
-  # Print how policies change the objects of a cluster
-  kubectl get deploy -A -o yaml | modgate review -f policies/ -o diff -
-
-  # Write a page for a browser
-  modgate review -f policies/ -o html=review.html manifests/
-
-  # Apply the patched objects
-  modgate review -f policies/ -o yaml app.yaml | kubectl apply -f -
-
-{}",
-        exit::TABLE
-    )
-}
-
-fn explain_examples() -> String {
-    format!(
-        "\
-Examples:
-  # Explain every policy whose match block selects the object
-  modgate explain -f policies/ deployment.yaml
-
-  # Explain one policy, for a deletion
-  modgate explain -f policies/ --rule protect-data --operation DELETE volume.yaml
-
-{}",
-        exit::TABLE
-    )
-}
-
-const SELECT_EXAMPLES: &str = "\
-Examples:
-  # List the containers without limits, with the captured keys
-  modgate select '$.spec.template.spec.containers[? isUndefined(@.resources.limits)].name' \\
-    -f deployment.yaml
-
-  # Check the syntax only
-  modgate select '$.spec.replicas >'";
-
 /// Where policies come from, and what they may assume.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PolicyArgs {

@@ -6,16 +6,18 @@ mod report;
 use std::{
     collections::BTreeMap,
     io::Write,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use anyhow::Result;
 use modgate_audit::{
-    AUDIT, AuditOptions, Item, MUTATE, ObjectRef, Options, PATCH, Policies, Report, SCOPED, Sink,
-    Source, Violation, audit,
+    AuditOptions, Item, ObjectRef, Options, Policies, Report, Sink, Source, Violation, audit,
 };
 use modgate_engine::{
-    api::{admission::AdmissionReview, constraints::EnforcementAction, meta::GroupVersionKind},
+    api::{admission::AdmissionReview, meta::GroupVersionKind},
     constraint::Arena,
 };
 use modgate_policies::{PolicySet, PolicyStore};
@@ -23,7 +25,7 @@ use modgate_report::Place;
 use modgate_value::{Value, diag::Diagnostic, yaml};
 
 use crate::{
-    args::{AuditCommandArgs, AuditOutput, FailOn},
+    args::{AuditCommandArgs, AuditOutput},
     exit::Exit,
     findings, inputs,
     outputs::Outputs,
@@ -103,6 +105,7 @@ fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<S
         let world = &found.world;
         subjects.add(&shown, || page::of_existing(world, object, &args.namespace, &mut arena))?;
     }
+    subjects.leave_out(found.unkept);
     subjects.into_page(&mut page);
     Ok(page.html())
 }
@@ -118,20 +121,10 @@ pub(crate) struct Found {
     pub(crate) incomplete: bool,
     /// The objects with violations, in an order of their own; only kept for a page.
     objects: Vec<(Arc<ObjectRef>, Value)>,
+    /// Further objects with violations, for which a page has no room.
+    unkept: usize,
     /// The policies, and what they read.
     world: PolicySet,
-}
-
-/// How bad a violation is.
-pub(crate) fn severity(violation: &Violation) -> FailOn {
-    let has = |action| violation.actions.contains(&action);
-    match violation.action.as_str() {
-        SCOPED if has(EnforcementAction::Deny) => FailOn::Deny,
-        SCOPED if has(EnforcementAction::Warn) => FailOn::Warn,
-        SCOPED | "dryrun" | AUDIT => FailOn::Dryrun,
-        "warn" | PATCH | MUTATE => FailOn::Warn,
-        _ => FailOn::Deny,
-    }
 }
 
 fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) -> Result<Found> {
@@ -214,6 +207,7 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
     let report = audit("", &policies, source, &world.objects, &seen, options);
     let mut violations = seen.violations.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut objects = seen.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let unkept = seen.unkept.into_inner();
     objects.sort_by(|(a, _), (b, _)| {
         let key = |it: &ObjectRef| (it.kind.clone(), it.namespace.clone(), it.name.clone());
         key(a).cmp(&key(b)).then_with(|| a.position.cmp(&b.position))
@@ -228,7 +222,7 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
     // It is never stopped.
     let report = report.unwrap_or_else(unreachable_report);
     let places = BTreeMap::new();
-    Found { report, violations, places, incomplete: false, objects, world: world.clone() }
+    Found { report, violations, places, incomplete: false, objects, unkept, world: world.clone() }
 }
 
 fn unreachable_report() -> Report {
@@ -246,6 +240,7 @@ fn unreachable_report() -> Report {
 struct Seen {
     violations: Mutex<Vec<Violation>>,
     objects: Mutex<Vec<(Arc<ObjectRef>, Value)>>,
+    unkept: AtomicUsize,
     keeps_objects: bool,
 }
 
@@ -256,8 +251,10 @@ impl Sink for Seen {
         }
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         // A page has no room for more, and a cluster may have more than memory.
-        if objects.len() <= page::MAX_OBJECTS {
+        if objects.len() < page::MAX_OBJECTS {
             objects.push((Arc::clone(subject), object.clone()));
+        } else {
+            self.unkept.fetch_add(1, Ordering::Relaxed);
         }
     }
 

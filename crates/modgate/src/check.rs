@@ -8,19 +8,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::Parser as _;
+use clap::Parser;
 use modgate_value::{
     Value,
     diag::{Diagnostic, Source, Span},
     near, yaml,
 };
 
-use crate::{
-    args::{Args, Verb},
-    exit::Exit,
-    gator, review,
-    terminal::Terminal,
-};
+use crate::{args::ReviewArgs, exit::Exit, gator, review, terminal::Terminal};
 
 /// The name of the configuration.
 const FILE: &str = "modgate.yaml";
@@ -69,6 +64,21 @@ pub(crate) struct CheckArgs {
     quiet: bool,
 }
 
+/// The command line of a review.
+#[derive(Debug, Parser)]
+#[command(name = "modgate review")]
+struct ReviewLine {
+    #[command(flatten)]
+    args: ReviewArgs,
+}
+
+impl ReviewLine {
+    /// Parses `modgate review ...`.
+    fn of(line: Vec<OsString>) -> Result<Self, clap::Error> {
+        Self::try_parse_from(line.into_iter().skip(1))
+    }
+}
+
 /// A member of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -110,10 +120,8 @@ pub(crate) fn run(args: &CheckArgs, terminal: &Terminal) -> Result<Exit> {
     let mut checked = false;
     if let Some(line) = config.review(args.quiet) {
         checked = true;
-        let line = Args::try_parse_from(line);
-        let parsed = line.map_err(|error| anyhow!("{}: {error}", file.display()))?;
-        let Verb::Review(review) = parsed.verb else { bail!("not a review") };
-        exit = exit.max(review::run(&review, terminal)?);
+        let line = ReviewLine::of(line).map_err(|error| anyhow!("{}: {error}", file.display()))?;
+        exit = exit.max(review::run(&line.args, terminal)?);
     }
     if let Some(line) = config.verify() {
         checked = true;
@@ -310,7 +318,7 @@ mod tests {
              --quiet -- a b"
         );
         assert_eq!(words(config.verify()), "modgate verify --strict -- s/...");
-        Args::try_parse_from(config.review(false).expect("a line")).expect("it parses");
+        ReviewLine::of(config.review(false).expect("a line")).expect("it parses");
         assert!(parse("policies: p\n").0.review(false).is_none());
     }
 

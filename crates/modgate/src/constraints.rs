@@ -12,10 +12,7 @@ use modgate_engine::{
 };
 use modgate_value::Value;
 
-use crate::{
-    explain::shorten,
-    terminal::{Terminal, Tone, printable},
-};
+use crate::terminal::{Terminal, Tone, printable, shorten};
 
 /// One line per violation: what it leads to, whose it is, what it says and where that stands.
 pub(crate) fn violations(

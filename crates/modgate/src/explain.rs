@@ -19,7 +19,7 @@ use crate::{
     exit::Exit,
     inputs, plan,
     review::{decide, headline, not_evaluated, print_json, reason, result},
-    terminal::{Terminal, Tone, printable},
+    terminal::{Terminal, Tone, printable, shorten},
 };
 
 /// Runs the verb.
@@ -300,21 +300,10 @@ fn explain_operation(
     Ok(())
 }
 
-/// Longest text shown of one value, in characters.
-const MAX_SHOWN: usize = 200;
-
-/// The text on one line, cut where it gets long.
-pub(crate) fn shorten(text: &str) -> String {
-    let text = printable(text).replace('\n', "\\n");
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::MAX_SHOWN;
 
     #[test]
     fn names() {

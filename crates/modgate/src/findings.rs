@@ -1,8 +1,11 @@
 //! The report of a run: what policies found about objects, and what is wrong with policies.
 
-use modgate_audit::{ObjectRef, PolicyRef, Violation};
+use modgate_audit::{AUDIT, MUTATE, ObjectRef, PATCH, PolicyRef, SCOPED, Violation};
 use modgate_engine::{
-    Decision, PolicySource, Snapshot, api::constraints, constraint, guidance::Guidance,
+    Decision, PolicySource, Snapshot,
+    api::constraints::{self, EnforcementAction},
+    constraint,
+    guidance::Guidance,
 };
 use modgate_policies::manifest::Manifest;
 use modgate_report::{Finding, Level, Object, Passed, Place, Report, Rule, generated_from};
@@ -10,7 +13,6 @@ use modgate_value::{Value, diag::Diagnostic};
 
 use crate::{
     args::{FailOn, ReportArgs},
-    audit::severity,
     exit::Exit,
     inputs::Subject,
 };
@@ -19,6 +21,18 @@ use crate::{
 const TITLE: &str = "metadata.gatekeeper.sh/title";
 /// The annotation with its description.
 const DESCRIPTION: &str = "description";
+
+/// The severity of a violation.
+pub(crate) fn severity(violation: &Violation) -> FailOn {
+    let has = |action| violation.actions.contains(&action);
+    match violation.action.as_str() {
+        SCOPED if has(EnforcementAction::Deny) => FailOn::Deny,
+        SCOPED if has(EnforcementAction::Warn) => FailOn::Warn,
+        SCOPED | "dryrun" | AUDIT => FailOn::Dryrun,
+        "warn" | PATCH | MUTATE => FailOn::Warn,
+        _ => FailOn::Deny,
+    }
+}
 
 /// A report of this version, with what was printed about policies and files.
 pub(crate) fn report(heard: &[Diagnostic]) -> Report {

@@ -7,6 +7,7 @@
 mod args;
 mod audit;
 mod check;
+mod cli;
 mod compare;
 mod constraints;
 mod exit;
@@ -39,7 +40,8 @@ use clap::CommandFactory as _;
 use modgate_value::Value;
 
 use crate::{
-    args::{Args, CompletionTarget, TextOrJson, Verb},
+    args::TextOrJson,
+    cli::{Args, CompletionTarget, Verb},
     exit::Exit,
     terminal::Terminal,
 };
@@ -49,7 +51,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = gator::answer() {
         return code;
     }
-    let args = args::parsed();
+    let args = cli::parsed();
     let terminal = Terminal::new(args.color);
     let done = match args.verb {
         Verb::Serve(args) => serve::run(*args, &terminal),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use clap::{Parser as _, ValueEnum};
+use clap::{Parser, ValueEnum};
 use modgate_cluster::remote::{Place, Remote, RemoteError, Resource};
 use modgate_migrate::{
     Carried, Chart, Difference, Fate, Found, Left, Lost, Remark, Report, Subject, Unset,
@@ -16,7 +16,7 @@ use modgate_ui::Page;
 use modgate_value::{Object, Str, Value, yaml};
 
 use crate::{
-    args::{Args, EngineArgs, PathArgs, Verb},
+    args::{EngineArgs, PathArgs, ServeArgs},
     exit::Exit,
     inputs::manifests,
     review::print_json,
@@ -165,14 +165,18 @@ fn accepts(flag: &str) -> Result<Option<String>, String> {
         let line = text.lines().next().unwrap_or_default();
         line.strip_prefix("error: ").unwrap_or(line).to_owned()
     };
-    match Args::try_parse_from(["modgate", "serve", flag]).map_err(refused)?.verb {
-        Verb::Serve(args) => {
-            args.compat.check().map_err(|error| error.to_string())?;
-            let notes = args.compat.notes();
-            Ok((!notes.is_empty()).then(|| notes.join("; ")))
-        }
-        _ => Err("it is no flag of `modgate serve`".to_owned()),
-    }
+    let line = ServeLine::try_parse_from(["modgate serve", flag]).map_err(refused)?;
+    line.args.compat.check().map_err(|error| error.to_string())?;
+    let notes = line.args.compat.notes();
+    Ok((!notes.is_empty()).then(|| notes.join("; ")))
+}
+
+/// The command line of a server.
+#[derive(Debug, Parser)]
+#[command(name = "modgate serve")]
+struct ServeLine {
+    #[command(flatten)]
+    args: ServeArgs,
 }
 
 fn value(report: &Report) -> Result<Value> {

@@ -91,11 +91,12 @@ pub(crate) fn shown(object: &Value) -> Value {
     }
     if is_secret(object) {
         for member in ["data", "stringData"] {
-            if let Some(data) = members.get(member).and_then(Value::as_object) {
-                let hidden = data.iter().map(|(key, _)| (key.clone(), Value::from("(hidden)")));
-                let hidden: Value = hidden.collect();
-                members.insert(member, hidden);
-            }
+            let Some(data) = members.get(member) else { continue };
+            let hidden = match data.as_object() {
+                Some(data) => data.keys().map(|key| (key.clone(), "(hidden)".into())).collect(),
+                None => Value::from("(hidden)"),
+            };
+            members.insert(member, hidden);
         }
     }
     members.into()
@@ -170,6 +171,11 @@ impl Subjects {
         }
         self.shown.push(members.into_iter().collect());
         Ok(())
+    }
+
+    /// Counts objects that the caller did not keep for the page.
+    pub(crate) fn leave_out(&mut self, count: usize) {
+        self.missing += count;
     }
 
     /// Puts the objects into a page.

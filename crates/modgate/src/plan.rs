@@ -17,10 +17,9 @@ use crate::{
     args::{PolicyArgs, SubjectArgs},
     constraints,
     exit::Exit,
-    explain::shorten,
     inputs::{self, Subject},
     review::{decide, print_json},
-    terminal::{Terminal, Tone, printable},
+    terminal::{Terminal, Tone, printable, shorten},
 };
 
 /// Arguments of `modgate plan`.

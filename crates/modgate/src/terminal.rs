@@ -216,6 +216,18 @@ pub(crate) fn printable(text: &str) -> String {
     out
 }
 
+/// Longest text shown of one value, in characters.
+pub(crate) const MAX_SHOWN: usize = 200;
+
+/// The text on one line, cut where it gets long.
+pub(crate) fn shorten(text: &str) -> String {
+    let text = printable(text).replace('\n', "\\n");
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use modgate_value::diag::Source;

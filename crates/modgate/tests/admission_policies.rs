@@ -213,7 +213,7 @@ Deployment shop/web: allowed, patched (few.yaml:1:1)
     team evaluated, changed (binding team)
       mutations[0] ApplyConfiguration Object{metadata: Object.metadata{labels: {"team": request.namespace}}}
         /metadata/labels becomes {"team":"shop"}
-  1 other rule not shown
+  1 other policy not shown
 
 "#]]
     );

@@ -180,6 +180,22 @@ fn for_browsers() {
     assert_eq!(explained, [true, true, false, true], "a Secret is not explained");
 }
 
+/// A page says how many objects it has no room for.
+#[test]
+fn more_objects_than_a_page_holds() {
+    let namespace = |number: usize| {
+        format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: n{number}}}\n")
+    };
+    let objects: String = (0..5_012).map(namespace).collect();
+    let run = audit_with(POLICIES, &objects, &["-o", "html"]);
+    assert_eq!((run.stderr.as_str(), run.code), ("", Some(0)));
+    let page = data(&run.stdout);
+    assert_eq!(page.get("subjects").and_then(Value::as_array).map(|all| all.len()), Some(5_000));
+    let omitted = page.get("omitted").and_then(Value::as_array).expect("a list");
+    let first = omitted.first().and_then(Value::as_str);
+    assert_eq!(first, Some("The page does not contain 12 of the objects."));
+}
+
 #[test]
 fn by_namespace_with_a_limit() {
     let run = audit(OBJECTS, &["--by", "namespace", "--limit", "1"]);

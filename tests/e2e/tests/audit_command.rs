@@ -227,7 +227,9 @@ fn of_a_cluster() {
     );
     let junit = run(&["-o", "junit"]).stdout;
     assert!(
-        junit.contains(r#"<testsuite name="RequiredLabels owner" tests="2" failures="2">"#),
+        junit.contains(
+            r#"<testsuite name="RequiredLabels/owner" tests="2" failures="2" errors="0">"#
+        ),
         "{junit}"
     );
 

@@ -333,7 +333,7 @@ fn kubectl_answers() {
     for (field, expected) in [
         ("modrule.spec", "targetNamespaceRegex\t<string>"),
         ("modrule.spec.match", "select\t<string> -required-"),
-        ("assign.spec.parameters.assignIf", "None of these."),
+        ("assign.spec.parameters.assignIf", "Replace none of these values."),
         ("constrainttemplate.spec.targets", "code\t<[]Object>"),
         ("config.spec.match.processes", "`mutation-webhook`"),
     ] {

@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use modgate_gator::flags::GoBool as _;
 
-use super::go::Program;
+use super::Program;
 
 /// Accepted for manifests written for Gatekeeper and KubeMod.
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 
 use modgate_server::{Addresses, RequestLimits};
 
-use super::{compat::CompatArgs, go::Program};
+use super::{compat::CompatArgs, program::Program};
 
 /// Where to listen.
 #[derive(Debug, clap::Args)]

@@ -8,10 +8,10 @@ use modgate_engine::Snapshot;
 use modgate_export::violation_line;
 use modgate_value::{Value, diag::Diagnostic};
 
-use super::{Found, kind_value, severity};
+use super::{Found, kind_value};
 use crate::{
     args::{AuditCommandArgs, FailOn, Grouping},
-    findings,
+    findings::{self, severity},
     terminal::{Terminal, Tone, printable},
 };
 

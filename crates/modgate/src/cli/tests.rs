@@ -6,7 +6,8 @@ use clap::{CommandFactory as _, Parser as _};
 use modgate_cluster::Operation;
 use modgate_server::ServeConfig;
 
-use super::{Args, Program, ServeArgs, Verb, go};
+use super::{Args, Verb, go};
+use crate::args::{Program, ServeArgs};
 
 /// What becomes of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

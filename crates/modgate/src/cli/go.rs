@@ -11,36 +11,10 @@ use std::{
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::Args;
+use crate::args::Program;
 
-/// The verb that all of this is about.
+/// The verb that runs in images of the originals.
 const SERVE: &str = "serve";
-
-/// By which name this program was called: images of the originals run their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Program {
-    /// `modgate`, or any other name.
-    #[default]
-    Modgate,
-    /// `manager`, as Gatekeeper's is called: `serve` with Gatekeeper's addresses.
-    Manager,
-    /// `kubemod`: `serve` with KubeMod's modes.
-    Kubemod,
-}
-
-impl Program {
-    /// What this process was called.
-    pub(crate) fn of_this_process() -> Self {
-        Self::of(&PathBuf::from(env::args_os().next().unwrap_or_default()))
-    }
-
-    pub(super) fn of(path: &Path) -> Self {
-        match path.file_stem().and_then(|name| name.to_str()) {
-            Some("manager") => Self::Manager,
-            Some("kubemod") => Self::Kubemod,
-            _ => Self::Modgate,
-        }
-    }
-}
 
 /// The command line of this process. Help, and what is wrong with it, end the process.
 pub(crate) fn parsed() -> Args {
