@@ -82,7 +82,7 @@ pub struct OperationTrace {
     pub rendered: Option<String>,
     /// The value put in place.
     pub value: Option<Value>,
-    /// What was there before.
+    /// The value before the change.
     pub before: Option<Value>,
     /// What it did: `added`, `replaced`, `removed`, `nothing to remove`, or why it failed.
     pub effect: String,

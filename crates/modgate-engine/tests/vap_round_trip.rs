@@ -197,7 +197,7 @@ fn the_library_decides_the_same_as_policies() {
             for object in samples.iter().filter(|object| !is_constraint(object)) {
                 let all = match object.get("request") {
                     None => reviews(object),
-                    // An API server says what kind of object a request is about.
+                    // An API server sets the kind of a request.
                     Some(request) if request.get("kind").is_none() => continue,
                     Some(request) => vec![Review::from_request(request).expect("a review")],
                 };

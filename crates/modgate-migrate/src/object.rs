@@ -126,7 +126,7 @@ pub const GROUPS: [&str; 9] = [
     "connection.gatekeeper.sh",
 ];
 
-/// Whether an object says what is to be enforced.
+/// Whether an object is a policy.
 pub(crate) fn is_policy(found: &Found) -> bool {
     GROUPS.contains(&found.group())
 }

@@ -1,4 +1,4 @@
-//! Objects that nobody wrote: of Kubernetes' own kinds, with members that their types have and texts
+//! Generated objects: of Kubernetes' own kinds, with members that their types have and texts
 //! that policies mention.
 
 use std::collections::BTreeSet;

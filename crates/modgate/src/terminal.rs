@@ -43,7 +43,7 @@ pub(crate) struct Terminal {
     stderr_colour: bool,
     /// Whether warnings and notes are left out.
     quiet: bool,
-    /// What was printed as a diagnostic, for reports; `None` while nobody wants it.
+    /// Printed diagnostics, for reports; `None` if no report collects them.
     heard: Arc<Mutex<Option<Vec<Diagnostic>>>>,
 }
 

@@ -184,7 +184,7 @@ fn statuses_of_three_pods() {
     let _a = process(cluster, "webhook-a", &[Webhook, MutationWebhook]);
     let b = process(cluster, "webhook-b", &[Webhook, MutationWebhook]);
 
-    step("scenario 2: a template, its CRD, and the entries of all Pods");
+    step("Scenario 2: a template, its CRD, and the entries of all Pods");
     succeeds(cluster, "create -f -", &template("K8sDeny", DENY));
     let what = "constrainttemplate k8sdeny";
     let entries = everybody_says(cluster, what, &pods, |entry| entry.get("errors").is_none());
@@ -242,13 +242,13 @@ fn statuses_of_three_pods() {
     let is_second =
         |entry: &Value| is_enforced(entry) && entry.get("observedGeneration") == Some(&2.into());
     everybody_says(cluster, what, &pods, is_second);
-    step("scenario 12: defaults are stored");
+    step("Scenario 12: defaults are stored");
     let stored = "get k8sdeny plain -o jsonpath={.spec.enforcementAction}";
     succeeds(cluster, "create -f -", &constraint("K8sDeny", "plain", ""));
     assert_eq!(succeeds(cluster, stored, ""), "deny");
     succeeds(cluster, "delete k8sdeny plain", "");
 
-    step("scenario 88: a template in Rego generates no policy");
+    step("Scenario 88: a template in Rego generates no policy");
     let is_told = |entries: &[Value]| {
         let point = entries[0].get("enforcementPointsStatus").and_then(|points| points.at(0));
         point.is_some_and(|point| {
@@ -262,7 +262,7 @@ fn statuses_of_three_pods() {
     assert_eq!(status.path(&["status", "totalViolations"]), Some(&3.into()));
     assert!(status.path(&["status", "violations"]).is_some());
 
-    step("scenario 3: a template that does not compile");
+    step("Scenario 3: a template that does not compile");
     let shown = succeeds(cluster, "get constraints", "");
     let line = shown.lines().find(|line| line.contains("no-labels")).expect("it is listed");
     assert!(line.contains("dryrun") && line.split_whitespace().any(|word| word == "3"), "{shown}");
@@ -343,7 +343,7 @@ fn statuses_of_three_pods() {
     let what = format!("config.config.gatekeeper.sh config -n {NAMESPACE}");
     everybody_says(cluster, &what, &pods, is_good);
 
-    step("scenario 86: a Pod is deleted, and with it its entries");
+    step("Scenario 86: a Pod is deleted, and with it its entries");
     drop(b);
     succeeds(cluster, &format!("delete pod webhook-b -n {NAMESPACE} --force --grace-period=0"), "");
     if cluster.has_controllers() {
@@ -353,7 +353,7 @@ fn statuses_of_three_pods() {
     }
 
     step(
-        "scenario 85: a template is deleted, and with it its CRD, its constraint and the reports on that",
+        "Scenario 85: a template is deleted, and with it its CRD, its constraint and the reports on that",
     );
     succeeds(cluster, "delete constrainttemplate k8sdeny", "");
     if cluster.has_controllers() {
@@ -562,7 +562,7 @@ fn statuses_of_a_thousand_rules() {
     succeeds(&cluster, wait, "");
     drop(later);
 
-    step("scenario 84: a broken template delays readiness only with the flag");
+    step("Scenario 84: a broken template delays readiness only with the flag");
     let broken = template("K8sBroken", "package broken\nviolation[{");
     succeeds(&cluster, "create -f -", &broken);
     let start = |waits: bool| {

@@ -76,10 +76,10 @@ pub struct MutationTrace {
 pub struct ChangeTrace {
     /// RFC 6901 pointer.
     pub path: String,
-    /// What was there before.
+    /// The value before the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What is there now.
+    /// The value after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }

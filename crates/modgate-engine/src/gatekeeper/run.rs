@@ -13,7 +13,7 @@ pub(crate) fn with_namespace(object: &Value, namespace: Option<&Value>) -> Value
     let mut metadata = match members.get("metadata") {
         None => Object::default(),
         Some(Value::Object(metadata)) => metadata.clone(),
-        // Nothing that Kubernetes would take; mutators say what is wrong with it.
+        // Kubernetes would refuse this object; mutators report the error.
         Some(_) => return object.clone(),
     };
     match namespace {

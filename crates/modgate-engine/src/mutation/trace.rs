@@ -155,7 +155,7 @@ pub enum What {
     Set {
         /// What was there.
         before: Option<Value>,
-        /// What is there now.
+        /// The value after the change.
         after: Value,
     },
 }

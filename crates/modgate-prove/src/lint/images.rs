@@ -6,7 +6,7 @@ use modgate_value::Str;
 const DIGEST: &str = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// An image of a registry and a repository that no policy knows.
-pub(super) const UNRELATED: &str = "unrelated.invalid/nobody/app:1.0";
+pub(super) const UNRELATED: &str = "unrelated.invalid/other/app:1.0";
 
 /// Images that texts mention, or whose beginnings they are. A parameter may be the beginning of one
 /// whatever it looks like.

@@ -82,7 +82,7 @@ impl Evaluators {
 
     /// Workers of a runtime on which connections are served while every evaluation runs.
     pub(crate) fn workers(&self) -> usize {
-        self.0.turns + long_places(self.0.turns) + 2
+        self.0.turns + long_places(self.0.turns) + 1
     }
 
     /// Watches evaluations that run on a runtime, for as long as these evaluators exist: it keeps a

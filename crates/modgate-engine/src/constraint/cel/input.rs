@@ -85,8 +85,8 @@ impl Input {
             }
         }
         if request.get("userInfo").is_none_or(Value::is_null) {
-            let nobody = [("username", "".into()), ("groups", Value::from(Vec::<Value>::new()))];
-            request.insert("userInfo", nobody.into_iter().collect::<Value>());
+            let anonymous = [("username", "".into()), ("groups", Value::from(Vec::<Value>::new()))];
+            request.insert("userInfo", anonymous.into_iter().collect::<Value>());
         }
     }
 
