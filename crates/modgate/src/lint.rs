@@ -35,8 +35,11 @@ use crate::{
 pub(crate) struct LintArgs {
     /// Files and folders with policies. The objects of their test suites, and other objects in them, are
     /// what is tried first.
-    #[arg(value_name = "POLICY", required = true)]
+    #[arg(value_name = "POLICY", required_unless_present = "filename")]
     policies: Vec<PathBuf>,
+    /// The same, as other commands name policies; repeat for more.
+    #[arg(short, long, value_name = "PATH")]
+    filename: Vec<PathBuf>,
     /// File or folder with further objects or AdmissionReviews to start from; repeat for more.
     #[arg(long, value_name = "PATH")]
     object: Vec<PathBuf>,
@@ -86,7 +89,8 @@ struct Reported<'u> {
 /// Runs the verb.
 pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     let config = args.engine.config(&args.namespace);
-    let Some(units) = Units::read(&args.policies, &args.object, &config, terminal)? else {
+    let policies: Vec<PathBuf> = args.policies.iter().chain(&args.filename).cloned().collect();
+    let Some(units) = Units::read(&policies, &args.object, &config, terminal)? else {
         return Ok(Exit::BadInput);
     };
     let results = tried(&units, args);

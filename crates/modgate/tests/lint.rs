@@ -233,6 +233,7 @@ fn cases_of_suites_come_first() {
         fs::write(path.join(name), text).expect("written");
     }
     let found = run(path, &["lint", "p"]);
+    assert_eq!(run(path, &["lint", "-f", "p"]).stdout, found.stdout);
     assert!(found.stdout.contains("bypass-init-containers: Tried tried"), "{}", found.stdout);
     assert!(found.stdout.contains("p/template.yaml:1:1"), "{}", found.stdout);
     assert!(found.stdout.contains("workingDir: /forbidden"), "{}", found.stdout);
