@@ -229,7 +229,7 @@ impl Numbers {
     }
 }
 
-/// What becomes of the object: `params` decides, and reading what is not there is an error.
+/// A template whose parameters select the result; reading a missing member is an error.
 const TEMPLATE: &str = r#"
 apiVersion: templates.gatekeeper.sh/v1
 kind: ConstraintTemplate

@@ -185,6 +185,15 @@ impl Symbols {
         path.iter().try_fold(NodeId(0), |node, key| self.child(node, *key))
     }
 
+    /// The functions of all modules, as references to them are written.
+    pub(super) fn function_paths(&self) -> Vec<String> {
+        self.groups
+            .iter()
+            .filter(|group| matches!(group.kind, GroupKind::Function { .. }))
+            .map(|group| self.path_text(&group.path))
+            .collect()
+    }
+
     /// A path as a reference is written.
     pub(super) fn path_text(&self, path: &[ConstId]) -> String {
         let mut text = String::from("data");

@@ -92,13 +92,7 @@ impl Resolver<'_, '_> {
             Some(_) => 0,
             None => {
                 let text = self.symbols.path_text(&path);
-                let known: Vec<String> = self
-                    .symbols
-                    .groups
-                    .iter()
-                    .filter(|group| matches!(group.kind, GroupKind::Function { .. }))
-                    .map(|group| self.symbols.path_text(&group.path))
-                    .collect();
+                let known = self.symbols.function_paths();
                 let help = nearest(&text, known.iter().map(String::as_str));
                 self.late_with(span, format!("undefined function {text}"), Vec::new(), help);
                 return None;
@@ -125,13 +119,7 @@ impl Resolver<'_, '_> {
         span: Span,
     ) -> Option<Callee> {
         let Some(signature) = self.symbols.signature(name) else {
-            let own: Vec<String> = self
-                .symbols
-                .groups
-                .iter()
-                .filter(|group| matches!(group.kind, GroupKind::Function { .. }))
-                .map(|group| self.symbols.path_text(&group.path))
-                .collect();
+            let own = self.symbols.function_paths();
             let own = own.iter().filter_map(|path| path.rsplit('.').next());
             let help = nearest(name, builtins::all().map(|builtin| builtin.name).chain(own));
             self.late_with(span, format!("undefined function {name}"), Vec::new(), help);
