@@ -100,6 +100,18 @@ const examples = {
 const browser = await launch();
 const ok = (text) => console.log(`ok   ${text}`);
 
+/** Follows the link to a view and waits for the page to show it: a browser tells the page of its new address later. */
+async function show(page, view) {
+  await page.locator("nav a", { hasText: view }).click();
+  await page.locator("nav a[aria-current=page]", { hasText: view }).waitFor();
+}
+
+/** Opens the first row of a view that has rows. */
+async function openFirstRow(page) {
+  const row = page.locator(".rows .row").first();
+  if ((await row.count()) > 0) await row.click();
+}
+
 /** Every view of every page, at both widths and in both themes. */
 async function everyView(address, name) {
   for (const [width, viewport] of Object.entries(WIDTHS)) {
@@ -109,10 +121,8 @@ async function everyView(address, name) {
       const views = await page.locator("nav a").allTextContents();
       assert.ok(views.length > 1, `${name} has views`);
       for (const view of views) {
-        await page.locator("nav a", { hasText: view }).click();
-        await page.locator("main h2").waitFor();
-        const row = page.locator(".rows .row").first();
-        if ((await row.count()) > 0) await row.click();
+        await show(page, view);
+        await openFirstRow(page);
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(overflow <= 0, `${name} ${view} is ${overflow} pixels wider than the window (${width})`);
         assert.deepEqual(await serious(page), [], `${name} ${view} ${width} ${colorScheme}`);
@@ -135,7 +145,7 @@ async function auditFlows(address) {
   const { page, faults, close } = await open(browser, { viewport: WIDTHS.wide }, address);
   await page.goto(address);
   await page.locator(".chart a").first().click();
-  assert.match(page.url(), /#\/violations\?policy=/);
+  await page.waitForURL(/#\/violations\?policy=/);
   await page.getByLabel("Search").fill("nothing has this name");
   assert.equal(await page.locator(".rows .row").count(), 0);
   await page.getByLabel("Search").fill("index");
@@ -152,7 +162,8 @@ async function auditFlows(address) {
   await page.goto(sent);
   assert.equal(await page.locator(".detail h3").textContent(), heading, "an address opens the same row");
   await page.locator(".detail dd a").first().click();
-  assert.equal(await page.locator("details.policy[open]").count(), 1, "the policy is open");
+  await page.locator("details.policy[open]").waitFor();
+  assert.equal(await page.locator("details.policy[open]").count(), 1, "one policy is open");
   await page.getByRole("button", { name: "Dark theme" }).click();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
   assert.deepEqual(faults, []);
@@ -174,9 +185,8 @@ async function hostileFlows(address) {
   await page.getByLabel("Search").fill("");
   assert.ok((await page.locator(".rows .row").count()) < 100, "only rows in view exist");
   for (const view of await page.locator("nav a").allTextContents()) {
-    await page.locator("nav a", { hasText: view }).click();
-    const row = page.locator(".rows .row").first();
-    if ((await row.count()) > 0) await row.click();
+    await show(page, view);
+    await openFirstRow(page);
     assert.deepEqual([await page.locator("img").count(), await page.locator("script").count()], [0, 2], view);
   }
   assert.deepEqual(faults, []);
