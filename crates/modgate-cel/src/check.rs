@@ -1,24 +1,22 @@
 //! The type checker.
 
+mod macros;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-use modgate_value::{
-    diag::Span,
-    gotime::{Duration, Zone, parse as parse_time},
-    regex::GoRegex,
-};
+use modgate_value::{diag::Span, gotime::Duration, regex::GoRegex};
 
 use crate::{
-    ast::{Element, Entry, Expr, Field, Kind, Literal, Macro},
+    ast::{Element, Entry, Expr, Field, Kind, Literal},
     error::{Errors, Issue},
     functions::{Overload, overloads, read},
     library::{
         Message,
         printing::{Clause, literal},
-        timestamp,
+        read_timestamp, timestamp,
     },
     parser::{parse, qualified_name},
     types::{JSON_PATCH, OBJECT, Solution, Type},
@@ -278,7 +276,7 @@ impl<'e> Checker<'e> {
                 Type::BOOL
             }
             Kind::Macro { which, target, names, args } => {
-                self.comprehension(*which, target, names, args, expr)
+                self.expanded(*which, target, names, args, expr)
             }
         }
     }
@@ -289,8 +287,7 @@ impl<'e> Checker<'e> {
             return;
         };
         let wanted = read(wanted, &mut HashMap::new(), &mut self.solution);
-        if !self.solution.assign(&wanted, found) {
-            let found = self.solution.resolve(found, true);
+        if !self.solution.unify(&wanted, found) {
             let message = format!(
                 "expected type of field '{}' is '{wanted}' but provided type is '{found}'",
                 field.name
@@ -326,23 +323,23 @@ impl<'e> Checker<'e> {
     /// The type that holds both.
     fn join(&mut self, before: Option<Type>, next: Type) -> Type {
         let Some(before) = before else { return next };
-        let mut trial = self.solution.clone();
-        if trial.assign(&before, &next) {
-            self.solution = trial;
-            if self.solution.resolve(&next, false) == Type::Dyn { next } else { before }
-        } else {
-            Type::Dyn
+        if !self.solution.unify(&before, &next) {
+            return Type::Dyn;
         }
+        if before.is_no_more_specific_than(&next) { before } else { next }
     }
 
+    /// What an optional element holds.
     fn unwrap(&mut self, ty: &Type, span: Span) -> Type {
-        let inner = self.solution.fresh();
-        if self.solution.assign(&Type::optional(inner.clone()), ty) {
-            return inner;
+        match ty {
+            Type::Optional(inner) => return inner.as_ref().clone(),
+            Type::Dyn => {}
+            _ => {
+                let wanted = Type::optional(ty.clone());
+                self.fail(span, format!("expected type '{wanted}' but found '{ty}'"));
+            }
         }
-        let found = self.solution.resolve(ty, true);
-        let wanted = Type::optional(found.clone());
-        self.fail(span, format!("expected type '{wanted}' but found '{found}'"))
+        ty.clone()
     }
 
     fn field(&mut self, operand: &Type, name: &str, optional: bool, span: Span) -> Type {
@@ -355,16 +352,23 @@ impl<'e> Checker<'e> {
             Type::Map(entry) => entry.1.clone(),
             Type::Object(object) => match object.fields.get(name) {
                 Some(ty) => ty.clone(),
-                None => return self.fail(span, format!("undefined field '{name}'")),
+                None => self.fail(span, format!("undefined field '{name}'")),
             },
-            Type::Error => Type::Error,
-            Type::Dyn | Type::Param(_) => Type::Dyn,
-            _ => {
-                let message = format!("type '{operand}' does not support field selection");
-                return self.fail(span, message);
+            Type::Param(_) => {
+                self.solution.unify(&Type::Dyn, &inner);
+                Type::Dyn
+            }
+            Type::Dyn | Type::Error => Type::Dyn,
+            Type::Plain(name) if name.starts_with("kubernetes.") => {
+                self.fail(span, format!("unexpected failed resolution of '{name}'"))
+            }
+            other => {
+                self.fail(span, format!("type '{other}' does not support field selection"));
+                Type::Dyn
             }
         };
-        if optional || wrapped { Type::optional(value) } else { value }
+        let value = if optional || wrapped { Type::optional(value) } else { value };
+        self.solution.resolve(&value, false)
     }
 
     fn call(
@@ -384,22 +388,23 @@ impl<'e> Checker<'e> {
             return self.resolve(&name, false, &args, id, span);
         }
         if let ("_&&_" | "_||_", [left, right]) = (function, args) {
-            for side in [left, right] {
-                let found = self.expr(side);
-                if !self.solution.assign(&Type::BOOL, &found) {
-                    let found = self.solution.resolve(&found, true);
-                    self.fail(side.span, format!("expected type 'bool' but found '{found}'"));
-                }
-            }
-            return Type::BOOL;
+            let [found_left, found_right] = [left, right].map(|side| self.expr(side));
+            return self.logical([(&found_left, left.span), (&found_right, right.span)]);
         }
         self.in_format += usize::from(function == "format");
-        let all: Vec<_> = target.into_iter().chain(args).collect();
-        let types: Vec<_> = all.iter().map(|arg| self.expr(arg)).collect();
+        let mut types: Vec<_> = args.iter().map(|arg| self.expr(arg)).collect();
+        if let Some(target) = target {
+            types.insert(0, self.expr(target));
+        }
         self.in_format -= usize::from(function == "format");
         if let ("timestamp", [Expr { kind: Kind::Literal(Literal::Int(seconds)), span, .. }]) =
             (function, args)
             && timestamp(*seconds, 0, 0).is_err()
+        {
+            self.calls.push((function.to_owned(), String::new(), *span));
+        }
+        if let ("timestamp" | "duration", [Expr { kind: Kind::Literal(Literal::Null), span, .. }]) =
+            (function, args)
         {
             self.calls.push((function.to_owned(), String::new(), *span));
         }
@@ -417,6 +422,18 @@ impl<'e> Checker<'e> {
         self.resolve(function, target.is_some(), &types, id, span)
     }
 
+    /// The type of `&&` and `||`, whose sides are of these types and stand at these places.
+    fn logical(&mut self, sides: [(&Type, Span); 2]) -> Type {
+        let mut result = Type::BOOL;
+        for (found, span) in sides {
+            if !self.solution.unify(found, &Type::BOOL) {
+                result = self.fail(span, format!("expected type 'bool' but found '{found}'"));
+            }
+        }
+        result
+    }
+
+    /// The type of a call that the expression `id` is.
     fn resolve(
         &mut self,
         function: &str,
@@ -425,31 +442,7 @@ impl<'e> Checker<'e> {
         id: u32,
         span: Span,
     ) -> Type {
-        let function = function.trim_start_matches('.');
-        let unknown = function == ESCAPE_KEY && !self.env.builds;
-        let Some(candidates) = overloads(function).filter(|_| !unknown) else {
-            let message = format!("undeclared reference to '{function}' (in container '')");
-            return self.fail(span, message);
-        };
-        let mut found: Option<Type> = None;
-        let mut only = None;
-        for overload in candidates {
-            if overload.member != member || overload.arity() != args.len() {
-                continue;
-            }
-            let mut trial = self.solution.clone();
-            let (wanted, result) = overload.instance(&mut trial);
-            if !wanted.iter().zip(args).all(|(wanted, arg)| trial.assign(wanted, arg)) {
-                continue;
-            }
-            self.solution = trial;
-            let result = self.solution.resolve(&result, false);
-            only = found.is_none().then_some(overload);
-            found = Some(match found {
-                Some(before) if before != result => Type::Dyn,
-                _ => result,
-            });
-        }
+        let (ty, only) = self.overload(function, member, args, span);
         if only.is_some() {
             let index = id as usize;
             if self.overloads.len() <= index {
@@ -459,82 +452,52 @@ impl<'e> Checker<'e> {
                 *slot = only;
             }
         }
-        found.unwrap_or_else(|| {
-            let mut types = args.iter().map(|arg| self.solution.resolve(arg, true).to_string());
-            let target = if member { types.next() } else { None };
-            let rest = types.collect::<Vec<_>>().join(", ");
-            let target = target.map_or(String::new(), |target| format!("{target}."));
-            let message = format!(
-                "found no matching overload for '{function}' applied to '{target}({rest})'"
-            );
-            self.fail(span, message)
-        })
+        ty
     }
 
-    fn comprehension(
+    /// The type of a call, and its overload if only one fits.
+    fn overload(
         &mut self,
-        which: Macro,
-        target: &'e Expr,
-        names: &[String],
-        args: &'e [Expr],
-        expr: &Expr,
-    ) -> Type {
-        let span = expr.span;
-        let range = self.expr(target);
-        let range = self.solution.resolve(&range, false);
-        let optional = matches!(which, Macro::OptMap | Macro::OptFlatMap);
-        let (first, second) = match &range {
-            Type::Optional(inner) if optional => (inner.as_ref().clone(), Type::Dyn),
-            Type::List(element) if !optional => (Type::INT, element.as_ref().clone()),
-            Type::Map(entry) if !optional => (entry.0.clone(), entry.1.clone()),
-            Type::Dyn | Type::Error | Type::Param(_) => (Type::Dyn, Type::Dyn),
-            other => {
-                let message = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be \
-                     list, map, or dynamic)"
-                );
-                (self.fail(target.span, message), Type::Error)
+        function: &str,
+        member: bool,
+        args: &[Type],
+        span: Span,
+    ) -> (Type, Option<&'static Overload>) {
+        let function = function.trim_start_matches('.');
+        let unknown = function == ESCAPE_KEY && !self.env.builds;
+        let Some(candidates) = overloads(function).filter(|_| !unknown) else {
+            let message = format!("undeclared reference to '{function}' (in container '')");
+            return (self.fail(span, message), None);
+        };
+        let mut found: Option<Type> = None;
+        let mut only = None;
+        for overload in candidates {
+            if overload.member != member {
+                continue;
             }
-        };
-        let locals = match names {
-            [only] if matches!(range, Type::List(_)) => vec![(only.clone(), second)],
-            [only] => vec![(only.clone(), first)],
-            _ => names.iter().cloned().zip([first, second]).collect(),
-        };
-        let before = self.scope.len();
-        let key = locals.first().map_or(Type::Dyn, |(_, ty)| ty.clone());
-        self.scope.extend(locals);
-        let types: Vec<_> = args.iter().map(|arg| self.expr(arg)).collect();
-        self.scope.truncate(before);
-        let last = types.last().cloned().unwrap_or(Type::Dyn);
-        let condition = match which {
-            Macro::All | Macro::Exists | Macro::ExistsOne | Macro::Filter => Some(last.clone()),
-            _ => (types.len() == 2).then(|| types.first().cloned()).flatten(),
-        };
-        if let Some(condition) = condition
-            && !self.solution.assign(&Type::BOOL, &condition)
-        {
-            let found = self.solution.resolve(&condition, true);
-            let applied = match which {
-                Macro::All => format!("'_&&_' applied to '(bool, {found})'"),
-                Macro::Exists => format!("'_||_' applied to '(bool, {found})'"),
-                Macro::ExistsOne => format!("'_?_:_' applied to '({found}, int, int)'"),
-                _ => format!("'_?_:_' applied to '({found}, list({last}), list({last}))'"),
-            };
-            return self.fail(span, format!("found no matching overload for {applied}"));
-        }
-        match which {
-            Macro::All | Macro::Exists | Macro::ExistsOne => Type::BOOL,
-            Macro::Map | Macro::TransformList => Type::list(last),
-            Macro::Filter => Type::list(key),
-            Macro::TransformMap => Type::map(key, last),
-            Macro::TransformMapEntry | Macro::OptFlatMap => last,
-            Macro::OptMap => Type::optional(last),
-            Macro::SortBy => {
-                let args = [range, Type::list(last)];
-                self.resolve("@sortByAssociatedKeys", true, &args, expr.id, span)
+            let (wanted, result) = overload.instance(&mut self.solution);
+            if wanted.len() != args.len() || !self.solution.unify_all(args.iter().zip(&wanted)) {
+                continue;
             }
+            let result = self.solution.resolve(&result, false);
+            only = found.is_none().then_some(overload);
+            found = Some(match found {
+                Some(before) if before != Type::Dyn && before != result => Type::Dyn,
+                Some(before) => before,
+                None => result,
+            });
         }
+        (found.unwrap_or_else(|| self.no_overload(function, member, args, span)), only)
+    }
+
+    fn no_overload(&mut self, function: &str, member: bool, args: &[Type], span: Span) -> Type {
+        let mut types = args.iter().map(|arg| self.solution.resolve(arg, true).to_string());
+        let target = if member { types.next() } else { None };
+        let rest = types.collect::<Vec<_>>().join(", ");
+        let target = target.map_or(String::new(), |target| format!("{target}."));
+        let message =
+            format!("found no matching overload for '{function}' applied to '{target}({rest})'");
+        self.fail(span, message)
     }
 
     /// The checks of constants that Kubernetes makes after the types agree.
@@ -553,7 +516,7 @@ impl<'e> Checker<'e> {
         }
         for (function, text, span) in std::mem::take(&mut self.calls) {
             let valid = match function.as_str() {
-                "timestamp" => parse_time("2006-01-02T15:04:05Z07:00", &text, &Zone::utc()).is_ok(),
+                "timestamp" => read_timestamp(&text).is_ok(),
                 "duration" => Duration::parse(&text).is_ok(),
                 "matches" => GoRegex::new(&text).is_ok(),
                 _ => true,
@@ -597,7 +560,11 @@ impl<'e> Checker<'e> {
 
     fn format_argument(&self, clause: Clause, arg: &Expr) -> Result<(), (Span, String)> {
         let ty = self.types.get(&arg.id).map_or(Type::Dyn, |ty| self.solution.resolve(ty, true));
-        let name = ty.name();
+        let name = match &ty {
+            Type::Object(object) => &object.name,
+            Type::Built(name) => &**name,
+            ty => ty.name(),
+        };
         if !clause.takes(name) {
             return Err((arg.span, clause.refusal(name)));
         }

@@ -236,9 +236,15 @@ impl<'a> Evaluation<'a> {
             }
             Ok(program) => {
                 let key = self.sharing.map_or(Key::NONE, |(_, keys)| keys.of_value(index));
-                let (outcome, cost) = self.shared(key, || self.compute(name, program));
+                let (outcome, cost) = self.shared(key, || self.compute(program));
                 self.unsettled.set(self.unsettled.get().saturating_add(cost));
-                outcome
+                // The outcome may come from a variable of another name, or from a validation.
+                outcome.map_err(|error| match error {
+                    EvalError::Exhausted(_) => error,
+                    error => EvalError::Failed(format!(
+                        "composited variable \"{name}\" fails to evaluate: {error}"
+                    )),
+                })
             }
         };
         value.get_or_init(|| outcome).clone()
@@ -325,27 +331,18 @@ impl<'a> Evaluation<'a> {
         Some((result, spent.cost))
     }
 
-    fn compute(&self, name: &str, program: &'a Program) -> (Outcome<'a>, u64) {
+    fn compute(&self, program: &'a Program) -> (Outcome<'a>, u64) {
         let before = self.depth.get();
         let depth = before.saturating_add(u32::from(program.depth()));
         if before > 0 && depth > MAX_VARIABLE_DEPTH {
             let message = format!(
-                "composited variable \"{name}\" fails to evaluate: variables refer to one \
-                 another more than {MAX_VARIABLE_DEPTH} levels deep"
+                "variables refer to one another more than {MAX_VARIABLE_DEPTH} levels deep"
             );
             return (Err(EvalError::Failed(message)), 0);
         }
         self.depth.set(depth);
         let (result, cost) = program.run(self, self.limits.expression);
         self.depth.set(before);
-        let outcome = match result {
-            Err(error @ EvalError::Exhausted(_)) => Err(error),
-            Err(error) => {
-                let message = format!("composited variable \"{name}\" fails to evaluate: {error}");
-                Err(EvalError::Failed(message))
-            }
-            Ok(value) => self.nests(value, MAX_DEPTH).map(|()| value),
-        };
-        (outcome, cost)
+        (result.and_then(|value| self.nests(value, MAX_DEPTH).map(|()| value)), cost)
     }
 }

@@ -689,7 +689,9 @@ impl<'a> Machine<'_, 'a> {
                 self.charge(2)?;
                 let made = made?;
                 if !made.is_map() {
-                    return Err(EvalError::NoOverload.into());
+                    let text =
+                        format!("no such overload: cel.@mapInsert(map, {})", made.type_name());
+                    return Err(EvalError::Failed(text).into());
                 }
                 for index in 0..made.entries().unwrap_or(0) {
                     let Some((key, value)) = made.entry(index) else { break };

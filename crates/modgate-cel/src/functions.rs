@@ -88,10 +88,6 @@ impl Guard {
 }
 
 impl Overload {
-    pub(crate) fn arity(&self) -> usize {
-        self.args.len()
-    }
-
     /// The type of an argument, as the table below writes it.
     pub(crate) fn arg(&self, index: usize) -> Option<&'static str> {
         self.args.get(index).copied()
@@ -171,7 +167,10 @@ pub fn signatures() -> Vec<Signature> {
     for line in FUNCTIONS.lines() {
         let Some((name, _)) = line.split_once(' ') else { continue };
         all.extend(overloads(name).unwrap_or_default().iter().map(|overload| {
-            let (args, result) = overload.instance(&mut Solution::default());
+            let mut solution = Solution::default();
+            let (args, result) = overload.instance(&mut solution);
+            let result = solution.resolve(&result, true);
+            let args = args.iter().map(|arg| solution.resolve(arg, true)).collect();
             Signature { name, member: overload.member, args, result }
         }));
     }
@@ -285,6 +284,7 @@ lists.range (int)L<int>
 distinct L<A>()L<A>
 @sortByAssociatedKeys L<A>(L<int>)L<A> L<A>(L<uint>)L<A> L<A>(L<double>)L<A> L<A>(L<bool>)L<A> L<A>(L<duration>)L<A> L<A>(L<timestamp>)L<A> L<A>(L<string>)L<A> L<A>(L<bytes>)L<A>
 reverse L<A>()L<A>
+cel.@mapInsert (M<A;B>,M<A;B>)M<A;B> (M<A;B>,A,B)M<A;B>
 first L<A>()O<A>
 last L<A>()O<A>
 sets.contains (L<A>,L<A>)bool

@@ -19,7 +19,7 @@ mod url;
 pub(crate) use lists::sorted_by;
 pub(crate) use message::{Message, build as message};
 pub(crate) use patterns::{loose, with_pattern};
-pub(crate) use time::{duration_text, timestamp, timestamp_text};
+pub(crate) use time::{duration_text, read_timestamp, timestamp, timestamp_text};
 
 pub use authorizer::{Access, Action, Asked, Authorization, Authorizer};
 pub use formats::NamedFormat;
@@ -145,8 +145,14 @@ pub(crate) fn no_overload(name: &str, args: &[Val<'_>]) -> EvalError {
         ("contains" | "startsWith" | "endsWith" | "matches" | "sort", _) => {
             return EvalError::NoOverload;
         }
+        ("@sortByAssociatedKeys", _) => {
+            return EvalError::Failed(format!("no such overload: {name}"));
+        }
         ("flatten", [first]) => {
-            let name = first.type_name();
+            let name = match first.type_name() {
+                "map" => "map(dyn, dyn)",
+                name => name,
+            };
             return EvalError::Failed(format!("no such overload: {name}.flatten()"));
         }
         ("flatten", [first, second]) => {

@@ -85,6 +85,14 @@ fn infix(symbol: &str) -> Option<(&'static str, u8)> {
     })
 }
 
+/// Whether an expression may begin with this token.
+fn begins_expression(token: &Token) -> bool {
+    match token {
+        Token::Symbol(symbol) => matches!(*symbol, "[" | "{" | "(" | "." | "-" | "!"),
+        token => *token != Token::End,
+    }
+}
+
 impl Parser<'_> {
     fn peek(&self) -> &Token {
         self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
@@ -109,6 +117,10 @@ impl Parser<'_> {
         self.eat(symbol).ok_or_else(|| match self.peek_second() {
             Token::Symbol(next) if *next == symbol => {
                 self.unexpected(&format!("'{symbol}'"), "extraneous")
+            }
+            // What would follow the symbol cannot stand here either.
+            _ if symbol == ":" && !begins_expression(self.peek()) => {
+                self.unexpected("':'", "mismatched")
             }
             _ => {
                 let found = self.found();
@@ -142,10 +154,7 @@ impl Parser<'_> {
 
     /// Something else than the beginning of an expression.
     fn no_primary(&self) -> Issue {
-        let begins = match self.peek_second() {
-            Token::Symbol(symbol) => matches!(*symbol, "[" | "{" | "(" | "." | "-" | "!"),
-            token => *token != Token::End,
-        };
+        let begins = begins_expression(self.peek_second());
         self.unexpected(EXPECTING, if begins { "extraneous" } else { "mismatched" })
     }
 
@@ -346,6 +355,13 @@ impl Parser<'_> {
                         self.issues.push(Issue::new(name.span, message));
                     }
                 }
+            }
+            let scalar =
+                matches!(&target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. });
+            if which == Macro::SortBy && scalar {
+                let message = "sortBy can only be applied to a list, identifier, comprehension, \
+                               call or select expression";
+                self.issues.push(Issue::new(target.span, message));
             }
             return self.node(Kind::Macro { which, target, names, args: rest }, paren, depth);
         }

@@ -120,15 +120,32 @@ impl Type {
         }
     }
 
-    fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
+    }
+
+    /// Whether this type is `other`, or `other` with some of its parts replaced by `dyn`.
+    pub(crate) fn is_no_more_specific_than(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Dyn | Self::Param(_), _) => true,
+            (_, Self::Dyn | Self::Param(_)) => false,
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => {
+                a.is_no_more_specific_than(b)
+            }
+            (Self::Map(a), Self::Map(b)) => {
+                a.0.is_no_more_specific_than(&b.0) && a.1.is_no_more_specific_than(&b.1)
+            }
+            (Self::Type(_), Self::Type(_)) => true,
+            (a, b) => a == b,
+        }
     }
 }
 
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dyn | Self::Param(_) => f.write_str("dyn"),
+            Self::Dyn => f.write_str("dyn"),
+            Self::Param(number) => write!(f, "_var{number}"),
             Self::Error => f.write_str("!error!"),
             Self::Null => f.write_str("null"),
             Self::Plain(name) => f.write_str(name),
@@ -170,37 +187,42 @@ impl Solution {
         }
     }
 
-    /// Makes a parameter that stands for a type stand for any.
-    fn generalize(&mut self, parameter: &Type) {
-        let Type::Param(mut number) = *parameter else { return };
-        while let Some(Some(Type::Param(next))) = self.0.get(number) {
-            number = *next;
-        }
-        if let Some(slot) = self.0.get_mut(number) {
-            *slot = Some(Type::Dyn);
-        }
+    /// Whether `left` and `right` can be one type, as cel-go unifies them (`checker/types.go`). Parameters
+    /// that have to stand for a type for that stand for it afterwards; if the types differ, nothing
+    /// changes.
+    pub(crate) fn unify(&mut self, left: &Type, right: &Type) -> bool {
+        self.unify_all([(left, right)])
     }
 
-    /// Whether a value of type `from` may stand where `to` is wanted, solving parameters.
-    pub(crate) fn assign(&mut self, to: &Type, from: &Type) -> bool {
-        let parameter = to;
-        let (to, from) = (self.resolve(to, false), self.resolve(from, false));
-        if matches!(from, Type::Dyn) && !matches!(to, Type::Param(_)) {
-            // Of the types a parameter stands for the most general one counts.
-            self.generalize(parameter);
-            return true;
+    /// Whether the types of each pair can be one type, all at once.
+    pub(crate) fn unify_all<'t>(
+        &mut self,
+        pairs: impl IntoIterator<Item = (&'t Type, &'t Type)>,
+    ) -> bool {
+        let mut trial = self.clone();
+        let fits = pairs.into_iter().all(|(left, right)| trial.agree(left, right, 0));
+        if fits {
+            *self = trial;
         }
-        match (&to, &from) {
-            (Type::Param(a), Type::Param(b)) if a == b => true,
-            (Type::Param(number), other) | (other, Type::Param(number)) => {
-                if mentions(other, *number) {
-                    return false;
-                }
-                if let Some(slot) = self.0.get_mut(*number) {
-                    *slot = Some(other.clone());
-                }
-                true
+        fits
+    }
+
+    fn agree(&mut self, left: &Type, right: &Type, depth: usize) -> bool {
+        if depth > MAX_UNIFICATION {
+            return false;
+        }
+        if let Type::Param(number) = *right {
+            match self.bind(left, number, depth) {
+                Bound::Fits => return true,
+                Bound::Differs => return false,
+                // The other side may stand for this one.
+                Bound::Occurs => {}
             }
+        }
+        if let Type::Param(number) = *left {
+            return matches!(self.bind(right, number, depth), Bound::Fits);
+        }
+        match (left, right) {
             (a, b) if a.is_any() || b.is_any() => true,
             (Type::Null, other) | (other, Type::Null) => match other {
                 Type::Null | Type::Optional(_) | Type::Object(_) | Type::Built(_) => true,
@@ -210,20 +232,80 @@ impl Solution {
                 _ => false,
             },
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
-                self.assign(a, b)
+                self.agree(a, b, depth + 1)
             }
-            (Type::Map(a), Type::Map(b)) => self.assign(&a.0, &b.0) && self.assign(&a.1, &b.1),
+            (Type::Map(a), Type::Map(b)) => {
+                self.agree(&a.0, &b.0, depth + 1) && self.agree(&a.1, &b.1, depth + 1)
+            }
             (Type::Type(_), Type::Type(_)) => true,
             (a, b) => a == b,
         }
     }
-}
 
-fn mentions(ty: &Type, number: usize) -> bool {
-    match ty {
-        Type::Param(other) => *other == number,
-        Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => mentions(inner, number),
-        Type::Map(entry) => mentions(&entry.0, number) || mentions(&entry.1, number),
-        _ => false,
+    /// Lets the parameter `number` stand for `ty`, or for the more general of `ty` and the type for
+    /// which it stands already.
+    fn bind(&mut self, ty: &Type, number: usize, depth: usize) -> Bound {
+        if *ty == Type::Param(number) {
+            return Bound::Fits;
+        }
+        let Some(before) = self.0.get(number).cloned().flatten() else {
+            if self.mentions(ty, number, depth) {
+                return Bound::Occurs;
+            }
+            self.set(number, ty.clone());
+            return Bound::Fits;
+        };
+        if *ty == before {
+            return Bound::Fits;
+        }
+        if !self.agree(ty, &before, depth + 1) {
+            return Bound::Differs;
+        }
+        let general = if ty.is_no_more_specific_than(&before) { ty.clone() } else { before };
+        if !self.mentions(&general, number, depth) {
+            self.set(number, general);
+        }
+        Bound::Fits
+    }
+
+    fn set(&mut self, number: usize, ty: Type) {
+        if let Some(slot) = self.0.get_mut(number) {
+            *slot = Some(ty);
+        }
+    }
+
+    /// Whether the parameter `number` is part of `ty`.
+    fn mentions(&self, ty: &Type, number: usize, depth: usize) -> bool {
+        if depth > MAX_UNIFICATION {
+            return true;
+        }
+        match ty {
+            Type::Param(other) if *other == number => true,
+            Type::Param(other) => match self.0.get(*other) {
+                Some(Some(bound)) => self.mentions(bound, number, depth + 1),
+                _ => false,
+            },
+            Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => {
+                self.mentions(inner, number, depth + 1)
+            }
+            Type::Map(entry) => {
+                self.mentions(&entry.0, number, depth + 1)
+                    || self.mentions(&entry.1, number, depth + 1)
+            }
+            _ => false,
+        }
     }
 }
+
+/// How a parameter came to stand for a type.
+enum Bound {
+    /// It does.
+    Fits,
+    /// It stands for another one.
+    Differs,
+    /// The type contains the parameter.
+    Occurs,
+}
+
+/// Parameters stand for each other in chains of at most this length; types nest less deep.
+const MAX_UNIFICATION: usize = 800;

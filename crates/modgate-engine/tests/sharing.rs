@@ -20,7 +20,7 @@ use modgate_value::{Budget, Limits, Value, yaml};
 
 /// The variables and validations of templates; they have many texts in common, and read the same by
 /// other ways or other things by the same text.
-const TEMPLATES: [&str; 9] = [
+const TEMPLATES: [&str; 10] = [
     "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
      variables.anyObject.spec.containers : []'}, {name: exempt, expression: \
      '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, expression: \
@@ -48,6 +48,10 @@ const TEMPLATES: [&str; 9] = [
     "{variables: [{name: missing, expression: 'variables.anyObject.spec.nothing'}], validations: \
      [{expression: 'variables.missing == 2', message: m}, {expression: 'has(variables.params.exempt) \
      && variables.params.exempt.exists(e, e == \"b:1\")', message: e}]}",
+    // The same texts as above under another name, and as a variable and a validation.
+    "{variables: [{name: gone, expression: 'variables.anyObject.spec.nothing'}, {name: again, \
+     expression: variables.gone}], validations: [{expression: variables.gone}, {expression: \
+     'variables.again == 1', message: a}, {expression: 'variables.again == 2', message: m}]}",
     // The parameters as a whole, and by other ways.
     "{variables: [{name: whole, expression: 'variables.params'}, {name: most, expression: \
      'variables.?params.?most.orValue(7)'}], validations: [{expression: 'has(variables.whole.exempt)', \

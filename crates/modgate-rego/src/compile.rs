@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use modgate_value::Str;
 
 use self::{
-    errors::{Errors, Text},
+    errors::{Errors, Later, Text},
     hir::{Term, TermKind, Visit, walk_body, walk_term},
     lower::Lowerer,
     recursion::Dependencies,
@@ -140,11 +140,11 @@ impl<'m> Compiler<'m> {
         // Groups are needed to resolve calls, but conflicts are reported after names.
         let mut conflicts = Errors::new(self.modules);
         self.symbols.group(self.modules, &mut conflicts);
-        let mut late = Vec::new();
-        let mut drafts = self.resolve(&mut late);
+        let mut later = Later::default();
+        let mut drafts = self.resolve(&mut later);
         self.errors.finish()?;
         conflicts.finish()?;
-        for late in late {
+        for late in later.calls {
             self.errors.push_late(late);
         }
         self.errors.finish()?;
@@ -178,6 +178,13 @@ impl<'m> Compiler<'m> {
         let order = recursion::check(&self.symbols, self.modules, &dependencies, &mut self.errors);
         self.errors.finish()?;
         let environment = self.check_types(&drafts, &order);
+        self.errors.sort();
+        self.errors.finish()?;
+        if later.is_deprecated_checked {
+            for late in later.deprecated {
+                self.errors.push_late(late);
+            }
+        }
         self.errors.sort();
         self.errors.finish()?;
 
@@ -309,7 +316,7 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    fn resolve(&mut self, late: &mut Vec<errors::Late>) -> Vec<Draft> {
+    fn resolve(&mut self, late: &mut Later) -> Vec<Draft> {
         let mut drafts = Vec::new();
         let mut next = 0;
         for (index, module) in self.modules.iter().enumerate() {
@@ -522,12 +529,12 @@ fn compile_query(
     };
     symbols.restore_builtins(&program.builtins);
     let globals = Globals::default();
-    let mut late = Vec::new();
+    let mut late = Later::default();
     let mut resolver = Resolver::new(&mut symbols, &globals, &mut errors, &mut late, module, true);
     let (body, outputs) = resolver.query(&body);
     let mut vars = resolver.finish();
     errors.finish()?;
-    for late in late {
+    for late in late.calls {
         errors.push_late(late);
     }
     errors.finish()?;

@@ -36,7 +36,7 @@ type environment struct {
 func newEnvironment() (*environment, error) {
 	set, err := base.MustBaseEnvSet(version.MajorMinor(1, 36)).Extend(base.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        []cel.EnvOption{cel.Variable("object", cel.DynType)},
+		EnvOptions:        []cel.EnvOption{cel.Variable("object", cel.DynType), words},
 	})
 	if err != nil {
 		return nil, err

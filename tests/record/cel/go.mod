@@ -3,7 +3,7 @@ module modgate/tests/record/cel
 go 1.26.0
 
 require (
-	github.com/google/cel-go v0.29.0
+	github.com/google/cel-go v0.30.0
 	k8s.io/apimachinery v0.36.3
 	k8s.io/apiserver v0.36.3
 )

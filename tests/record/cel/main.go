@@ -56,7 +56,7 @@ func run(out string, seed int64) error {
 				fresh = append(fresh, expression)
 			}
 		}
-		cases, dropped := environment.record(fresh)
+		cases, dropped := record(fresh, environment.answer)
 		total += len(cases)
 		path := filepath.Join(out, "cel-pairs-"+group.name+".json.gz")
 		if err := write(path, recording{About: about(group.about), Object: json.RawMessage(object), Cases: cases}); err != nil {
@@ -65,6 +65,13 @@ func run(out string, seed int64) error {
 		fmt.Printf("%s: %d answers, %d dropped: they differ between evaluations, or the original panics\n", path, len(cases), dropped)
 	}
 	fmt.Printf("%d answers\n", total)
+	cases, dropped := record(typings(seed), environment.text)
+	path := filepath.Join(out, "cel-typings.json.gz")
+	what := "Expressions whose types are in doubt: their type and their value or error, or why they do not compile"
+	if err := write(path, recording{About: about(what), Object: json.RawMessage(object), Cases: cases}); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d answers, %d dropped\n", path, len(cases), dropped)
 	return nil
 }
 
@@ -114,7 +121,7 @@ func write(path string, content recording) error {
 }
 
 // record evaluates expressions on all processors and keeps their order.
-func (e *environment) record(expressions []string) (cases [][2]string, dropped int) {
+func record(expressions []string, ask func(string) string) (cases [][2]string, dropped int) {
 	answers := make([]string, len(expressions))
 	var group sync.WaitGroup
 	next := make(chan int, 64)
@@ -123,7 +130,7 @@ func (e *environment) record(expressions []string) (cases [][2]string, dropped i
 		go func() {
 			defer group.Done()
 			for index := range next {
-				answers[index] = e.answer(expressions[index])
+				answers[index] = ask(expressions[index])
 			}
 		}()
 	}

@@ -6,8 +6,7 @@ use modgate_cel::signatures;
 use modgate_corpus::{Case, CorpusFile, Members, Roots, Verdict};
 
 /// Names that no expression can write, or that are spelled otherwise there.
-const INTERNAL: [&str; 6] =
-    ["@not_strictly_false", "__not_strictly_false__", "_in_", "in", "_?._", "cel.@mapInsert"];
+const INTERNAL: [&str; 5] = ["@not_strictly_false", "__not_strictly_false__", "_in_", "in", "_?._"];
 
 /// Holds our table of functions against the recorded one, each overload a case.
 ///

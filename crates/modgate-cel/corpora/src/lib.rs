@@ -10,7 +10,7 @@ mod pairs;
 mod recorded;
 
 pub use functions::functions;
-pub use pairs::pairs;
+pub use pairs::{pairs, typings};
 pub use recorded::{costs, expressions};
 
 use modgate_corpus::Suite;
@@ -22,4 +22,5 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "languages/cel-libraries.json", run: costs },
     Suite { name: "languages/cel-functions.json", run: functions },
     Suite { name: "languages/cel-pairs-*.json", run: pairs },
+    Suite { name: "languages/cel-typings.json", run: typings },
 ];

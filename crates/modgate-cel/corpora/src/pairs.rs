@@ -1,16 +1,25 @@
-//! `cel-pairs-*.json`: functions and operators with pairs and triples of values, as
-//! `tests/record/cel` writes them.
+//! What `tests/record/cel` writes.
+//!
+//! `cel-pairs-*.json`: functions and operators with pairs and triples of values. `cel-typings.json`:
+//! expressions whose types are in doubt, with the texts of their errors.
 
 use anyhow::{Context as _, Result, bail};
-use modgate_cel::{Activation, Arena, Env, Opaque, Program, Type, Val};
-use modgate_corpus::{Case, CorpusFile, Members, Roots, Verdict};
+use modgate_cel::{Activation, Arena, CompileError, Env, Opaque, Program, Type, Val};
+use modgate_corpus::{Case, CorpusFile, Members, Roots, Verdict, decision};
 use modgate_value::{Budget, Value};
 
-struct Object(Value);
+struct Object {
+    object: Value,
+    words: Value,
+}
 
 impl Activation for Object {
     fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>> {
-        (name == "object").then(|| Val::json(&self.0))
+        match name {
+            "object" => Some(Val::json(&self.object)),
+            "words" => Some(Val::json(&self.words)),
+            _ => None,
+        }
     }
 }
 
@@ -23,23 +32,94 @@ const ERROR: &str = "E";
 ///
 /// When the file has another shape.
 pub fn pairs(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
+    run(file, cases, answered)
+}
+
+/// Runs a file of expressions with their types, values and errors.
+///
+/// # Errors
+///
+/// When the file has another shape.
+pub fn typings(file: &CorpusFile, _: &Roots, cases: &mut Vec<Case>) -> Result<()> {
+    run(file, cases, typed)
+}
+
+fn run(
+    file: &CorpusFile,
+    cases: &mut Vec<Case>,
+    answer: fn(&str, &Object, &Env, &Arena) -> String,
+) -> Result<()> {
     let document = file.json()?;
     let top = Members::of(&document)?;
     top.notes(&["about"]);
-    let object = Object(top.required("object")?.clone());
-    let env = Env::new().with("object", Type::Dyn);
+    let words = ["a", "b"].into_iter().map(Value::from).collect();
+    let object = Object { object: top.required("object")?.clone(), words };
+    let env = Env::new().with("object", Type::Dyn).with("words", Type::list(Type::STRING));
     let mut arena = Arena::new();
     for case in top.list("cases")? {
         let texts = case.as_array().context("a case is not a list")?;
-        let [Value::String(expression), Value::String(answer)] = &**texts else {
+        let [Value::String(expression), Value::String(expected)] = &**texts else {
             bail!("a case is not an expression and an answer");
         };
         arena.reset();
-        let got = answered(expression, &object, &env, &arena);
-        let verdict = Verdict::equal(answer.as_str(), got);
+        let got = answer(expression, &object, &env, &arena);
+        let named = with_types_of_cel(expected);
+        let verdict = if got != **expected && got == named {
+            Verdict::Differs(vec![&decision::CEL_2])
+        } else if expected.contains(PANIC) && got.contains("\nerror: ") {
+            Verdict::Differs(vec![&decision::CEL_3])
+        } else {
+            Verdict::equal(without_numbers(expected), without_numbers(&got))
+        };
         cases.push(Case { id: expression.to_string(), verdict });
     }
     top.finish()
+}
+
+/// A text without the numbers of types that are not known, as in `list(_var7)`: they depend on the order
+/// in which the original tries overloads.
+fn without_numbers(text: &str) -> String {
+    const UNKNOWN: &str = "_var";
+    let mut parts = text.split(UNKNOWN);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let digits = |part: &str| part.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+    parts.fold(first, |text, part| text + UNKNOWN + &digits(part))
+}
+
+/// How the original reports that its own code failed.
+const PANIC: &str = "\nerror: internal error: ";
+
+/// A recorded answer in which Go's types of lists and maps have the names that CEL gives them.
+fn with_types_of_cel(answer: &str) -> String {
+    const TEXT: &str = "invalid qualifier type: ";
+    let named = |text: String, (go, cel): (&str, &str)| {
+        text.replace(&format!("{TEXT}{go}"), &format!("{TEXT}{cel}"))
+    };
+    [
+        ("[]interface {}", "list"),
+        ("[]string", "list"),
+        ("*types.baseList", "list"),
+        ("map[string]interface {}", "map"),
+        ("*types.baseMap", "map"),
+        ("cel.", "kubernetes."),
+    ]
+    .into_iter()
+    .fold(answer.to_owned(), named)
+}
+
+/// The type and the value or error, or why the expression does not compile.
+fn typed(expression: &str, object: &Object, env: &Env, arena: &Arena) -> String {
+    let budget = Budget::unlimited();
+    let program = match Program::compile(expression, env) {
+        Ok(program) => program,
+        Err(CompileError::Check(errors)) => return errors.to_string(),
+        Err(error) => return format!("program: {error}"),
+    };
+    let ty = program.ty();
+    match program.eval(object, arena, &budget, 1_000_000) {
+        Ok((value, _)) => format!("{ty}\n{}", encoded(value)),
+        Err(error) => format!("{ty}\nerror: {error}"),
+    }
 }
 
 fn answered(expression: &str, object: &Object, env: &Env, arena: &Arena) -> String {

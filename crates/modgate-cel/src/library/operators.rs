@@ -67,8 +67,9 @@ pub(super) fn takes(name: &str, left: Val<'_>) -> bool {
         "_-_" => number || time,
         "_*_" => number || matches!(left, Val::String(_)),
         "_/_" => number,
-        "_%_" => matches!(left, Val::Int(_) | Val::Uint(_)),
-        "!_" | "-_" => !matches!(left, Val::Uint(_) | Val::Null),
+        "_%_" => matches!(left, Val::Int(_) | Val::Uint(_) | Val::String(_)),
+        "!_" => !matches!(left, Val::Uint(_) | Val::Null),
+        "-_" => !matches!(left, Val::Uint(_) | Val::Null) && !left.is_list() && !left.is_map(),
         "@in" => true,
         _ => false,
     }
@@ -88,6 +89,22 @@ fn duration(value: Option<i64>) -> Result<Val<'static>> {
 
 fn ordered<'a>(heap: Heap<'a>, args: &[Val<'a>], is: impl Fn(Ordering) -> bool) -> Result<Val<'a>> {
     let [left, right] = args else { return Err(EvalError::NoOverload) };
+    // Nothing that has an order is less or greater than not-a-number, of whatever type it is.
+    let is_nan = |value: &Val<'_>| matches!(value, Val::Double(value) if value.is_nan());
+    let has_order = matches!(
+        left,
+        Val::Bool(_)
+            | Val::Int(_)
+            | Val::Uint(_)
+            | Val::Double(_)
+            | Val::String(_)
+            | Val::Bytes(_)
+            | Val::Timestamp(_)
+            | Val::Duration(_)
+    );
+    if has_order && args.iter().any(is_nan) {
+        return Ok(Val::Bool(false));
+    }
     heap.compare(*left, *right).map(|order| Val::Bool(is(order)))
 }
 

@@ -97,6 +97,9 @@ pub(super) fn add(at: Timestamp, nanos: i128) -> Result<Timestamp> {
 
 /// The instant that `text` writes in RFC 3339.
 pub(crate) fn read_timestamp(text: &str) -> Result<Timestamp> {
+    if !is_strict(text) {
+        return failed(format!("invalid RFC 3339 timestamp {}", quote(text)));
+    }
     match parse(RFC3339, text, &Zone::utc()) {
         Ok(time) => {
             let offset = i32::try_from(time.zone.offset_at(time.unix)).unwrap_or(0);
@@ -104,6 +107,36 @@ pub(crate) fn read_timestamp(text: &str) -> Result<Timestamp> {
         }
         Err(_) => failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"),
     }
+}
+
+/// Whether `text` has the form of RFC 3339: two digits for each part, a point before fractions, and an
+/// offset of at most 23:59. Go reads more than that.
+fn is_strict(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let number = |at: usize, digits: usize, most: u32| {
+        let part =
+            text.get(at..at + digits).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
+        part.and_then(|part| part.parse().ok()).is_some_and(|value: u32| value <= most)
+    };
+    let is = |at: usize, wanted: u8| bytes.get(at).is_some_and(|b| b.eq_ignore_ascii_case(&wanted));
+    let positive = |at: usize| text.get(at..at + 2).is_some_and(|part| part != "00");
+    let date = number(0, 4, 9999) && number(5, 2, 12) && number(8, 2, 31) && is(4, b'-');
+    let time = number(11, 2, 23) && number(14, 2, 59) && number(17, 2, 60) && is(7, b'-');
+    if !(date && time && positive(5) && positive(8) && is(10, b't') && is(13, b':') && is(16, b':'))
+    {
+        return false;
+    }
+    let mut zone = 19;
+    if is(zone, b'.') {
+        let digits = bytes.iter().skip(zone + 1).take_while(|b| b.is_ascii_digit()).count();
+        if digits == 0 {
+            return false;
+        }
+        zone += 1 + digits;
+    }
+    let utc = is(zone, b'z') && bytes.len() == zone + 1;
+    let signed = (is(zone, b'+') || is(zone, b'-')) && bytes.len() == zone + 6;
+    utc || (signed && number(zone + 1, 2, 23) && is(zone + 3, b':') && number(zone + 4, 2, 59))
 }
 
 /// The nanoseconds that `text` writes as `1h30m`.

@@ -25,6 +25,32 @@ pub(super) struct Late {
     pub(super) help: Option<String>,
 }
 
+/// The errors of later stages.
+#[derive(Debug, Default)]
+pub(super) struct Later {
+    /// Of the stage after the names.
+    pub(super) calls: Vec<Late>,
+    /// Of the stage after the types: calls of deprecated built-ins.
+    pub(super) deprecated: Vec<Late>,
+    /// Whether the types of a call of a deprecated built-in are checked. Only then does OPA look for
+    /// such calls, and then it reports all of them. It does not check types in bodies of `every`.
+    pub(super) is_deprecated_checked: bool,
+}
+
+impl Later {
+    /// How much was found so far.
+    pub(super) fn mark(&self) -> (usize, usize, bool) {
+        (self.calls.len(), self.deprecated.len(), self.is_deprecated_checked)
+    }
+
+    /// Forgets what was found since.
+    pub(super) fn rewind(&mut self, mark: (usize, usize, bool)) {
+        self.calls.truncate(mark.0);
+        self.deprecated.truncate(mark.1);
+        self.is_deprecated_checked = mark.2;
+    }
+}
+
 /// The errors found so far.
 #[derive(Debug)]
 pub(super) struct Errors<'m> {

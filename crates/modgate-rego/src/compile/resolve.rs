@@ -17,7 +17,7 @@ use self::{
     names::{declared_names, pattern_names},
 };
 use super::{
-    errors::{Errors, Late},
+    errors::{Errors, Late, Later},
     hir::{
         Body, Callee, Collect, Comprehension, Every, Expr, ExprKind, Root, Term, TermKind, Var,
         Vars,
@@ -91,13 +91,15 @@ pub(super) struct Resolver<'c, 'm> {
     globals: &'c Globals,
     errors: &'c mut Errors<'m>,
     /// Errors of a later stage, worth reporting only when there are no earlier ones.
-    late: &'c mut Vec<Late>,
+    late: &'c mut Later,
     vars: Vars,
     scopes: Vec<Scope>,
     /// Variables that were never declared: one per name in the whole rule.
     plain: BTreeMap<Str, Var>,
     module: u32,
     deprecated_allowed: bool,
+    /// In how many bodies of `every` we are.
+    in_every: usize,
     /// Errors that are reported only when the rule has no others.
     unused: Vec<(Span, String)>,
     failed: bool,
@@ -117,7 +119,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
         symbols: &'c mut Symbols,
         globals: &'c Globals,
         errors: &'c mut Errors<'m>,
-        late: &'c mut Vec<Late>,
+        late: &'c mut Later,
         module: u32,
         deprecated_allowed: bool,
     ) -> Self {
@@ -131,6 +133,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
             plain: BTreeMap::new(),
             module,
             deprecated_allowed,
+            in_every: 0,
             unused: Vec::new(),
             failed: false,
         }
@@ -213,7 +216,7 @@ impl<'c, 'm> Resolver<'c, 'm> {
                     TermKind::Ref(Root::Input, _) => "input",
                     _ => "data",
                 };
-                self.late.push(Late {
+                self.late.calls.push(Late {
                     code: Code::UnsafeVar,
                     span,
                     message: format!("var {root} is unsafe"),
@@ -416,11 +419,11 @@ impl<'c, 'm> Resolver<'c, 'm> {
                         }
                         (Some("print"), _) if self.global("print").is_none() => {
                             // Erased, as in OPA's default configuration; names still count.
-                            let late = self.late.len();
+                            let late = self.late.mark();
                             for arg in args {
                                 self.term(arg);
                             }
-                            self.late.truncate(late);
+                            self.late.rewind(late);
                             return None;
                         }
                         _ => {
@@ -473,7 +476,9 @@ impl<'c, 'm> Resolver<'c, 'm> {
         };
         let key = key.as_ref().map(&mut binder);
         let value = binder(value);
+        self.in_every += 1;
         let body = self.body(body);
+        self.in_every -= 1;
         self.leave();
         ExprKind::Every(Box::new(Every { key, value, domain, body }))
     }
@@ -621,8 +626,11 @@ impl<'c, 'm> Resolver<'c, 'm> {
         let mut scope = Scope::default();
         declared_names(body, &mut scope.hides);
         self.scopes.push(scope);
+        // OPA checks the types of comprehensions wherever they are.
+        let in_every = std::mem::take(&mut self.in_every);
         let body = self.body(body);
         let head = head(self);
+        self.in_every = in_every;
         self.leave();
         (head, body)
     }

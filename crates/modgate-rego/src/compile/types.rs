@@ -239,7 +239,7 @@ impl<'c> Checker<'c> {
 
     fn expr(&mut self, expr: &Expr, report: bool) {
         let before = self.errors.len();
-        self.each_term(expr, &mut |this, term| this.closures(term));
+        self.bodies(expr);
         self.each_term(expr, &mut |this, term| this.refs(term));
         let nested = self.errors.len() > before;
         self.replacements(expr);
@@ -252,7 +252,7 @@ impl<'c> Checker<'c> {
                 _ => self.call(*callee, args, expr.span, nested),
             },
             ExprKind::Every(every) => {
-                // OPA looks at the references of the body only.
+                // OPA looks at the references and comprehensions of the body only.
                 for expr in &every.body {
                     self.each_term(expr, &mut |this, term| this.refs(term));
                 }
@@ -355,6 +355,14 @@ impl<'c> Checker<'c> {
             ExprKind::Call(_, args) => args.iter().for_each(|arg| f(self, arg)),
             ExprKind::Every(every) => f(self, &every.domain),
             ExprKind::Not(_) => {}
+        }
+    }
+
+    /// Checks the bodies of the comprehensions in an expression, those in bodies of `every` included.
+    fn bodies(&mut self, expr: &Expr) {
+        self.each_term(expr, &mut |this, term| this.closures(term));
+        if let ExprKind::Every(every) = &expr.kind {
+            every.body.iter().for_each(|expr| self.bodies(expr));
         }
     }
 

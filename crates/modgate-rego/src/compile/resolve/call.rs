@@ -131,10 +131,17 @@ impl Resolver<'_, '_> {
             self.late_with(span, format!("{name}: arity mismatch"), details, None);
             return None;
         }
-        if signature.deprecated && !self.deprecated_allowed {
-            let message = format!("deprecated built-in function calls in expression: {name}");
-            self.late(span, message);
-            return None;
+        if signature.deprecated {
+            self.late.is_deprecated_checked |= self.in_every == 0;
+            if !self.deprecated_allowed {
+                self.late.deprecated.push(Late {
+                    code: Code::Type,
+                    span: self.at(span),
+                    message: format!("deprecated built-in function calls in expression: {name}"),
+                    details: Vec::new(),
+                    help: None,
+                });
+            }
         }
         let id = self.symbols.builtin(name, signature.arity);
         Some(Callee::Builtin(id, signature.arity))
@@ -152,7 +159,7 @@ impl Resolver<'_, '_> {
         help: Option<String>,
     ) {
         let span = self.at(span);
-        self.late.push(Late { code: Code::Type, span, message, details, help });
+        self.late.calls.push(Late { code: Code::Type, span, message, details, help });
     }
 }
 
