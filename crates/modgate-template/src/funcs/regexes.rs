@@ -103,19 +103,28 @@ fn replace<'a>(
     let (text, template) = (args.str(1), args.str(2));
     let mut out = String::new();
     let mut copied = 0;
+    let references = if literal { 0 } else { template.matches('$').count() };
     for captures in regex.captures_iter(&text) {
         let Some(range) = captures.get(0) else { continue };
         cx.budget().check_time()?;
         cx.spend(1)?;
-        let before = out.len();
-        out.push_str(text.get(copied..range.start).unwrap_or_default());
+        let before = out.capacity();
+        // A group is no longer than the match.
+        let most = template.len().saturating_add(references.saturating_mul(range.len()));
+        let passed = text.get(copied..range.start).unwrap_or_default();
+        let needed = out.len().saturating_add(passed.len()).saturating_add(most);
+        // Memory that the text may need is paid for before it is taken, and twice that where it grows.
+        if needed > before {
+            cx.allocate((needed - before).max(before))?;
+            out.reserve_exact(needed.max(2 * before) - out.len());
+        }
+        out.push_str(passed);
         if literal {
             out.push_str(&template);
         } else {
             regex.expand(&template, &text, &captures, &mut out);
         }
         copied = range.end;
-        cx.allocate(out.len() - before)?;
     }
     let rest = text.get(copied..).unwrap_or_default();
     cx.allocate(rest.len())?;

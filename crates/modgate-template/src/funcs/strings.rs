@@ -165,6 +165,13 @@ pub(crate) fn split<'t>(text: &'t str, separator: &str, limit: i64) -> Vec<&'t s
 
 fn split_map<'a>(cx: &mut Cx<'a>, separator: &str, limit: i64, text: &str) -> Result<Val<'a>> {
     cx.spend(text.len())?;
+    let most = match separator {
+        "" => text.len(),
+        _ => text.matches(separator).count() + 1,
+    };
+    let count = usize::try_from(limit).map_or(most, |limit| limit.min(most));
+    // The pieces, and the map of them while it is filled.
+    cx.allocate(count.saturating_mul(2 * size_of::<&str>() + 2 * size_of::<(Str, Val<'_>)>()))?;
     let mut entries: BTreeMap<Str, Val<'a>> = BTreeMap::new();
     for (index, piece) in split(text, separator, limit).into_iter().enumerate() {
         let piece = cx.text(piece.to_owned())?;

@@ -31,6 +31,9 @@ const EXPONENT: u32 = 65_537;
 /// The largest modulus taken from a template, in bits.
 const MAX_BITS: u64 = 8_192;
 
+/// The largest public exponent, in bits: Go's.
+const MAX_EXPONENT_BITS: u64 = 31;
+
 #[derive(Clone)]
 pub(crate) struct RsaKey {
     modulus: BigUint,
@@ -105,6 +108,13 @@ impl RsaKey {
         }
         if key.modulus.bits() > MAX_BITS {
             return Err(format!("RSA modulus of more than {MAX_BITS} bits"));
+        }
+        if key.public.bits() > MAX_EXPONENT_BITS {
+            return Err("crypto/rsa: public exponent too large".to_owned());
+        }
+        let is_larger = |part: &BigUint| part.bits() > key.modulus.bits();
+        if is_larger(&key.p) || is_larger(&key.q) || is_larger(&key.private) {
+            return Err("crypto/rsa: invalid prime or product".to_owned());
         }
         if &key.p * &key.q != key.modulus || key.chinese().is_none() {
             return Err("crypto/rsa: invalid prime or product".to_owned());
