@@ -2,9 +2,11 @@
 //!
 //! Holds everything that is linked into what ships, or runs while it is built, to `deny.toml`:
 //! licenses, sources, banned crates and wildcards. It reads `cargo metadata` and `Cargo.lock` and
-//! installs nothing; `cargo deny check`, where it is installed, finds the same and advisories, too.
+//! installs nothing; images of the Containerfile must have a digest.
+//! `cargo deny check`, where it is installed, finds the same and advisories, too.
 //! With `--sbom` it writes a bill of materials, the same bytes for the same lock file.
 
+mod image;
 mod license;
 
 use std::{
@@ -52,7 +54,9 @@ fn hold(bill: Option<&Path>) -> Result<bool> {
     let rules = Rules::parse(&fs::read_to_string(corpus::repository().join("deny.toml"))?)?;
     let lock = fs::read_to_string(corpus::repository().join("Cargo.lock"))?;
     let supply = Supply::read(&rules.targets, &lock)?;
-    let findings = supply.findings(&rules);
+    let recipe = fs::read_to_string(corpus::repository().join("deploy/Containerfile"))?;
+    let mut findings = supply.findings(&rules);
+    findings.extend(image::findings(&recipe));
     for finding in &findings {
         eprintln!("error: {finding}");
     }
