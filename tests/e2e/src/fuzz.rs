@@ -15,7 +15,7 @@ use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use modgate_engine::EngineConfig;
 use modgate_policies::PolicyFiles;
 use modgate_server::{Addresses, CertificateSource, ServeConfig, Server};
-use modgate_value::{Limits, Value};
+use modgate_value::{Limits, Value, diag::Severity};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     runtime::Runtime,
@@ -70,7 +70,7 @@ struct Edge {
 static EDGE: LazyLock<Edge> = LazyLock::new(Edge::start);
 
 impl Edge {
-    #[expect(clippy::expect_used, clippy::panic, reason = "without a server there is no test")]
+    #[expect(clippy::expect_used, reason = "without a server there is no test")]
     fn start() -> Self {
         let files = [
             "examples/quickstart/modrules.yaml",
@@ -97,7 +97,8 @@ impl Edge {
         let runtime = modgate_server::runtime().expect("a runtime");
         let server = runtime
             .block_on(Server::start(config, |finding| {
-                panic!("a policy does not load: {finding:?}")
+                // Policies of others may have warnings.
+                assert!(finding.severity != Severity::Error, "a policy does not load: {finding:?}");
             }))
             .expect("a server");
         Self { runtime, router: server.router() }

@@ -7,6 +7,7 @@
 
 mod attacks;
 mod cases;
+mod probes;
 
 use std::{
     fs,
@@ -24,7 +25,10 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use modgate_testkit::corpus;
 
-use self::cases::{Case, cases};
+use self::{
+    cases::{Case, cases},
+    probes::{Ports, Times},
+};
 use crate::load::{Connection, ProcessFigures, Target};
 
 /// Options of `cargo xtask soak`.
@@ -42,6 +46,9 @@ pub(crate) struct Args {
     /// Idle and half-open connections of each kind.
     #[arg(long, default_value_t = 100)]
     idle: usize,
+    /// Clients whose reviews meet three rules that use up all the time they get.
+    #[arg(long, default_value_t = 0)]
+    burning: usize,
 }
 
 /// Flags of the server: what a person would give it, and room for nothing.
@@ -68,6 +75,7 @@ struct Run {
     first_fault: Mutex<Option<String>>,
     /// Nanoseconds of each answer to the well-behaved client in this minute.
     latencies: Mutex<Vec<u64>>,
+    probes: Mutex<Times>,
 }
 
 impl Run {
@@ -95,7 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let folder = tempfile::tempdir()?;
     cases::write_policies(folder.path())?;
     let address = free_address()?;
-    let mut server = Server::start(&binary, folder.path(), address)?;
+    let ports = Ports { health: free_address()?, metrics: free_address()? };
+    let mut server = Server::start(&binary, folder.path(), address, ports)?;
     let cases = cases(address)?;
     server.wait(&cases)?;
     let run = Arc::new(Run {
@@ -108,6 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         attacks: AtomicU64::new(0),
         first_fault: Mutex::new(None),
         latencies: Mutex::new(Vec::new()),
+        probes: Mutex::default(),
     });
     // Every case once, before anything else happens: what it is answered then is right.
     let mut connection = run.connect()?;
@@ -122,7 +132,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             scope.spawn(move || run.press(client + 1));
         }
         scope.spawn(|| cases::churn(folder.path(), &run.over));
-        attacks::start(scope, &run, args.idle);
+        attacks::start(scope, &run, args.idle, args.burning);
+        scope.spawn(|| probes::probe(&run, ports));
         let minutes = run.watch(&mut server, args.minutes);
         run.over.store(true, Ordering::Relaxed);
         minutes
@@ -137,6 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         run.attacks.load(Ordering::Relaxed),
         fault.as_deref().map(|fault| format!("; the first fault: {fault}")).unwrap_or_default()
     );
+    println!("{}", run.probes.lock().unwrap_or_else(PoisonError::into_inner));
     let is_flat = is_flat(&minutes);
     if !is_flat {
         println!("memory grew by more than a tenth after the first third of the time");
@@ -278,12 +290,14 @@ fn free_address() -> Result<SocketAddr> {
 struct Server(Child);
 
 impl Server {
-    fn start(binary: &Path, policies: &Path, address: SocketAddr) -> Result<Self> {
+    fn start(binary: &Path, policies: &Path, address: SocketAddr, ports: Ports) -> Result<Self> {
         let child = Command::new(binary)
             .arg("serve")
             .arg("--policies")
             .arg(policies)
             .args(["--address", &address.to_string()])
+            .args(["--health-addr", &ports.health.to_string()])
+            .args(["--metrics-addr", &ports.metrics.to_string()])
             .args(FLAGS)
             // What it says about policies that are broken on purpose.
             .stdout(Stdio::null())

@@ -17,7 +17,15 @@ use crate::load::Target;
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// Starts a thread for each attack; they end when the run is over.
-pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, run: &'scope Arc<Run>, idle: usize) {
+pub(super) fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    run: &'scope Arc<Run>,
+    idle: usize,
+    burning: usize,
+) {
+    for _ in 0..burning {
+        scope.spawn(move || burn(run));
+    }
     for kind in [Idle::Silent, Idle::HalfHello, Idle::Shaken, Idle::HalfHead, Idle::Http2] {
         scope.spawn(move || hold(run, kind, idle));
     }
@@ -209,6 +217,27 @@ fn bombs(run: &Run) {
         thread::sleep(Duration::from_millis(50));
     }
 }
+
+/// Reviews that use up their whole budget, one after the other.
+fn burn(run: &Run) {
+    let body = review("", "v1", "Pod", "pods", BURNING_POD).replace(r#""shop""#, r#""tenant""#);
+    let request = [&*head("/dragnet-webhook", body.len()), body.as_bytes()].concat();
+    while !run.is_over() {
+        run.attacks.fetch_add(1, Ordering::Relaxed);
+        let attempt = shake_hands(run, b"http/1.1").and_then(|mut tls| {
+            tls.write_all(&request)?;
+            tls.flush()?;
+            Ok(tls.read(&mut [0; 1024])?)
+        });
+        if attempt.is_err() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// What the rules of the namespace `tenant` burn for.
+const BURNING_POD: &str =
+    r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"n","namespace":"shop","labels":{}}}"#;
 
 /// Connections that end in the middle of everything.
 fn hang_up(run: &Run) {

@@ -28,12 +28,25 @@ pub(super) struct Case {
 pub(super) fn write_policies(folder: &Path) -> Result<()> {
     let rules: Vec<String> = (0..10).map(fixture_rule).collect();
     fs::write(folder.join("rules.yaml"), rules.join("---\n"))?;
+    let burning: Vec<String> = (0..3).map(burning_rule).collect();
+    fs::write(folder.join("burning.yaml"), burning.join("---\n"))?;
     for name in ["template", "constraint", "mutator", "expansion"] {
         let file = format!("{name}.yaml");
         let from = corpus::repository().join("examples/gatekeeper").join(&file);
         fs::copy(&from, folder.join(&file)).with_context(|| from.display().to_string())?;
     }
     Ok(())
+}
+
+/// A rule of the namespace `tenant` that uses up all the time it gets.
+fn burning_rule(number: usize) -> String {
+    format!(
+        "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+         metadata: {{name: burn-{number}, namespace: tenant}}\n\
+         spec:\n  type: Patch\n  match: [{{select: '$.kind', matchValue: Pod}}]\n  patch:\n  \
+         - op: add\n    path: /metadata/labels/x\n    value: '{{{{ $x := repeat 1000000 \"a\" }}}}\
+         {{{{ $y := repeat 1000000 \"a\" }}}}{{{{ range until 100000 }}}}{{{{ $c := eq $x $y }}}}{{{{ end }}}}'\n"
+    )
 }
 
 /// Every route, with what decides there.
