@@ -17,7 +17,10 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -27,6 +30,7 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
+use modgate_cluster::LeaseTimes;
 use modgate_server::runtime;
 use modgate_testkit::{
     Roots,
@@ -486,6 +490,73 @@ fn cut_off_from_the_api_server_under_load() {
     );
     assert_all_right(&outcome);
     fleet.change(DENIAL);
+}
+
+/// How many reviews are under way at once: more than there are turns and long places.
+const BURNING: usize = 16;
+
+/// While reviews that use up their budget hold every turn and every long place of the leader, for longer
+/// than a Lease lasts, it renews the Lease and nobody else takes it.
+#[test]
+fn the_lease_is_renewed_while_every_turn_is_held() {
+    let Some(fleet) = Fleet::start() else { return };
+    let mut leader = String::new();
+    eventually("a replica leads", || {
+        leader = fleet.leader().0;
+        let is_it = |replica: &Replica| replica.logged("this process leads");
+        fleet.replicas.iter().any(|replica| replica.name == leader && is_it(replica))
+    });
+    let rules: String = (0..20).map(|number| burning_rule(number, &leader)).collect();
+    succeeds(fleet.cluster, "apply -f -", &rules);
+    let replica = fleet.replicas.iter().find(|replica| replica.name == leader).expect("leader");
+    // Evaluations that used up their time.
+    let spent = || fs::read_to_string(&replica.log).expect("log").matches("time budget of").count();
+    eventually("the rules burn", || !fleet.denial(&leader).is_empty() && spent() > 0);
+    let (asked, over) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+    let fleet = &fleet;
+    thread::scope(|scope| {
+        for _ in 0..BURNING {
+            let leader = &leader;
+            scope.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    fleet.denial(leader);
+                }
+            });
+        }
+        eventually("all are under way", || asked.load(Ordering::SeqCst) >= BURNING);
+        let before = spent();
+        let start = Instant::now();
+        let mut renewals = 0;
+        let mut last = fleet.leader().1;
+        while start.elapsed() < LeaseTimes::default().duration * 3 / 2 {
+            eventually("the Lease is renewed", || fleet.leader().1 != last);
+            let (holder, renewed) = fleet.leader();
+            assert_eq!(holder, leader, "after {:?}", start.elapsed());
+            (last, renewals) = (renewed, renewals + 1);
+        }
+        over.store(true, Ordering::SeqCst);
+        let ended = spent() - before;
+        eprintln!(
+            "{BURNING} reviews at a time, {ended} evaluations used up their time in {} s: {renewals} \
+             renewals, the same leader",
+            start.elapsed().as_secs()
+        );
+        assert!(ended > 0, "the reviews held their turns");
+    });
+    assert!(!replica.logged("this process no longer leads"));
+    succeeds(fleet.cluster, &format!("delete modrules --all -n {leader}"), "");
+}
+
+/// A Reject rule that uses up whatever time it is given.
+fn burning_rule(number: usize, namespace: &str) -> String {
+    format!(
+        "---\napiVersion: api.kubemod.io/v1beta1\nkind: ModRule\n\
+         metadata: {{name: burn-{number}, namespace: {namespace}}}\n\
+         spec:\n  type: Reject\n  match: [{{select: '$.kind', matchValue: ConfigMap}}]\n  \
+         rejectMessage: '{{{{ $x := repeat 1000000 \"a\" }}}}{{{{ $y := repeat 1000000 \"a\" }}}}\
+         {{{{ range until 100000 }}}}{{{{ $c := eq $x $y }}}}{{{{ end }}}}'\n"
+    )
 }
 
 fn assert_all_right(outcome: &Outcome) {
