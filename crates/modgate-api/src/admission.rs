@@ -177,6 +177,41 @@ impl AdmissionRequest {
     }
 }
 
+impl AdmissionRequest {
+    /// Why no API server can have sent this request, or `None`. It costs nothing to check, and anyone who
+    /// knows it can avoid it: a client certificate is what proves that an API server asks.
+    pub fn implausible(&self) -> Option<&'static str> {
+        let username = self.user_info.get("username").and_then(Value::as_str).unwrap_or_default();
+        let (object, old_object) = (self.object.is_some(), self.old_object.is_some());
+        let problems = [
+            (!is_uuid(&self.uid), "request.uid is not a UUID"),
+            (username.is_empty(), "request.userInfo has no username"),
+            (self.kind.kind.is_empty(), "request.kind has no kind"),
+            (self.resource.resource.is_empty(), "request.resource has no resource"),
+            match self.operation {
+                Operation::Create => {
+                    (!object || old_object, "a CREATE has an object and no oldObject")
+                }
+                Operation::Update => {
+                    (!object || !old_object, "an UPDATE has an object and an oldObject")
+                }
+                Operation::Delete => (object, "a DELETE has no object"),
+                Operation::Connect => (old_object, "a CONNECT has no oldObject"),
+            },
+        ];
+        problems.into_iter().find_map(|(is_one, problem)| is_one.then_some(problem))
+    }
+}
+
+/// Whether a text is a UUID, as an API server makes one for each call of a webhook.
+fn is_uuid(text: &str) -> bool {
+    let is_right = |(at, byte): (usize, u8)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == 36 && text.bytes().enumerate().all(is_right)
+}
+
 /// The response of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AdmissionResponse {
@@ -284,6 +319,50 @@ mod tests {
         assert_eq!(review.request.object.expect("object").to_json(), r#"{"a":1}"#);
         assert!(review.request.old_object.is_none());
         assert!(review.request.dry_run);
+    }
+
+    #[test]
+    fn requests_that_no_api_server_sends() {
+        let request = |changes: &[(&str, &str)]| {
+            let mut members = Value::from_json(
+                br#"{"uid": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "operation": "CREATE",
+                     "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                     "resource": {"group": "", "version": "v1", "resource": "pods"},
+                     "userInfo": {"username": "me"}, "object": {}}"#,
+            )
+            .ok()
+            .and_then(|value| value.as_object().cloned())
+            .expect("an object");
+            for (key, text) in changes {
+                members.insert(*key, Value::from_json(text.as_bytes()).expect(text));
+            }
+            AdmissionRequest::from_value(&members.into()).expect("a request")
+        };
+        assert_eq!(request(&[]).implausible(), None);
+        let update = [("operation", r#""UPDATE""#), ("oldObject", "{}")];
+        assert_eq!(request(&update).implausible(), None);
+        let delete = [("operation", r#""DELETE""#), ("object", "null")];
+        assert_eq!(request(&delete).implausible(), None, "of a collection");
+        let connect = [("operation", r#""CONNECT""#)];
+        assert_eq!(request(&connect).implausible(), None);
+        for (changes, problem) in [
+            (&[("uid", r#""u-1""#)][..], "request.uid"),
+            (&[("uid", r#""0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1fg""#)], "request.uid"),
+            (&[("userInfo", "{}")], "request.userInfo"),
+            (&[("kind", "{}")], "request.kind"),
+            (&[("resource", "{}")], "request.resource"),
+            (&[("object", "null")], "a CREATE"),
+            (&[("oldObject", "{}")], "a CREATE"),
+            (&[("operation", r#""UPDATE""#)], "an UPDATE"),
+            (&[("operation", r#""DELETE""#)], "a DELETE"),
+            (&[("operation", r#""CONNECT""#), ("oldObject", "{}")], "a CONNECT"),
+        ] {
+            let found = request(changes).implausible();
+            assert!(
+                found.is_some_and(|found| found.starts_with(problem)),
+                "{changes:?}: {found:?}"
+            );
+        }
     }
 
     #[test]

@@ -173,22 +173,27 @@ fn no_name_of_a_node_switches_rules_off() {
 }
 
 #[test]
-fn without_a_kind_rules_run_and_without_an_object_there_is_nothing_to_check() {
+fn without_a_kind_rules_run_and_without_an_object_only_deletions_pass() {
     let rules = [
         reject("ns/r", "$.spec.privileged"),
         rule("ns/a", "type: Reject, match: [{select: '!isDefined($.kind)'}]"),
     ];
     let snapshot = snapshot_with(EngineConfig::default(), rules.to_vec());
-    let review = |object: &str| {
+    let review = |operation: &str, object: &str| {
         let text = format!(
-            r#"{{"uid": "u", "operation": "CREATE", "namespace": "ns", "object": {object}}}"#
+            r#"{{"uid": "u", "operation": "{operation}", "namespace": "ns", "object": {object}}}"#
         );
         Review::from_request(&Value::from_json(text.as_bytes()).expect("json")).expect("a request")
     };
-    for (object, allowed) in
-        [(r#"{"spec": {"privileged": true}}"#, false), ("null", true), (r#""text""#, false)]
-    {
-        let decision = modrules(&snapshot, &review(object), &Cluster::default());
+    for (operation, object, allowed) in [
+        ("CREATE", r#"{"spec": {"privileged": true}}"#, false),
+        ("CREATE", r#""text""#, false),
+        // KM-5.5
+        ("CREATE", "null", false),
+        ("UPDATE", "null", false),
+        ("DELETE", "null", true),
+    ] {
+        let decision = modrules(&snapshot, &review(operation, object), &Cluster::default());
         assert_eq!(decision.allowed, allowed, "{object}: {}", decision.reason);
     }
 }

@@ -1,6 +1,7 @@
 //! The policies and objects that one request sees.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fmt,
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -132,7 +133,7 @@ impl Objects {
     /// The same for one evaluation, which gives `permit` back while it waits for the cluster, and goes
     /// on at `until` if it has no permit again before.
     pub fn yielding<'p>(&'p self, permit: &'p dyn Permit, until: Instant) -> YieldingHost<'p> {
-        YieldingHost { objects: self, permit, until }
+        YieldingHost { objects: self, permit, until, only_known: None }
     }
 
     /// Looks up what is not among them; `None` where files stand in for a cluster.
@@ -247,9 +248,27 @@ pub struct YieldingHost<'p> {
     objects: &'p Objects,
     permit: &'p dyn Permit,
     until: Instant,
+    /// Why the cluster is not read.
+    only_known: Option<&'static str>,
 }
 
 impl YieldingHost<'_> {
+    /// Never reads an object from the cluster, for this reason: one that no watch has reported cannot be
+    /// read then.
+    #[must_use]
+    pub fn only_known(self, why: Option<&'static str>) -> Self {
+        Self { only_known: why, ..self }
+    }
+
+    /// The error of an object that would have to be read.
+    fn unread(&self, kind: &str, name: &str) -> Option<HostError> {
+        let why = self.only_known.filter(|_| self.objects.cluster.is_some())?;
+        let name = shown(name);
+        Some(HostError::Unread(format!(
+            "{kind} \"{name}\" is unknown, and is not looked up because no API server sends such a request: {why}"
+        )))
+    }
+
     /// Asks the cluster, if there is one.
     fn wait<T>(&self, ask: impl Fn() -> T) -> T {
         match self.objects.cluster {
@@ -283,14 +302,20 @@ impl Host for YieldingHost<'_> {
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
         match self.objects.namespaces.get(name) {
             Some(namespace) => Ok(namespace.clone()),
-            None => self.wait(|| self.objects.namespace(name)),
+            None => match self.unread("Namespace", name) {
+                Some(error) => Err(error),
+                None => self.wait(|| self.objects.namespace(name)),
+            },
         }
     }
 
     fn node(&self, name: &str) -> Result<Value, HostError> {
         match self.objects.nodes.get(name) {
             Some(node) => Ok(node.clone()),
-            None => self.wait(|| self.objects.node(name)),
+            None => match self.unread("Node", name) {
+                Some(error) => Err(error),
+                None => self.wait(|| self.objects.node(name)),
+            },
         }
     }
 
@@ -313,7 +338,18 @@ fn uncounted(object: &Value) -> Value {
 }
 
 fn not_found(plural: &str, name: &str) -> HostError {
-    HostError::NotFound(format!("{plural} \"{name}\" not found"))
+    HostError::NotFound(format!("{plural} \"{}\" not found", shown(name)))
+}
+
+/// The longest name of an object, in bytes.
+const MAX_NAME: usize = 253;
+
+/// A name for a message. An annotation or a request may hold a text of any length in its place.
+fn shown(name: &str) -> Cow<'_, str> {
+    match name.char_indices().find(|(at, _)| *at >= MAX_NAME) {
+        Some((at, _)) => Cow::Owned(format!("{}...", name.get(..at).unwrap_or_default())),
+        None => Cow::Borrowed(name),
+    }
 }
 
 fn minimal_namespace(name: &str) -> Value {

@@ -9,17 +9,22 @@ use std::{
 };
 
 use axum::{
+    Router,
     body::Body,
     http::{Request, Response},
 };
+use http_body_util::BodyExt as _;
 use kube::{Client, client::Body as KubeBody};
 use modgate_cluster::{ApiLookup, Operations};
-use modgate_engine::{Snapshot, constraint::Inventory};
+use modgate_engine::{
+    Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
+};
 use modgate_policies::{Objects, PolicySet};
 use modgate_server::{
     App, Bodies, Evaluators, GatekeeperConfig, Readiness, RequestLimits, Routes, router,
 };
 use modgate_telemetry::metrics::Metrics;
+use modgate_value::{Value, yaml};
 use tokio::runtime::Handle;
 use tower::{ServiceExt as _, service_fn};
 
@@ -49,8 +54,15 @@ fn api_server() -> (Client, Arc<Mutex<Vec<String>>>) {
     (Client::new(service, "gatekeeper-system"), received)
 }
 
-/// Sends a binding to the webhook of a process in this cluster.
-async fn send(client: Client, node: &str, uid: &str) {
+/// As an API server makes one for each call of a webhook.
+const UID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+
+/// A process in this cluster.
+fn process(client: Client) -> Router {
+    process_with(client, Snapshot::default())
+}
+
+fn process_with(client: Client, snapshot: Snapshot) -> Router {
     let app = App {
         current: Arc::default(),
         metrics: Arc::new(Metrics::new()),
@@ -63,38 +75,83 @@ async fn send(client: Client, node: &str, uid: &str) {
     };
     let lookup = ApiLookup::new(client, Handle::current(), Duration::from_secs(60));
     app.current.store(Arc::new(PolicySet {
-        snapshot: Snapshot::default(),
+        snapshot,
         objects: Objects::of_cluster(Arc::new(lookup)),
         inventory: Inventory::default(),
     }));
+    router(Arc::new(app), Routes::All)
+}
+
+async fn post(router: Router, path: &str, review: String) -> Value {
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(Body::from(review))
+        .expect("request");
+    let response = router.oneshot(request).await.expect("infallible");
+    assert_eq!(response.status(), 200);
+    let body = response.into_body().collect().await.expect("body").to_bytes();
+    Value::from_json(&body).expect("JSON")
+}
+
+/// Sends a binding to the webhook of a process in this cluster, in a request with this uid.
+async fn send(client: Client, node: &str, uid: &str, request_uid: &str) {
     let review = format!(
         r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
-            "uid": "u-1", "operation": "CREATE", "namespace": "n", "subResource": "binding",
+            "uid": "{request_uid}", "operation": "CREATE", "namespace": "n", "subResource": "binding",
+            "kind": {{"group": "", "version": "v1", "kind": "Binding"}},
+            "userInfo": {{"username": "system:kube-scheduler"}},
             "resource": {{"group": "", "version": "v1", "resource": "pods"}},
             "object": {{"kind": "Binding",
                         "metadata": {{"name": "p", "namespace": "n", "uid": "{uid}"}},
                         "target": {{"kind": "Node", "name": "{node}"}}}}}}}}"#
     );
-    let request = Request::post("/podbinding-webhook")
-        .header("content-type", "application/json")
-        .body(Body::from(review))
-        .expect("request");
-    let response = router(Arc::new(app), Routes::All).oneshot(request).await;
-    assert_eq!(response.expect("infallible").status(), 200);
+    post(process(client), "/podbinding-webhook", review).await;
 }
 
 #[tokio::test]
 async fn a_forged_binding_writes_nothing() {
-    for (node, uid, writes) in [
-        ("node-7", "u-p", true),
-        ("node-8", "u-p", false),
-        ("whatever the attacker likes", "u-p", false),
-        ("node-7", "another", false),
+    for (node, uid, request_uid, writes) in [
+        ("node-7", "u-p", UID, true),
+        ("node-8", "u-p", UID, false),
+        ("whatever the attacker likes", "u-p", UID, false),
+        ("node-7", "another", UID, false),
+        ("node-7", "u-p", "u-1", false),
     ] {
         let (client, received) = api_server();
-        send(client, node, uid).await;
+        send(client, node, uid, request_uid).await;
         let received = received.lock().expect("no panic").clone();
         let wrote = received.iter().any(|line| line.starts_with("PATCH"));
         assert_eq!(wrote, writes, "{node} {uid}: {received:?}");
+    }
+}
+
+/// A Reject rule that reads the Namespace, which no watch has reported.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_no_api_server_sends_reads_nothing() {
+    let rule = "{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, \
+        metadata: {name: r, namespace: kubemod-system}, spec: {type: Reject, \
+        targetNamespaceRegex: '.*', match: [{select: '$.syntheticRefs.namespace.metadata.labels.a'}]}}";
+    for (uid, reads, allowed) in [(UID, true, true), ("u-1", false, false)] {
+        let (client, received) = api_server();
+        let source = PolicySource::of_object(yaml::value(rule).expect(rule));
+        let snapshot = Snapshot::new(EngineConfig::default());
+        let update = snapshot.apply(vec![Change::Upsert(source)], OnError::Unload);
+        let router = process_with(client, update.snapshot);
+        let review = format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
+                "uid": "{uid}", "operation": "CREATE", "namespace": "n", "name": "c",
+                "kind": {{"group": "", "version": "v1", "kind": "ConfigMap"}},
+                "resource": {{"group": "", "version": "v1", "resource": "configmaps"}},
+                "userInfo": {{"username": "me"}},
+                "object": {{"apiVersion": "v1", "kind": "ConfigMap",
+                            "metadata": {{"name": "c", "namespace": "n"}}}}}}}}"#
+        );
+        let answer = post(router, "/dragnet-webhook", review).await;
+        let received = received.lock().expect("no panic").clone();
+        let asked = received.iter().any(|line| line == "GET /api/v1/namespaces/n");
+        assert_eq!(asked, reads, "{received:?}");
+        // What could not be read is undecided, and an undecided rule rejects (Q-36).
+        let found = answer.path(&["response", "allowed"]).cloned();
+        assert_eq!(found, Some(Value::from(allowed)), "{}", answer.to_json());
     }
 }

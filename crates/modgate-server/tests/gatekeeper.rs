@@ -595,3 +595,65 @@ async fn policies_see_every_member_of_the_request_as_it_was_sent() {
         assert_eq!(seen.to_json(), expected.to_json(), "EV-2, without {absent:?}");
     }
 }
+
+/// No API server sends a CREATE or UPDATE without an object. Gatekeeper denies it where it reads the object,
+/// KubeMod admits it unchecked; modgate denies it wherever policies apply (KM-5.5).
+#[tokio::test]
+async fn a_write_without_an_object_is_denied_on_every_route() {
+    let rule = "{apiVersion: api.kubemod.io/v1beta1, kind: ModRule, \
+        metadata: {name: r, namespace: kubemod-system}, spec: {type: Reject, \
+        targetNamespaceRegex: '.*', match: [{select: '$.kind', matchValue: Pod}]}}";
+    let match_everything = "{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Foo, \
+        metadata: {name: m}, spec: {match: {scope: '*'}}}";
+    let mut resources = policies();
+    resources.extend([rule, match_everything].map(|text| yaml::value(text).expect(text)));
+    resources.extend(mutating());
+    let missing = "the request has no object";
+    let undefined = "[c] no\n[m] unable to match constraints: invalid request object: neither object nor \
+                     old object are defined";
+    let undecodable = "failed to decode the object of the request";
+    for (unified_mutate, operation, object) in [
+        (false, "CREATE", None),
+        (false, "CREATE", Some(Value::Null)),
+        (false, "UPDATE", None),
+        (true, "CREATE", None),
+        (true, "UPDATE", Some(Value::Null)),
+    ] {
+        let config = GatekeeperConfig { unified_mutate, ..GatekeeperConfig::default() };
+        let mut server = Server::new(EngineConfig::default(), config);
+        server.load(&resources);
+        let unified = if unified_mutate { (500, undecodable) } else { (403, missing) };
+        for (path, kind, (code, words)) in [
+            ("/dragnet-webhook", "Pod", (403, missing)),
+            ("/mutate", "Pod", unified),
+            ("/validate", "Pod", (403, missing)),
+            ("/v1/admit", "Pod", (403, undefined)),
+            ("/v1/mutate", "Pod", (500, undecodable)),
+            ("/v1/admitlabel", "Namespace", (500, "while deserializing resource")),
+            ("/mutate-api-kubemod-io-v1beta1-modrule", "ModRule", (400, missing)),
+            ("/validate-api-kubemod-io-v1beta1-modrule", "ModRule", (400, missing)),
+            // It denies nothing that has no label.
+            ("/v1/admitlabel", "Pod", (200, "Not a namespace")),
+            // It never denies (Q-37).
+            ("/podbinding-webhook", "Binding", (200, "ok")),
+            // No policy is loaded that could see the null.
+            ("/v1/policies/mutate", "Pod", (200, "")),
+            ("/v1/policies/validate", "Pod", (200, "")),
+        ] {
+            let mut request = pod().as_object().cloned().expect("an object");
+            let kind_of = format!("{{group: '', version: v1, kind: {kind}}}");
+            request.insert("kind", yaml::value(&kind_of).expect("a kind"));
+            request.insert("operation", operation.into());
+            request.remove("object");
+            if let Some(object) = &object {
+                request.insert("object", object.clone());
+            }
+            let response = server.ask(path, &request.into()).await;
+            let shown =
+                format!("{path} {kind} {operation} {unified_mutate}: {}", response.to_json());
+            assert_eq!(response.get("allowed"), Some(&Value::from(code == 200)), "{shown}");
+            assert_eq!(response.path(&["status", "code"]), Some(&Value::from(code)), "{shown}");
+            assert!(shown.contains(&Value::from(words).to_json().replace('"', "")), "{shown}");
+        }
+    }
+}

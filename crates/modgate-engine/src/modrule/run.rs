@@ -112,13 +112,16 @@ pub(super) fn mutate_observed<O: Observer>(
     run.decide()
 }
 
-/// The answer when there is no working document: no rule is looked at (6.3, Q-36). A request without
-/// an object, such as the deletion of a collection, has nothing that a rule could be about.
+/// The answer when there is no working document: no rule is looked at (6.3, Q-36). The deletion of a
+/// collection has nothing that a rule could be about; every other request without an object is none that an
+/// API server sends (KM-5.5).
 fn unreferenced(config: &EngineConfig, review: &Review, error: &ReferenceError) -> Decision {
     let mut decision = Decision::unchanged(review.object().cloned().unwrap_or_default());
     decision.reason = reason::NO_REFERENCES.to_owned();
     let unchecked = config.missing_reference == MissingReference::Allow;
-    if !unchecked && *error != ReferenceError::NoObject {
+    let is_empty = *error == ReferenceError::NoObject
+        && matches!(review.operation(), Some(Operation::Delete | Operation::Connect));
+    if !unchecked && !is_empty {
         decision.allowed = false;
         decision.code = 403;
         decision.reason = format!("{}: {error}", reason::NO_REFERENCES);

@@ -16,7 +16,7 @@ use modgate_engine::{
 };
 use modgate_policies::{PolicySet, ProviderHost};
 use modgate_telemetry::metrics::shard;
-use modgate_value::{Str, Value};
+use modgate_value::{Str, Value, json::ParseErrorKind};
 
 use super::{
     App, LateRejections, OnFailure, RequestLimits, Webhook,
@@ -155,13 +155,22 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 app.metrics.queued(webhook, turn.waited());
                 let providers = app.current.providers();
                 let asking = providers.map(|all| all.asking(deadline).yielding(turn));
-                let objects = policies.objects.yielding(turn, deadline);
+                let (read, review) = match decode(app, body) {
+                    Ok(decoded) => decoded,
+                    Err((head, message)) => {
+                        let code = StatusCode::BAD_REQUEST;
+                        return Evaluated::Answer(Answer::malformed(head, code, message));
+                    }
+                };
+                let head = &*head.insert(read);
+                let why = review.request().implausible();
+                let objects = policies.objects.yielding(turn, deadline).only_known(why);
                 let host = ProviderHost::new(&objects, asking);
                 let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
                 let statistics = counts.then(Statistics::default);
                 let meter = meter(&host, deadline.into_std(), statistics.as_ref());
                 let conditions = Conditions { policies: &policies, host: &host, meter, template };
-                let answer = evaluate(app, webhook, conditions, body, &mut head);
+                let answer = evaluate(app, webhook, conditions, &review, head);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
             })
@@ -216,13 +225,7 @@ fn not_received(
 ) -> Answer {
     let head = Head::ahead(&missing.beginning);
     let (code, message) = match missing.why {
-        Missing::TooLarge => (
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!(
-                "request body is larger than {} bytes; `--max-body-size` allows more",
-                app.limits.body_bytes
-            ),
-        ),
+        Missing::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, too_large(&app.limits)),
         Missing::TooMany => (
             StatusCode::PAYLOAD_TOO_LARGE,
             format!(
@@ -237,7 +240,7 @@ fn not_received(
             format!("request body not received within {} s", time_limit.as_secs()),
         ),
         Missing::Overload => {
-            let message = "request bodies take all the memory they may have".to_owned();
+            let message = NO_ROOM.to_owned();
             tracing::error!(
                 target: "webhook",
                 webhook = webhook.path(),
@@ -249,6 +252,18 @@ fn not_received(
         }
     };
     Answer::malformed(head, code, message)
+}
+
+/// The message of a body that has no room.
+pub(super) const NO_ROOM: &str = "request bodies take all the memory they may have; `--max-bodies-size` (chart \
+                                  value `args`) raises the limit";
+
+/// The message of a body beyond the limit.
+pub(super) fn too_large(limits: &RequestLimits) -> String {
+    format!(
+        "request body is larger than {} bytes; `--max-body-size` (chart value `args`) raises the limit",
+        limits.body_bytes
+    )
 }
 
 /// Runs without a turn: writing the Pod causes another request to this webhook.
@@ -298,25 +313,19 @@ fn evaluate(
     app: &App,
     webhook: Webhook,
     conditions: Conditions<'_>,
-    body: &[u8],
-    head: &mut Option<Head>,
+    review: &Review,
+    head: &Head,
 ) -> Evaluated {
     let Conditions { policies, template, .. } = conditions;
-    let (read, review) = match decode(app, body) {
-        Ok(decoded) => decoded,
-        Err((head, message)) => {
-            return Evaluated::Answer(Answer::malformed(head, StatusCode::BAD_REQUEST, message));
-        }
-    };
-    let head = &*head.insert(read);
     if webhook == Webhook::Admit
         && template == Template::Unasked
         && policies.objects.cluster().is_some()
-        && let Some(kind) = lacks_template(&review, &policies.snapshot)
+        && review.request().implausible().is_none()
+        && let Some(kind) = lacks_template(review, &policies.snapshot)
     {
         return Evaluated::Awaits(kind);
     }
-    Evaluated::Answer(run_task(app, webhook, conditions, &review, head))
+    Evaluated::Answer(run_task(app, webhook, conditions, review, head))
 }
 
 /// Decodes a review. On failure, returns the parts that the answer needs, read from the document if
@@ -325,7 +334,14 @@ fn decode(app: &App, body: &[u8]) -> Result<(Head, Review), (Head, String)> {
     let document = match Value::from_json_nested(body, app.limits.max_depth) {
         Ok(document) => document,
         Err(error) => {
-            return Err((Head::ahead(body), format!("request body is not JSON: {error}")));
+            let raise = match error.kind {
+                ParseErrorKind::TooDeep(_) => {
+                    "; `--max-body-depth` (chart value `args`) raises the limit"
+                }
+                _ => "",
+            };
+            let message = format!("request body is not JSON: {error}{raise}");
+            return Err((Head::ahead(body), message));
         }
     };
     let head = Head::of(&document);

@@ -15,6 +15,7 @@ use modgate_value::{
 
 use super::{
     App,
+    admission::{NO_ROOM, too_large},
     body::{MAX_VALUES, Missing, OBJECT},
     evaluators::Flow,
     is_json, respond,
@@ -35,10 +36,7 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
         Ok(body) => body,
         Err(missing) => {
             let (status, message) = match missing.why {
-                Missing::TooLarge => (
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    format!("request body is larger than {} bytes", limits.body_bytes),
-                ),
+                Missing::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, too_large(limits)),
                 Missing::TooMany => (
                     StatusCode::PAYLOAD_TOO_LARGE,
                     format!(
@@ -51,10 +49,7 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
                 Missing::Late => {
                     (StatusCode::REQUEST_TIMEOUT, "request body not received in time".into())
                 }
-                Missing::Overload => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "request bodies take all the memory they may have".into(),
-                ),
+                Missing::Overload => (StatusCode::SERVICE_UNAVAILABLE, NO_ROOM.into()),
             };
             return error(status, &message);
         }

@@ -45,7 +45,11 @@ pub struct Evaluators(Arc<Inner>);
 /// Why an evaluation gave no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EvaluationError {
-    #[error("no turn to evaluate within {} ms", .0.as_millis())]
+    #[error(
+        "no turn to evaluate within {} ms; more replicas or processors give more turns, \
+         `--max-serving-threads` (chart value `args`) sets their number",
+        .0.as_millis()
+    )]
     Busy(Duration),
     /// Without the panic's message, which may quote the object under review.
     #[error("evaluation failed, see the log of modgate")]

@@ -124,9 +124,21 @@ pub(super) fn record(
     }
     violation::record(review, decision, config.log_denies);
     let violations = &decision.violations;
-    config.events.emit(review, violations, &policies.snapshot.config().installation.namespace);
-    if let Some(queue) = &config.export {
-        queue.push(review, violations);
+    // Others read these. A request that no API server sends has an answer, and nothing else.
+    match review.request().implausible() {
+        None => {
+            let namespace = &policies.snapshot.config().installation.namespace;
+            config.events.emit(review, violations, namespace);
+            if let Some(queue) = &config.export {
+                queue.push(review, violations);
+            }
+        }
+        Some(why) => tracing::debug!(
+            target: "webhook",
+            why,
+            "request uid" = %review.request().uid,
+            "no API server sends such a request, so it causes no Events and no exports"
+        ),
     }
     if let Some(statistics) = meter.statistics.filter(|statistics| !statistics.is_empty()) {
         violation::statistics(review, statistics);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// Fills in defaults (spec `kubemod.md`, 1.4).
 pub(super) fn default(review: &Review) -> Decision {
-    let Some(object) = review.request().object.as_ref() else { return Decision::allowed() };
+    let Some(object) = review.request().object.as_ref() else { return without_object(review) };
     match default_modrule(object) {
         Ok(patch) => Decision { patch, ..Decision::allowed() },
         Err(error) => denied(error),
@@ -20,15 +20,26 @@ pub(super) fn default(review: &Review) -> Decision {
 /// Accepts exactly the rules that load (spec `kubemod.md`, 1.5).
 pub(super) fn validate(review: &Review, policies: &PolicySet) -> Decision {
     let request = review.request();
-    let object = match request.operation {
-        Operation::Create | Operation::Update => request.object.as_ref(),
-        Operation::Delete | Operation::Connect => None,
-    };
-    let Some(object) = object else { return Decision::allowed() };
+    let object = request.object.as_ref().filter(|_| is_write(request.operation));
+    let Some(object) = object else { return without_object(review) };
     match validate_modrule(object, policies.snapshot.config()) {
         Ok(warnings) => Decision { warnings, ..Decision::allowed() },
         Err(error) => denied(error),
     }
+}
+
+fn is_write(operation: Operation) -> bool {
+    matches!(operation, Operation::Create | Operation::Update)
+}
+
+/// A write without an object is none that an API server sends (KM-5.5); other operations have nothing to
+/// check.
+fn without_object(review: &Review) -> Decision {
+    if !is_write(review.request().operation) {
+        return Decision::allowed();
+    }
+    let reason = "the request has no object".to_owned();
+    Decision { allowed: false, code: 400, reason, ..Decision::allowed() }
 }
 
 /// Turns rejections of the validating phase into warnings (KM-5.4).
@@ -62,6 +73,9 @@ pub(super) async fn bind_pod(review: &Review, policies: &PolicySet, deadline: In
     let Some(cluster) = policies.objects.cluster() else {
         return PodBinding::failed("failed to obtain pod", "there is no cluster to read it from");
     };
+    if let Some(why) = review.request().implausible() {
+        return PodBinding::failed("failed to obtain pod", &format!("no API server asks: {why}"));
+    }
     match timeout_at(deadline, cluster.bind(&binding)).await {
         Ok(Ok(())) => PodBinding::ok(),
         Ok(Err(NotBound { reason, cause })) => PodBinding::failed(reason, &cause),
