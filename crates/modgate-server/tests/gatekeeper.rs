@@ -24,6 +24,7 @@ use http_body_util::BodyExt as _;
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
 };
+use modgate_export::{AdmissionQueue, ExportConfig, Exporter};
 use modgate_policies::{Objects, PolicyHandle, PolicySet};
 use modgate_server::{
     App, Bodies, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router,
@@ -655,5 +656,35 @@ async fn a_write_without_an_object_is_denied_on_every_route() {
             assert_eq!(response.path(&["status", "code"]), Some(&Value::from(code)), "{shown}");
             assert!(shown.contains(&Value::from(words).to_json().replace('"', "")), "{shown}");
         }
+    }
+}
+
+/// Events and exports reach others, so they need a request that an API server can have sent. The decision
+/// does not.
+#[tokio::test]
+async fn only_plausible_requests_are_exported() {
+    let metrics = Metrics::new();
+    let exporter = Exporter::new(ExportConfig::default(), metrics.export().clone());
+    let queue = AdmissionQueue::start(Arc::new(exporter), metrics.export().clone());
+    let config =
+        GatekeeperConfig { export: Some(queue.expect("a thread")), ..GatekeeperConfig::default() };
+    let mut server = Server::new(EngineConfig::default(), config);
+    server.load(&policies());
+    let queued = || {
+        let name = "gatekeeper_admission_export_queued_count_total ";
+        let text = metrics.encode();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        line.expect("the metric")
+    };
+    for (uid, expected) in [("u-1", "0"), ("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "1")] {
+        let mut request = pod().as_object().cloned().expect("an object");
+        for (key, text) in [("userInfo", "{username: me}"), ("resource", "{resource: pods}")] {
+            request.insert(key, yaml::value(text).expect(text));
+        }
+        let body = review("v1", &request.into()).replace("u-1", uid);
+        let (status, answer) = server.post("/v1/admit", body).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(answer.contains("[c] no"), "{answer}");
+        assert_eq!(queued(), expected, "{uid}");
     }
 }
