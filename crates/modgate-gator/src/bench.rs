@@ -3,6 +3,7 @@
 mod args;
 mod compare;
 mod measure;
+mod policies;
 mod report;
 mod table;
 
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
             settings.iterations
         ));
     }
-    let figures = measure_all(args, &settings, io)
+    let figures = measure_all(args, &settings, is_gator, io)
         .map_err(|error| Failure::plain(format!("benchmark failed: {error}")))?;
     io.print(&match settings.format {
         Format::Table => report::table(&figures),
@@ -82,6 +83,7 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
 fn measure_all(
     args: &BenchArgs,
     settings: &args::Settings,
+    is_gator: bool,
     io: &mut Io<'_>,
 ) -> Result<Vec<Figures>, String> {
     let resources = read::sources(&args.filenames, &args.images, io)
@@ -96,7 +98,10 @@ fn measure_all(
         constraints: objects().filter(|object| is_constraint(object)).collect(),
         objects: objects()
             .filter(|object| !is_template(object) && !is_constraint(object))
+            .filter(|object| is_gator || !policies::is_about(object))
             .collect(),
+        // gator takes them for objects.
+        policies: objects().filter(|object| !is_gator && policies::is_about(object)).collect(),
         iterations: settings.iterations,
         warmup: settings.warmup,
         concurrency: settings.concurrency,
@@ -104,13 +109,22 @@ fn measure_all(
         memory: args.memory,
         top: args.top.unwrap_or_default(),
     };
-    for (list, what) in [
-        (&plan.templates, "no ConstraintTemplates found in input"),
-        (&plan.constraints, "no Constraints found in input"),
-        (&plan.objects, "no objects to review found in input"),
+    let has_policies = !plan.policies.is_empty() && settings.engines == Engines::All;
+    for (list, is_needed, what) in [
+        (&plan.templates, !has_policies, "no ConstraintTemplates found in input"),
+        (&plan.constraints, !has_policies, "no Constraints found in input"),
+        (&plan.objects, true, "no objects to review found in input"),
     ] {
-        if list.is_empty() {
+        if list.is_empty() && is_needed {
             return Err(what.to_owned());
+        }
+    }
+    let mut figures = Vec::new();
+    if has_policies {
+        let measured = policies::measure(&plan);
+        figures.push(measured.map_err(|error| format!("benchmarking policies: {error}"))?);
+        if plan.templates.is_empty() || plan.constraints.is_empty() {
+            return Ok(figures);
         }
     }
     let engines = match settings.engines {
@@ -122,7 +136,6 @@ fn measure_all(
         }
         Engines::All => [Engine::Rego, Engine::Cel],
     };
-    let mut figures = Vec::new();
     let mut warnings = Vec::new();
     for engine in engines {
         match plan.measure(engine) {

@@ -23,6 +23,7 @@ mod helm;
 mod installation;
 mod object;
 mod places;
+mod policies;
 mod report;
 mod steps;
 mod values;
@@ -34,6 +35,7 @@ pub use self::{
     helm::Left,
     installation::{Original, Part, Workload, parts},
     object::{Found, GROUPS, Subject},
+    policies::{Evaluator, OwnPolicy, RESOURCES},
     report::{Chart, Installed, Remark, Report, Unset, check},
     steps::Step,
 };

@@ -16,6 +16,7 @@ use crate::{
     helm::{self, Left, Translated},
     installation::{Installation, Original},
     object::{Found, Subject, is_policy},
+    policies::{self, OwnPolicy},
     steps::{self, Step},
     values::{self, Values},
 };
@@ -34,6 +35,8 @@ pub struct Report {
     pub warnings: Vec<Remark>,
     /// What does not run.
     pub refused: Vec<Remark>,
+    /// The cluster's own policies, and who evaluates them.
+    pub admission_policies: Vec<OwnPolicy>,
     /// Flags of the originals' Deployments.
     pub flags: Vec<Flag>,
     /// What the originals' objects have that the chart does not have by default, with the values that keep it.
@@ -203,6 +206,7 @@ pub fn check(
         differs,
         warnings,
         refused,
+        admission_policies: policies::of(objects, config),
         flags,
         carried,
         lost,

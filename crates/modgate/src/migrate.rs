@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Parser, ValueEnum};
 use modgate_cluster::remote::{Place, Remote, RemoteError, Resource};
 use modgate_migrate::{
-    Carried, Chart, Difference, Fate, Found, Left, Lost, Remark, Report, Subject, Unset,
+    Carried, Chart, Difference, Fate, Found, Left, Lost, OwnPolicy, RESOURCES, Remark, Report,
+    Subject, Unset,
 };
 use modgate_ui::Page;
 use modgate_value::{Object, Str, Value, yaml};
@@ -113,6 +114,9 @@ fn read_values(file: &Path) -> Result<Value> {
     );
     Ok(values)
 }
+
+/// The group of the cluster's own policies.
+const REGISTRATION: &str = "admissionregistration.k8s.io";
 
 /// Namespace of ModRules in files that name none.
 const NAMESPACE: &str = "default";
@@ -226,6 +230,10 @@ fn of_cluster(place: &Place) -> Result<Vec<Found>> {
             all.extend(list(&remote, &resource)?.into_iter().map(found));
         }
     }
+    let own = remote.resources(REGISTRATION).with_context(|| format!("`{REGISTRATION}`"))?;
+    for resource in own.into_iter().filter(|it| RESOURCES.contains(&it.plural.as_str())) {
+        all.extend(list(&remote, &resource)?.into_iter().map(found));
+    }
     for (group, plural) in [
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -277,6 +285,7 @@ impl<W: Write> Printer<'_, W> {
         self.differences(&report.differs)?;
         self.remarks("does not run", Tone::Bad, &report.refused)?;
         self.remarks("runs, but look at it", Tone::Notice, &report.warnings)?;
+        self.admission_policies(&report.admission_policies)?;
         self.flags(report)?;
         self.carried(&report.carried)?;
         self.lost(&report.lost)?;
@@ -284,6 +293,18 @@ impl<W: Write> Printer<'_, W> {
         self.unset(&report.unset)?;
         self.values(&report.values)?;
         self.steps(report)
+    }
+
+    fn admission_policies(&mut self, policies: &[OwnPolicy]) -> Result<()> {
+        if policies.is_empty() {
+            return Ok(());
+        }
+        self.heading("the cluster's own policies (see docs/admission-policies.md)")?;
+        for OwnPolicy { object, place, sentence, .. } in policies {
+            self.object(object, "", place)?;
+            writeln!(self.out, "    {}", printable(sentence))?;
+        }
+        Ok(())
     }
 
     fn heading(&mut self, text: &str) -> Result<()> {

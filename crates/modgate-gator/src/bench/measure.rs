@@ -37,6 +37,8 @@ pub(super) struct Plan<'o> {
     pub(super) templates: Vec<&'o Value>,
     pub(super) constraints: Vec<&'o Value>,
     pub(super) objects: Vec<&'o Value>,
+    /// The cluster's own policies and bindings.
+    pub(super) policies: Vec<&'o Value>,
     pub(super) iterations: u32,
     pub(super) warmup: u32,
     pub(super) concurrency: u32,
@@ -104,7 +106,7 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
-    fn of(mut durations: Vec<u64>) -> Self {
+    pub(super) fn of(mut durations: Vec<u64>) -> Self {
         durations.sort_unstable();
         let (Some(min), Some(max)) = (durations.first(), durations.last()) else {
             return Self::default();
@@ -191,7 +193,10 @@ impl Plan<'_> {
         run.warm_up();
         let before = run.costs();
         let started = Instant::now();
-        let (durations, violations, bytes) = run.measured()?;
+        let (durations, violations, bytes) = measured(self, |index, session, shard| {
+            let admission = run.admissions.get(index);
+            admission.map_or((0, 0), |admission| run.one(admission, session, shard))
+        })?;
         let total = started.elapsed();
         let reviews = durations.len();
         let mut costs = run.costs();
@@ -275,9 +280,7 @@ struct Run<'p> {
     policies: &'p Policies,
     objects: &'p [&'p Value],
     admissions: Vec<Admission>,
-    iterations: u32,
     warmup: u32,
-    concurrency: u32,
 }
 
 impl<'p> Run<'p> {
@@ -289,9 +292,7 @@ impl<'p> Run<'p> {
             policies,
             objects: &plan.objects,
             admissions: admissions.collect(),
-            iterations: plan.iterations,
             warmup: plan.warmup,
-            concurrency: plan.concurrency,
         }
     }
 
@@ -317,56 +318,6 @@ impl<'p> Run<'p> {
         let candidates = self.policies.store.candidates(admission);
         let violations = review(candidates, admission, evaluation, &mut session.arena).len();
         (violations, budget.bytes_spent())
-    }
-
-    /// Nanoseconds of every review, and violations and bytes of all together.
-    fn measured(&self) -> Result<(Vec<u64>, u64, u64), String> {
-        let objects = self.admissions.len() as u64;
-        let reviews = u64::from(self.iterations) * objects;
-        if reviews > MAX_REVIEWS {
-            return Err(format!("{reviews} reviews are more than {MAX_REVIEWS}"));
-        }
-        let next = AtomicU64::new(0);
-        let work = |shard: usize| {
-            let mut session = Session::default();
-            let (mut durations, mut violations, mut bytes) = (Vec::new(), 0, 0);
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= reviews {
-                    return (durations, violations, bytes);
-                }
-                let index = usize::try_from(index % objects).unwrap_or_default();
-                let Some(admission) = self.admissions.get(index) else { continue };
-                let began = Instant::now();
-                let (found, spent) = self.one(admission, &mut session, shard);
-                let took = began.elapsed().as_nanos();
-                durations.push(u64::try_from(took).unwrap_or(u64::MAX));
-                violations += found as u64;
-                bytes += spent;
-                // `bench` does not show the output of policies.
-                session.outside.take_printed();
-            }
-        };
-        if self.concurrency <= 1 {
-            return Ok(work(0));
-        }
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.concurrency)
-                .map(|shard| {
-                    thread::Builder::new().spawn_scoped(scope, move || work(shard as usize))
-                })
-                .collect::<Result<_, _>>()
-                .map_err(|error| format!("cannot start workers: {error}"))?;
-            let mut all = (Vec::new(), 0, 0);
-            for worker in workers {
-                let (durations, violations, bytes) =
-                    worker.join().map_err(|_| "a review panicked".to_owned())?;
-                all.0.extend(durations);
-                all.1 += violations;
-                all.2 += bytes;
-            }
-            Ok(all)
-        })
     }
 
     /// What each constraint has cost so far, by kind and name.
@@ -395,6 +346,58 @@ impl<'p> Run<'p> {
             })
             .collect()
     }
+}
+
+/// Reviews every object of a plan as often as it sets: nanoseconds of every review, and violations and bytes
+/// of all together. `one` reviews the object at an index; its last argument numbers the thread.
+pub(super) fn measured(
+    plan: &Plan<'_>,
+    one: impl Fn(usize, &mut Session, usize) -> (usize, u64) + Sync,
+) -> Result<(Vec<u64>, u64, u64), String> {
+    let objects = plan.objects.len() as u64;
+    let reviews = u64::from(plan.iterations) * objects;
+    if reviews > MAX_REVIEWS {
+        return Err(format!("{reviews} reviews are more than {MAX_REVIEWS}"));
+    }
+    let next = AtomicU64::new(0);
+    let work = |shard: usize| {
+        let mut session = Session::default();
+        let (mut durations, mut violations, mut bytes) = (Vec::new(), 0, 0);
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= reviews {
+                return (durations, violations, bytes);
+            }
+            let index = usize::try_from(index % objects).unwrap_or_default();
+            let began = Instant::now();
+            let (found, spent) = one(index, &mut session, shard);
+            let took = began.elapsed().as_nanos();
+            durations.push(u64::try_from(took).unwrap_or(u64::MAX));
+            violations += found as u64;
+            bytes += spent;
+            // `bench` does not show the output of policies.
+            session.outside.take_printed();
+        }
+    };
+    if plan.concurrency <= 1 {
+        return Ok(work(0));
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.concurrency)
+            .map(|shard| thread::Builder::new().spawn_scoped(scope, move || work(shard as usize)))
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("cannot start workers: {error}"))?;
+        let mut all = (Vec::new(), 0, 0);
+        for worker in workers {
+            let (durations, violations, bytes) =
+                worker.join().map_err(|_| "a review panicked".to_owned())?;
+            all.0.extend(durations);
+            all.1 += violations;
+            all.2 += bytes;
+        }
+        Ok(all)
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use modgate_value::{Number, Value, gotime};
 use super::{
     args::Engine,
     measure::{Figures, Stat},
+    policies,
     table::align,
 };
 use crate::print::{self, Layout, Node, Style};
@@ -23,8 +24,10 @@ const PARTS: [(&str, &str); 4] = [
 /// Tables for people.
 pub(super) fn table(figures: &[Figures]) -> String {
     let mut tables: Vec<String> = figures.iter().map(one_table).collect();
-    if figures.len() > 1 {
-        tables.push(engines(figures));
+    let of_engines: Vec<_> =
+        figures.iter().filter(|it| it.engine != policies::NAME).cloned().collect();
+    if of_engines.len() > 1 {
+        tables.push(engines(&of_engines));
     }
     tables.join("\n")
 }
@@ -32,14 +35,20 @@ pub(super) fn table(figures: &[Figures]) -> String {
 fn one_table(figures: &Figures) -> String {
     let mut out = String::new();
     let _ = write_table(figures, &mut out);
-    let title = format!("=== Benchmark Results: {} Engine ===\n\n", upper(figures.engine));
+    let title = match figures.engine {
+        policies::NAME => "=== Benchmark Results: Admission Policies ===\n\n".to_owned(),
+        engine => format!("=== Benchmark Results: {} Engine ===\n\n", upper(engine)),
+    };
     title + &align(&out)
 }
 
 fn write_table(figures: &Figures, out: &mut String) -> std::fmt::Result {
     writeln!(out, "Configuration:")?;
-    writeln!(out, "  Templates:\t{}", figures.templates)?;
-    writeln!(out, "  Constraints:\t{}", figures.constraints)?;
+    let is_own = figures.engine == policies::NAME;
+    let [policies, bindings] =
+        if is_own { ["Policies", "Bindings"] } else { ["Templates", "Constraints"] };
+    writeln!(out, "  {policies}:\t{}", figures.templates)?;
+    writeln!(out, "  {bindings}:\t{}", figures.constraints)?;
     writeln!(out, "  Objects:\t{}", figures.objects)?;
     writeln!(out, "  Iterations:\t{}", figures.iterations)?;
     if figures.concurrency > 1 {
@@ -79,8 +88,12 @@ fn write_table(figures: &Figures, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  Total Bytes:\t{}", bytes(total))?;
     }
     if !figures.costs.is_empty() {
-        writeln!(out, "\nCostliest Constraints:")?;
-        writeln!(out, "  Constraint\tTime\tShare\tEvaluations\tPer Evaluation\tSteps\tBytes")?;
+        let [title, heading] = match is_own {
+            true => ["Costliest Policies", "Policy"],
+            false => ["Costliest Constraints", "Constraint"],
+        };
+        writeln!(out, "\n{title}:")?;
+        writeln!(out, "  {heading}\tTime\tShare\tEvaluations\tPer Evaluation\tSteps\tBytes")?;
         for PolicyCost { policy, cost } in &figures.costs {
             let share = share(cost, figures) * 100.0;
             writeln!(
