@@ -311,3 +311,198 @@ spec: {policyName: who, validationActions: [Deny]}
         assert_eq!(messages, expected, "{reviews:?} {}", errors(&output));
     }
 }
+
+/// A policy whose one validation is about CREATE of these resources, and its binding.
+fn policy(group_version: &str, resources: &str, more: &str, validation: &str) -> String {
+    let (group, version) = group_version.rsplit_once('/').unwrap_or(("", group_version));
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n\
+         metadata: {{name: p}}\nspec:\n  {more}\n  validations: [{{{validation}}}]\n  \
+         matchConstraints:\n    resourceRules: [{{apiGroups: ['{group}'], \
+         apiVersions: [{version}], operations: [CREATE, CONNECT], resources: [{resources}]}}]\n"
+    )
+}
+
+fn binding(more: &str) -> String {
+    format!(
+        "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\n\
+         metadata: {{name: b}}\nspec: {{policyName: p, validationActions: [Deny]{more}}}\n"
+    )
+}
+
+const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\n";
+
+/// What the API server of Kubernetes 1.36 answered to the same.
+#[test]
+fn what_an_api_server_answers() {
+    let never = "expression: 'false'";
+    let exec = "apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nrequest:\n  uid: u\n  \
+                kind: {group: '', version: v1, kind: PodExecOptions}\n  \
+                resource: {group: '', version: v1, resource: pods}\n  subResource: exec\n  \
+                name: web\n  namespace: shop\n  operation: CONNECT\n  \
+                object: {apiVersion: v1, kind: PodExecOptions, command: [sh]}\n";
+    let kind = "paramKind: {apiVersion: v1, kind: ConfigMapz}";
+    let optional = ", paramRef: {name: x, parameterNotFoundAction: Allow}";
+    let selects = ", matchResources: {namespaceSelector: {matchLabels: \
+                   {kubernetes.io/metadata.name: shop}}}";
+    let exempt = ", matchResources: {objectSelector: {matchExpressions: \
+                  [{key: exempt, operator: DoesNotExist}]}}";
+    let generated = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: gen-}\n";
+    for (policy, binding, object, expected) in [
+        // No selector is empty because a label is not a text.
+        (
+            policy("v1", "namespaces", "", never),
+            binding(", matchResources: {namespaceSelector: {matchLabels: {p: true}}}"),
+            MAP.to_owned(),
+            Err("spec.matchResources.namespaceSelector.matchLabels.p: expected a string"),
+        ),
+        // A kind that Kubernetes' own group does not have.
+        (
+            policy("v1", "configmaps", kind, never),
+            binding(optional),
+            MAP.to_owned(),
+            Ok(Some("failed to find resource referenced by paramKind: '/v1, Kind=ConfigMapz'")),
+        ),
+        // Every Namespace has the label of its name.
+        (
+            policy("v1", "configmaps, namespaces", "", never),
+            binding(selects),
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n".to_owned(),
+            Ok(Some("failed expression: false")),
+        ),
+        // Objects have their namespace, and a name, before admission.
+        (
+            policy("v1", "configmaps", "", "expression: object.metadata.namespace == 'default'"),
+            binding(""),
+            MAP.to_owned(),
+            Ok(None),
+        ),
+        (
+            policy(
+                "v1",
+                "configmaps",
+                "",
+                "expression: 'object.metadata.name == request.name && request.name.startsWith(\"gen-\")'",
+            ),
+            binding(""),
+            generated.to_owned(),
+            Ok(None),
+        ),
+        // `matchPolicy: Equivalent` knows versions that are served.
+        (policy("apps/v1beta1", "deployments", "", never), binding(""), deployment(1), Ok(None)),
+        // What has no metadata is not selected.
+        (policy("v1", "pods/exec", "", never), binding(exempt), exec.to_owned(), Ok(None)),
+        (
+            policy("v1", "pods/exec", "", never),
+            binding(""),
+            exec.to_owned(),
+            Ok(Some("failed expression: false")),
+        ),
+        (
+            policy("v1", "'*', pods", "", never),
+            binding(""),
+            MAP.to_owned(),
+            Err("if '*' is present, must not specify other resources without subresources"),
+        ),
+        (
+            policy("v1", "pods", "variables: [{name: a-b, expression: '1'}]", never),
+            binding(""),
+            MAP.to_owned(),
+            Err("spec.variables[0].name: Invalid value: \"a-b\": must be a valid CEL identifier"),
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("folder");
+        fs::write(folder.path().join("p.yaml"), policy.clone() + &binding).expect("written");
+        fs::write(folder.path().join("o.yaml"), object).expect("written");
+        let output = modgate(folder.path(), &["review", "-f", "p.yaml", "o.yaml"]);
+        let text = out(&output) + &errors(&output);
+        let (code, part) = match expected {
+            Ok(None) => (0, "allowed"),
+            Ok(Some(denial)) => (1, denial),
+            Err(error) => (2, error),
+        };
+        assert_eq!(output.status.code(), Some(code), "{policy}{binding}{text}");
+        assert!(text.contains(part), "{policy}{binding}{text}");
+    }
+}
+
+/// The API server drops warnings that no header can have, and gives an audit annotation as Go writes it.
+#[test]
+fn warnings_of_several_lines() {
+    let folder = tempfile::tempdir().expect("folder");
+    let several = policy("v1", "configmaps", "", "expression: \"1 == 2 &&\\n true\"");
+    let warns = binding("").replace("[Deny]", "[Warn]");
+    fs::write(folder.path().join("p.yaml"), several + &warns).expect("written");
+    fs::write(folder.path().join("o.yaml"), MAP).expect("written");
+    let output = modgate(folder.path(), &["review", "-f", "p.yaml", "o.yaml"]);
+    let text = errors(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("its warning has no effect"), "{text}");
+    assert!(!(out(&output) + &text).contains("Validation failed"), "{text}");
+}
+
+/// The API server stores policies for every operation, and has no type to merge a Scale with.
+#[test]
+fn mutations_of_what_has_no_type() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policies = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\n\
+        metadata: {name: p}\nspec:\n  reinvocationPolicy: Never\n  matchConstraints:\n    \
+        resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], \
+        resources: ['*/*']}]\n  mutations:\n  - patchType: ApplyConfiguration\n    \
+        applyConfiguration: {expression: 'Object{spec: Object.spec{replicas: 3}}'}\n---\n\
+        apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicyBinding\n\
+        metadata: {name: b}\nspec: {policyName: p}\n";
+    let review = "apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nrequest:\n  uid: u\n  \
+        kind: {group: autoscaling, version: v1, kind: Scale}\n  \
+        resource: {group: apps, version: v1, resource: deployments}\n  subResource: scale\n  \
+        name: web\n  namespace: shop\n  operation: UPDATE\n  object: {apiVersion: autoscaling/v1, \
+        kind: Scale, metadata: {name: web, namespace: shop}, spec: {replicas: 1}}\n";
+    fs::write(folder.path().join("p.yaml"), policies).expect("written");
+    fs::write(folder.path().join("o.yaml"), review).expect("written");
+    let output = modgate(folder.path(), &["review", "-f", "p.yaml", "o.yaml"]);
+    let text = out(&output) + &errors(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let denial = "policy 'p' with binding 'b' denied request: error applying patch: failed to \
+                  convert patch object to typed object: no corresponding type for autoscaling/v1, \
+                  Kind=Scale";
+    assert!(text.contains(denial), "{text}");
+}
+
+#[test]
+fn bench_shows_the_cost_of_each_policy() {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("p.yaml"), POLICIES).expect("written");
+    fs::write(folder.path().join("o.yaml"), deployment(2)).expect("written");
+    let args = ["bench", "-f", "p.yaml", "-f", "o.yaml", "-n", "5", "--warmup", "1"];
+    let output = modgate(folder.path(), &args);
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", errors(&output));
+    for part in [
+        "Benchmark Results: Admission Policies",
+        "Policies:            3",
+        "Bindings:            2",
+        "ValidatingAdmissionPolicy/replicas",
+        "MutatingAdmissionPolicy/team",
+    ] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn migrate_lists_policies() {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("p.yaml"), POLICIES).expect("written");
+    let output = modgate(folder.path(), &["migrate", "--check", "p.yaml", "-o", "json"]);
+    let report = Value::from_json(out(&output).as_bytes()).expect("JSON");
+    let policies = report.get("admissionPolicies").and_then(Value::as_array).expect("a list");
+    let shown: Vec<String> = policies
+        .iter()
+        .map(|it| {
+            let text = |path: &[&str]| it.path(path).and_then(Value::as_str).unwrap_or_default();
+            format!("{} {}", text(&["object", "name"]), text(&["evaluatedBy"]))
+        })
+        .collect();
+    assert_eq!(shown, ["replicas apiServer", "team apiServer", "forgotten nothing"]);
+}

@@ -1,5 +1,7 @@
 //! Policies and bindings, compiled once.
 
+mod valid;
+
 use std::collections::BTreeSet;
 
 use modgate_api::{
@@ -199,8 +201,12 @@ impl Problems {
                 }
             }
         }
+        let known = self.0.len();
+        self.resources(field, wire);
         match ResourceMatcher::compile(wire) {
             Ok(matcher) => Some(matcher),
+            // The same has been said, and where.
+            Err(_) if self.0.len() > known => None,
             Err((member, error)) => {
                 self.add(format!("{field}.{member}"), error.to_string());
                 None
@@ -293,6 +299,7 @@ impl CompiledPolicy {
         };
         let with_params = head.param_kind.is_some();
         let (base, environment) = problems.base(object, head);
+        problems.annotation_keys(&base.name, &annotations);
         let messages = base.variables.declare(&environment_of(with_params, false));
         let validations = problems.validations(&validations, &environment, &messages);
         let audit_annotations = problems.audit_annotations(&annotations, &environment);
@@ -391,6 +398,7 @@ pub(super) fn environment_of(params: bool, authorizer: bool) -> Env {
 
 impl Problems {
     fn base(&mut self, object: &Value, head: Head) -> (Base, Env) {
+        self.metadata(object);
         let failure_policy = head.failure_policy.map_or(FailurePolicy::Fail, |text| {
             text.parse().unwrap_or_else(|_| {
                 self.unsupported("spec.failurePolicy", &text, &["Fail", "Ignore"]);
@@ -415,6 +423,7 @@ impl Problems {
                     self.required(format!("spec.paramKind.{member}"));
                 }
             }
+            self.param_kind(kind);
         }
         let environment = environment_of(head.param_kind.is_some(), true);
         let conditions =
@@ -434,18 +443,20 @@ impl Problems {
         (base, environment)
     }
 
-    /// Only what creates or changes an object can be mutated.
+    /// Policies that mutate are not about DELETE. Those about everything skip it.
     fn operations(&mut self, field: &str, wire: Option<&MatchResources>) {
         let rules = wire.and_then(|wire| wire.resource_rules.as_deref()).unwrap_or_default();
         for operation in rules.iter().flat_map(|rule| rule.operations.iter().flatten()) {
-            if !["CREATE", "UPDATE"].contains(&operation.as_str()) {
+            const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+            if !OPERATIONS.contains(&operation.as_str()) {
                 let field = format!("{field}.resourceRules.operations");
-                self.unsupported(field, operation, &["CREATE", "UPDATE"]);
+                self.unsupported(field, operation, &OPERATIONS);
             }
         }
     }
 
     fn conditions(&mut self, list: &[NamedExpression], environment: &Env) -> Vec<Expression> {
+        self.condition_count(list.len());
         let mut names = BTreeSet::new();
         let mut conditions = Vec::with_capacity(list.len());
         for (index, condition) in list.iter().enumerate() {
@@ -455,6 +466,8 @@ impl Problems {
             } else if !names.insert(condition.name.clone()) {
                 let message = format!("Duplicate value: \"{}\"", condition.name);
                 self.add(field("name"), message);
+            } else {
+                self.condition_name(index, &condition.name);
             }
             let text = &condition.expression;
             conditions.push(self.expression(field("expression"), text, &[Type::BOOL], environment));
@@ -465,9 +478,7 @@ impl Problems {
     fn variables(&mut self, list: &[NamedExpression], environment: &Env) -> Variables {
         let mut variables = Variables::new();
         for (index, variable) in list.iter().enumerate() {
-            if variable.name.trim().is_empty() {
-                self.required(format!("spec.variables[{index}].name"));
-            }
+            self.variable_name(index, &variable.name);
             if let Err(error) = variables.add(&variable.name, &variable.expression, environment) {
                 let field = format!("spec.variables[{index}].expression");
                 self.failed(field, &variable.expression, &error);
@@ -624,8 +635,11 @@ impl CompiledBinding {
         actions: Vec<ValidationAction>,
         mut problems: Problems,
     ) -> (Self, Vec<PolicyProblem>) {
+        problems.metadata(object);
         if spec.policy_name.is_empty() {
             problems.required("spec.policyName");
+        } else {
+            problems.policy_name(&spec.policy_name);
         }
         let matcher = spec
             .match_resources
@@ -663,11 +677,16 @@ impl Problems {
             }
             _ => {}
         }
-        let selector = wire.selector.as_ref().and_then(|selector| {
-            Selector::compile(selector)
-                .map_err(|error| self.add(format!("{field}.selector"), error.to_string()))
-                .ok()
-        });
+        let known = self.0.len();
+        if let Some(selector) = &wire.selector {
+            self.selector(&format!("{field}.selector"), selector);
+        }
+        let selector =
+            wire.selector.as_ref().filter(|_| self.0.len() == known).and_then(|selector| {
+                Selector::compile(selector)
+                    .map_err(|error| self.add(format!("{field}.selector"), error.to_string()))
+                    .ok()
+            });
         let deny_if_missing = match wire.parameter_not_found_action.as_deref() {
             Some("Deny") => true,
             Some("Allow") => false,

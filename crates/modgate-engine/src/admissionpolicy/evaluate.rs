@@ -13,7 +13,7 @@ use super::{
     CompiledBinding, CompiledPolicy, Denial, Matched, PolicyDecision, PolicyKind, PolicySet,
     Reason, Surroundings, ValidationAction,
     compile::{Base, Validation},
-    matching::{Attributes, resource_of},
+    matching::{Attributes, is_namespaces, resource_of, with_name_label},
     set::Met,
 };
 use crate::{
@@ -107,6 +107,7 @@ impl PolicySet {
         for (key, values) in annotations {
             decision.annotate(key, values.join(", "));
         }
+        decision.cut_warnings();
         Ok(decision)
     }
 }
@@ -150,9 +151,10 @@ pub(super) struct Asked<'a> {
 impl<'a> Asked<'a> {
     pub(super) fn of(surroundings: &Surroundings<'a>, attributes: &Attributes<'a>) -> Self {
         let authorizer = surroundings.authorizer;
-        let user = attributes.user;
+        let (user, user_info) = (attributes.user, Some(attributes.user_info));
         let resource = Action {
             user,
+            user_info,
             group: &attributes.resource.group,
             resource: &attributes.resource.resource,
             subresource: attributes.sub_resource,
@@ -160,8 +162,10 @@ impl<'a> Asked<'a> {
             name: attributes.name,
             ..Action::default()
         };
-        let values =
-            [Authorization::of(authorizer, user), Authorization::of_resource(authorizer, resource)];
+        let values = [
+            Authorization::of(authorizer, user, user_info),
+            Authorization::of_resource(authorizer, resource),
+        ];
         let without_namespace = !surroundings.conditions_see_namespace;
         Self { values: values.map(Opaque::Authorization), without_namespace }
     }
@@ -174,9 +178,15 @@ pub(super) fn input_of(
     surroundings: &Surroundings<'_>,
     matched: &Matched,
 ) -> Result<CelInput, String> {
-    let namespace = if is_core_namespace(attributes) { None } else { (surroundings.namespace)()? };
+    let namespace = match is_core_namespace(attributes) {
+        true => None,
+        false => (surroundings.namespace)()?.map(with_name_label),
+    };
     let mut input = CelInput::of(review.sent(), namespace.as_ref());
     input.complete(&attributes.resource.resource);
+    if !is_namespaces(attributes.resource) {
+        input.place(attributes.namespace);
+    }
     if let Matched::InVersion(version) = matched {
         input.convert_to(version);
     }
@@ -382,7 +392,7 @@ impl Validation {
         }
     }
 
-    fn own_message(&self) -> String {
+    pub(super) fn own_message(&self) -> String {
         if self.message.is_empty() {
             format!("failed expression: {}", self.expression.text().trim())
         } else {
@@ -462,7 +472,8 @@ fn failure_annotation(
 ) -> String {
     let text = |text: &str| {
         let json = Value::from(text).to_json();
-        json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+        let json = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+        json.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
     };
     let actions: Vec<_> =
         binding.actions.iter().map(|action| format!("\"{}\"", action.as_str())).collect();

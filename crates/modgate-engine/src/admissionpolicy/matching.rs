@@ -8,6 +8,7 @@ use modgate_api::{
 };
 use modgate_value::{Object, Str, Value};
 
+use super::Types;
 use crate::matching::{Selector, SelectorError};
 
 /// The parts of a request that are matched.
@@ -29,8 +30,13 @@ pub(super) struct Attributes<'a> {
     pub(super) object: Option<&'a Value>,
     /// The stored object.
     pub(super) old_object: Option<&'a Value>,
+    /// Whether the versions that are served are those of Kubernetes 1.36. Otherwise a version that the
+    /// table lacks may be served.
+    pub(super) by_table: bool,
     /// The name of the user.
     pub(super) user: &'a str,
+    /// What the request has of the user.
+    pub(super) user_info: &'a Value,
 }
 
 impl<'a> Attributes<'a> {
@@ -45,8 +51,20 @@ impl<'a> Attributes<'a> {
             operation: request.operation,
             object: request.object.as_ref(),
             old_object: request.old_object.as_ref(),
+            by_table: false,
+            user_info: &request.user_info,
             user: request.user_info.get("username").and_then(Value::as_str).unwrap_or_default(),
         }
+    }
+}
+
+impl Attributes<'_> {
+    /// The labels of the object or the old object.
+    fn labels(&self, object: &Value) -> Option<Object> {
+        if is_namespaces(self.resource) {
+            return labels(&with_name_label(object.clone())).cloned();
+        }
+        labels(object).cloned()
     }
 }
 
@@ -63,7 +81,7 @@ pub(super) fn resource_of(request: &AdmissionRequest) -> GroupVersionResource {
 }
 
 /// The group and resource of Namespaces.
-fn is_namespaces(resource: &GroupVersionResource) -> bool {
+pub(super) fn is_namespaces(resource: &GroupVersionResource) -> bool {
     resource.group.is_empty() && resource.version == "v1" && resource.resource == "namespaces"
 }
 
@@ -168,15 +186,19 @@ impl ResourceMatcher {
             && attributes.sub_resource.is_empty()
             && matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_written_namespace {
-            return Ok(self.namespace_selector.matches(attributes.object.and_then(labels)));
+            let labels = attributes.object.and_then(|object| attributes.labels(object));
+            return Ok(self.namespace_selector.matches(labels.as_ref()));
         }
         let labels = namespace_labels()?;
         Ok(self.namespace_selector.matches(labels.as_ref()))
     }
 
     fn matches_object(&self, attributes: &Attributes<'_>) -> bool {
+        // What has no metadata, such as the options of `pods/exec`, is never selected.
         let selected = |object: Option<&Value>| {
-            object.is_some_and(|it| self.object_selector.matches(labels(it)))
+            object
+                .filter(|it| it.get("metadata").is_some())
+                .is_some_and(|it| self.object_selector.matches(attributes.labels(it).as_ref()))
         };
         self.object_selector.is_empty()
             || selected(attributes.object)
@@ -193,7 +215,12 @@ impl ResourceMatcher {
         }
         // The versions of a resource are known from the rules that name them.
         for rule in rules {
-            let mut others = rule.api_versions.iter().flatten().filter(|it| *it != version);
+            let group = &attributes.resource.group;
+            let is_served = |version: &str| {
+                !attributes.by_table || Types::kubernetes().may_serve(group, version)
+            };
+            let others = rule.api_versions.iter().flatten();
+            let mut others = others.filter(|it| *it != version && is_served(it));
             if let Some(other) = others.find(|other| applies(rule, attributes, other)) {
                 return Matched::InVersion(other.clone());
             }
@@ -204,6 +231,26 @@ impl ResourceMatcher {
 
 fn labels(object: &Value) -> Option<&Object> {
     object.path(&["metadata", "labels"]).and_then(Value::as_object)
+}
+
+/// The label that the API server gives to every Namespace, and does not let anyone change.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// A Namespace with the label of its name, which files need not have.
+pub(super) fn with_name_label(mut namespace: Value) -> Value {
+    let name = namespace.path(&["metadata", "name"]).and_then(Value::as_str);
+    let Some(name) = name.filter(|name| !name.is_empty()).map(Str::from) else { return namespace };
+    let mut labels = labels(&namespace).cloned().unwrap_or_default();
+    if labels.get(NAME_LABEL).and_then(Value::as_str) == Some(name.as_str()) {
+        return namespace;
+    }
+    labels.insert(NAME_LABEL, name.into());
+    if let Value::Object(members) = &mut namespace
+        && let Some(Value::Object(metadata)) = members.get_mut("metadata")
+    {
+        metadata.insert("labels", labels.into());
+    }
+    namespace
 }
 
 fn lists(list: Option<&Vec<Str>>, wanted: &str) -> bool {

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use modgate_api::{meta::Operation, templates::FailurePolicy};
+use modgate_api::{
+    kinds,
+    meta::{Operation, split_api_version},
+    templates::FailurePolicy,
+};
 use modgate_cel::{Arena, CostLimits, Evaluation, Val};
 use modgate_value::{Budget, Str, Value};
 
@@ -218,7 +222,7 @@ impl Run<'_> {
             {
                 members.insert("apiVersion", version.clone());
             }
-            self.object = made;
+            self.object = unplaced(made, &self.object);
         }
         Ok(goes_on)
     }
@@ -277,6 +281,19 @@ impl Run<'_> {
     }
 }
 
+/// An object without the namespace and the name that expressions saw and that it was not sent with.
+fn unplaced(mut object: Value, sent: &Value) -> Value {
+    for member in ["namespace", "name"] {
+        if sent.path(&["metadata", member]).is_none()
+            && let Value::Object(members) = &mut object
+            && let Some(Value::Object(metadata)) = members.get_mut("metadata")
+        {
+            metadata.remove(member);
+        }
+    }
+    object
+}
+
 /// A denial, unless the policy ignores failures.
 fn denial(
     policy: &CompiledMutatingPolicy,
@@ -328,8 +345,18 @@ fn texts(object: &Value) -> (&str, &str) {
 
 fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Failure> {
     let (api_version, kind) = texts(object);
-    let Some(ty) = types.of(api_version, kind) else {
-        let (group, version) = modgate_api::meta::split_api_version(api_version);
+    let (group, version) = split_api_version(api_version);
+    let ty = types.of(api_version, kind);
+    // The API server describes Scale, and has no type to merge it with; nor has it for options of
+    // CONNECT.
+    let is_scale = (api_version, kind) == ("autoscaling/v1", "Scale");
+    if is_scale || ty.is_none() && kinds::of_group(group).is_some_and(|it| it.contains(&kind)) {
+        return Err(Failure::Policy(format!(
+            "error applying patch: failed to convert patch object to typed object: no \
+             corresponding type for {group}/{version}, Kind={kind}"
+        )));
+    }
+    let Some(ty) = ty else {
         return Err(Failure::Request(
             Reason::ServiceUnavailable,
             format!(

@@ -182,6 +182,18 @@ impl fmt::Display for Denial {
     }
 }
 
+/// Characters of all warnings about a request, beyond which each is cut
+/// (`apiserver/pkg/endpoints/filters/warning.go`).
+const MAX_WARNINGS: usize = 4096;
+
+/// Characters of a warning that is cut.
+const MAX_CUT_WARNING: usize = 256;
+
+/// Whether the API server drops a warning with this text: an HTTP header has no control characters.
+pub(super) fn is_dropped(warning: &str) -> bool {
+    warning.contains(char::is_control)
+}
+
 /// What policies decided about a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyDecision {
@@ -202,11 +214,28 @@ impl PolicyDecision {
         self.denials.is_empty()
     }
 
-    /// Adds a warning; the API server gives each once.
+    /// Adds a warning; the API server gives each once, and none that no HTTP header can have.
     pub(super) fn warn(&mut self, warning: String) {
-        if !self.warnings.contains(&warning) {
+        if !is_dropped(&warning) && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
+    }
+
+    /// Cuts warnings as the API server does once they are too long together.
+    pub(super) fn cut_warnings(&mut self) {
+        let length = |text: &String| text.chars().count();
+        if self.warnings.iter().map(length).sum::<usize>() <= MAX_WARNINGS {
+            return;
+        }
+        let mut written = 0;
+        self.warnings.retain_mut(|warning| {
+            let fits = written < MAX_WARNINGS;
+            if let Some((end, _)) = warning.char_indices().nth(MAX_CUT_WARNING) {
+                warning.truncate(end);
+            }
+            written += length(warning);
+            fits
+        });
     }
 
     /// Adds an annotation; a key keeps its first value, as in the API server.

@@ -11,7 +11,7 @@ use modgate_api::{
 };
 use modgate_value::{Str, Value};
 
-use super::compile::CompiledParamRef;
+use super::{Types, compile::CompiledParamRef};
 use crate::matching::Selector;
 
 /// Whether objects of a kind live in namespaces.
@@ -27,6 +27,12 @@ pub enum ParamScope {
 pub trait Params {
     /// The scope of a kind; `None` if there is no such kind.
     fn scope(&self, kind: &ParamKind) -> Option<ParamScope>;
+
+    /// Whether the objects of a kind are known. Until then no binding can pass one, and the scope means
+    /// nothing.
+    fn is_synced(&self, _kind: &ParamKind) -> bool {
+        true
+    }
 
     /// The object of this name; `namespace` is empty for cluster-scoped kinds.
     fn get(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value>;
@@ -83,6 +89,9 @@ impl Params for ParamObjects {
             version: version.into(),
             kind: kind.kind.clone(),
         };
+        if !Types::kubernetes().may_have(&kind.api_version, &kind.kind) {
+            return None;
+        }
         let mut all = self.of(kind).map(|(place, _)| place);
         let builtin = !group.contains('.') || group.ends_with(".k8s.io");
         let first = all.next();
@@ -154,6 +163,10 @@ pub(super) fn collect(
     let Some(scope) = params.scope(kind) else {
         return Err(format!("paramKind kind `{}` not known", describe(kind)));
     };
+    if !params.is_synced(kind) {
+        let kind = describe(kind);
+        return Err(format!("paramKind kind `{kind}` not yet synced to use for admission"));
+    }
     let namespace = match scope {
         ParamScope::Namespaced if !wire.namespace.is_empty() => wire.namespace.as_str(),
         ParamScope::Namespaced if request_namespace.is_empty() => {

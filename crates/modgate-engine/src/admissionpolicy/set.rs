@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use modgate_api::{admissionregistration::ParamKind, meta::split_api_version};
 use modgate_cel::{Access, Action, Authorizer};
 use modgate_value::{Object, Str, Value};
 
@@ -13,7 +14,11 @@ use crate::cost::{Meter, PolicyCost};
 
 use super::{
     CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, Matched, Params, PolicyKind, Types,
-    compile::Base, matching::Attributes, params,
+    ValidationAction,
+    compile::Base,
+    matching::{Attributes, with_name_label},
+    outcome::is_dropped,
+    params,
 };
 
 /// The ValidatingAdmissionPolicies and MutatingAdmissionPolicies in force.
@@ -73,9 +78,9 @@ impl Bindings {
 pub struct NoAuthorizer;
 
 impl Authorizer for NoAuthorizer {
-    fn decide(&self, _: &Action<'_>) -> Access {
+    fn decide(&self, _: &Action<'_>) -> Result<Access, String> {
         let error = "modgate does not know what users may do here".to_owned();
-        Access { error: Some(error), ..Access::default() }
+        Ok(Access { error: Some(error), ..Access::default() })
     }
 }
 
@@ -191,10 +196,13 @@ impl<P: Policy> Bound<P> {
         surroundings: &Surroundings<'_>,
     ) -> Vec<Met<'p, P>> {
         let labels = || -> Result<Option<Object>, String> {
-            let namespace = (surroundings.namespace)()?;
+            let namespace = (surroundings.namespace)()?.map(with_name_label);
             let labels = namespace.as_ref().and_then(|it| it.path(&["metadata", "labels"]));
             Ok(labels.and_then(Value::as_object).cloned())
         };
+        // Commands stand for an API server of 1.36; webhooks have one, of any version.
+        let by_table = surroundings.bindings == Bindings::All;
+        let attributes = &Attributes { by_table, ..*attributes };
         let base = policy.base();
         let is_api_servers = self.is_api_servers(&base.name);
         let counts = |it: &&Arc<CompiledBinding>| surroundings.bindings.count(it, is_api_servers);
@@ -209,9 +217,11 @@ impl<P: Policy> Bound<P> {
         if let Some(kind) = &base.param_kind
             && surroundings.params.scope(kind).is_none()
         {
+            // As Go prints a kind: the core group is empty, and its slash stays.
+            let (group, version) = split_api_version(&kind.api_version);
             let error = format!(
-                "failed to find resource referenced by paramKind: '{}, Kind={}'",
-                kind.api_version, kind.kind
+                "failed to find resource referenced by paramKind: '{group}/{version}, Kind={}'",
+                kind.kind
             );
             return vec![Met::Misconfigured { policy, binding: None, error }];
         }
@@ -315,6 +325,20 @@ impl PolicySet {
         kinds.map(|kind| (&kind.api_version, &kind.kind)).collect()
     }
 
+    /// The kinds of objects that bindings pass to policies that are there.
+    pub fn bound_param_kinds(&self) -> BTreeSet<ParamKind> {
+        let bound = |base: &Base, is_bound: bool| base.param_kind.clone().filter(|_| is_bound);
+        let mutating = self.mutating.policies.values().map(|policy| {
+            let base = &policy.base;
+            bound(base, self.mutating.bindings_of(&base.name).next().is_some())
+        });
+        let validating = self.validating.policies.values().map(|policy| {
+            let base = &policy.base;
+            bound(base, self.validating.bindings_of(&base.name).next().is_some())
+        });
+        mutating.chain(validating).flatten().collect()
+    }
+
     /// What each policy has cost since it was compiled.
     pub fn costs(&self) -> impl Iterator<Item = PolicyCost> {
         let cost = |kind: PolicyKind, base: &Base| PolicyCost {
@@ -342,6 +366,21 @@ impl PolicySet {
         let validating =
             self.validating.doubled().map(|it| (PolicyKind::Validating, &it.name, &it.policy));
         mutating.chain(validating)
+    }
+
+    /// Validations whose warnings the API server drops, because they quote an expression of several lines:
+    /// the name of the policy, and the position in `spec.validations`.
+    pub fn dropped_warnings(&self) -> impl Iterator<Item = (&Str, usize)> {
+        let warns = |policy: &&Arc<CompiledPolicy>| {
+            let mut bindings = self.validating.bindings_of(policy.name());
+            bindings.any(|binding| binding.actions.contains(&ValidationAction::Warn))
+        };
+        self.validating.policies.values().filter(warns).flat_map(|policy| {
+            let validations = policy.validations.iter().enumerate();
+            validations
+                .filter(|(_, validation)| is_dropped(&validation.own_message()))
+                .map(|(index, _)| (policy.name(), index))
+        })
     }
 
     /// The bindings whose policy is not there: they have no effect. Name, and name of the policy.

@@ -11,6 +11,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use modgate_api::{kinds, meta::split_api_version};
 use modgate_value::{Str, Value};
 
 pub use self::shape::{ScalarShape, Shape};
@@ -114,6 +115,28 @@ const BUILTIN: &str = include_str!("types/builtin.txt");
 static KUBERNETES: LazyLock<Types> = LazyLock::new(|| Types::read(BUILTIN));
 
 impl Types {
+    /// Whether an API server of Kubernetes 1.36 may serve a kind: all but those of Kubernetes' own groups
+    /// that do not exist, or are served in other versions only.
+    pub(super) fn may_have(&self, api_version: &str, kind: &str) -> bool {
+        let (group, _) = split_api_version(api_version);
+        let Some(known) = kinds::of_group(group) else { return true };
+        let is_it = |other: &str| split_api_version(other).0 == group;
+        let mut versions = self.kinds.keys().filter(|(other, name)| name == kind && is_it(other));
+        match versions.next() {
+            None => known.contains(&kind),
+            Some((first, _)) => {
+                first == api_version || versions.any(|(other, _)| other == api_version)
+            }
+        }
+    }
+
+    /// Whether an API server of Kubernetes 1.36 may serve a version of a group: of Kubernetes' own groups
+    /// those that the table has.
+    pub(super) fn may_serve(&self, group: &str, version: &str) -> bool {
+        let mut versions = self.kinds.keys().map(|(version, _)| split_api_version(version));
+        kinds::of_group(group).is_none() || versions.any(|it| it == (group, version))
+    }
+
     /// Those of Kubernetes 1.36.
     pub fn kubernetes() -> &'static Self {
         &KUBERNETES

@@ -533,7 +533,31 @@ fn without_effect(policies: &PolicySet, new: &[(PolicyId, PolicySource)]) -> Vec
         let found = problem(id, source, field, message);
         Some(warned(Code::NoEffect, found))
     });
-    found.collect()
+    found.chain(dropped_warnings(policies, new)).collect()
+}
+
+/// Validations of new policies whose warnings reach no user.
+fn dropped_warnings<'n>(
+    policies: &PolicySet,
+    new: &'n [(PolicyId, PolicySource)],
+) -> impl Iterator<Item = Problem> + 'n {
+    let dropped: Vec<_> = policies
+        .dropped_warnings()
+        .map(|(name, index)| (PolicyKind::Validating.id(name), index))
+        .collect();
+    new.iter().flat_map(move |(id, source)| {
+        let of_policy: Vec<_> =
+            dropped.iter().filter(|(policy, _)| policy == id).map(|(_, index)| *index).collect();
+        of_policy.into_iter().map(move |index| {
+            let field = format!("spec.validations[{index}].expression");
+            let message =
+                "its warning has no effect: without a `message` it quotes the expression, and \
+                           the API server drops warnings that have line breaks or tabs"
+                    .to_owned();
+            let help = Some("add `message` or `messageExpression`".to_owned());
+            warned(Code::NoEffect, Problem { help, ..problem(id, source, &field, message) })
+        })
+    })
 }
 
 /// What a constraint is told whose template is broken: the template's own errors say the rest.

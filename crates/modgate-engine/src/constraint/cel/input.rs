@@ -3,6 +3,9 @@
 use modgate_cel::{Activation, Val};
 use modgate_value::{Object, Str, Value};
 
+/// The end of names that the API server generates, which are random.
+const GENERATED: &str = "xxxxx";
+
 /// The inputs that are the same for every constraint.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
@@ -87,6 +90,35 @@ impl Input {
         if request.get("userInfo").is_none_or(Value::is_null) {
             let anonymous = [("username", "".into()), ("groups", Value::from(Vec::<Value>::new()))];
             request.insert("userInfo", anonymous.into_iter().collect::<Value>());
+        }
+    }
+
+    /// Gives the objects the namespace of the request, and a new object whose name the API server
+    /// generates a name: it does both before admission.
+    pub(crate) fn place(&mut self, namespace: &str) {
+        for object in [&mut self.object, &mut self.old_object] {
+            let Value::Object(members) = object else { continue };
+            let Some(Value::Object(metadata)) = members.get_mut("metadata") else { continue };
+            let lacks = |member: &str| {
+                metadata.get(member).and_then(Value::as_str).is_none_or(str::is_empty)
+            };
+            if !namespace.is_empty() && lacks("namespace") {
+                metadata.insert("namespace", namespace.into());
+            }
+        }
+        if self.request.get("operation").and_then(Value::as_str) != Some("CREATE") {
+            return;
+        }
+        let Value::Object(members) = &mut self.object else { return };
+        let Some(Value::Object(metadata)) = members.get_mut("metadata") else { return };
+        let text = |member| metadata.get(member).and_then(Value::as_str).unwrap_or_default();
+        if !text("name").is_empty() || text("generateName").is_empty() {
+            return;
+        }
+        let name = Value::from(format!("{}{GENERATED}", text("generateName")));
+        metadata.insert("name", name.clone());
+        if let Value::Object(request) = &mut self.request {
+            request.insert("name", name);
         }
     }
 
