@@ -102,7 +102,7 @@ impl fmt::Debug for RecordingHost<'_> {
 }
 
 impl Authorizer for RecordingHost<'_> {
-    fn decide(&self, action: &Action<'_>) -> Access {
+    fn decide(&self, action: &Action<'_>) -> Result<Access, String> {
         self.ask().authorizer().decide(action)
     }
 }

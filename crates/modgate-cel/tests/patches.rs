@@ -13,7 +13,7 @@ use modgate_value::Budget;
 struct Pods;
 
 impl Authorizer for Pods {
-    fn decide(&self, action: &Action<'_>) -> Access {
+    fn decide(&self, action: &Action<'_>) -> Result<Access, String> {
         let written = format!(
             "{:?} {} {}{}/{}/{} {}/{} {} {}",
             action.service_account,
@@ -29,7 +29,10 @@ impl Authorizer for Pods {
         );
         let allowed = action.resource == "pods" || action.service_account.is_some();
         let error = (action.verb == "fail").then(|| "no answer".to_owned());
-        Access { allowed, reason: written, error }
+        match action.verb {
+            "unanswered" => Err("the authorizer is away".to_owned()),
+            _ => Ok(Access { allowed, reason: written, error }),
+        }
     }
 }
 
@@ -52,7 +55,7 @@ fn request() -> Request {
     let leaked = |value| Val::Opaque(Box::leak(Box::new(Opaque::Authorization(value))));
     let action = Action { resource: "pods", namespace: "n", name: "x", ..Action::default() };
     Request {
-        authorizer: leaked(Authorization::of(&Pods, "")),
+        authorizer: leaked(Authorization::of(&Pods, "", None)),
         resource: leaked(Authorization::of_resource(&Pods, action)),
     }
 }
@@ -88,6 +91,11 @@ fn the_authorizer() {
             "authorizer.group('').resource('secrets').check('fail').error()",
             "\"no answer\"",
             350_004,
+        ),
+        (
+            "authorizer.group('').resource('secrets').check('unanswered').allowed()",
+            "the authorizer is away",
+            0,
         ),
         ("authorizer.path('/healthz').check('get').errored()", "false", 350_003),
         ("authorizer.path(' ').check('get').errored()", "path must not be empty", 0),

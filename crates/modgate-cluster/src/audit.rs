@@ -582,7 +582,7 @@ impl Auditor {
 
 fn options(config: &AuditConfig) -> Options {
     let (expansion, mutators) = (!config.from_cache, config.mutators);
-    Options { expansion, modrules: true, mutators, admission_policies: false }
+    Options { expansion, modrules: true, mutators, admission_policies: true }
 }
 
 fn audit_options(statistics: Option<&Mutex<Statistics>>) -> AuditOptions<'_> {

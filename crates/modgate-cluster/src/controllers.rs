@@ -54,6 +54,9 @@ pub struct Settings {
     /// Whether the process is not ready before every policy that was there at start loads, or is
     /// gone (RD-2).
     pub waits_for_broken_policies: bool,
+    /// Whether the cluster's own policies are evaluated: those that modgate's webhooks decide by, and in
+    /// audits all that validate.
+    pub admission_policies: bool,
     /// Which ValidatingAdmissionPolicies are generated.
     pub vap: VapSettings,
     /// How the cluster is audited.
@@ -122,6 +125,7 @@ impl Controllers {
             operations,
             engine,
             waits_for_broken_policies,
+            admission_policies,
             vap,
             audit,
             lookup_timeout,
@@ -135,6 +139,10 @@ impl Controllers {
         if audit.from_cache && operations.has(Operation::Audit) {
             // What no policy reads is audited, too.
             ingest.keep_all_fields();
+        }
+        let mut known = KnownKinds::default();
+        if admission_policies {
+            known.without_definitions = kinds::admission_policies(&operations);
         }
         let state = watch::channel(None).0;
         let context = Context {
@@ -151,7 +159,7 @@ impl Controllers {
             watches,
             events: watch_events,
             ingest,
-            known: KnownKinds::default(),
+            known,
             wanted: watch::channel(Definitions::default()).0,
             state,
             current,
@@ -198,6 +206,9 @@ impl Controllers {
         for resource in [kinds::definitions(), kinds::namespaces()] {
             self.watches.start(&resource);
         }
+        for kind in &self.known.without_definitions {
+            self.watches.start_served(kind);
+        }
         let mut events = Vec::new();
         let mut earliest = Instant::now();
         let mut due = None;
@@ -220,7 +231,8 @@ impl Controllers {
             };
             if !complete && Instant::now() >= note {
                 note = Instant::now() + NOT_READY_LOG_INTERVAL;
-                let missing = self.known.missing(self.ingest.sync()).join(", ");
+                let missing =
+                    self.known.missing(self.ingest.sync(), self.ingest.params()).join(", ");
                 tracing::info!(target: LOGGER, %missing, "not ready, still to be seen");
             }
             if received == Some(0) {
@@ -316,7 +328,7 @@ impl Controllers {
             }
             Seen::Applied(item) => self.with_definition(item),
             Seen::Deleted(item) => self.without_definition(&item.key.name),
-            Seen::Failed(_) => {}
+            Seen::Failed(_) | Seen::Served(_) | Seen::NotServed => {}
         }
         self.watches.definitions_changed();
     }
@@ -370,8 +382,15 @@ impl Controllers {
             self.ingest.forget(&kind);
         }
         let refills = self.ingest.take_refills();
-        let sync = self.ingest.sync();
-        self.watches.retain_synced(|kind| sync.wants(kind));
+        let (sync, params) = (self.ingest.sync(), self.ingest.params());
+        let is_wanted = |target: &Target| match target {
+            Target::Kind(_) => true,
+            Target::Synced(kind) => sync.wants(kind),
+            Target::Params(kind) => params.wants(kind),
+        };
+        self.watches.retain(is_wanted);
+        self.known.listed.retain(is_wanted);
+        params.kinds().for_each(|kind| self.watches.start_params(kind));
         // These are watched in any case.
         let shared = [kinds::namespaces(), nodes].map(|resource| kinds::gvk(&resource));
         for (kind, synced) in sync.kinds().iter().filter(|(kind, _)| !shared.contains(*kind)) {
@@ -380,10 +399,6 @@ impl Controllers {
                 self.watches.refill(kind, synced.fields());
             }
         }
-        self.known.listed.retain(|target| match target {
-            Target::Synced(kind) => self.ingest.sync().wants(kind),
-            Target::Kind(_) => true,
-        });
         self.metrics.watches().intended(self.watches.len());
         self.metrics.watches().watched(self.known.listed.len());
     }
@@ -427,7 +442,7 @@ impl Controllers {
             }
         };
         self.watch_what_is_wanted();
-        let is_complete = self.known.is_complete(self.ingest.sync());
+        let is_complete = self.known.is_complete(self.ingest.sync(), self.ingest.params());
         if !is_complete || self.ingest.awaits_fields() {
             findings.iter().flatten().for_each(|finding| (self.report)(finding));
             if is_complete && self.current.load().is_some() {

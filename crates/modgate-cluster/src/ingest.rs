@@ -9,14 +9,17 @@ use modgate_engine::{
     Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Problem, Severity,
     Snapshot, Update,
     api::{
+        admissionregistration::{self as registration, ParamKind},
         config::{self, Config},
+        constraints,
         meta::GroupVersionKind,
         modrule,
         syncset::{self, SyncSet},
+        templates,
     },
     constraint::Fields,
 };
-use modgate_policies::{Objects, PolicySet, manifest};
+use modgate_policies::{Objects, PolicySet, WatchedParams, manifest};
 use modgate_value::{Object, Str, Value, diag::Diagnostic};
 
 use super::{
@@ -41,6 +44,8 @@ pub(crate) struct Ingest {
     changed: bool,
     /// Whether Nodes have changed, which say that they are alive every few minutes each.
     nodes_changed: bool,
+    /// Whether what bindings of the cluster's own policies pass has changed.
+    params_changed: bool,
     /// Kinds of the core group whose objects were all seen.
     listed: BTreeSet<String>,
     sync: SyncedInventory,
@@ -60,11 +65,14 @@ pub(crate) struct Ingest {
     current: Arc<PolicySet>,
 }
 
+/// Kinds of parameters that are watched.
+const MAX_PARAM_KINDS: usize = 64;
+
 /// How much there is to make a new world of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pending {
     Nothing,
-    /// Objects in the inventory, of which there may be a thousand a second, and Nodes.
+    /// Objects in the inventory, of which there may be a thousand a second, parameters and Nodes.
     Inventory,
     /// Policies, and objects that decide where they apply.
     Policies,
@@ -80,6 +88,7 @@ impl Ingest {
             changes: Vec::new(),
             changed: false,
             nodes_changed: false,
+            params_changed: false,
             listed: BTreeSet::new(),
             sync: SyncedInventory::default(),
             synced: Arc::default(),
@@ -167,7 +176,7 @@ impl Ingest {
         if self.changed || !self.changes.is_empty() || self.sync.report_has_changed() || is_released
         {
             Pending::Policies
-        } else if self.sync.has_changed() || self.nodes_changed {
+        } else if self.sync.has_changed() || self.nodes_changed || self.params_changed {
             Pending::Inventory
         } else {
             Pending::Nothing
@@ -181,6 +190,10 @@ impl Ingest {
             Target::Kind(kind) => kind,
             Target::Synced(kind) => {
                 self.sync.take(kind, seen);
+                return Vec::new();
+            }
+            Target::Params(kind) => {
+                self.take_params(kind, seen);
                 return Vec::new();
             }
         };
@@ -201,12 +214,57 @@ impl Ingest {
             }
             Seen::Applied(item) => self.apply_one(kind, item, &mut findings),
             Seen::Deleted(Item { key: gone, .. }) => self.retain(kind, |key| *key != gone),
-            Seen::Failed(_) => {}
+            Seen::Failed(_) | Seen::Served(_) | Seen::NotServed => {}
         }
         if std::mem::take(&mut self.sync_stale) {
             self.sync_as_told(&mut findings);
         }
         findings
+    }
+
+    /// What bindings of the cluster's own policies pass.
+    pub(crate) fn params(&self) -> &WatchedParams {
+        self.objects.watched_params()
+    }
+
+    fn take_params(&mut self, kind: &ParamKind, seen: Seen) {
+        let place = |key: Key| (key.namespace, key.name);
+        let params = self.objects.watched_params_mut();
+        self.params_changed |= match seen {
+            Seen::All(all, _) => {
+                let readable = all.into_iter().filter_map(|Item { key, object }| {
+                    object
+                        .inspect_err(|error| unreadable(kind, &key, error))
+                        .ok()
+                        .map(|object| (place(key), object))
+                });
+                params.replace(kind, readable.collect())
+            }
+            Seen::Applied(Item { key, object: Ok(object) }) => {
+                params.insert(kind, place(key), object)
+            }
+            // A parameter that cannot be read is missing.
+            Seen::Applied(Item { key, object: Err(error) }) => {
+                unreadable(kind, &key, &error);
+                params.remove(kind, &place(key))
+            }
+            Seen::Deleted(Item { key, .. }) => params.remove(kind, &place(key)),
+            Seen::Failed(problem) => params.failed(kind, problem),
+            Seen::Served(scope) => params.found(kind, scope),
+            Seen::NotServed => params.missing(kind),
+        };
+    }
+
+    /// Follows the parameters of the policies that are bound.
+    fn want_params(&mut self, snapshot: &Snapshot) {
+        let mut kinds = snapshot.cluster_policies().bound_param_kinds();
+        if kinds.len() > MAX_PARAM_KINDS {
+            let count = kinds.len();
+            tracing::error!(target: LOGGER, count, followed = MAX_PARAM_KINDS,
+                "too many kinds of parameters: policies with other kinds fail as their failurePolicy sets");
+            kinds = kinds.into_iter().take(MAX_PARAM_KINDS).collect();
+        }
+        self.objects.watched_params_mut().want(&kinds);
     }
 
     /// Takes out a kind that the cluster no longer has.
@@ -232,6 +290,7 @@ impl Ingest {
             Seen::Applied(item) => Seen::Applied(item.clone()),
             Seen::Deleted(item) => Seen::Deleted(item.clone()),
             Seen::Failed(problem) => Seen::Failed(problem.clone()),
+            Seen::Served(_) | Seen::NotServed => return,
         };
         self.sync.take(&synced, seen);
     }
@@ -355,7 +414,7 @@ impl Ingest {
         if kinds::is_our_own(kind) && key.namespace != self.namespace {
             return;
         }
-        if is_leaving(kind, &object) {
+        if is_leaving(kind, &object) || is_of_template(kind, &object) {
             self.retain(kind, |known| *known != key);
             return;
         }
@@ -389,7 +448,7 @@ impl Ingest {
             return None;
         }
         let changes = std::mem::take(&mut self.changes);
-        (self.changed, self.nodes_changed) = (false, false);
+        (self.changed, self.nodes_changed, self.params_changed) = (false, false, false);
         self.sync.take_changed();
         if self.sync.take_report_changed() {
             self.synced = Arc::new(self.sync.kinds().clone());
@@ -409,6 +468,7 @@ impl Ingest {
         if !self.keeps_all_fields {
             self.sync.look_at(snapshot.constraints().inventory_reads());
         }
+        self.want_params(&snapshot);
         for problem in &problems {
             if problem.severity == Severity::Error {
                 self.broken.insert(problem.policy.clone());
@@ -471,9 +531,30 @@ fn id(kind: &Kind, key: &Key) -> PolicyId {
 }
 
 /// Whether an object that is being deleted, but has finalizers, has no effect any more: so it is for
-/// Gatekeeper's kinds (ST-10), while KubeMod's rules hold until they are gone.
+/// Gatekeeper's kinds (ST-10), while KubeMod's rules and the cluster's own policies hold until they are
+/// gone.
 fn is_leaving(kind: &Kind, object: &Value) -> bool {
-    kind.group != modrule::GROUP && object.path(&["metadata", "deletionTimestamp"]).is_some()
+    let holds = [modrule::GROUP, registration::GROUP].contains(&kind.group.as_str());
+    !holds && object.path(&["metadata", "deletionTimestamp"]).is_some()
+}
+
+/// Whether one of the cluster's own policies, or a binding, was generated for a template or a constraint,
+/// which modgate evaluates itself.
+fn is_of_template(kind: &Kind, object: &Value) -> bool {
+    let owners = object.path(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    let is_ours = |owner: &Value| {
+        let version = owner.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        [templates::GROUP, constraints::GROUP].contains(&group)
+    };
+    kind.group == registration::GROUP
+        && owners.into_iter().flat_map(|owners| owners.iter()).any(is_ours)
+}
+
+fn unreadable(kind: &ParamKind, key: &Key, error: &str) {
+    let Key { namespace, name } = key;
+    tracing::error!(target: LOGGER, kind = %kind.kind, %namespace, %name, error,
+        "a parameter cannot be read: policies do not see it");
 }
 
 /// What people wrote: without what the API server and controllers add as time goes by.

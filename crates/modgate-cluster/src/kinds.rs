@@ -4,10 +4,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use kube::api::ApiResource;
 use modgate_engine::api::{
-    config, constraints, expansion, externaldata, meta::GroupVersionKind, modrule, mutations,
-    syncset, templates,
+    admissionregistration as registration, config, constraints, expansion, externaldata,
+    meta::GroupVersionKind, modrule, mutations, syncset, templates,
 };
 use modgate_value::Value;
+
+use super::operations::{Operation, Operations};
 
 /// A kind without its version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +86,29 @@ fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource
         kind: kind.to_owned(),
         plural: plural.to_owned(),
     }
+}
+
+/// The cluster's own policies and their bindings, as far as operations need them. The API server may serve
+/// some of them in other versions, or not at all.
+pub(crate) fn admission_policies(operations: &Operations) -> Vec<Kind> {
+    let validating = [registration::POLICY_KIND, registration::BINDING_KIND];
+    let mutating = [registration::MUTATING_POLICY_KIND, registration::MUTATING_BINDING_KIND];
+    let has = |operation| operations.has(operation);
+    let validates = has(Operation::Webhook) || has(Operation::Audit);
+    let kinds = validating.into_iter().filter(|_| validates);
+    let kinds = kinds.chain(mutating.into_iter().filter(|_| has(Operation::MutationWebhook)));
+    kinds
+        .map(|kind| Kind { group: registration::GROUP.to_owned(), kind: kind.to_owned() })
+        .collect()
+}
+
+/// In which versions a kind may be served that has no CRD of ours, the best one first.
+pub(crate) fn versions_of(kind: &Kind) -> impl Iterator<Item = GroupVersionKind> {
+    registration::VERSIONS.into_iter().map(|version| GroupVersionKind {
+        group: kind.group.as_str().into(),
+        version: version.into(),
+        kind: kind.kind.as_str().into(),
+    })
 }
 
 /// What a CRD means to us.

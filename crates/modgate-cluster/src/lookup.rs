@@ -1,5 +1,6 @@
 //! Looking up objects while a request is decided.
 
+mod access;
 mod bounds;
 
 use std::{
@@ -8,11 +9,17 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::{
     Api, Client,
-    api::{ApiResource, Patch, PatchParams},
+    api::{ApiResource, Patch, PatchParams, PostParams},
 };
-use modgate_engine::{HostError, api::templates, modrule::PodBinding};
+use modgate_engine::{
+    HostError,
+    admissionpolicy::{Access, Action},
+    api::templates,
+    modrule::PodBinding,
+};
 use modgate_http::Chain;
 use modgate_policies::{ClusterLookup, NotBound, may_block};
 use modgate_value::Value;
@@ -43,27 +50,37 @@ impl ApiLookup {
 
     fn ask(&self, resource: ApiResource, name: &str) -> Result<Option<Value>, HostError> {
         let api: Api<Stored> = Api::all_with(self.client.clone(), &resource);
-        let (reply, answer) = mpsc::sync_channel(1);
-        let (asked, timeout) = (name.to_owned(), self.timeout);
-        self.runtime.spawn(async move {
-            let answered = match tokio::time::timeout(timeout, api.get_opt(&asked)).await {
-                Ok(answered) => answered.map_err(|error| error.to_string()),
-                Err(_) => Err("no answer of the API server in time".to_owned()),
-            };
-            // Sending fails if the request gave up.
-            let _ = reply.send(answered);
-        });
+        let asked = name.to_owned();
         let (plural, kind) = (&resource.plural, &resource.kind);
-        let stored = answer
-            .recv_timeout(timeout + GRACE)
-            .unwrap_or_else(|_| Err("no answer in time".to_owned()))
-            .map_err(|error| {
-                HostError::Unread(format!("cannot get {plural} \"{name}\": {error}"))
-            })?;
+        let stored = self.answer(async move { api.get_opt(&asked).await }).map_err(|error| {
+            HostError::Unread(format!("cannot get {plural} \"{name}\": {error}"))
+        })?;
         stored
             .map(|stored| stored.of_kind(&resource).object)
             .transpose()
             .map_err(|error| HostError::Unread(format!("{kind} {name} cannot be read: {error}")))
+    }
+
+    /// The answer to a request, or why there is none in time.
+    fn answer<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = kube::Result<T>> + Send + 'static,
+    ) -> Result<T, String> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let timeout = self.timeout;
+        self.runtime.spawn(async move {
+            let answered = match tokio::time::timeout(timeout, request).await {
+                Ok(answered) => answered.map_err(|error| error.to_string()),
+                Err(_) => Err("no answer of the API server in time".to_owned()),
+            };
+            // Sending fails if the evaluation gave up.
+            let _ = reply.send(answered);
+        });
+        let wait = || {
+            let answered = answer.recv_timeout(timeout + GRACE);
+            answered.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        };
+        if may_block() { block_in_place(wait) } else { wait() }
     }
 }
 
@@ -88,15 +105,23 @@ impl ClusterLookup for ApiLookup {
             let message = format!("cannot get {kind} \"{name}\": too many objects are being read");
             return Err(HostError::Unread(message));
         };
-        let found = if may_block() {
-            block_in_place(|| self.ask(resource, name))
-        } else {
-            self.ask(resource, name)
-        };
+        let found = self.ask(resource, name);
         if is_remembered && matches!(found, Ok(None)) {
             self.bounds.remember(kind, name, Instant::now());
         }
         found
+    }
+
+    fn access(&self, action: &Action<'_>) -> Result<Access, HostError> {
+        let unread =
+            |error| HostError::Unread(format!("cannot create a SubjectAccessReview: {error}"));
+        let Some(_question) = self.bounds.ask() else {
+            return Err(unread("too many objects are being read".to_owned()));
+        };
+        let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let review = access::review(action);
+        let answer = self.answer(async move { api.create(&PostParams::default(), &review).await });
+        answer.and_then(access::access).map_err(unread)
     }
 
     fn bind<'a>(&'a self, binding: &'a PodBinding) -> BoxFuture<'a, Result<(), NotBound>> {

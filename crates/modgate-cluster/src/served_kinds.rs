@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::ApiResource;
+use modgate_policies::WatchedParams;
 
 use super::{
     crd_info::Facts,
@@ -18,6 +19,8 @@ pub(super) struct KnownKinds {
     pub(super) facts: Facts,
     /// Whether these are other than when they were last published.
     pub(super) facts_changed: bool,
+    /// Kinds of policies that have no CRD: the API server serves them itself, or not at all.
+    pub(super) without_definitions: Vec<Kind>,
     /// Kinds whose objects were all seen at least once.
     pub(super) listed: BTreeSet<Target>,
     /// Whether every policy that was there at start has been taken in.
@@ -28,9 +31,10 @@ pub(super) struct KnownKinds {
 
 impl KnownKinds {
     /// Whether everything there is has been listed: [policies](Self::has_policies), then what they
-    /// say is to be synced (RD-1).
-    pub(super) fn is_complete(&mut self, sync: &SyncedInventory) -> bool {
-        self.complete = self.complete || (self.has_policies() && sync.is_settled());
+    /// say is to be synced (RD-1), and the parameters that they refer to.
+    pub(super) fn is_complete(&mut self, sync: &SyncedInventory, params: &WatchedParams) -> bool {
+        let is_settled = || sync.is_settled() && params.is_settled();
+        self.complete = self.complete || (self.has_policies() && is_settled());
         self.complete
     }
 
@@ -39,7 +43,9 @@ impl KnownKinds {
         self.policies = self.policies || {
             let core = [kinds::definitions(), kinds::namespaces()];
             let is_listed = |resource| self.listed.contains(&Target::Kind(Kind::of(resource)));
+            let is_seen = |kind: &Kind| self.listed.contains(&Target::Kind(kind.clone()));
             core.iter().all(is_listed)
+                && self.without_definitions.iter().all(is_seen)
                 && self.definitions.values().all(|definition| match definition {
                     Definition::Foreign | Definition::Refused => true,
                     Definition::Pending => false,
@@ -55,7 +61,7 @@ impl KnownKinds {
     }
 
     /// What has not been seen yet.
-    pub(super) fn missing(&self, sync: &SyncedInventory) -> Vec<String> {
+    pub(super) fn missing(&self, sync: &SyncedInventory, params: &WatchedParams) -> Vec<String> {
         let core = [kinds::definitions(), kinds::namespaces()];
         let core = core.iter().map(|resource| (resource.plural.clone(), Some(resource)));
         let ours = self.definitions.iter().filter_map(|(name, definition)| match definition {
@@ -68,6 +74,12 @@ impl KnownKinds {
         };
         let missing = core.chain(ours).filter(|(_, resource)| is_missing(*resource));
         let mut missing: Vec<String> = missing.map(|(name, _)| name).collect();
+        let is_unseen = |kind: &&Kind| !self.listed.contains(&Target::Kind((*kind).clone()));
+        let unseen = self.without_definitions.iter().filter(is_unseen);
+        missing.extend(unseen.map(|kind| kind.kind.clone()));
+        if !params.is_settled() {
+            missing.push("parameters of policies".to_owned());
+        }
         if !sync.is_settled() {
             missing.push("synced objects".to_owned());
         }

@@ -271,6 +271,7 @@ impl SyncedInventory {
             }
             Seen::Applied(item) => self.apply(kind, item),
             Seen::Deleted(item) => self.remove(kind, &item.key),
+            Seen::Served(_) | Seen::NotServed => {}
             Seen::Failed(problem) => {
                 let Some(known) = self.kinds.get_mut(kind) else { return };
                 let problem = Some(problem);

@@ -8,7 +8,14 @@ mod watched;
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::{Client, api::ApiResource};
-use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields};
+use modgate_engine::{
+    admissionpolicy::ParamScope,
+    api::{
+        admissionregistration::ParamKind,
+        meta::{GroupVersionKind, split_api_version},
+    },
+    constraint::Fields,
+};
 use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
@@ -17,7 +24,10 @@ use tokio::{
 pub(super) use self::watched::{Change, watched, with_backoff};
 
 use self::follow::Watch;
-use super::{kinds::Kind, object::Item};
+use super::{
+    kinds::{self, Kind},
+    object::Item,
+};
 
 /// What is watched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +36,8 @@ pub(crate) enum Target {
     Kind(Kind),
     /// What policies see in `data.inventory`.
     Synced(GroupVersionKind),
+    /// What bindings of the cluster's own policies pass.
+    Params(ParamKind),
 }
 
 /// What a watch saw.
@@ -45,8 +57,12 @@ pub(crate) enum Seen {
     Applied(Item),
     /// An object is gone.
     Deleted(Item),
-    /// Objects cannot be seen, for now; what was seen before stays so. Reported for synced kinds only.
+    /// Objects cannot be seen, for now; what was seen before stays so. Not reported for policies.
     Failed(String),
+    /// The API server serves the kind. Reported for parameters only.
+    Served(ParamScope),
+    /// The API server does not serve the kind. Reported for parameters only.
+    NotServed,
 }
 
 /// Objects that may wait to be taken in; a watch that is ahead by more is held up.
@@ -61,6 +77,21 @@ pub(crate) struct Watches {
     events: mpsc::Sender<Event>,
     /// Changes with every CRD: a kind that was not served may be served now.
     definitions: watch::Sender<()>,
+}
+
+impl Target {
+    /// The kinds that a watch looks for where it is not given a resource, the best one first.
+    fn candidates(&self) -> Vec<GroupVersionKind> {
+        match self {
+            Self::Kind(kind) => kinds::versions_of(kind).collect(),
+            Self::Synced(kind) => vec![kind.clone()],
+            Self::Params(kind) => {
+                let (group, version) = split_api_version(&kind.api_version);
+                let (group, version) = (group.into(), version.into());
+                vec![GroupVersionKind { group, version, kind: kind.kind.clone() }]
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -105,10 +136,23 @@ impl Watches {
         self.running.insert(target, Running { resource, task, next: None });
     }
 
+    /// Watches a kind in the best version that is served, as soon as one is. Without effect if it is watched.
+    pub(crate) fn start_served(&mut self, kind: &Kind) {
+        self.start_unknown(Target::Kind(kind.clone()), &Arc::new(Fields::all()));
+    }
+
+    /// Watches the objects that bindings pass, as soon as their kind is served.
+    pub(crate) fn start_params(&mut self, kind: &ParamKind) {
+        self.start_unknown(Target::Params(kind.clone()), &Arc::new(Fields::all()));
+    }
+
     /// Watches a kind of objects for policies to see, as soon as it is served. Of each object these
     /// fields are kept.
     pub(crate) fn start_synced(&mut self, kind: &GroupVersionKind, fields: &Arc<Fields>) {
-        let target = Target::Synced(kind.clone());
+        self.start_unknown(Target::Synced(kind.clone()), fields);
+    }
+
+    fn start_unknown(&mut self, target: Target, fields: &Arc<Fields>) {
         if self.running.contains_key(&target) {
             return;
         }
@@ -161,12 +205,8 @@ impl Watches {
         }
     }
 
-    /// Stops watching the synced kinds that are not wanted.
-    pub(crate) fn retain_synced(&mut self, wanted: impl Fn(&GroupVersionKind) -> bool) {
-        let is_wanted = |target: &Target| match target {
-            Target::Kind(_) => true,
-            Target::Synced(kind) => wanted(kind),
-        };
+    /// Stops watching what is not wanted.
+    pub(crate) fn retain(&mut self, is_wanted: impl Fn(&Target) -> bool) {
         let gone: Vec<Target> =
             self.running.keys().filter(|target| !is_wanted(target)).cloned().collect();
         gone.iter().for_each(|target| self.stop(target));

@@ -31,20 +31,20 @@ impl DeclaredAccess {
 impl Authorizer for DeclaredAccess {
     /// As the first SubjectAccessReview about the action answers. Without one the action is not
     /// allowed. A member that a review leaves out, or has as `*`, stands for everything.
-    fn decide(&self, action: &Action<'_>) -> Access {
+    fn decide(&self, action: &Action<'_>) -> Result<Access, String> {
         let Some(review) = self.0.iter().find(|review| is_about(review, action)) else {
-            return Access::default();
+            return Ok(Access::default());
         };
         let text = |member| {
             let found = review.path(&["status", member]).and_then(Value::as_str);
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let allowed = review.path(&["status", "allowed"]).and_then(Value::as_bool);
-        Access {
+        Ok(Access {
             allowed: allowed.unwrap_or_default(),
             reason: text("reason").unwrap_or_default(),
             error: text("evaluationError"),
-        }
+        })
     }
 }
 

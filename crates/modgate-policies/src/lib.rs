@@ -29,6 +29,7 @@ mod blocking;
 mod files;
 mod handle;
 pub mod manifest;
+mod params;
 mod providers;
 mod set;
 mod store;
@@ -38,6 +39,7 @@ pub use self::{
     blocking::{Permit, may_block},
     files::{FileWatch, Fingerprint, POLL_INTERVAL},
     handle::PolicyHandle,
+    params::WatchedParams,
     providers::{
         DEFAULT_CACHE_TTL, MAX_ANSWER_BYTES, MAX_CACHE_BYTES, MAX_CALLS, ProviderHost,
         ProviderSession, Providers, ProvidersConfig,

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cell::RefCell,
     collections::BTreeMap,
     fmt,
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -11,7 +12,9 @@ use std::{
 use futures_util::future::BoxFuture;
 use modgate_engine::{
     Host, HostError, Snapshot,
-    admissionpolicy::{Authorizer, NoAuthorizer, ParamObjects, ParamScope, Params, selects},
+    admissionpolicy::{
+        Access, Action, Authorizer, NoAuthorizer, ParamObjects, ParamScope, Params, selects,
+    },
     api::admissionregistration::ParamKind,
     constraint::Inventory,
     matching::Selector,
@@ -25,6 +28,7 @@ use tokio::time::Instant;
 use crate::{
     access::DeclaredAccess,
     blocking::{Permit, wait_without},
+    params::WatchedParams,
     system::SystemHost,
 };
 
@@ -51,6 +55,8 @@ pub struct Objects {
     nodes: Arc<BTreeMap<Str, Value>>,
     /// What bindings of the cluster's own policies may pass: every other object of files.
     params: Arc<ParamObjects>,
+    /// The same in a cluster.
+    watched: WatchedParams,
     /// What `authorizer` answers in them, by files.
     access: Arc<DeclaredAccess>,
     cluster: Option<Arc<dyn ClusterLookup>>,
@@ -61,6 +67,13 @@ pub trait ClusterLookup: fmt::Debug + Send + Sync {
     /// An object of kind `Namespace`, `Node`, `ConstraintTemplate` or `CustomResourceDefinition`, as
     /// the cluster has it now, if it does.
     fn get(&self, kind: &str, name: &str) -> Result<Option<Value>, HostError>;
+
+    /// Whether a user may do something: a SubjectAccessReview.
+    ///
+    /// # Errors
+    ///
+    /// When the API server gives no answer.
+    fn access(&self, action: &Action<'_>) -> Result<Access, HostError>;
 
     /// Gives a Pod that asks for it the name of the node it is about to be bound to (spec `kubemod.md`,
     /// 6.2).
@@ -105,8 +118,21 @@ impl Objects {
         Arc::make_mut(&mut self.params).insert(object);
     }
 
-    /// Namespaces or Nodes, if the kind is one of these.
+    /// What a cluster has of the objects that bindings pass.
+    pub fn watched_params(&self) -> &WatchedParams {
+        &self.watched
+    }
+
+    /// Changes what a cluster has of the objects that bindings pass.
+    pub fn watched_params_mut(&mut self) -> &mut WatchedParams {
+        &mut self.watched
+    }
+
+    /// Namespaces or Nodes, if the kind is one of these and files stand in for a cluster.
     fn references_of(&self, kind: &ParamKind) -> Option<&BTreeMap<Str, Value>> {
+        if self.cluster.is_some() {
+            return None;
+        }
         match (kind.api_version.as_str(), kind.kind.as_str()) {
             ("v1", "Namespace") => Some(&self.namespaces),
             ("v1", "Node") => Some(&self.nodes),
@@ -133,7 +159,8 @@ impl Objects {
     /// The same for one evaluation, which gives `permit` back while it waits for the cluster, and goes
     /// on at `until` if it has no permit again before.
     pub fn yielding<'p>(&'p self, permit: &'p dyn Permit, until: Instant) -> YieldingHost<'p> {
-        YieldingHost { objects: self, permit, until, only_known: None }
+        let answers = RefCell::default();
+        YieldingHost { objects: self, permit, until, only_known: None, answers }
     }
 
     /// Looks up what is not among them; `None` where files stand in for a cluster.
@@ -168,18 +195,27 @@ impl Objects {
 
 impl Params for Objects {
     fn scope(&self, kind: &ParamKind) -> Option<ParamScope> {
-        self.params.scope(kind)
+        match self.cluster {
+            Some(_) => self.watched.scope(kind),
+            None => self.params.scope(kind),
+        }
+    }
+
+    fn is_synced(&self, kind: &ParamKind) -> bool {
+        self.cluster.is_none() || self.watched.is_synced(kind)
     }
 
     fn get(&self, kind: &ParamKind, namespace: &str, name: &str) -> Option<Value> {
         match self.references_of(kind) {
             Some(references) => references.get(name).cloned(),
+            None if self.cluster.is_some() => self.watched.get(kind, namespace, name),
             None => self.params.get(kind, namespace, name),
         }
     }
 
     fn list(&self, kind: &ParamKind, namespace: &str, selector: &Selector) -> Vec<Value> {
         match self.references_of(kind) {
+            None if self.cluster.is_some() => self.watched.list(kind, namespace, selector),
             None => self.params.list(kind, namespace, selector),
             Some(references) => {
                 let all = references.values();
@@ -189,6 +225,9 @@ impl Params for Objects {
     }
 
     fn version(&self, kind: &ParamKind) -> u64 {
+        if self.cluster.is_some() {
+            return self.watched.version(kind);
+        }
         let Some(references) = self.references_of(kind) else { return self.params.version(kind) };
         let mut hash = DefaultHasher::new();
         references.values().for_each(|object| uncounted(object).hash(&mut hash));
@@ -250,7 +289,12 @@ pub struct YieldingHost<'p> {
     until: Instant,
     /// Why the cluster is not read.
     only_known: Option<&'static str>,
+    /// What the cluster has answered to `authorizer` in this evaluation.
+    answers: RefCell<BTreeMap<String, Result<Access, String>>>,
 }
+
+/// SubjectAccessReviews that one request may cause.
+const MAX_ACCESS_REVIEWS: usize = 32;
 
 impl YieldingHost<'_> {
     /// Never reads an object from the cluster, for this reason: one that no watch has reported cannot be
@@ -284,7 +328,10 @@ impl Host for YieldingHost<'_> {
     }
 
     fn authorizer(&self) -> &dyn Authorizer {
-        self.objects.authorizer()
+        match self.objects.cluster {
+            Some(_) => self,
+            None => self.objects.authorizer(),
+        }
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -321,6 +368,33 @@ impl Host for YieldingHost<'_> {
 
     fn assumes_namespace(&self, name: &str) -> bool {
         self.objects.assumes_namespace(name)
+    }
+}
+
+impl Authorizer for YieldingHost<'_> {
+    /// The cluster answers a question once for each evaluation.
+    fn decide(&self, action: &Action<'_>) -> Result<Access, String> {
+        let Some(cluster) = &self.objects.cluster else {
+            return self.objects.authorizer().decide(action);
+        };
+        let question = format!("{action:?}");
+        if let Some(answer) = self.answers.borrow().get(&question) {
+            return answer.clone();
+        }
+        if let Some(why) = self.only_known {
+            return Err(format!(
+                "`authorizer` is not asked because no API server sends such a request: {why}"
+            ));
+        }
+        if self.answers.borrow().len() >= MAX_ACCESS_REVIEWS {
+            return Err(format!(
+                "the policies ask `authorizer` more than {MAX_ACCESS_REVIEWS} different questions \
+                 about one request"
+            ));
+        }
+        let answer = self.wait(|| cluster.access(action)).map_err(|error| error.to_string());
+        self.answers.borrow_mut().insert(question, answer.clone());
+        answer
     }
 }
 

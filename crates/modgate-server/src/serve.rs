@@ -50,6 +50,9 @@ pub struct ServeConfig {
     pub operations: Operations,
     /// Whether the process stays unready while policies that existed at start do not load (RD-2).
     pub waits_for_broken_policies: bool,
+    /// Whether the cluster's own policies are evaluated, too. Policies of files always are, as
+    /// [`EngineConfig::admission_policies`] sets.
+    pub admission_policies: bool,
     /// Which templates and constraints become ValidatingAdmissionPolicies.
     pub vap: VapConfig,
     /// Exports of violations.
@@ -105,6 +108,7 @@ impl ServeConfig {
             pod: None,
             operations: Operations::default(),
             waits_for_broken_policies: false,
+            admission_policies: false,
             vap: VapConfig::default(),
             export: ExportConfig::default(),
             audit: AuditConfig::default(),
@@ -133,6 +137,7 @@ impl ServeConfig {
             operations: self.operations.clone(),
             engine: self.engine.clone(),
             waits_for_broken_policies: self.waits_for_broken_policies,
+            admission_policies: self.admission_policies,
             vap: VapSettings {
                 config: self.vap.clone(),
                 failure_policy: self.engine.templates.failure_policy,

@@ -109,6 +109,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     config.pod = env::var("POD_NAME").ok().filter(|pod| !pod.is_empty()).map(Into::into);
     config.engine = args.engine.config(&args.namespace);
     args.gatekeeper.apply(&mut config.engine);
+    config.admission_policies = args.gatekeeper.follows_admission_policies();
     config.gatekeeper = args.gatekeeper.config();
     args.logs.apply(&mut config.gatekeeper);
     config.external_data = args.gatekeeper.external_data();

@@ -321,6 +321,12 @@ sideEffects: None
 - --mutating-webhook-configuration-name={{ . }}
 {{- end }}
 {{- end }}
+{{- if $values.admissionPolicies.enabled }}
+- --admission-policies=marked
+{{- range list "mutating" "validating" }}
+- --additional-{{ . }}-webhook-configs-to-rotate-certs=admission-policies.modgate.sh
+{{- end }}
+{{- end }}
 {{- range $kind, $names := $values.certificates.additionalConfigurations }}
 {{- range $names }}
 - --additional-{{ $kind }}-webhook-configs-to-rotate-certs={{ . }}

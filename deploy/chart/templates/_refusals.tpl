@@ -20,6 +20,7 @@
   "validation" (ternary (list "webhook") list (eq "yes" (include "modgate.validation" .)))
   "ignoreLabel" (ternary (list "webhook") list (eq "yes" (include "modgate.ignoreLabel" .)))
   "mutation" (ternary (list "mutation-webhook") list (eq "yes" (include "modgate.mutation" .)))
+  "admissionPolicies" (ternary (list "webhook" "mutation-webhook") list .Values.admissionPolicies.enabled)
   "kubemod" (ternary (list "webhook" "mutation-webhook") list (eq "yes" (include "modgate.kubemod" .))) -}}
 {{- range $needed -}}
 {{- if and $operations (not (has . $operations)) -}}
@@ -38,6 +39,7 @@
   "additional-mutating-webhook-configs-to-rotate-certs" "certificates.additionalConfigurations.mutating"
   "additional-validating-webhook-configs-to-rotate-certs" "certificates.additionalConfigurations.validating"
   "address" ""
+  "admission-policies" "admissionPolicies.enabled"
   "cert-dir" "certificates.source"
   "cert-service-name" ""
   "client-ca-name" "clientAuth.enabled"

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use modgate_value::Value;
+
 use super::{NamedFormat, Opaque, Table};
 use crate::{
     eval::{EvalError, Result, failed},
@@ -12,7 +14,12 @@ use crate::{
 /// Answers what expressions ask of `authorizer`.
 pub trait Authorizer: fmt::Debug {
     /// Whether the action is allowed.
-    fn decide(&self, action: &Action<'_>) -> Access;
+    ///
+    /// # Errors
+    ///
+    /// When the authorizer gives no answer: the expression fails. An error that the authorizer itself
+    /// answers with is [`Access::error`], which expressions can read.
+    fn decide(&self, action: &Action<'_>) -> std::result::Result<Access, String>;
 }
 
 /// An action that an expression asks about. What the expression does not say is empty.
@@ -20,6 +27,8 @@ pub trait Authorizer: fmt::Debug {
 pub struct Action<'a> {
     /// The user of the request; empty where that is not known.
     pub user: &'a str,
+    /// `userInfo` of the request, which has the groups of the user.
+    pub user_info: Option<&'a Value>,
     /// Namespace and name of the service account that acts; the user of the request if `None`.
     pub service_account: Option<(&'a str, &'a str)>,
     /// The verb.
@@ -78,11 +87,12 @@ pub struct Asked<'a> {
 
 impl<'a> Authorization<'a> {
     /// The value of `authorizer` in the request of a user.
-    pub fn of(authorizer: &'a dyn Authorizer, user: &'a str) -> Self {
-        Self::Authorizer(Asked { authorizer, action: Action { user, ..Action::default() } })
+    pub fn of(authorizer: &'a dyn Authorizer, user: &'a str, info: Option<&'a Value>) -> Self {
+        let action = Action { user, user_info: info, ..Action::default() };
+        Self::Authorizer(Asked { authorizer, action })
     }
 
-    /// The value of `authorizer.requestResource`; only the resource of `action` counts.
+    /// The value of `authorizer.requestResource`.
     pub fn of_resource(authorizer: &'a dyn Authorizer, action: Action<'a>) -> Self {
         Self::Resource(Asked { authorizer, action })
     }
@@ -163,7 +173,10 @@ pub(super) const FUNCTIONS: Table = &[
         [target, Val::String(verb)] => match taken(*target)? {
             Authorization::Path(asked) | Authorization::Resource(asked) => {
                 let asked = asked.with(|action| action.verb = verb);
-                let access = asked.authorizer.decide(&asked.action);
+                let access = match asked.authorizer.decide(&asked.action) {
+                    Ok(access) => access,
+                    Err(error) => return failed(error),
+                };
                 let reason = heap.str(&access.reason)?;
                 let error = access.error.map(|error| heap.str(&error)).transpose()?;
                 let allowed = access.allowed;

@@ -8,7 +8,7 @@ use std::{
 
 use modgate_engine::{
     Host, HostError,
-    admissionpolicy::{Authorizer, Params},
+    admissionpolicy::Params,
     mutation::{Answers, Providers as Asks},
     provider::{FUNCTION, external_data},
     rego::builtins,
@@ -34,10 +34,6 @@ impl AuditHost {
 impl Host for AuditHost {
     fn parameters(&self) -> &dyn Params {
         self.objects.parameters()
-    }
-
-    fn authorizer(&self) -> &dyn Authorizer {
-        self.objects.authorizer()
     }
 
     fn clock(&self) -> &dyn Clock {

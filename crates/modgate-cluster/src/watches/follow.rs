@@ -7,10 +7,12 @@ use kube::{
     Api, Client,
     api::ApiResource,
     core::{GroupVersionKind as Gvk, Status},
-    discovery::{pinned_kind, verbs},
+    discovery::{Scope, pinned_kind, verbs},
     runtime::watcher::{self, DefaultBackoff, watcher},
 };
-use modgate_engine::{api::meta::GroupVersionKind, constraint::Fields};
+use modgate_engine::{
+    admissionpolicy::ParamScope, api::meta::GroupVersionKind, constraint::Fields,
+};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep, timeout},
@@ -82,7 +84,11 @@ impl Watch {
             match self.follow(&resource).await {
                 End::Dropped => return,
                 End::Gone => {
-                    if !self.send(Seen::All(Vec::new(), Arc::clone(&self.fields))).await {
+                    let gone = match self.target {
+                        Target::Params(_) => Seen::NotServed,
+                        _ => Seen::All(Vec::new(), Arc::clone(&self.fields)),
+                    };
+                    if !self.send(gone).await {
                         return;
                     }
                 }
@@ -92,22 +98,47 @@ impl Watch {
 
     /// The resource of a kind, as soon as it is served (ST-33); `None` if the receiver is dropped.
     async fn find(&mut self) -> Option<ApiResource> {
-        let Target::Synced(kind) = self.target.clone() else { return None };
+        let candidates = self.target.candidates();
         let mut backoff = DefaultBackoff::default();
         loop {
             self.definitions.borrow_and_update();
-            let problem = match find(&self.client, &kind).await {
-                Ok(resource) => return Some(resource),
-                Err(problem) => problem,
+            let seen = match find_first(&self.client, &candidates).await {
+                Ok((resource, scope)) => {
+                    let is_param = matches!(self.target, Target::Params(_));
+                    return match is_param && !self.send(Seen::Served(scope)).await {
+                        true => None,
+                        false => Some(resource),
+                    };
+                }
+                Err(problem) => self.unserved(problem),
             };
-            tracing::debug!(target: LOGGER, %kind, %problem, "kind cannot be watched yet");
-            if !self.send(Seen::Failed(problem)).await {
+            if let Some(seen) = seen
+                && !self.send(seen).await
+            {
                 return None;
             }
             tokio::select! {
                 () = sleep(backoff.next().unwrap_or(STREAM_TIMEOUT)) => {}
                 changed = self.definitions.changed() => changed.ok()?,
             }
+        }
+    }
+
+    /// What to report of a kind that was not found.
+    fn unserved(&self, problem: NotFound) -> Option<Seen> {
+        let target = &self.target;
+        tracing::debug!(target: LOGGER, kind = ?target, %problem, "kind cannot be watched yet");
+        match (target, problem) {
+            (Target::Kind(_), NotFound::Missing(_)) => {
+                Some(Seen::All(Vec::new(), Arc::clone(&self.fields)))
+            }
+            // Whether there are policies is not known.
+            (Target::Kind(_), NotFound::Failed(error)) => {
+                tracing::warn!(target: LOGGER, kind = ?target, error, "discovery failed, trying again");
+                None
+            }
+            (Target::Params(_), NotFound::Missing(_)) => Some(Seen::NotServed),
+            (_, problem) => Some(Seen::Failed(problem.to_string())),
         }
     }
 
@@ -198,7 +229,9 @@ impl Watch {
     async fn fail(&self, error: &watcher::Error) -> bool {
         match &self.target {
             Target::Kind(_) => true,
-            Target::Synced(_) => self.send(Seen::Failed(error.to_string())).await,
+            Target::Synced(_) | Target::Params(_) => {
+                self.send(Seen::Failed(error.to_string())).await
+            }
         }
     }
 
@@ -220,7 +253,39 @@ where
     timeout(STREAM_TIMEOUT, stream.next()).await.ok().flatten()
 }
 
-async fn find(client: &Client, kind: &GroupVersionKind) -> Result<ApiResource, String> {
+/// Why a kind cannot be watched.
+#[derive(Debug, thiserror::Error)]
+enum NotFound {
+    /// The API server does not serve it.
+    #[error("{0}")]
+    Missing(String),
+    /// It cannot be listed, or the API server does not answer.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The resource of the first kind that is served.
+async fn find_first(
+    client: &Client,
+    kinds: &[GroupVersionKind],
+) -> Result<(ApiResource, ParamScope), NotFound> {
+    let mut missing = NotFound::Missing("no kind is looked for".to_owned());
+    for (position, kind) in kinds.iter().enumerate() {
+        match find(client, kind).await {
+            Err(NotFound::Missing(problem)) if position == 0 => {
+                missing = NotFound::Missing(problem)
+            }
+            Err(NotFound::Missing(_)) => {}
+            found => return found,
+        }
+    }
+    Err(missing)
+}
+
+async fn find(
+    client: &Client,
+    kind: &GroupVersionKind,
+) -> Result<(ApiResource, ParamScope), NotFound> {
     let GroupVersionKind { group, version, kind } = kind;
     let wanted = Gvk::gvk(group, version, kind);
     let missing = || {
@@ -229,20 +294,25 @@ async fn find(client: &Client, kind: &GroupVersionKind) -> Result<ApiResource, S
     };
     // These would ask for something else.
     if version.is_empty() || kind.is_empty() || [group, version].iter().any(|it| it.contains('/')) {
-        return Err(missing());
+        return Err(NotFound::Missing(missing()));
     }
     match pinned_kind(client, &wanted).await {
         Ok((resource, capabilities)) => {
             let can = |verb| capabilities.supports_operation(verb);
+            let scope = match capabilities.scope {
+                Scope::Cluster => ParamScope::Cluster,
+                Scope::Namespaced => ParamScope::Namespaced,
+            };
             if can(verbs::LIST) && can(verbs::WATCH) {
-                Ok(resource)
+                Ok((resource, scope))
             } else {
-                Err(format!("{}: its objects cannot be listed and watched", resource.plural))
+                let problem = "its objects cannot be listed and watched";
+                Err(NotFound::Failed(format!("{}: {problem}", resource.plural)))
             }
         }
-        Err(kube::Error::Discovery(_)) => Err(missing()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Err(missing()),
-        Err(error) => Err(error.to_string()),
+        Err(kube::Error::Discovery(_)) => Err(NotFound::Missing(missing())),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(NotFound::Missing(missing())),
+        Err(error) => Err(NotFound::Failed(error.to_string())),
     }
 }
 

@@ -135,6 +135,8 @@ async fn next(watches: &mut Watches, events: &mut mpsc::Receiver<Event>) -> Stri
             Seen::Applied(item) => format!("applied: {}", name(&item)),
             Seen::Deleted(item) => format!("deleted: {}", name(&item)),
             Seen::Failed(problem) => format!("failed: {problem}"),
+            Seen::Served(scope) => format!("served: {scope:?}"),
+            Seen::NotServed => "not served".to_owned(),
         };
     }
 }

@@ -390,7 +390,7 @@ impl Params for OneObject {
 struct Rules(Vec<Value>);
 
 impl Authorizer for Rules {
-    fn decide(&self, action: &Action<'_>) -> Access {
+    fn decide(&self, action: &Action<'_>) -> Result<Access, String> {
         let is_about = |rule: &&Value| {
             let same = |member: &str, found: &str| {
                 rule.get(member).and_then(Value::as_str).is_none_or(|wanted| wanted == found)
@@ -406,7 +406,7 @@ impl Authorizer for Rules {
         let rule = self.0.iter().find(is_about);
         let allowed = rule.is_some_and(|rule| text(rule, &["decision"]) == "allow");
         let reason = rule.map(|rule| text(rule, &["reason"])).unwrap_or_default().to_owned();
-        Access { allowed, reason, error: None }
+        Ok(Access { allowed, reason, error: None })
     }
 }
 

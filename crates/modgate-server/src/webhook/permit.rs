@@ -19,7 +19,11 @@ mod tests {
     };
 
     use futures_util::future::BoxFuture;
-    use modgate_engine::{Host as _, HostError, modrule::PodBinding};
+    use modgate_engine::{
+        Host as _, HostError,
+        admissionpolicy::{Access, Action},
+        modrule::PodBinding,
+    };
     use modgate_policies::{ClusterLookup, NotBound, Objects};
     use modgate_value::Value;
 
@@ -46,6 +50,14 @@ mod tests {
             Ok(Some(members.into_iter().collect()))
         }
 
+        fn access(&self, _: &Action<'_>) -> Result<Access, HostError> {
+            self.asked.send(()).expect("the other listens");
+            let answer = self.answer.lock().expect("no panic");
+            let unread = |_| HostError::Unread("no other had a turn".to_owned());
+            answer.recv_timeout(TIMEOUT).map_err(unread)?;
+            Ok(Access { allowed: true, ..Access::default() })
+        }
+
         fn bind<'a>(&'a self, _: &'a PodBinding) -> BoxFuture<'a, Result<(), NotBound>> {
             Box::pin(std::future::ready(Ok(())))
         }
@@ -58,7 +70,7 @@ mod tests {
     /// There is one permit, and its holder looks up an object in a cluster that does not answer.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn others_go_on_while_the_cluster_is_asked() {
-        for kind in ["Namespace", "Node"] {
+        for kind in ["Namespace", "Node", "authorizer"] {
             let evaluators = Arc::new(Evaluators::new(1));
             let (ask, asked) = mpsc::sync_channel(1);
             let (answer, answered) = mpsc::sync_channel(1);
@@ -68,7 +80,15 @@ mod tests {
             let first = tokio::spawn(async move {
                 let evaluate = |turn: &Turn| {
                     let host = objects.yielding(turn, Instant::now() + TIMEOUT);
-                    if kind == "Node" { host.node("a") } else { host.namespace("a") }
+                    match kind {
+                        "Node" => host.node("a"),
+                        "Namespace" => host.namespace("a"),
+                        // The second question is the same, and the cluster would not answer again.
+                        _ => [(); 2].map(|()| host.authorizer().decide(&Action::default()))[1]
+                            .clone()
+                            .map(|_| [("kind", Value::from(kind))].into_iter().collect())
+                            .map_err(HostError::Unread),
+                    }
                 };
                 of_first.run(flow(), TIMEOUT, evaluate).await
             });

@@ -99,7 +99,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use futures_util::future::BoxFuture;
-    use modgate_engine::{HostError, modrule::PodBinding};
+    use modgate_engine::{
+        HostError,
+        admissionpolicy::{Access, Action},
+        modrule::PodBinding,
+    };
 
     use super::*;
     use modgate_policies::NotBound;
@@ -114,6 +118,10 @@ mod tests {
                 Some(json) => Ok(Some(Value::from_json(json.as_bytes()).expect("JSON"))),
                 None => Ok(None),
             }
+        }
+
+        fn access(&self, _: &Action<'_>) -> Result<Access, HostError> {
+            Err(HostError::Unread("no".to_owned()))
         }
 
         fn bind<'a>(&'a self, _: &'a PodBinding) -> BoxFuture<'a, Result<(), NotBound>> {

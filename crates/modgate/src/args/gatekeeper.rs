@@ -34,14 +34,11 @@ pub(crate) struct GatekeeperArgs {
     #[arg(long, value_name = "ACTION", default_value = "deny", help_heading = "ModRules")]
     late_rejections: LateRejectionsArg,
     /// Which bindings of ValidatingAdmissionPolicies and MutatingAdmissionPolicies
-    /// `/v1/policies/validate` and `/v1/policies/mutate` evaluate.
-    #[arg(
-        long,
-        value_name = "BINDINGS",
-        default_value = "marked",
-        help_heading = "Admission policies"
-    )]
-    admission_policies: AdmissionPoliciesArg,
+    /// `/v1/policies/validate` and `/v1/policies/mutate` evaluate. The default is `marked` with
+    /// `--policies`, and `off` for the policies of a cluster. With `marked`, audits of a cluster evaluate
+    /// its ValidatingAdmissionPolicies, too.
+    #[arg(long, value_name = "BINDINGS", help_heading = "Admission policies")]
+    admission_policies: Option<AdmissionPoliciesArg>,
     /// Log every violation, whatever its enforcement action.
     #[arg(long, go_bool = Some(false))]
     log_denies: bool,
@@ -153,7 +150,12 @@ const EVERY_NAMESPACE: &str = "it exempts every namespace that has the exemption
 impl GatekeeperArgs {
     /// Whether the webhooks evaluate all bindings, which is for policies of files.
     pub(crate) fn takes_all_bindings(&self) -> bool {
-        self.admission_policies == AdmissionPoliciesArg::All
+        self.admission_policies == Some(AdmissionPoliciesArg::All)
+    }
+
+    /// Whether the policies of a cluster are evaluated.
+    pub(crate) fn follows_admission_policies(&self) -> bool {
+        self.admission_policies == Some(AdmissionPoliciesArg::Marked)
     }
 
     /// How long answers of Providers are kept; `None` when none is asked.
@@ -207,9 +209,9 @@ impl GatekeeperArgs {
         config.mutators.annotations = self.mutation_annotations;
         config.expansion = self.enable_generator_resource_expansion;
         config.admission_policies = match self.admission_policies {
-            AdmissionPoliciesArg::Off => ServedPolicies::Off,
-            AdmissionPoliciesArg::Marked => ServedPolicies::Marked,
-            AdmissionPoliciesArg::All => ServedPolicies::All,
+            Some(AdmissionPoliciesArg::Off) => ServedPolicies::Off,
+            Some(AdmissionPoliciesArg::Marked) | None => ServedPolicies::Marked,
+            Some(AdmissionPoliciesArg::All) => ServedPolicies::All,
         };
         for name in &self.disable_opa_builtin {
             config.templates.disable_builtins(name);
