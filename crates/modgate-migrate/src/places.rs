@@ -18,7 +18,7 @@ pub(crate) enum Place {
 }
 
 /// All others go into `args`.
-pub(crate) const PLACES: [(&str, Place); 36] = [
+pub(crate) const PLACES: [(&str, Place); 37] = [
     (
         "additional-mutating-webhook-configs-to-rotate-certs",
         Place::List("certificates.additionalConfigurations.mutating"),
@@ -28,6 +28,7 @@ pub(crate) const PLACES: [(&str, Place); 36] = [
         Place::List("certificates.additionalConfigurations.validating"),
     ),
     ("address", Place::Chart),
+    ("admission-policies", Place::Chart),
     ("audit-interval", Place::Number("audit.interval")),
     ("cert-dir", Place::Chart),
     ("cert-service-name", Place::Chart),
