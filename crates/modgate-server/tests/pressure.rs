@@ -18,10 +18,14 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use https::{Running, TIMEOUT, client, connect, get};
+use https::{Running, connect, get, trusting};
+use modgate_testkit::{
+    client,
+    steps::{TIMEOUT, eventually},
+};
 use modgate_value::Value;
 
 /// A rule of one namespace that uses up whatever time it is given, and one of another.
@@ -52,22 +56,10 @@ fn review(namespace: &str) -> String {
     )
 }
 
-fn is_ok(answer: &str) -> bool {
-    answer.starts_with("HTTP/1.1 200 ")
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "still not so: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Requests to a webhook that have a turn or wait for one.
 fn in_flight(server: &Running) -> usize {
     let name = r#"controller_runtime_webhook_requests_in_flight{webhook="/dragnet-webhook"} "#;
-    let metrics = get(server.metrics, "/metrics");
+    let metrics = get(server.metrics, "/metrics").body;
     let value = metrics.lines().find_map(|line| line.strip_prefix(name));
     value.map_or(0, |value| value.trim().parse().expect("number"))
 }
@@ -89,12 +81,7 @@ fn evaluations_that_use_up_their_time_hold_up_nobody_else() {
         thread::spawn(move || {
             let body = review("tenant");
             let mut stream = connect(address);
-            let head = format!(
-                "POST /dragnet-webhook HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
-                 Content-Length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            stream.write_all(head.as_bytes()).expect("sent");
+            stream.write_all(client::post("/dragnet-webhook", &body).as_bytes()).expect("sent");
             // It ends with the test, without an answer.
             if stream.read(&mut [0]).is_ok_and(|read| read > 0) {
                 answered.fetch_add(1, Ordering::SeqCst);
@@ -103,9 +90,9 @@ fn evaluations_that_use_up_their_time_hold_up_nobody_else() {
     }
     eventually("all of them are there", || in_flight(&server) == 8);
     for _ in 0..5 {
-        assert!(is_ok(&get(server.health, "/healthz")));
-        assert!(is_ok(&get(server.health, "/readyz")));
-        assert!(is_ok(&get(server.metrics, "/metrics")));
+        assert_eq!(get(server.health, "/healthz").status, 200);
+        assert_eq!(get(server.health, "/readyz").status, 200);
+        assert_eq!(get(server.metrics, "/metrics").status, 200);
         drop(connect(server.address));
         let response = server.review("/dragnet-webhook", &review("neighbour"));
         assert_eq!(response.get("allowed"), Some(&Value::from(false)));
@@ -128,7 +115,7 @@ fn a_policy_that_keeps_using_up_its_time_is_demoted_and_still_denies() {
         config.engine.request_limits.steps = u64::MAX;
     });
     let demoted = || {
-        let metrics = get(server.metrics, "/metrics");
+        let metrics = get(server.metrics, "/metrics").body;
         let line = r#"modgate_policy_demoted{kind="ModRule",name="tenant/burn"} 1"#;
         metrics.lines().any(|found| found == line)
     };
@@ -179,7 +166,7 @@ fn bodies_that_do_not_come_make_room_for_others() {
         })
         .collect();
     eventually("they take all there is", || {
-        let metrics = get(server.metrics, "/metrics");
+        let metrics = get(server.metrics, "/metrics").body;
         let name = "modgate_request_body_bytes ";
         let bytes = metrics.lines().find_map(|line| line.strip_prefix(name));
         bytes.is_some_and(|bytes| bytes.parse::<usize>().is_ok_and(|bytes| bytes > 50_000))
@@ -198,7 +185,7 @@ async fn http2(address: std::net::SocketAddr) -> Sender {
 
     let tcp = tokio::net::TcpStream::connect(address).await.expect("connected");
     let name = rustls::pki_types::ServerName::try_from("localhost").expect("name");
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(client(&["h2"])));
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting(&["h2"])));
     let stream = connector.connect(name, tcp).await.expect("handshake");
     let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))

@@ -20,13 +20,9 @@ use hyper::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use modgate_policies::PolicyFiles;
 use modgate_server::{Addresses, CertificateSource, ServeConfig, Server, Stopped};
+use modgate_testkit::{client, steps::TIMEOUT};
 use modgate_value::Value;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -34,9 +30,6 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
-
-/// Longer than anything here takes, on any machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn rule(message: &str) -> String {
     format!(
@@ -65,70 +58,21 @@ async fn start_as(mut config: ServeConfig) -> (SocketAddr, Server) {
     (server.address().expect("address"), server)
 }
 
-/// Takes the certificate as it is: the server made it a moment ago.
-#[derive(Debug)]
-struct Trusting(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Trusting {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 async fn connect(
     address: SocketAddr,
     version: &'static rustls::SupportedProtocolVersion,
     alpn: &str,
 ) -> TlsStream<TcpStream> {
-    let provider = Arc::new(ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[version])
-        .expect("versions")
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
-        .with_no_client_auth();
+    let mut config = client::trusting(&[version]).expect("versions").with_no_client_auth();
     config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
     let tcp = TcpStream::connect(address).await.expect("connect");
     let name = ServerName::try_from("localhost").expect("name");
     TlsConnector::from(Arc::new(config)).connect(name, tcp).await.expect("handshake")
 }
 
-/// The bytes of a POST to the dragnet webhook.
+/// A POST of a review to the dragnet webhook.
 fn post() -> String {
-    format!(
-        "POST /dragnet-webhook HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n{REVIEW}",
-        REVIEW.len()
-    )
+    client::post("/dragnet-webhook", REVIEW)
 }
 
 fn reason(answer: &str) -> String {
@@ -150,8 +94,7 @@ async fn review(address: SocketAddr) -> String {
 /// The answer to a GET.
 async fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = connect(address, &rustls::version::TLS13, "http/1.1").await;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("send");
+    stream.write_all(client::head("GET", path, "").as_bytes()).await.expect("send");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("receive");
     answer

@@ -1,4 +1,4 @@
-//! Who may connect, with which version of TLS, and what the probe of it says; no cluster needed.
+//! Client certificates, versions of TLS, and the probe that checks the certificate; no cluster needed.
 
 #![allow(
     clippy::expect_used,
@@ -7,23 +7,20 @@
     reason = "tests fail by panicking"
 )]
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use modgate_policies::PolicyFiles;
 use modgate_server::{
     Addresses, CertificateSource, ClientAuth, ServeConfig, Server, TlsConfig, runtime,
 };
+use modgate_testkit::{
+    client::{self, exchange, free_address},
+    steps::eventually,
+};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName},
+    RootCertStore, SupportedProtocolVersion,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     version,
 };
 use tempfile::TempDir;
@@ -69,9 +66,7 @@ impl Running {
         let certificate = CertificateSource::Files { cert: path("tls.crt"), key: path("tls.key") };
         let files = PolicyFiles { policies: Vec::new(), objects: Vec::new() };
         let mut config = ServeConfig::new(files, certificate);
-        let free = TcpListener::bind("127.0.0.1:0").expect("port");
-        let health = free.local_addr().expect("address");
-        drop(free);
+        let health = free_address().expect("port");
         config.addresses = Addresses {
             webhooks: "127.0.0.1:0".to_owned(),
             health: Some(health.to_string()),
@@ -89,28 +84,20 @@ impl Running {
         Self { address, health, _folder: folder, authority, issuer, _stop: stop, runtime }
     }
 
-    /// What `/healthz` answers to a client with this version and this common name; the error if
-    /// there is no connection.
-    fn ask(
-        &self,
-        version: &'static SupportedProtocolVersion,
-        name: Option<&str>,
-    ) -> Result<String, String> {
-        self.ask_as(&self.issuer, version, name)
+    /// Whether a client with this version and this common name gets an answer.
+    fn serves(&self, version: &'static SupportedProtocolVersion, name: Option<&str>) -> bool {
+        self.serves_as(&self.issuer, version, name)
     }
 
-    fn ask_as(
+    fn serves_as(
         &self,
         issuer: &Issuer<'static, KeyPair>,
         version: &'static SupportedProtocolVersion,
         name: Option<&str>,
-    ) -> Result<String, String> {
+    ) -> bool {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone()).expect("root");
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[version])
-            .expect("version")
-            .with_root_certificates(roots);
+        let config = client::of(&[version]).expect("version").with_root_certificates(roots);
         let config = match name {
             None => config.with_no_client_auth(),
             Some(name) => {
@@ -119,38 +106,20 @@ impl Running {
                 config.with_client_auth_cert(vec![der], key).expect("client")
             }
         };
-        let server = ServerName::try_from("localhost").expect("name");
-        let connection = ClientConnection::new(Arc::new(config), server).expect("connection");
-        let stream = TcpStream::connect(self.address).expect("connect");
-        let mut stream = StreamOwned::new(connection, stream);
-        let mut answer = String::new();
-        stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .and_then(|()| stream.read_to_string(&mut answer))
-            .map(|_| answer)
-            .map_err(|error| error.to_string())
+        let answer = client::connect(self.address, config)
+            .and_then(|stream| exchange(stream, &client::head("GET", "/healthz", "")));
+        answer.is_ok_and(|answer| answer.status == 200)
     }
 
-    /// What the probe says once it says that all is well: it gives itself less than a second, which
-    /// a busy machine may need longer for.
+    /// The answer of the probe once the server is healthy: the probe gives itself less than a second, which a busy
+    /// machine may exceed.
     fn good_health(&self) -> String {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let health = self.health();
-            if health.starts_with("HTTP/1.1 200 ") {
-                return health;
-            }
-            assert!(Instant::now() < deadline, "{health}");
-        }
-    }
-
-    fn health(&self) -> String {
-        let mut stream = TcpStream::connect(self.health).expect("connect");
-        let request = "GET /healthz?verbose HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("received");
-        answer
+        let mut health = client::Response::default();
+        eventually("the probe finds the server healthy", || {
+            health = client::get(self.health, "/healthz?verbose").expect("an answer");
+            health.status == 200
+        });
+        health.body
     }
 }
 
@@ -161,17 +130,13 @@ impl Drop for Running {
     }
 }
 
-fn is_ok(answer: &Result<String, String>) -> bool {
-    answer.as_ref().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
-}
-
 #[test]
 fn the_lowest_version() {
     for (min, tls12) in [("1.2", true), ("1.1", true), ("1.3", false)] {
         let min_version = min.parse().expect("version");
         let server = Running::start(|_| TlsConfig { min_version, clients: None });
-        assert_eq!(is_ok(&server.ask(&version::TLS12, None)), tls12, "{min}");
-        assert!(is_ok(&server.ask(&version::TLS13, None)), "{min}");
+        assert_eq!(server.serves(&version::TLS12, None), tls12, "{min}");
+        assert!(server.serves(&version::TLS13, None), "{min}");
     }
 }
 
@@ -189,15 +154,15 @@ fn clients_that_must_show_who_they_are() {
     for (name, expected) in
         [(None, false), (Some("somebody"), false), (Some("kube-apiserver"), true)]
     {
-        assert_eq!(is_ok(&server.ask(&version::TLS13, name)), expected, "{name:?}");
-        assert!(!is_ok(&server.ask(&version::TLS12, name)), "{name:?}");
-        assert!(is_ok(&stranger.ask(&version::TLS12, name)), "nobody is asked there");
+        assert_eq!(server.serves(&version::TLS13, name), expected, "{name:?}");
+        assert!(!server.serves(&version::TLS12, name), "{name:?}");
+        assert!(stranger.serves(&version::TLS12, name), "this server requires no certificate");
     }
-    // The probe shows none, and is about what the server shows.
+    // The probe shows no certificate; it checks the one of the server.
     server.good_health();
     // The right name of another authority.
     let name = Some("kube-apiserver");
-    assert!(!is_ok(&server.ask_as(&stranger.issuer, &version::TLS13, name)));
+    assert!(!server.serves_as(&stranger.issuer, &version::TLS13, name));
 }
 
 #[test]

@@ -12,12 +12,14 @@
 //!
 //! This crate is never shipped.
 
+pub mod client;
 pub mod cluster;
 mod compare;
 pub mod fuzz;
 pub mod gatekeeper;
 mod kubemod;
 mod languages;
+pub mod steps;
 pub mod suites;
 
 pub use modgate_corpus::{

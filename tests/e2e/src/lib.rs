@@ -18,27 +18,23 @@ pub mod fuzz;
 pub mod load;
 pub mod provider;
 
-use std::{
-    cell::Cell,
-    fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, net::SocketAddr, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use modgate_cluster::ClusterConfig;
 use modgate_engine::api::crds;
 use modgate_policies::PolicyFiles;
 use modgate_server::{Addresses, CertificateSource, ServeConfig, Server, Stopped, runtime};
-use modgate_testkit::cluster::{Cluster, Outcome};
+pub use modgate_testkit::{
+    client::{self, free_address, is_ready},
+    steps::{TIMEOUT, eventually, step},
+};
+use modgate_testkit::{
+    cluster::{Cluster, Outcome},
+    steps,
+};
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, sync::mpsc, task::JoinHandle};
-
-/// The longest wait of a test; longer than any step takes, on any machine.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server, and the folder with its certificate. It ends when dropped.
 pub struct Running {
@@ -62,10 +58,7 @@ impl Running {
         fs::write(&cert, made.cert.pem()).expect("written");
         fs::write(&key, made.signing_key.serialize_pem()).expect("written");
         let mut config = ServeConfig::new(files, CertificateSource::Files { cert, key });
-        // Free until another process takes it.
-        let free = TcpListener::bind("127.0.0.1:0").expect("port");
-        let metrics = free.local_addr().expect("address");
-        drop(free);
+        let metrics = free_address().expect("port");
         config.addresses = Addresses {
             webhooks: "127.0.0.1:0".to_owned(),
             metrics: Some(metrics.to_string()),
@@ -123,14 +116,9 @@ impl Running {
         value.map_or(0, |value| value.trim().parse().expect("number"))
     }
 
-    /// All metrics, as they are told.
+    /// The text of all metrics.
     pub fn metrics(&self) -> String {
-        let mut stream = TcpStream::connect(self.metrics).expect("metrics");
-        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("received");
-        response
+        client::get(self.metrics, "/metrics").expect("metrics").body
     }
 
     /// A webhook configuration for ConfigMaps in Namespaces with label `test: <name>`.
@@ -164,7 +152,7 @@ pub fn kubectl(cluster: &Cluster, arguments: &str, input: &str) -> Outcome {
 
 pub fn succeeds(cluster: &Cluster, arguments: &str, input: &str) -> String {
     let outcome = kubectl(cluster, arguments, input);
-    assert!(outcome.success, "{}: {arguments}: {}", STEP.get(), outcome.stderr);
+    assert!(outcome.success, "{}: {arguments}: {}", steps::current(), outcome.stderr);
     outcome.stdout
 }
 
@@ -173,26 +161,6 @@ pub fn namespace(cluster: &Cluster, name: &str, test: &str) {
         "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, labels: {{test: {test}}}}}\n"
     );
     succeeds(cluster, "create -f -", &text);
-}
-
-thread_local! {
-    static STEP: Cell<&'static str> = const { Cell::new("the first step") };
-}
-
-/// Begins a step of a scenario. A failing test prints the steps that it came to, and a wait that fails names
-/// its step.
-pub fn step(name: &'static str) {
-    STEP.set(name);
-    eprintln!("step: {name}");
-}
-
-/// Waits until something is so, for at most [`TIMEOUT`].
-pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{}: waited in vain until {what}", STEP.get());
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Our CRDs. kubectl of Kubernetes 1.30 takes a text that does not begin as YAML for JSON to its end.

@@ -10,8 +10,7 @@
 
 use std::{
     cell::Cell,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::SocketAddr,
     pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
@@ -34,7 +33,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tokio::time::timeout;
 
 use modgate_e2e::{
-    Running, TIMEOUT, definition, eventually, kubectl,
+    Running, TIMEOUT, client, definition, eventually, free_address, is_ready, kubectl,
     load::{DENIAL, Load},
     namespace, succeeds,
 };
@@ -64,9 +63,7 @@ fn hurried() -> RotationTimes {
 
 impl Rotating {
     fn start(cluster: &Cluster, namespace: &str, times: RotationTimes) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("port");
-        let health = free.local_addr().expect("address");
-        drop(free);
+        let health = free_address().expect("port");
         let server = Running::configured(cluster, |config| {
             config.certificate = CertificateSource::Cluster(ClusterCertificates {
                 names: vec!["127.0.0.1".to_owned()],
@@ -82,19 +79,9 @@ impl Rotating {
         Self { server, health }
     }
 
-    /// What `/readyz` says.
+    /// The checks of `/readyz`, and whether they passed.
     fn readiness(&self) -> String {
-        let mut stream = TcpStream::connect(self.health).expect("probes");
-        let request =
-            "GET /readyz?verbose HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("received");
-        response
-    }
-
-    fn is_ready(&self) -> bool {
-        self.readiness().starts_with("HTTP/1.1 200 ")
+        client::get(self.health, "/readyz?verbose").expect("probes").body
     }
 }
 
@@ -244,7 +231,7 @@ fn made_trusted_and_healed() {
 
     let started = Instant::now();
     let server = Rotating::start(cluster, "made", RotationTimes::default());
-    eventually("the process is ready", || server.is_ready());
+    eventually("the process is ready", || is_ready(server.health));
     eprintln!("ready with a new certificate after {} ms", started.elapsed().as_millis());
     let [ca_crt, ca_key, tls_crt, tls_key] = secret(cluster, "made");
     for (text, expected) in [
@@ -313,7 +300,7 @@ fn not_ready_by_giving_up() {
         thread::sleep(Duration::from_millis(100));
     }
     succeeds(cluster, "delete secret -n stuck gatekeeper-webhook-server-cert", "");
-    eventually("the process is ready", || server.is_ready());
+    eventually("the process is ready", || is_ready(server.health));
 }
 
 /// Enough chance to make keys of.
@@ -373,7 +360,7 @@ fn an_originals_secret_is_adopted() {
     succeeds(cluster, "create -f -", &trusting);
     let created = get(cluster, "validatingwebhookconfiguration validating-adopted");
     eventually("it is enforced", || is_enforced(cluster, "adopted"));
-    eventually("the process is ready", || server.is_ready());
+    eventually("the process is ready", || is_ready(server.health));
     // A certificate for more names, of the same authority.
     let [ca_crt_now, ca_key_now, tls_crt_now, _] = secret(cluster, "adopted");
     assert_eq!((&ca_crt_now, &ca_key_now), (&ca_crt, &ca_key));
@@ -407,7 +394,7 @@ fn renewed_under_load() {
     let servers: Vec<Rotating> =
         (0..3).map(|_| Rotating::start(cluster, "renewed", hurried())).collect();
     for server in &servers {
-        eventually("a replica is ready", || server.is_ready());
+        eventually("a replica is ready", || is_ready(server.health));
     }
     let addresses: Vec<_> = servers.iter().map(|server| server.server.address).collect();
     balancer.set(&addresses);
@@ -442,6 +429,6 @@ fn renewed_under_load() {
     eprintln!("two authorities renewed over three replicas: {outcome}");
     assert!(outcome.wrong.is_empty() && outcome.lost() == 0, "{outcome}");
     assert!(outcome.unsent.is_empty() && outcome.sent > 100, "{outcome}");
-    assert!(servers.iter().all(Rotating::is_ready));
+    assert!(servers.iter().all(|server| is_ready(server.health)));
     succeeds(cluster, &format!("delete {what}"), "");
 }

@@ -11,13 +11,13 @@
 
 use std::{
     fs::{self, File},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use modgate_e2e::{eventually, kubectl, succeeds};
+use modgate_e2e::{eventually, free_address, kubectl, succeeds};
 use modgate_testkit::{
     cluster::{Cluster, Options},
     corpus,
@@ -115,8 +115,7 @@ fn an_api_server_shows_its_certificate() {
     let folder = TempDir::new().expect("folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     write_certificates(folder.path());
-    // Free until another process takes it.
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("port");
+    let address = free_address().expect("port");
     let (kubeconfig, configuration) = blocks();
     let service = "gatekeeper-webhook-service.gatekeeper-system.svc";
     let files = "/etc/kubernetes/admission/";

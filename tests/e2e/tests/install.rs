@@ -12,14 +12,13 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::SocketAddr,
     path::PathBuf,
     process::{Child, Command},
     thread,
 };
 
-use modgate_e2e::{eventually, succeeds};
+use modgate_e2e::{client, eventually, free_address, is_ready, succeeds};
 use modgate_testkit::{
     cluster::{Cluster, Options, build},
     corpus,
@@ -93,12 +92,6 @@ fn flags_of_the_chart_exist() {
     }
 }
 
-fn free() -> SocketAddr {
-    // Free until another process takes it.
-    let listener = TcpListener::bind("127.0.0.1:0").expect("port");
-    listener.local_addr().expect("address")
-}
-
 /// The program as a Pod of the manifest runs it, but for where it listens.
 struct Installed {
     child: Child,
@@ -114,13 +107,17 @@ impl Installed {
         let kubeconfig = folder.path().join("kubeconfig");
         let account = text(pod, "/spec/serviceAccountName");
         fs::write(&kubeconfig, as_service_account(cluster, account)).expect("written");
-        let (webhooks, health, metrics) = (free(), free(), free());
+        let (webhooks, health, metrics) = (
+            free_address().expect("port"),
+            free_address().expect("port"),
+            free_address().expect("port"),
+        );
         let arguments = container_arguments(pod).into_iter().map(|argument| {
             match argument.split_once('=').unwrap_or((argument.as_str(), "")).0 {
                 "--port" => format!("--address={webhooks}"),
                 "--health-addr" => format!("--health-addr={health}"),
                 "--prometheus-port" => format!("--operator-metrics-addr={metrics}"),
-                "--webapp-addr" => format!("--webapp-addr={}", free()),
+                "--webapp-addr" => format!("--webapp-addr={}", free_address().expect("port")),
                 "--audit-interval" => "--audit-interval=1".to_owned(),
                 _ => argument,
             }
@@ -138,23 +135,6 @@ impl Installed {
             .spawn()
             .expect("modgate");
         Self { child, health, metrics, log, _folder: folder }
-    }
-
-    fn is_ready(&self) -> bool {
-        self.get(self.health, "/readyz").starts_with("HTTP/1.1 200 ")
-    }
-
-    fn get(&self, address: SocketAddr, path: &str) -> String {
-        let asked = || -> std::io::Result<String> {
-            let mut stream = TcpStream::connect(address)?;
-            let head =
-                format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-            stream.write_all(head.as_bytes())?;
-            let mut response = String::new();
-            stream.read_to_string(&mut response)?;
-            Ok(response)
-        };
-        asked().unwrap_or_default()
     }
 }
 
@@ -344,7 +324,7 @@ fn the_rights_of_the_chart_suffice() {
     succeeds(cluster, &format!("patch {crd} --subresource=status --type=merge -p {old}"), "");
     let installed = Installed::start(cluster, &pods[0], &["--default-wait-for-vapb-generation=0"]);
     let get = |what: &str| modgate_e2e::kubectl(cluster, &format!("get {what}"), "").stdout;
-    eventually("it is ready", || installed.is_ready());
+    eventually("it is ready", || is_ready(installed.health));
     for configuration in ["gatekeeper", "kubemod"] {
         for kind in ["mutating", "validating"] {
             let of =
@@ -401,7 +381,7 @@ fn the_rights_of_the_chart_suffice() {
         get("constraintpodstatuses,constrainttemplatepodstatuses,mutatorpodstatuses -A -o name")
             .is_empty()
     });
-    let metrics = installed.get(installed.metrics, "/metrics");
+    let metrics = client::get(installed.metrics, "/metrics").expect("metrics").body;
     assert!(metrics.contains("gatekeeper_constraint_templates"), "{metrics}");
     assert_eq!(audited.forbidden(), BTreeSet::new());
 }
@@ -486,7 +466,7 @@ fn the_rights_of_a_narrow_split_installation_suffice_and_no_more() {
     let names: Vec<&str> = pods.iter().map(|pod| text(pod, "/metadata/name")).collect();
     assert_eq!(names, ["modgate-0", "modgate-audit-0"]);
     let get = |what: &str| modgate_e2e::kubectl(cluster, &format!("get {what}"), "").stdout;
-    installed.iter().for_each(|one| eventually("it is ready", || one.is_ready()));
+    installed.iter().for_each(|one| eventually("it is ready", || is_ready(one.health)));
     // Each elects among its like.
     for (pod, lease) in [
         ("modgate-0", "modgate-mutation-webhook.webhook"),
@@ -546,5 +526,5 @@ fn the_rights_of_a_narrow_split_installation_suffice_and_no_more() {
     eventually("what is missing is named", || {
         fs::read_to_string(&other.log).expect("log").contains(expected)
     });
-    assert!(!other.is_ready());
+    assert!(!is_ready(other.health));
 }

@@ -20,8 +20,7 @@ use std::{
     collections::BTreeMap,
     env,
     fs::{self, File},
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command},
     sync::{
@@ -36,7 +35,7 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
-use modgate_e2e::{kubectl, succeeds};
+use modgate_e2e::{client, free_address, is_ready, kubectl, succeeds};
 use modgate_testkit::cluster::Cluster;
 use serde_json::json;
 use tokio::{runtime::Runtime, task::JoinSet, time::sleep_until};
@@ -78,10 +77,7 @@ struct Process {
 
 impl Process {
     fn start(cluster: &Cluster, folder: &Path) -> Self {
-        let free = || {
-            let listener = TcpListener::bind("127.0.0.1:0").expect("port");
-            listener.local_addr().expect("address")
-        };
+        let free = || free_address().expect("port");
         let (health, metrics) = (free(), free());
         let built = || env!("CARGO_BIN_EXE_modgate-e2e").into();
         let program = env::var_os("MODGATE_BINARY").map_or_else(built, PathBuf::from);
@@ -101,7 +97,7 @@ impl Process {
     /// How long it takes until requests may come, at most two minutes.
     fn ready(&self) -> Duration {
         let started = Instant::now();
-        while !get(self.health, "/readyz").starts_with("HTTP/1.1 200 ") {
+        while !is_ready(self.health) {
             assert!(started.elapsed() < Duration::from_secs(120), "not ready");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -109,7 +105,7 @@ impl Process {
     }
 
     fn synced(&self) -> String {
-        let metrics = get(self.metrics, "/metrics");
+        let metrics = client::get(self.metrics, "/metrics").expect("metrics").body;
         let line = metrics.lines().find(|line| {
             line.starts_with("gatekeeper_sync{")
                 && line.contains("ConfigMap")
@@ -142,16 +138,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn get(address: SocketAddr, path: &str) -> String {
-    let mut response = String::new();
-    if let Ok(mut stream) = TcpStream::connect(address) {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let _ = stream.write_all(request.as_bytes());
-        let _ = stream.read_to_string(&mut response);
-    }
-    response
 }
 
 /// Makes so many ConfigMaps of a namespace, all at once.

@@ -13,8 +13,7 @@ use std::{
     collections::BTreeMap,
     env,
     fs::{self, File},
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::{
@@ -40,7 +39,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use modgate_e2e::{
-    definition, eventually, kubectl,
+    definition, eventually, free_address, is_ready, kubectl,
     load::{DENIAL, Load, Outcome},
     manifests, namespace, succeeds,
 };
@@ -64,11 +63,6 @@ struct Replica {
     log: PathBuf,
 }
 
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("port");
-    listener.local_addr().expect("address")
-}
-
 /// The program, or another build of it.
 fn program() -> PathBuf {
     let built = || env!("CARGO_BIN_EXE_modgate-e2e").into();
@@ -78,7 +72,7 @@ fn program() -> PathBuf {
 impl Replica {
     /// It answers for `delay` after it was told to stop.
     fn start(folder: &Path, kubeconfig: &Path, name: &str, delay: Duration) -> Self {
-        let (webhooks, health) = (free(), free());
+        let (webhooks, health) = (free_address().expect("port"), free_address().expect("port"));
         let log = folder.join(format!("{name}.log"));
         let child = Command::new(program())
             .args(["serve", "--tls-name", "127.0.0.1", "--log-format", "json", "--kubeconfig"])
@@ -126,18 +120,6 @@ impl Drop for Replica {
             eprintln!("--- {}\n{}", self.name, last.join("\n"));
         }
     }
-}
-
-fn is_ready(health: SocketAddr) -> bool {
-    let asked = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(health)?;
-        stream
-            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut response = String::new();
-        stream.read_to_string(&mut response)?;
-        Ok(response)
-    };
-    asked().is_ok_and(|response| response.starts_with("HTTP/1.1 200 "))
 }
 
 /// What endpoints do in a cluster: only who is ready is sent anything.

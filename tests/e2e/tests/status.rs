@@ -10,8 +10,6 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -23,7 +21,7 @@ use modgate_testkit::{
 };
 use modgate_value::Value;
 
-use modgate_e2e::{Running, eventually, kubectl, step, succeeds};
+use modgate_e2e::{Running, client, eventually, free_address, is_ready, kubectl, step, succeeds};
 
 const NAMESPACE: &str = "gatekeeper-system";
 
@@ -566,9 +564,7 @@ fn statuses_of_a_thousand_rules() {
     let broken = template("K8sBroken", "package broken\nviolation[{");
     succeeds(&cluster, "create -f -", &broken);
     let start = |waits: bool| {
-        let free = TcpListener::bind("127.0.0.1:0").expect("port");
-        let health = free.local_addr().expect("address");
-        drop(free);
+        let health = free_address().expect("port");
         let server = Running::configured(&cluster, |config: &mut ServeConfig| {
             config.waits_for_broken_policies = waits;
             config.addresses.health = Some(health.to_string());
@@ -576,29 +572,19 @@ fn statuses_of_a_thousand_rules() {
         (server, health)
     };
     let (_server, health) = start(false);
-    eventually("ready without it", || ready(health).0 == 200);
+    eventually("ready without it", || is_ready(health));
     let (_waiting, health) = start(true);
     eventually("it says what it waits for", || {
-        let (status, body) = ready(health);
-        status == 500 && body.contains("policies do not load: ConstraintTemplate k8sbroken")
+        let ready = client::get(health, "/readyz?verbose").unwrap_or_default();
+        ready.status == 500
+            && ready.body.contains("policies do not load: ConstraintTemplate k8sbroken")
     });
     succeeds(&cluster, "apply -f -", &template("K8sBroken", DENY));
-    eventually("ready when it is repaired", || ready(health).0 == 200);
+    eventually("ready when it is repaired", || is_ready(health));
     succeeds(&cluster, "apply -f -", &broken);
     let what = "constrainttemplate k8sbroken";
     eventually("it is seen", || {
         get(&cluster, what).path(&["metadata", "generation"]) == Some(&3.into())
     });
-    assert_eq!(ready(health).0, 200, "what comes later does not count");
-}
-
-/// What `/readyz` says.
-fn ready(address: SocketAddr) -> (u16, String) {
-    let Ok(mut stream) = TcpStream::connect(address) else { return (0, String::new()) };
-    let request = "GET /readyz?verbose HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let mut response = String::new();
-    stream.write_all(request.as_bytes()).expect("sent");
-    stream.read_to_string(&mut response).expect("received");
-    let status = response.split(' ').nth(1).and_then(|code| code.parse().ok());
-    (status.unwrap_or_default(), response)
+    assert!(is_ready(health), "what comes later does not count");
 }

@@ -10,7 +10,7 @@
 
 use std::{
     fs,
-    net::TcpListener,
+    net::SocketAddr,
     path::Path,
     sync::{
         Arc,
@@ -33,7 +33,10 @@ use modgate_testkit::{
     cluster::{Cluster, Options},
 };
 
-use modgate_e2e::{Running, TIMEOUT, definition, eventually, kubectl, namespace, step, succeeds};
+use modgate_e2e::{
+    Running, TIMEOUT, definition, eventually, free_address, is_ready, kubectl, namespace, step,
+    succeeds,
+};
 
 /// Our kinds, and the namespace whose Config counts.
 fn install(cluster: &Cluster) {
@@ -133,24 +136,12 @@ fn becomes(cluster: &Cluster, object: &str, expected: &str) {
 const CONFLICT: &str =
     "[unique-ingress-host] ingress host conflicts with an existing ingress <taken.test>";
 
-/// A server, and where it says whether it is ready.
-fn serve(cluster: &Cluster) -> (Running, String) {
-    let free = TcpListener::bind("127.0.0.1:0").expect("port");
-    let health = free.local_addr().expect("address").to_string();
-    drop(free);
+/// A server, and the address of its probes.
+fn serve(cluster: &Cluster) -> (Running, SocketAddr) {
+    let health = free_address().expect("port");
     let server =
-        Running::configured(cluster, |config| config.addresses.health = Some(health.clone()));
+        Running::configured(cluster, |config| config.addresses.health = Some(health.to_string()));
     (server, health)
-}
-
-fn is_ready(health: &str) -> bool {
-    use std::io::{Read as _, Write as _};
-    let Ok(mut stream) = std::net::TcpStream::connect(health) else { return false };
-    let request = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let mut response = String::new();
-    stream.write_all(request.as_bytes()).is_ok()
-        && stream.read_to_string(&mut response).is_ok()
-        && response.starts_with("HTTP/1.1 200")
 }
 
 /// One test, as there is one Config.
@@ -175,7 +166,7 @@ fn policies_see_the_cluster() {
     }
 
     let (server, health) = serve(cluster);
-    eventually("the server is ready", || is_ready(&health));
+    eventually("the server is ready", || is_ready(health));
     let kinds = "crd/k8suniqueingresshost.constraints.gatekeeper.sh \
                  crd/k8sunlikewidgets.constraints.gatekeeper.sh";
     eventually("constraints have kinds", || {
@@ -262,7 +253,7 @@ fn policies_see_the_cluster() {
     drop(server);
     let (later, health) = serve(cluster);
     succeeds(cluster, "create -f -", &webhook(&later, "later"));
-    eventually("the server is ready", || is_ready(&health));
+    eventually("the server is ready", || is_ready(health));
     step("the API server begins to call the webhook");
     becomes(cluster, &conflicting, CONFLICT);
 }

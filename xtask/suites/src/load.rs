@@ -20,13 +20,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use modgate_testkit::client;
 use modgate_value::{Object, Value};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
+use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
 
 /// Options of `cargo xtask load`.
 #[derive(Debug, clap::Args)]
@@ -135,12 +131,8 @@ impl Target {
             .context("the address has no address")?;
         ensure!(address.ip().is_loopback(), "`{address}` is not a loopback address");
         ensure!(route.starts_with('/'), "`{route}` is not a path");
-        let provider = Arc::new(ring::default_provider());
-        let mut tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            .with_no_client_auth();
+        // The handshake's signature is checked, so a handshake costs what it costs an API server.
+        let mut tls = client::trusting(&[&rustls::version::TLS13])?.with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { address, route: route.to_owned(), tls: Arc::new(tls) })
     }
@@ -159,46 +151,6 @@ impl Target {
         let name = ServerName::try_from("localhost")?;
         let tls = ClientConnection::new(Arc::clone(&self.tls), name)?;
         Ok(Connection { stream: StreamOwned::new(tls, tcp), buffer: Vec::new(), filled: 0 })
-    }
-}
-
-/// Takes any certificate: the server makes its own at start, and we only ever speak to loopback.
-/// The handshake signature is still checked, so the cost of a handshake is the real one.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("only TLS 1.3 is offered".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

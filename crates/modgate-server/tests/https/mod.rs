@@ -2,27 +2,15 @@
 
 #![allow(dead_code, unreachable_pub, reason = "no test needs all of it")]
 
-use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::Arc,
-    time::Duration,
-};
+use std::net::SocketAddr;
 
 use modgate_policies::PolicyFiles;
 use modgate_server::{Addresses, CertificateSource, ServeConfig, Server, Stopped, runtime};
+use modgate_testkit::client::{self, Response, TlsConnection, exchange, free_address};
 use modgate_value::Value;
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
+use rustls::ClientConfig;
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, sync::mpsc, task::JoinHandle};
-
-/// Longer than anything here takes, on any machine.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server; it ends when dropped, whatever it is doing.
 pub struct Running {
@@ -35,10 +23,6 @@ pub struct Running {
     runtime: Option<Runtime>,
 }
 
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("port")
-}
-
 impl Running {
     pub fn start(policies: &str, configure: impl FnOnce(&mut ServeConfig)) -> Self {
         let folder = tempfile::tempdir().expect("folder");
@@ -46,7 +30,7 @@ impl Running {
         let files = PolicyFiles { policies: vec![folder.path().to_owned()], objects: Vec::new() };
         let certificate = CertificateSource::SelfSigned { names: vec!["localhost".to_owned()] };
         let mut config = ServeConfig::new(files, certificate);
-        let (health, metrics) = (free_address(), free_address());
+        let [health, metrics] = [(); 2].map(|()| free_address().expect("port"));
         config.addresses = Addresses {
             webhooks: "127.0.0.1:0".to_owned(),
             health: Some(health.to_string()),
@@ -74,23 +58,12 @@ impl Running {
     /// The response to a review, on a connection of its own.
     pub fn review(&self, path: &str, review: &str) -> Value {
         let answer = self.post(path, review);
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        let review = Value::from_json(body.as_bytes()).expect(&answer);
+        let review = Value::from_json(answer.body.as_bytes()).expect(&answer.body);
         review.get("response").expect("response").clone()
     }
 
-    pub fn post(&self, path: &str, body: &str) -> String {
-        let mut stream = connect(self.address);
-        let length = body.len();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).expect("sent");
-        stream.write_all(body.as_bytes()).expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("received");
-        answer
+    pub fn post(&self, path: &str, body: &str) -> Response {
+        exchange(connect(self.address), &client::post(path, body)).expect("an answer")
     }
 }
 
@@ -103,77 +76,19 @@ impl Drop for Running {
 }
 
 /// The answer of plain HTTP.
-pub fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("connected");
-    stream.set_read_timeout(Some(TIMEOUT)).expect("set");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("received");
-    answer
+pub fn get(address: SocketAddr, path: &str) -> Response {
+    client::get(address, path).expect("an answer")
 }
 
 /// A connection after its handshake.
-pub fn connect(address: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
-    let tcp = TcpStream::connect(address).expect("connected");
-    tcp.set_read_timeout(Some(TIMEOUT)).expect("set");
-    let name = ServerName::try_from("localhost").expect("name");
-    let connection = ClientConnection::new(Arc::new(client(&[])), name).expect("connection");
-    let mut stream = StreamOwned::new(connection, tcp);
-    while stream.conn.is_handshaking() {
-        stream.conn.complete_io(&mut stream.sock).expect("handshake");
-    }
-    stream
+pub fn connect(address: SocketAddr) -> TlsConnection {
+    client::connect(address, trusting(&[])).expect("connected")
 }
 
 /// The settings of a client that speaks these protocols.
-pub fn client(protocols: &[&str]) -> ClientConfig {
-    let provider = Arc::new(ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
-        .with_no_client_auth();
+pub fn trusting(protocols: &[&str]) -> ClientConfig {
+    let mut config =
+        client::trusting(rustls::DEFAULT_VERSIONS).expect("versions").with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     config
-}
-
-/// Takes the certificate as it is: the server made it a moment ago.
-#[derive(Debug)]
-struct Trusting(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Trusting {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
