@@ -4,6 +4,7 @@
 
 use std::{
     cell::Cell,
+    fmt::Display,
     thread,
     time::{Duration, Instant},
 };
@@ -34,9 +35,24 @@ pub fn current() -> &'static str {
 ///
 /// The condition still does not hold.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    until(what, || holds().then_some(()).ok_or("the condition does not hold"));
+}
+
+/// Tries something until it succeeds, for at most [`TIMEOUT`], and returns its result.
+///
+/// # Panics
+///
+/// It still fails; the message shows the last error.
+pub fn until<T, E: Display>(what: &str, mut attempt: impl FnMut() -> Result<T, E>) -> T {
     let deadline = Instant::now() + TIMEOUT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{}: waited in vain until {what}", current());
-        thread::sleep(Duration::from_millis(20));
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(error) if Instant::now() >= deadline => {
+                panic!("{}: waited in vain until {what}: {error}", current());
+            }
+            // Other processes give no event that a test could wait for.
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
     }
 }

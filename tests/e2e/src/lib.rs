@@ -27,7 +27,7 @@ use modgate_policies::PolicyFiles;
 use modgate_server::{Addresses, CertificateSource, ServeConfig, Server, Stopped, runtime};
 pub use modgate_testkit::{
     client::{self, free_address, is_ready},
-    steps::{TIMEOUT, eventually, step},
+    steps::{TIMEOUT, eventually, step, until},
 };
 use modgate_testkit::{
     cluster::{Cluster, Outcome},

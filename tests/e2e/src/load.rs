@@ -1,4 +1,4 @@
-//! Requests through the API server, as many as it takes, and what came of them.
+//! Requests through the API server, until a test stops them, and how they were answered.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +6,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -19,7 +19,9 @@ use kube::{
 };
 use tokio::task::JoinSet;
 
-/// What came of all requests.
+use crate::eventually;
+
+/// How all requests were answered.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Requests sent to the API server.
@@ -88,6 +90,8 @@ pub async fn client(kubeconfig: &Path) -> Client {
 /// Clients that create ConfigMaps, without storing them, until they are stopped.
 pub struct Load {
     stop: Arc<AtomicBool>,
+    /// Requests that ended, whatever their answer.
+    ended: Arc<AtomicU64>,
     workers: JoinSet<Outcome>,
 }
 
@@ -97,13 +101,19 @@ pub const DENIAL: &str = "bad is not wanted";
 impl Load {
     /// So many at once, in a Namespace where ConfigMaps named `bad` are denied with [`DENIAL`].
     pub fn start(client: &Client, namespace: &str, workers: usize) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, ended) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let mut all = JoinSet::new();
         for _ in 0..workers {
             let api = Api::namespaced(client.clone(), namespace);
-            all.spawn(work(api, Arc::clone(&stop)));
+            all.spawn(work(api, Arc::clone(&stop), Arc::clone(&ended)));
         }
-        Self { stop, workers: all }
+        Self { stop, ended, workers: all }
+    }
+
+    /// Waits until 50 more requests have ended.
+    pub fn goes_on(&self) {
+        let before = self.ended.load(Ordering::Relaxed);
+        eventually("requests are sent", || self.ended.load(Ordering::Relaxed) >= before + 50);
     }
 
     pub async fn stop(mut self) -> Outcome {
@@ -116,7 +126,7 @@ impl Load {
     }
 }
 
-async fn work(api: Api<ConfigMap>, stop: Arc<AtomicBool>) -> Outcome {
+async fn work(api: Api<ConfigMap>, stop: Arc<AtomicBool>, ended: Arc<AtomicU64>) -> Outcome {
     let params = PostParams { dry_run: true, ..PostParams::default() };
     let mut outcome = Outcome::default();
     while !stop.load(Ordering::Relaxed) {
@@ -126,6 +136,7 @@ async fn work(api: Api<ConfigMap>, stop: Arc<AtomicBool>) -> Outcome {
         let started = Instant::now();
         let answer = api.create(&params, &map).await;
         outcome.sent += 1;
+        ended.fetch_add(1, Ordering::Relaxed);
         outcome.slowest = outcome.slowest.max(started.elapsed());
         match (name, answer) {
             ("good", Ok(_)) => outcome.right += 1,

@@ -424,7 +424,7 @@ fn renewed_under_load() {
     eventually("only the new authority is trusted", || {
         bundles(&get(cluster, what)).iter().all(|bundle| *bundle == third[0])
     });
-    thread::sleep(Duration::from_millis(500));
+    load.goes_on();
     let outcome = runtime.block_on(load.stop());
     eprintln!("two authorities renewed over three replicas: {outcome}");
     assert!(outcome.wrong.is_empty() && outcome.lost() == 0, "{outcome}");

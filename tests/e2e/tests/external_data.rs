@@ -17,9 +17,15 @@ use modgate_server::{Addresses, CertificateSource, ServeConfig, Server};
 use modgate_value::Value;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use rustls::version::TLS13;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 
-use modgate_e2e::provider::{Authority, Dummy, Presented, object};
+use modgate_e2e::{
+    TIMEOUT,
+    provider::{Authority, Dummy, Presented, object},
+};
 
 const POLICIES: &str = r#"
 apiVersion: templates.gatekeeper.sh/v1
@@ -186,15 +192,8 @@ async fn constraints_ask_providers() {
     write(setup.folder.path(), "provider.json", &insecure.to_json());
     let bad =
         ["gatekeeper_provider_error_count_total 1", r#"gatekeeper_providers{status="error"} 1"#];
-    let mut counted = false;
-    for _ in 0..200 {
-        counted = setup.measures(&bad).await;
-        if counted {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(counted);
+    let waiting = async { while !setup.measures(&bad).await {} };
+    timeout(TIMEOUT, waiting).await.expect("the broken Provider is counted");
     fs::remove_file(setup.folder.path().join("provider.json")).expect("remove");
     let unknown = "[known-images] key is not found in provider cache";
     let mut last = String::new();

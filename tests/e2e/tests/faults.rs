@@ -14,7 +14,7 @@ use std::{
     path::PathBuf,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -175,7 +175,7 @@ fn load(remote: &Remote, namespace: &str, loader: usize, count: &Count, stop: &A
             continue;
         }
         if let Some(wrong) = wrong(kind, &answer) {
-            // An API server that stops says so, which is nobody's decision.
+            // An API server that stops says so; no policy decided.
             if ["shutting down", "connection refused", "etcdserver", "not yet ready"]
                 .iter()
                 .any(|text| wrong.contains(text))
@@ -192,7 +192,7 @@ fn load(remote: &Remote, namespace: &str, loader: usize, count: &Count, stop: &A
 fn wrong(kind: &str, answer: &Result<Value, RemoteError>) -> Option<String> {
     match (kind, answer) {
         ("good", Ok(_)) => None,
-        ("bad", Ok(_)) => Some("nobody guarded it".to_owned()),
+        ("bad", Ok(_)) => Some("no policy denied it".to_owned()),
         ("bad", Err(RemoteError::Refused { message, .. }))
             if message.contains("load/refuse: \"") =>
         {
@@ -215,12 +215,10 @@ fn the_api_server_restarts() {
             let remote = Remote::connect(&place).expect("client");
             scope.spawn(move || load(&remote, "load", loader, count, stop));
         }
-        thread::sleep(Duration::from_secs(1));
         count.goes_on();
         let down = || thread::sleep(Duration::from_secs(1));
         let restarted = fixture.cluster.restart(down).expect("restarted").is_some();
         if restarted {
-            thread::sleep(Duration::from_secs(1));
             count.goes_on();
         }
         if !restarted {
@@ -305,16 +303,16 @@ fn a_namespace_goes_with_its_rules() {
     };
     eventually("its rule is in force", || refused(&remote).is_some());
     // Made until the API server says that the Namespace is no more; bad ones never.
-    let made = thread::scope(|scope| {
+    let made = AtomicUsize::new(0);
+    thread::scope(|scope| {
         let loader = scope.spawn(|| {
             let remote = fixture.remote();
-            let mut made = 0;
             for number in 0.. {
                 let kind = ["good", "bad"][number % 2];
                 match make(&remote, "doomed", &format!("d-{number}"), kind) {
                     Ok(_) => {
-                        assert_eq!(kind, "good", "nobody guarded number {number}");
-                        made += 1;
+                        assert_eq!(kind, "good", "no policy denied number {number}");
+                        made.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(error) => {
                         let message = error.to_string();
@@ -328,12 +326,12 @@ fn a_namespace_goes_with_its_rules() {
                     }
                 }
             }
-            made
         });
-        thread::sleep(Duration::from_millis(500));
+        eventually("objects are made", || made.load(Ordering::Relaxed) > 10);
         succeeds(&fixture.cluster, "delete namespace doomed --wait=false", "");
-        loader.join().expect("no bad object was made")
+        loader.join().expect("no bad object was made");
     });
+    let made = made.into_inner();
     eprintln!("namespace deleted mid-way: {made} objects made before it went, none wrong");
     eventually("it is gone", || !kubectl(&fixture.cluster, "get namespace doomed", "").success);
     // One of the same name has none of its rules.

@@ -35,7 +35,7 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
-use modgate_e2e::{client, free_address, is_ready, kubectl, succeeds};
+use modgate_e2e::{client, eventually, free_address, is_ready, kubectl, succeeds};
 use modgate_testkit::cluster::Cluster;
 use serde_json::json;
 use tokio::{runtime::Runtime, task::JoinSet, time::sleep_until};
@@ -94,13 +94,10 @@ impl Process {
         Self { child, health, metrics }
     }
 
-    /// How long it takes until requests may come, at most two minutes.
+    /// How long it takes until requests may come.
     fn ready(&self) -> Duration {
         let started = Instant::now();
-        while !is_ready(self.health) {
-            assert!(started.elapsed() < Duration::from_secs(120), "not ready");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        eventually("the process is ready", || is_ready(self.health));
         started.elapsed()
     }
 
@@ -219,7 +216,7 @@ fn a_large_inventory() {
         succeeds(cluster, "apply -f -", &template("looks", walks));
         let process = Process::start(cluster, folder.path());
         let took = process.ready();
-        modgate_e2e::eventually("they are synced", || {
+        eventually("they are synced", || {
             process.synced().parse::<usize>().is_ok_and(|count| count >= LARGE)
         });
         eprintln!(

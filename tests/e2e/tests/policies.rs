@@ -8,11 +8,7 @@
     reason = "tests fail by panicking, and their output says why"
 )]
 
-use std::{
-    collections::BTreeSet,
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use modgate_testkit::{
     Roots,
@@ -21,7 +17,7 @@ use modgate_testkit::{
 use modgate_value::{Value, yaml};
 
 use modgate_e2e::{
-    Running, TIMEOUT, definition, eventually, kubectl, manifests, namespace, succeeds,
+    Running, definition, eventually, kubectl, manifests, namespace, succeeds, until,
 };
 
 /// What kubectl says when it would create a ConfigMap; empty if it may.
@@ -31,17 +27,12 @@ fn creating(cluster: &Cluster, namespace: &str, name: &str) -> String {
     if outcome.success { String::new() } else { outcome.stderr }
 }
 
-/// Waits until kubectl is told `expected`.
+/// Waits until kubectl prints `expected`.
 fn becomes(cluster: &Cluster, namespace: &str, name: &str, expected: &str) {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        let said = creating(cluster, namespace, name);
-        if said == expected {
-            return;
-        }
-        assert!(Instant::now() < deadline, "expected {expected:?}, still {said:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("kubectl prints another text", || {
+        let printed = creating(cluster, namespace, name);
+        if printed == expected { Ok(()) } else { Err(format!("{printed:?}, not {expected:?}")) }
+    });
 }
 
 fn rule(namespace: &str, name: &str, message: &str) -> String {

@@ -367,7 +367,7 @@ fn stopped_rolled_over_and_killed_under_load() {
 
     // Scenario 89: the leader is told to stop.
     let load = fleet.load();
-    thread::sleep(Duration::from_millis(500));
+    load.goes_on();
     let (leader, _) = fleet.leader();
     let index = fleet.replicas.iter().position(|replica| replica.name == leader).expect("leader");
     let (webhooks, told) = (fleet.replicas[index].webhooks, Instant::now());
@@ -413,7 +413,7 @@ fn stopped_rolled_over_and_killed_under_load() {
         fleet.replicas.iter().any(|replica| replica.name == leader)
     });
     let load = fleet.load();
-    thread::sleep(Duration::from_millis(500));
+    load.goes_on();
     let index = fleet.replicas.iter().position(|replica| replica.name == leader).expect("leader");
     let mut killed = fleet.replicas.remove(index);
     let when = Instant::now();

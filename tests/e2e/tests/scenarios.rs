@@ -16,7 +16,6 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -32,9 +31,9 @@ use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use rustls::version::TLS13;
 
 use modgate_e2e::{
-    Running, TIMEOUT, eventually, kubectl,
+    Running, eventually, kubectl,
     provider::{Authority, Dummy, Presented},
-    succeeds,
+    succeeds, until,
 };
 
 /// Every scenario of the corpus.
@@ -195,16 +194,12 @@ impl<'c> Stage<'c> {
         };
         // What was applied before may still be on its way into the server.
         let try_it = format!("{verb} -f - -o json --dry-run=server{user}");
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            match self.judge(expect, &kubectl(self.cluster, &try_it, &text)) {
-                Ok(()) => break,
-                Err(why) => assert!(Instant::now() < deadline, "{}: {why}", step.to_json()),
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+        until("the dry run gives the expected answer", || {
+            self.check(expect, &kubectl(self.cluster, &try_it, &text))
+                .map_err(|why| format!("{}: {why}", step.to_json()))
+        });
         let outcome = kubectl(self.cluster, &format!("{verb} -f - -o json{user}"), &text);
-        if let Err(why) = self.judge(expect, &outcome) {
+        if let Err(why) = self.check(expect, &outcome) {
             panic!("{}: {why}", step.to_json());
         }
         if outcome.success {
@@ -214,7 +209,7 @@ impl<'c> Stage<'c> {
     }
 
     /// Whether kubectl said what is expected.
-    fn judge(&self, expect: &Value, outcome: &Outcome) -> Result<(), String> {
+    fn check(&self, expect: &Value, outcome: &Outcome) -> Result<(), String> {
         let allowed = expect.get("allowed").and_then(Value::as_bool).expect("`allowed`");
         if allowed != outcome.success {
             return Err(format!("allowed: {}: {}", outcome.success, outcome.stderr));
@@ -261,17 +256,13 @@ impl<'c> Stage<'c> {
         let others = list(expect, "alsoOn").iter().map(|other| other.as_str().expect("text"));
         let everywhere = std::iter::once(("-f -", text)).chain(others.map(|other| (other, "")));
         for (what, input) in everywhere.filter(|_| !parts.is_empty()) {
-            let deadline = Instant::now() + TIMEOUT;
-            loop {
+            until("the status has these parts", || {
                 let object = self.get(what, input);
                 let pods = object.path(&["status", "byPod"]).map(Value::to_json);
                 let pods = pods.unwrap_or_default();
-                if parts.iter().all(|part| pods.contains(part.as_str().expect("text"))) {
-                    break;
-                }
-                assert!(Instant::now() < deadline, "{what}: status.byPod is {pods}");
-                thread::sleep(Duration::from_millis(50));
-            }
+                let has_all = parts.iter().all(|part| pods.contains(part.as_str().expect("text")));
+                if has_all { Ok(()) } else { Err(format!("{what}: status.byPod is {pods}")) }
+            });
         }
     }
 
@@ -314,18 +305,15 @@ impl<'c> Stage<'c> {
         let (kind, name) = text(expect, &["constraint"]).split_once('/').expect("kind/name");
         let total = expect.get("totalViolations").expect("a number");
         let part = text(expect, &["messagesContain"]);
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
+        until("the audit reports the violations", || {
             let status = self.get(&format!("{kind} {name}"), "").get("status").cloned();
             let status = status.unwrap_or_default();
             let violations = list(&status, "violations");
-            let told = violations.iter().all(|it| text(it, &["message"]).contains(part));
-            if status.get("totalViolations") == Some(total) && told && !violations.is_empty() {
-                break;
-            }
-            assert!(Instant::now() < deadline, "the audit says {}", status.to_json());
-            thread::sleep(Duration::from_millis(100));
-        }
+            let have_text = violations.iter().all(|it| text(it, &["message"]).contains(part));
+            let is_complete =
+                status.get("totalViolations") == Some(total) && !violations.is_empty();
+            if is_complete && have_text { Ok(()) } else { Err(status.to_json()) }
+        });
         succeeds(self.cluster, "delete replicaset nginx-deployment-1 -n loadbalancers", "");
     }
 

@@ -8,10 +8,7 @@
     reason = "tests fail by panicking, and their output says why"
 )]
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::{fs, time::Duration};
 
 use modgate_cluster::Operation;
 use modgate_server::ServeConfig;
@@ -21,7 +18,9 @@ use modgate_testkit::{
 };
 use modgate_value::Value;
 
-use modgate_e2e::{Running, client, eventually, free_address, is_ready, kubectl, step, succeeds};
+use modgate_e2e::{
+    Running, client, eventually, free_address, is_ready, kubectl, step, succeeds, until,
+};
 
 const NAMESPACE: &str = "gatekeeper-system";
 
@@ -100,17 +99,15 @@ fn everybody_says(
     pods: &[&str],
     is_so: impl Fn(&Value) -> bool,
 ) -> Vec<Value> {
-    let deadline = Instant::now() + modgate_e2e::TIMEOUT;
-    loop {
+    until("each Pod has such an entry", || {
         let entries = by_pod(cluster, what);
         let ids: Vec<&str> = entries.iter().map(|entry| text(entry, &["id"])).collect();
         if ids == pods && entries.iter().all(&is_so) {
-            return entries;
+            return Ok(entries);
         }
         let all: Vec<String> = entries.iter().map(Value::to_json).collect();
-        assert!(Instant::now() < deadline, "{what}: still {all:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        Err(format!("{what}: {all:?}"))
+    })
 }
 
 fn template(kind: &str, rego: &str) -> String {

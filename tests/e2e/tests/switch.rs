@@ -26,7 +26,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -45,8 +45,8 @@ use modgate_e2e::{Running, eventually, step, succeeds};
 
 /// Those who make objects, each as fast as it is answered.
 const LOADERS: usize = 3;
-/// How long objects are made between two steps.
-const BETWEEN: Duration = Duration::from_millis(700);
+/// How many objects are made between two steps.
+const BETWEEN: usize = 100;
 
 const POLICIES: &str = r#"
 apiVersion: api.kubemod.io/v1beta1
@@ -198,7 +198,7 @@ fn policies(remote: &Remote) -> BTreeMap<String, (String, String)> {
     installed(remote).iter().filter_map(policy).collect()
 }
 
-/// What became of the objects that were made.
+/// The answers to the objects that were made.
 #[derive(Default)]
 struct Count {
     sent: AtomicUsize,
@@ -225,13 +225,13 @@ fn load(cluster: &Cluster, loader: usize, count: &Count, stop: &AtomicBool) {
         .expect("YAML");
         count.sent.fetch_add(1, Ordering::Relaxed);
         let answer = remote.create(&pods, &object);
-        if let Err(wrong) = judge(kind, &answer, count) {
+        if let Err(wrong) = check(kind, &answer, count) {
             count.wrong.lock().expect("not poisoned").push(format!("{kind} {number}: {wrong}"));
         }
     }
 }
 
-fn judge(kind: &str, answer: &Result<Value, RemoteError>, count: &Count) -> Result<(), String> {
+fn check(kind: &str, answer: &Result<Value, RemoteError>, count: &Count) -> Result<(), String> {
     let expected = match kind {
         "good" => None,
         "by-rule" => Some("operation rejected by the following ModRule(s): load/refuse"),
@@ -253,7 +253,7 @@ fn judge(kind: &str, answer: &Result<Value, RemoteError>, count: &Count) -> Resu
             count.refused.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        (Some(_), Ok(_)) => Err("nobody guarded it".to_owned()),
+        (Some(_), Ok(_)) => Err("no policy denied it".to_owned()),
         (_, Err(error)) => Err(error.to_string()),
     }
 }
@@ -369,8 +369,8 @@ fn switching_under_load() {
                  value: a}}]}}]}}\n"
             ))
             .expect("YAML");
-            let judged = judge(kind, &client.create(&pods, &pod), &count);
-            judged.map_err(|wrong| eprintln!("{server}: {kind}: {wrong}")).is_ok()
+            let checked = check(kind, &client.create(&pods, &pod), &count);
+            checked.map_err(|wrong| eprintln!("{server}: {kind}: {wrong}")).is_ok()
         })
     };
     eventually("the originals answer", || probe("originals"));
@@ -381,13 +381,17 @@ fn switching_under_load() {
     let shell = Shell::new(cluster);
     let started = Instant::now();
     let modgate = thread::scope(|scope| {
-        // However this ends, nobody waits for loaders that nobody stops.
+        // However this ends, the loaders stop.
         let _stopping = Stopping(&stop);
         for loader in 0..LOADERS {
             let (count, stop) = (&count, &stop);
             scope.spawn(move || load(cluster, loader, count, stop));
         }
-        let goes_on = || thread::sleep(BETWEEN);
+        let goes_on = || {
+            let before = count.sent.load(Ordering::Relaxed);
+            let is_enough = || count.sent.load(Ordering::Relaxed) >= before + BETWEEN;
+            eventually("objects are made", is_enough);
+        };
         goes_on();
 
         let report = modgate_migrate::check(
@@ -430,7 +434,11 @@ fn switching_under_load() {
         shell.step(&report, "Stop KubeMod");
         let of_kubemod = requests(&kubemod, "/dragnet-webhook");
         goes_on();
-        assert_eq!(requests(&kubemod, "/dragnet-webhook"), of_kubemod, "nobody asks KubeMod");
+        assert_eq!(
+            requests(&kubemod, "/dragnet-webhook"),
+            of_kubemod,
+            "KubeMod receives no request"
+        );
         eprintln!(
             "Gatekeeper was asked {of_gatekeeper:?} times (admit, mutate), KubeMod {of_kubemod} times"
         );

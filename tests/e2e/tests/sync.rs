@@ -16,7 +16,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -34,8 +33,8 @@ use modgate_testkit::{
 };
 
 use modgate_e2e::{
-    Running, TIMEOUT, definition, eventually, free_address, is_ready, kubectl, namespace, step,
-    succeeds,
+    Running, definition, eventually, free_address, is_ready, kubectl, namespace, step, succeeds,
+    until,
 };
 
 /// Our kinds, and the namespace whose Config counts.
@@ -122,15 +121,11 @@ fn refused(cluster: &Cluster, object: &str) -> String {
 }
 
 fn becomes(cluster: &Cluster, object: &str, expected: &str) {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        let said = refused(cluster, object);
-        if said.contains(expected) && said.is_empty() == expected.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < deadline, "expected {expected:?}, still {said:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("kubectl prints another text", || {
+        let printed = refused(cluster, object);
+        let is_so = printed.contains(expected) && printed.is_empty() == expected.is_empty();
+        if is_so { Ok(()) } else { Err(format!("{printed:?}, not {expected:?}")) }
+    });
 }
 
 const CONFLICT: &str =
