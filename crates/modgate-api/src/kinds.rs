@@ -139,18 +139,30 @@ pub fn all() -> impl Iterator<Item = &'static str> {
     KINDS.iter().flat_map(|(_, kinds)| kinds.iter().copied())
 }
 
+/// The name of a kind's resource: `pods` for `Pod`.
+///
+/// ```
+/// assert_eq!(modgate_api::kinds::resource("NetworkPolicy"), "networkpolicies");
+/// ```
+pub fn resource(kind: &str) -> String {
+    let lower = kind.to_lowercase();
+    if lower == "endpoints" {
+        return lower;
+    }
+    match lower.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ if lower.ends_with(['s', 'x']) || lower.ends_with("ch") => format!("{lower}es"),
+        _ => format!("{lower}s"),
+    }
+}
+
 /// The kind that `name` means where it is the name of a resource (`pods`) or a kind in other
 /// letters (`pod`).
 pub fn of_resource_name(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let is_it = |kind: &&str| {
-        let kind = kind.to_lowercase();
-        let plurals = [
-            format!("{kind}s"),
-            format!("{kind}es"),
-            format!("{}ies", kind.strip_suffix('y').unwrap_or(&kind)),
-        ];
-        kind == name || plurals.contains(&name)
+        let lower = kind.to_lowercase();
+        lower == name || resource(kind) == name || format!("{lower}s") == name
     };
     all().find(is_it)
 }
@@ -173,6 +185,7 @@ mod tests {
         ] {
             assert_eq!(of_resource_name(name), kind, "{name}");
         }
+        assert_eq!(resource("IngressClass"), "ingressclasses");
         assert_eq!(groups_of("Event").collect::<Vec<_>>(), ["", "events.k8s.io"]);
     }
 }

@@ -1,8 +1,10 @@
 //! The match block that Gatekeeper's mutators and constraints share
 //! (spec `gatekeeper-mutation…`, 1.3; `gatekeeper-validation`, 1.5).
 
-use modgate_value::{Str, Value};
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use modgate_value::Str;
+use serde::{Deserialize, Deserializer};
 
 /// `spec.match`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -42,10 +44,18 @@ pub struct Kinds {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
-    /// Labels that must have exactly these values.
-    pub match_labels: Option<std::collections::BTreeMap<Str, Value>>,
+    /// Labels that must have exactly these values; null is the empty text, as Go decodes it.
+    #[serde(deserialize_with = "texts")]
+    pub match_labels: Option<BTreeMap<Str, Str>>,
     /// Further requirements.
     pub match_expressions: Option<Vec<Requirement>>,
+}
+
+fn texts<'de, D: Deserializer<'de>>(labels: D) -> Result<Option<BTreeMap<Str, Str>>, D::Error> {
+    let labels = Option::<BTreeMap<Str, Option<Str>>>::deserialize(labels)?;
+    Ok(labels.map(|labels| {
+        labels.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect()
+    }))
 }
 
 /// One entry of `matchExpressions`.

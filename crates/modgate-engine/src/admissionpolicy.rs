@@ -33,4 +33,5 @@ pub use outcome::{Denial, PolicyDecision, PolicyKind, Reason, ValidationAction};
 pub use params::{NoParams, ParamObjects, ParamScope, Params, selects};
 pub use set::{Bindings, NoAuthorizer, PolicySet, Surroundings};
 pub use trace::{ChangeTrace, MutatingOutcome, MutatingPolicyTrace, MutationTrace};
+pub(crate) use types::Unknown;
 pub use types::{ScalarShape, Shape, Types};

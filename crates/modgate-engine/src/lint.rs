@@ -11,10 +11,13 @@ mod constraint;
 mod fields;
 mod matching;
 mod mutator;
+mod resources;
 mod template;
+mod unloaded;
 
 use modgate_api::{
-    config, constraints, expansion, externaldata, meta, modrule, mutations, templates,
+    admissionregistration, config, constraints, expansion, externaldata, kinds as kubernetes, meta,
+    modrule, mutations, templates,
 };
 use modgate_value::{Str, Value, near};
 
@@ -23,11 +26,12 @@ pub(crate) use allow::retain;
 pub(crate) use constraint::advise;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::advice;
+pub use unloaded::{NotLoaded, Place, not_loaded};
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};
 
 /// The API groups of policies, with the versions of each that a cluster serves.
-const VERSIONS: [(&str, &[&str]); 8] = [
+const VERSIONS: [(&str, &[&str]); 9] = [
     (modrule::GROUP, &["v1beta1"]),
     (templates::GROUP, &templates::VERSIONS),
     (constraints::GROUP, &constraints::VERSIONS),
@@ -36,6 +40,7 @@ const VERSIONS: [(&str, &[&str]); 8] = [
     (externaldata::GROUP, &externaldata::VERSIONS),
     (config::GROUP, &["v1alpha1"]),
     ("syncset.gatekeeper.sh", &["v1alpha1"]),
+    (admissionregistration::GROUP, &admissionregistration::VERSIONS),
 ];
 
 /// The API groups of policies.
@@ -53,36 +58,15 @@ pub fn kinds(group: &str) -> &'static [&'static str] {
         externaldata::GROUP => &[externaldata::KIND],
         config::GROUP => &[config::KIND],
         "syncset.gatekeeper.sh" => &["SyncSet"],
+        // With the configurations of webhooks, which are no policies.
+        admissionregistration::GROUP => kubernetes::of_group(group).unwrap_or_default(),
         _ => &[],
     }
 }
 
-/// What is wrong with a document that is no policy but looks as if it should be one: the code, the
-/// message and the advice.
-pub fn not_loaded(object: &Value) -> Option<(Code, &'static str, String, Option<String>)> {
-    let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let (group, _) = meta::split_api_version(api_version);
-    if groups().any(|known| known == group) {
-        let known = kinds(group);
-        let is_known = known.contains(&kind) || known.is_empty();
-        return (!is_known).then(|| {
-            let message = format!("unknown kind `{kind}` in {api_version}, not loaded");
-            let help = near::did_you_mean_or(kind, known, "the kinds of the group");
-            (Code::UnknownKind, "kind", message, Some(help))
-        });
-    }
-    let near_group = near::nearest(group, groups().filter(|_| group.contains('.')));
-    let known_kind = || groups().any(|group| kinds(group).contains(&kind));
-    if near_group.is_none() && !known_kind() {
-        return None;
-    }
-    let right = near_group.or_else(|| groups().find(|group| kinds(group).contains(&kind)));
-    let message = format!("unknown API group `{group}`, not loaded");
-    let help = right.map(|right| format!("did you mean `{right}`?"));
-    // A kind that others have, too, such as Config or Provider, says nothing by itself.
-    let is_ours = near_group.is_some() || !["Config", "Provider"].contains(&kind);
-    is_ours.then_some((Code::UnknownGroup, "apiVersion", message, help))
+/// The kinds of policies in all groups.
+fn all_kinds() -> impl Iterator<Item = &'static str> {
+    groups().flat_map(|group| kinds(group).iter().copied())
 }
 
 /// Every warning about a policy that needs no compiled form, without those its author allows.
@@ -90,6 +74,7 @@ pub(crate) fn lint(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
     let mut lints = Lints { id, source, found: Vec::new() };
     version(&mut lints);
     repeated(&mut lints);
+    fields::metadata(&mut lints);
     allow::check(&mut lints);
     match id.group.as_str() {
         // `modrule::unknown_fields` knows those of ModRules.
@@ -103,11 +88,16 @@ pub(crate) fn lint(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
         expansion::GROUP => {
             fields::lint(&mut lints);
             matching::apply_to(&mut lints);
+            matching::generated(&mut lints);
             mutator::template_source(&mut lints);
         }
         templates::GROUP => {
             fields::lint(&mut lints);
             template::lint(&mut lints);
+        }
+        admissionregistration::GROUP => {
+            fields::lint(&mut lints);
+            resources::lint(&mut lints);
         }
         _ => fields::lint(&mut lints),
     }
@@ -121,6 +111,7 @@ pub(crate) fn unread(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
     let mut lints = Lints { id, source, found: Vec::new() };
     version(&mut lints);
     repeated(&mut lints);
+    fields::metadata(&mut lints);
     if id.group != modrule::GROUP && id.group != constraints::GROUP {
         fields::lint(&mut lints);
     }

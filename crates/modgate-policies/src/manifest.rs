@@ -143,6 +143,17 @@ impl Manifest {
         let offset = self.positions.nearest(&pointer).offset;
         diagnostic.at(source.clone(), line_span(&source.text, offset))
     }
+
+    /// A finding about the name of a member.
+    pub fn finding_at_key(
+        &self,
+        name: &str,
+        diagnostic: Diagnostic,
+        source: &Source,
+    ) -> Diagnostic {
+        let offset = self.positions.nearest_key(&format!("/{name}")).offset;
+        diagnostic.at(source.clone(), line_span(&source.text, offset))
+    }
 }
 
 /// Every policy or object file under `path`, sorted: the file itself, or all `.yaml`, `.yml` and

@@ -247,11 +247,7 @@ impl PolicyStore {
                     continue;
                 }
                 if !Snapshot::takes(&manifest.object) {
-                    if let (Some((member, finding)), Some(source)) =
-                        (not_a_policy(manifest), source)
-                    {
-                        findings.push(manifest.finding_at(member, finding, source));
-                    }
+                    findings.extend(source.and_then(|source| not_a_policy(manifest, source)));
                     continue;
                 }
                 let id = policy_id(manifest, self.current.snapshot.config());
@@ -356,18 +352,14 @@ const NO_OBJECTS: [&str; 6] = [
 const FOREIGN_GROUPS: [&str; 4] =
     ["kyverno.io", "policies.kyverno.io", "policies.kubewarden.io", "jspolicy.com"];
 
-/// What to say of an object that is not a policy, and which member of it that is about: nothing,
+/// A finding about an object that is not a policy: none,
 /// unless it looks as if it should be a policy. Policies often live next to the objects they are for.
-fn not_a_policy(manifest: &Manifest) -> Option<(&'static str, Diagnostic)> {
+fn not_a_policy(manifest: &Manifest, source: &Source) -> Option<Diagnostic> {
     let file = Path::new(manifest.origin.as_str()).file_name().and_then(|name| name.to_str());
     if manifest.kind().is_empty() && file.is_some_and(|file| NO_OBJECTS.contains(&file)) {
         let mut finding = Diagnostic::warning("no Kubernetes object, skipped");
         finding.severity = Severity::Note;
-        return Some(("", finding));
-    }
-    if manifest.kind().is_empty() {
-        let message = "the document has no `kind`, not loaded";
-        return Some(("", Diagnostic::warning(message).code(Code::UnknownKind.as_str())));
+        return Some(manifest.finding(finding, source));
     }
     let (group, _) = meta::split_api_version(manifest.api_version());
     if FOREIGN_GROUPS.contains(&group) {
@@ -376,15 +368,16 @@ fn not_a_policy(manifest: &Manifest) -> Option<(&'static str, Diagnostic)> {
             manifest.kind(),
             manifest.api_version()
         );
-        return Some((
-            "apiVersion",
-            Diagnostic::warning(message).code(Code::UnknownGroup.as_str()),
-        ));
+        let finding = Diagnostic::warning(message).code(Code::UnknownGroup.as_str());
+        return Some(manifest.finding_at("apiVersion", finding, source));
     }
-    let (code, member, message, help) = lint::not_loaded(&manifest.object)?;
+    let lint::NotLoaded { code, place, message, help } = lint::not_loaded(&manifest.object)?;
     let mut finding = Diagnostic::warning(message).code(code.as_str());
     finding.help = help;
-    Some((member, finding))
+    Some(match place {
+        lint::Place::Key(member) => manifest.finding_at_key(&member, finding, source),
+        lint::Place::Value(member) => manifest.finding_at(&member, finding, source),
+    })
 }
 
 #[cfg(test)]

@@ -78,6 +78,15 @@ impl<'de> Deserializer<'de> for &'de Value {
         Nested::outermost(self).deserialize_option(visitor)
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        Nested::outermost(self).deserialize_struct(name, fields, visitor)
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -101,7 +110,7 @@ impl<'de> Deserializer<'de> for &'de Value {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier
+        unit_struct seq tuple tuple_struct map identifier
     }
 }
 
@@ -154,7 +163,7 @@ impl<'de> Deserializer<'de> for Nested<'de> {
         }
     }
 
-    /// Null is an object without members, as Go decodes it.
+    /// Null is an object without members, as Go decodes it. serde would read a list as the fields in their order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -163,6 +172,7 @@ impl<'de> Deserializer<'de> for Nested<'de> {
     ) -> Result<V::Value, DecodeError> {
         match self.value {
             Value::Null => visitor.visit_map(Members { map: self, rest: [].iter(), member: None }),
+            Value::Array(_) => Err(DecodeError::invalid_type(Unexpected::Seq, &visitor)),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -333,10 +343,10 @@ impl<'de> VariantAccess<'de> for Variant<'de> {
 
     fn struct_variant<V: Visitor<'de>>(
         self,
-        _fields: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        self.content().deserialize_any(visitor)
+        self.content().deserialize_struct("", fields, visitor)
     }
 }
 
@@ -388,7 +398,9 @@ mod tests {
             (r#"{"name": "a", "ports": [{"number": 80}, {"number": "x"}]}"#, "ports[1].number"),
             (r#"{"name": "a", "ports": [{"number": 70000}]}"#, "ports[0].number"),
             (r#"{"name": "a", "ports": [{}]}"#, "ports[0]"),
+            (r#"{"name": "a", "ports": [[80]]}"#, "ports[0]"),
             (r#"{"name": "a", "mode": "Some"}"#, "mode"),
+            (r#"["a"]"#, ""),
         ] {
             assert_eq!(decode(text).expect_err(text).path, path);
         }

@@ -79,9 +79,9 @@ impl Rotating {
         Self { server, health }
     }
 
-    /// The checks of `/readyz`, and whether they passed.
-    fn readiness(&self) -> String {
-        client::get(self.health, "/readyz?verbose").expect("probes").body
+    /// The answer of `/readyz`.
+    fn readiness(&self) -> client::Response {
+        client::get(self.health, "/readyz?verbose").expect("probes")
     }
 }
 
@@ -293,10 +293,10 @@ fn not_ready_by_giving_up() {
     let server = Rotating::start(cluster, "stuck", hurried());
     let reason =
         "[-]tls-check failed: no certificate in Secret `stuck/gatekeeper-webhook-server-cert` yet";
-    eventually("policies are loaded", || server.readiness().contains("[+]tracker ok"));
+    eventually("policies are loaded", || server.readiness().body.contains("[+]tracker ok"));
     for _ in 0..10 {
-        let said = server.readiness();
-        assert!(said.starts_with("HTTP/1.1 500 ") && said.contains(reason), "{said}");
+        let answer = server.readiness();
+        assert!(answer.status == 500 && answer.body.contains(reason), "{answer:?}");
         thread::sleep(Duration::from_millis(100));
     }
     succeeds(cluster, "delete secret -n stuck gatekeeper-webhook-server-cert", "");

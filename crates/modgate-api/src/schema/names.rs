@@ -3,7 +3,7 @@
 
 use super::{FieldError, path::Path};
 use crate::matching::LabelSelector;
-use modgate_value::{Object, Value};
+use modgate_value::Object;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
      characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
@@ -109,17 +109,17 @@ pub fn label_value(text: &str) -> Vec<String> {
 
 /// The errors of labels; `path` is theirs. Values that are no texts are left to decoding.
 pub fn labels(labels: &Object, path: &str) -> Vec<FieldError> {
-    let pairs = labels.iter().map(|(key, value)| (key.as_str(), value));
+    let pairs =
+        labels.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
     label_pairs(pairs, &Path::Root(path))
 }
 
 fn label_pairs<'a>(
-    labels: impl Iterator<Item = (&'a str, &'a Value)>,
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
     path: &Path<'_>,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in labels {
-        let value = value.as_str().unwrap_or_default();
         errors.extend(label_key(key).iter().map(|text| FieldError::invalid(path, key, text)));
         errors.extend(label_value(value).iter().map(|text| FieldError::invalid(path, value, text)));
     }
@@ -130,7 +130,7 @@ fn label_pairs<'a>(
 pub fn selector(selector: &LabelSelector, path: &str) -> Vec<FieldError> {
     let root = Path::Root(path);
     let labels = selector.match_labels.iter().flatten();
-    let pairs = labels.map(|(key, value)| (key.as_str(), value));
+    let pairs = labels.map(|(key, value)| (key.as_str(), value.as_str()));
     let mut errors = label_pairs(pairs, &root.child("matchLabels"));
     for (index, requirement) in selector.match_expressions.iter().flatten().enumerate() {
         let list = root.child("matchExpressions");

@@ -5,6 +5,7 @@
 //! custom resources are read from their CustomResourceDefinitions.
 
 mod shape;
+mod unknown;
 
 use std::{
     collections::BTreeMap,
@@ -15,6 +16,7 @@ use modgate_api::{kinds, meta::split_api_version};
 use modgate_value::{Str, Value};
 
 pub use self::shape::{ScalarShape, Shape};
+pub(crate) use self::unknown::Unknown;
 
 /// How deep the schema of a custom resource is read.
 const MAX_SCHEMA_DEPTH: usize = 100;
@@ -202,6 +204,11 @@ impl Types {
     /// The type of a kind.
     pub(super) fn of(&self, api_version: &str, kind: &str) -> Option<&Reference> {
         self.kinds.get(&(api_version.into(), kind.into()))
+    }
+
+    /// Whether the kind is known in this version.
+    pub(crate) fn has(&self, api_version: &str, kind: &str) -> bool {
+        self.of(api_version, kind).is_some()
     }
 
     /// Whether the kind is one of Kubernetes' own.

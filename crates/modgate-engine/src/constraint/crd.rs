@@ -361,14 +361,6 @@ fn check_selectors(constraint: &Value) -> Result<(), ConstraintError> {
         let selector = LabelSelector::deserialize(value).map_err(|error| {
             ConstraintError::invalid(format!("Could not convert JSON to LabelSelector: {error}"))
         })?;
-        let labels = selector.match_labels.iter().flatten();
-        if let Some((key, value)) = labels.into_iter().find(|(_, value)| value.as_str().is_none()) {
-            return Err(ConstraintError::invalid(format!(
-                "Could not convert JSON to LabelSelector: matchLabels.{key}: expected a string, \
-                 got a {}",
-                value.type_name()
-            )));
-        }
         let errors = names::selector(&selector, "spec.labelSelector");
         if !errors.is_empty() {
             // Both selectors are called by one name (MA-20).

@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use modgate_api::{crds, schema::Schema};
-use modgate_value::{Budget, Limits, Value, budget::Frozen, near};
+use modgate_api::{admissionregistration, crds, schema::Schema};
+use modgate_value::{Budget, Limits, Str, Value, budget::Frozen, near};
 
 use super::Lints;
-use crate::Code;
+use crate::{
+    Code,
+    admissionpolicy::{Types, Unknown},
+};
 
 /// A policy has fewer members; what is larger is not looked at.
 const MAX_STEPS: u64 = 100_000;
@@ -28,15 +31,50 @@ fn schema_of(group: &str, kind: &str) -> Option<&'static Schema> {
     schemas.get(&(group.to_owned(), kind.to_owned()))
 }
 
-/// Members that the schema of the kind does not have.
+/// Members that the type or the schema of the kind does not have.
 pub(super) fn lint(lints: &mut Lints<'_>) {
+    if lints.id.group == admissionregistration::GROUP {
+        // Older versions have fewer members; their API servers say so.
+        let ty = format!("admissionregistration.v1.{}", lints.id.kind);
+        of_type(lints, &ty, lints.object(), "");
+        return;
+    }
     let Some(schema) = schema_of(&lints.id.group, &lints.id.kind) else { return };
     let budget = Budget::new(Limits { steps: MAX_STEPS, ..Limits::UNLIMITED }, &Frozen);
     for field in schema.unknown_fields(lints.object(), &budget).unwrap_or_default() {
         let known = schema.known_members(&field);
-        let help = help(&field, &known);
-        lints.push_key(Code::UnknownField, &field, "unknown field, ignored".to_owned(), Some(help));
+        unknown(lints, &field, &known);
     }
+    // The schema of a template leaves the schema of its parameters open.
+    let path = ["spec", "crd", "spec", "validation", "openAPIV3Schema"];
+    if let Some(parameters) = lints.object().path(&path) {
+        of_type(lints, "apiextensions.v1.JSONSchemaProps", parameters, &path.join("."));
+    }
+}
+
+/// Members of `metadata` that no object has.
+pub(super) fn metadata(lints: &mut Lints<'_>) {
+    if lints.id.group == admissionregistration::GROUP {
+        return;
+    }
+    if let Some(metadata) = lints.object().get("metadata") {
+        of_type(lints, "meta.v1.ObjectMeta", metadata, "metadata");
+    }
+}
+
+fn of_type(lints: &mut Lints<'_>, ty: &str, value: &Value, path: &str) {
+    for Unknown { path, known } in Types::kubernetes().unknown_members(ty, value, path) {
+        let known: Vec<&str> = known.iter().map(Str::as_str).collect();
+        unknown(lints, &path, &known);
+    }
+}
+
+fn unknown(lints: &mut Lints<'_>, field: &str, known: &[&str]) {
+    let help = match field {
+        "metadata.spec" => "indent it less: `spec` stands beside `metadata`".to_owned(),
+        _ => help(field, known),
+    };
+    lints.push_key(Code::UnknownField, field, "unknown field, ignored".to_owned(), Some(help));
 }
 
 /// The advice about an unknown field: a near name, or all that are known there.

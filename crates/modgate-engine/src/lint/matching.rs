@@ -1,10 +1,12 @@
 //! Match blocks and `applyTo` that fit nothing, or more than their author means.
 
-use modgate_api::{kinds, meta::GroupVersionKind};
+use std::collections::BTreeSet;
+
+use modgate_api::{expansion, kinds, meta::GroupVersionKind};
 use modgate_value::{Str, Value, near};
 
 use super::Lints;
-use crate::Code;
+use crate::{Code, admissionpolicy::Types};
 
 /// The values of `scope`.
 const SCOPES: [&str; 3] = ["Cluster", "Namespaced", "*"];
@@ -26,13 +28,13 @@ pub(super) fn lint(lints: &mut Lints<'_>, field: &str) {
 }
 
 /// The texts of a list, with their places.
-fn texts<'v>(value: &'v Value, key: &str) -> Vec<(usize, &'v str)> {
+pub(super) fn texts<'v>(value: &'v Value, key: &str) -> Vec<(usize, &'v str)> {
     let list = value.get(key).and_then(Value::as_array);
     let items = list.into_iter().flat_map(|list| list.iter()).enumerate();
     items.filter_map(|(index, item)| Some((index, item.as_str()?))).collect()
 }
 
-fn entries<'v>(block: &'v Value, key: &str) -> Vec<&'v Value> {
+pub(super) fn entries<'v>(block: &'v Value, key: &str) -> Vec<&'v Value> {
     block.get(key).and_then(Value::as_array).map(|list| list.iter().collect()).unwrap_or_default()
 }
 
@@ -65,7 +67,7 @@ fn kinds_of_match(lints: &mut Lints<'_>, block: &Value, field: &str) {
 }
 
 /// A group that no cluster has. `named` groups may be `*`.
-fn group_exists(lints: &mut Lints<'_>, group: &str, field: &str, wildcard: bool) {
+pub(super) fn group_exists(lints: &mut Lints<'_>, group: &str, field: &str, wildcard: bool) {
     if kinds::of_group(group).is_some() || (wildcard && group == "*") {
         return;
     }
@@ -114,16 +116,13 @@ fn kind_exists(lints: &mut Lints<'_>, kind: &str, groups: Option<&Vec<&str>>, fi
     let Some(groups) = groups else {
         // Any CRD may have brought the kind, if it looks like one.
         let lower = kind.starts_with(|first: char| first.is_lowercase());
-        if let Some(meant) = as_resource.filter(|_| lower || kind.ends_with('s'))
-            && !kinds::all().any(|known| known == kind)
+        let is_resource = as_resource.filter(|_| lower || kind.ends_with('s'));
+        if kinds::all().chain(super::all_kinds()).all(|known| known != kind)
+            && let Some(meant) = is_resource.or_else(|| slip(kind))
         {
             let message = never(format!("no kind is called `{kind}`"));
-            lints.push(
-                Code::NeverMatches,
-                field,
-                message,
-                Some(format!("did you mean `{meant}`?")),
-            );
+            let help = Some(format!("did you mean `{meant}`?"));
+            lints.push(Code::NeverMatches, field, message, help);
         }
         return;
     };
@@ -268,5 +267,104 @@ pub(super) fn apply_to(lints: &mut Lints<'_>) {
                 kind_exists(lints, kind, Some(&names), &field);
             }
         }
+        let kinds: Vec<&str> = texts(entry, "kinds").into_iter().map(|(_, kind)| kind).collect();
+        version_exists(lints, entry, "versions", &names, Some(&kinds), &field);
+        for member in ["groups", "versions", "kinds"] {
+            let list = entry.get(member).and_then(Value::as_array);
+            // A mutator without one of them is refused.
+            if lints.id.group == expansion::GROUP && list.is_none_or(|list| list.is_empty()) {
+                let message = format!("the entry has no `{member}`, so this never applies");
+                lints.push(Code::NeverMatches, &field, message, None);
+            }
+        }
     }
+}
+
+/// Checks `spec.generatedGVK` of an expansion template.
+pub(super) fn generated(lints: &mut Lints<'_>) {
+    let Some(generated) = lints.object().path(&["spec", "generatedGVK"]) else { return };
+    let text = |key: &str| generated.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (group, version, kind) = (text("group"), text("version"), text("kind"));
+    if kind.is_empty() {
+        return;
+    }
+    let field = "spec.generatedGVK";
+    group_exists(lints, group, &format!("{field}.group"), false);
+    let before = lints.found.len();
+    kind_exists(lints, kind, Some(&vec![group]), &format!("{field}.kind"));
+    if lints.found.len() == before && !is_served(version, &[group], Some(&[kind])) {
+        let message = unserved(&[version], &[group], Some(&[kind]), "no constraint matches it");
+        lints.push(Code::NeverMatches, &format!("{field}.version"), message.0, message.1);
+    }
+}
+
+/// Warns if Kubernetes serves none of the versions in a list for these groups, and these kinds if they are given. Groups
+/// that CRDs may bring have any version.
+pub(super) fn version_exists(
+    lints: &mut Lints<'_>,
+    entry: &Value,
+    member: &str,
+    groups: &[&str],
+    kinds: Option<&[&str]>,
+    field: &str,
+) {
+    let versions: Vec<&str> = texts(entry, member).into_iter().map(|(_, text)| text).collect();
+    let may_be = |version: &&str| *version == "*" || is_served(version, groups, kinds);
+    if versions.is_empty() || groups.is_empty() || versions.iter().any(may_be) {
+        return;
+    }
+    // Those that are no versions have their own warnings.
+    if kinds.is_some() && versions.iter().any(|version| !is_version(version)) {
+        return;
+    }
+    let (message, help) = unserved(&versions, groups, kinds, "this never matches");
+    lints.push(Code::NeverMatches, &format!("{field}.{member}[0]"), message, help);
+}
+
+/// The message about versions that Kubernetes does not serve, and the versions that it does.
+fn unserved(
+    versions: &[&str],
+    groups: &[&str],
+    kinds: Option<&[&str]>,
+    so: &str,
+) -> (String, Option<String>) {
+    let listed = |names: &[&str]| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let of = match kinds {
+        Some(kinds) => listed(kinds),
+        None => format!(
+            "the API groups {}",
+            groups.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    let message =
+        format!("Kubernetes 1.36 serves no version {} of {of}, so {so}", listed(versions));
+    let served: BTreeSet<&str> = groups.iter().flat_map(|group| served(group, kinds)).collect();
+    let help = format!("the versions are: {}", served.into_iter().collect::<Vec<_>>().join(", "));
+    (message, Some(help))
+}
+
+/// The versions of a group of Kubernetes that have one of these kinds.
+fn served<'t>(group: &'t str, kinds: Option<&'t [&'t str]>) -> Vec<&'t str> {
+    let types = Types::kubernetes();
+    match kinds {
+        None => types.versions(group, None).collect(),
+        Some(kinds) => kinds.iter().flat_map(|kind| types.versions(group, Some(kind))).collect(),
+    }
+}
+
+/// Whether a version may exist for one of these groups: Kubernetes serves it, or does not have the groups or kinds at
+/// all.
+fn is_served(version: &str, groups: &[&str], kinds: Option<&[&str]>) -> bool {
+    groups.iter().any(|group| {
+        let served = served(group, kinds);
+        served.is_empty() || served.contains(&version)
+    })
+}
+
+/// A kind that differs by a letter or two from a longer name of Kubernetes' own kinds. Shorter names may well be those of
+/// CRDs.
+fn slip(kind: &str) -> Option<&'static str> {
+    near::nearest(kind, kinds::all()).filter(|meant| meant.len() > 6)
 }

@@ -47,9 +47,11 @@ impl Selector {
     ///
     /// The first requirement that Kubernetes refuses.
     pub fn compile(selector: &wire::LabelSelector) -> Result<Self, SelectorError> {
-        let labels = selector.match_labels.iter().flatten().map(|(key, value)| {
-            Requirement::new(key, "In", vec![value.as_str().unwrap_or_default().into()])
-        });
+        let labels = selector
+            .match_labels
+            .iter()
+            .flatten()
+            .map(|(key, value)| Requirement::new(key, "In", vec![value.clone()]));
         let expressions = selector.match_expressions.iter().flatten().map(|requirement| {
             let values = requirement.values.clone().unwrap_or_default();
             Requirement::new(&requirement.key, &requirement.operator, values)

@@ -151,7 +151,8 @@ impl<'s> Loader<'s> {
             next.providers = providers.into();
         }
         if let Some(policies) = self.policies {
-            self.problems.extend(without_effect(&policies, &self.seen));
+            let found = without_effect(&policies, &self.seen, &self.problems);
+            self.problems.extend(found);
             next.policies = policies.into();
         }
         (next, self.problems)
@@ -497,7 +498,15 @@ fn policy_problems(id: &PolicyId, source: &PolicySource, error: PolicyError) -> 
 
 /// New policies without a binding, new bindings without a policy, and new bindings for modgate whose
 /// policy the API server evaluates: they have no effect.
-fn without_effect(policies: &PolicySet, new: &[(PolicyId, PolicySource)]) -> Vec<Problem> {
+fn without_effect(
+    policies: &PolicySet,
+    new: &[(PolicyId, PolicySource)],
+    problems: &[Problem],
+) -> Vec<Problem> {
+    let refused = |is_it: &dyn Fn(&PolicyId) -> bool| {
+        let mut errors = problems.iter().filter(|found| found.severity == Severity::Error);
+        errors.any(|found| is_it(&found.policy))
+    };
     let unbound: Vec<_> = policies.unbound().map(|(kind, name)| kind.id(name)).collect();
     let unused: Vec<_> = policies
         .unused_bindings()
@@ -524,9 +533,17 @@ fn without_effect(policies: &PolicySet, new: &[(PolicyId, PolicySource)]) -> Vec
             );
             ("spec.policyName", message)
         } else if unbound.contains(id) {
+            // A binding that does not load may name it.
+            if refused(&|other| other.kind.strip_suffix("Binding") == Some(id.kind.as_str())) {
+                return None;
+            }
             ("", "it has no effect: no binding names it".to_owned())
         } else {
             let (_, policy) = unused.iter().find(|(binding, _)| binding == id)?;
+            let kind = id.kind.strip_suffix("Binding");
+            if refused(&|other| Some(other.kind.as_str()) == kind && other.name == **policy) {
+                return None;
+            }
             let field = "spec.policyName";
             (field, format!("it has no effect: there is no policy `{policy}`"))
         };

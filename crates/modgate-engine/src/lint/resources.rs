@@ -1,0 +1,124 @@
+//! Rules of the cluster's own policies that match no resource, and parameters of a kind that does not exist.
+
+use modgate_api::{kinds, meta};
+use modgate_value::{Value, near};
+
+use super::{
+    Lints,
+    matching::{entries, group_exists, texts, version_exists},
+};
+use crate::{Code, admissionpolicy::Types};
+
+/// The subresources of Kubernetes' own kinds.
+const SUBRESOURCES: [&str; 15] = [
+    "approval",
+    "attach",
+    "binding",
+    "ephemeralcontainers",
+    "eviction",
+    "exec",
+    "finalize",
+    "log",
+    "portforward",
+    "proxy",
+    "resize",
+    "scale",
+    "status",
+    "token",
+    "*",
+];
+
+/// Checks the rules of a policy or a binding, and `paramKind`.
+pub(super) fn lint(lints: &mut Lints<'_>) {
+    let Some(spec) = lints.object().get("spec") else { return };
+    for member in ["matchConstraints", "matchResources"] {
+        let Some(block) = spec.get(member) else { continue };
+        for list in ["resourceRules", "excludeResourceRules"] {
+            for (index, rule) in entries(block, list).into_iter().enumerate() {
+                check_rule(lints, rule, &format!("spec.{member}.{list}[{index}]"));
+            }
+        }
+    }
+    if let Some(kind) = spec.get("paramKind") {
+        check_param_kind(lints, kind);
+    }
+}
+
+fn check_rule(lints: &mut Lints<'_>, rule: &Value, field: &str) {
+    let groups = texts(rule, "apiGroups");
+    for (at, group) in &groups {
+        group_exists(lints, group, &format!("{field}.apiGroups[{at}]"), true);
+    }
+    let names: Vec<&str> = groups.iter().map(|(_, group)| *group).collect();
+    version_exists(lints, rule, "apiVersions", &names, None, field);
+    for (at, text) in texts(rule, "resources") {
+        check_resource(lints, text, &names, &format!("{field}.resources[{at}]"));
+    }
+}
+
+fn check_resource(lints: &mut Lints<'_>, text: &str, groups: &[&str], field: &str) {
+    let (name, subresource) = text.split_once('/').unwrap_or((text, ""));
+    let known: Option<Vec<&[&str]>> = groups.iter().map(|group| kinds::of_group(group)).collect();
+    if name != "*" {
+        let resources: Option<Vec<String>> = known.as_ref().map(|groups| {
+            groups.iter().flat_map(|kinds| kinds.iter().map(|kind| kinds::resource(kind))).collect()
+        });
+        let is_unknown = match &resources {
+            Some(resources) => !resources.iter().any(|known| known == name),
+            // A CRD may have brought any name that is one of a resource.
+            None => name.contains(|letter: char| letter.is_uppercase()),
+        };
+        if is_unknown {
+            let meant = kinds::of_resource_name(name).map(kinds::resource).filter(|it| it != name);
+            let near = || {
+                let known = resources.iter().flatten().map(String::as_str);
+                near::nearest(name, known).map(str::to_owned)
+            };
+            let help = meant.or_else(near).map(|meant| format!("did you mean `{meant}`?"));
+            let elsewhere = || {
+                let groups = kinds::groups();
+                let has = |group: &&str| {
+                    kinds::of_group(group)
+                        .is_some_and(|kinds| kinds.iter().any(|kind| kinds::resource(kind) == name))
+                };
+                let found: Vec<String> = groups.filter(has).map(|it| format!("\"{it}\"")).collect();
+                (!found.is_empty()).then(|| format!("`{name}` is in {}", found.join(" and ")))
+            };
+            let listed: Vec<String> = groups.iter().map(|group| format!("\"{group}\"")).collect();
+            let message = format!(
+                "no resource of the API groups {} is called `{name}`, so this never matches",
+                listed.join(", ")
+            );
+            lints.push(Code::NeverMatches, field, message, help.or_else(elsewhere));
+            return;
+        }
+    }
+    if known.is_some() && !subresource.is_empty() && !SUBRESOURCES.contains(&subresource) {
+        let message = format!("no subresource is called `{subresource}`, so this never matches");
+        let help = near::did_you_mean(subresource, SUBRESOURCES);
+        lints.push(Code::NeverMatches, field, message, help);
+    }
+}
+
+fn check_param_kind(lints: &mut Lints<'_>, param: &Value) {
+    let text = |key| param.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let (group, _) = meta::split_api_version(api_version);
+    let Some(known) = kinds::of_group(group) else { return };
+    if kind.is_empty() || Types::kubernetes().has(api_version, kind) {
+        return;
+    }
+    let denies = "so the API server denies every request that the policy matches";
+    if known.contains(&kind) {
+        let versions: Vec<&str> = Types::kubernetes().versions(group, Some(kind)).collect();
+        if !versions.is_empty() {
+            let message = format!("`{api_version}` has no `{kind}` in Kubernetes 1.36, {denies}");
+            let help = format!("the versions are: {}", versions.join(", "));
+            lints.push(Code::UnknownValue, "spec.paramKind.apiVersion", message, Some(help));
+        }
+        return;
+    }
+    let message = format!("no kind of the API group \"{group}\" is called `{kind}`, {denies}");
+    let help = near::did_you_mean(kind, known.iter().copied());
+    lints.push(Code::UnknownValue, "spec.paramKind.kind", message, help);
+}
