@@ -89,26 +89,9 @@ impl Problems {
         }
     }
 
-    /// The API server reads a label that is not a text as nothing it can store. To take it for an empty
-    /// one would switch the policy off.
     pub(super) fn selector(&mut self, field: &str, selector: &LabelSelector) {
-        let known = self.0.len();
-        for (key, value) in selector.match_labels.iter().flatten() {
-            if value.as_str().is_none() {
-                let found = match value {
-                    Value::Bool(_) => "a boolean",
-                    Value::Number(_) => "a number",
-                    Value::Null => "null",
-                    _ => "no text",
-                };
-                let message = format!("expected a string, found {found}: put quotes around it");
-                self.add(format!("{field}.matchLabels.{key}"), message);
-            }
-        }
-        if self.0.len() == known {
-            for error in names::selector(selector, field) {
-                self.add(error.path, error.problem);
-            }
+        for error in names::selector(selector, field) {
+            self.add(error.path, error.problem);
         }
     }
 
