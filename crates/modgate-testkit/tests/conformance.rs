@@ -50,6 +50,30 @@ fn suites_of_the_public_library() {
     assert_eq!((suites.len(), cases), (49, 270));
 }
 
+/// How many cases the corpora have, upstream's and ours together.
+const CASES: [(&str, usize); 6] = [
+    ("gatekeeper/", 1_643),
+    ("gatekeeper-library/", 270),
+    ("kubemod/", 1_539),
+    ("languages/", 318_700),
+    ("opa/", 1_861),
+    ("validation.json", 90),
+];
+
+/// The corpora next to this repository can change without a commit.
+#[test]
+fn no_case_disappears() {
+    if Roots::discover().find_folder("gatekeeper-library/library").is_none() {
+        eprintln!("skipped: upstream's files are not here; set {}", corpus::VARIABLE);
+        return;
+    }
+    let found = CASES.map(|(name, _)| {
+        let files = REPORT.files.iter().filter(|file| file.name.starts_with(name));
+        (name, files.map(|file| file.counts().total()).sum::<usize>())
+    });
+    assert_eq!(found, CASES);
+}
+
 #[test]
 fn everything_is_recognised() {
     assert!(REPORT.is_success(), "\n{}", REPORT.table(true));

@@ -292,6 +292,20 @@ fn statuses_of_three_pods() {
     succeeds(cluster, "apply -f -", &template("K8sBroken", DENY));
     everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| it.get("errors").is_none());
 
+    step("its next version does not compile: the one before stays in force, and a column tells");
+    succeeds(cluster, "apply -f -", &broken);
+    let entries = everybody_says(cluster, "constrainttemplate k8sbroken", &pods, |it| {
+        !error(it, "code").is_empty()
+    });
+    for entry in &entries {
+        let message = error(entry, "message");
+        let beginning = "Could not ingest Rego: generation 2 of the template stays in force; ";
+        assert!(message.starts_with(beginning), "{message}");
+    }
+    let shown = succeeds(cluster, "get constrainttemplates", "");
+    let line = shown.lines().find(|line| line.contains("k8sbroken")).expect("it is listed");
+    assert!(line.contains("generation 2 of the template stays in force"), "{shown}");
+
     step("mutators contradict each other, and then they do not; the audit loads none");
     let mutating = ["audit-0", "webhook-a", "webhook-b"];
     succeeds(cluster, "create -f -", &assign("one", "spec.a.b", "1"));

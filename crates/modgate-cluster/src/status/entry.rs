@@ -104,15 +104,21 @@ impl Entries {
                 .map(|error| ReportedError { code: INGEST, message: ingest(&error.message) })
                 .collect();
         }
+        // In front, because the column of `kubectl get` shows the first line.
+        let kept = in_force.map_or(String::new(), |source| {
+            let generation = source.object.path(&["metadata", "generation"]);
+            let generation = generation.and_then(Value::as_i64).unwrap_or_default();
+            format!("generation {generation} of the template stays in force; ")
+        });
         match self.templates.get(key) {
             Some((known, errors)) if known.object == loaded.object => errors.clone(),
             _ => match CompiledTemplate::compile(&loaded.object, &snapshot.config().templates) {
                 Ok(_) => Vec::new(),
                 Err(error) if error.is_of_source() => {
-                    vec![ReportedError { code: INGEST, message: ingest(&error.to_string()) }]
+                    vec![ReportedError { code: INGEST, message: ingest(&format!("{kept}{error}")) }]
                 }
                 Err(error) => {
-                    vec![ReportedError { code: "create_error", message: error.to_string() }]
+                    vec![ReportedError { code: "create_error", message: format!("{kept}{error}") }]
                 }
             },
         }

@@ -161,6 +161,32 @@ fn templates_that_do_not_load() {
 }
 
 #[test]
+fn a_template_that_does_not_compile_any_more_names_the_generation_in_force() {
+    let at = |generation: u32, code: &str| {
+        TEMPLATE
+            .replace("generation: 3", &format!("generation: {generation}"))
+            .replace("{ true }", code)
+    };
+    let mut fixture = Fixture::new();
+    fixture.apply(&at(1, "{ true }"));
+    let before = fixture.said().get("ConstraintTemplate k8sdeny").expect("an entry").clone();
+    assert!(!before.contains("errors"), "{before}");
+    for (generation, code) in [(2, "{ true"), (3, "{ nope(1) }")] {
+        fixture.apply(&at(generation, code));
+        let said = fixture.said();
+        let entry = said.get("ConstraintTemplate k8sdeny").expect("an entry");
+        let beginning = "Could not ingest Rego: generation 1 of the template stays in force; ";
+        assert!(entry.contains(&format!("\"message\":\"{beginning}")), "{entry}");
+        assert!(entry.contains(&format!("\"observedGeneration\":{generation}")), "{entry}");
+        assert_eq!(entry.matches("\"message\"").count(), 1, "{entry}");
+        assert_eq!(fixture.said(), said);
+    }
+    fixture.apply(&at(4, "{ 1 == 1 }"));
+    let after = fixture.said().get("ConstraintTemplate k8sdeny").expect("an entry").clone();
+    assert!(!after.contains("errors"), "{after}");
+}
+
+#[test]
 fn mutators_follow_each_other() {
     let assign = |name: &str, location: &str| {
         format!(

@@ -57,6 +57,7 @@ impl Desk for Gatekeeper {
             leave_declared(&mut original, documents);
             leave_declared(&mut ours, documents);
             leave_conflicts(&mut original, &mut ours);
+            leave_words(&original, &mut ours);
         }
         Ok((original, ours))
     }
@@ -111,7 +112,7 @@ fn found(list: Value) -> Answer {
 ///
 /// - `fix-gator-scope`: a constraint that looks at Namespaces, and an object that cannot be in one.
 /// - `fix-override-scoped`: the action of an ExpansionTemplate replaces scoped actions, too.
-/// - section CEL: texts that cel-go 0.30 has otherwise than 0.29.
+/// - section Rego: numbers in `details` in another notation.
 /// - `fix-gator-print-object`: the original prints objects as mutators and defaults changed them since.
 fn leave_declared(answer: &mut Answer, documents: &[Value]) {
     let is_of = |object: &Value, group: &str| {
@@ -137,9 +138,7 @@ fn leave_declared(answer: &mut Answer, documents: &[Value]) {
         {
             members.remove("scopedActions");
         }
-        if let Some(text) = result["msg"].as_str().map(without_versions) {
-            result["msg"] = json!(text);
-        }
+        by_value(&mut result["metadata"]["details"]);
         let object = &mut result["violatingObject"];
         if is_mutated || is_of(object, "constraints.") {
             *object = json!([
@@ -153,7 +152,8 @@ fn leave_declared(answer: &mut Answer, documents: &[Value]) {
 }
 
 /// Leaves out the results of a constraint for an object where one of the programs met a function with
-/// several outputs (`REGO-14`): whether evaluation gets there depends on what it skips before.
+/// several outputs or exceeded its budget (`REGO-14`): whether evaluation gets there depends on what it
+/// skips before.
 fn leave_conflicts(original: &mut Answer, ours: &mut Answer) {
     let key = |result: &Value| {
         let object = &result["violatingObject"];
@@ -165,7 +165,9 @@ fn leave_conflicts(original: &mut Answer, ours: &mut Answer) {
         .iter()
         .chain(right.iter())
         .filter(|result| {
-            result["msg"].as_str().is_some_and(|text| text.contains("eval_conflict_error"))
+            let errors = ["eval_conflict_error", "eval_cancel_error"];
+            let text = result["msg"].as_str().unwrap_or_default();
+            errors.iter().any(|error| text.contains(error))
         })
         .map(key)
         .collect();
@@ -173,12 +175,119 @@ fn leave_conflicts(original: &mut Answer, ours: &mut Answer) {
     right.retain(|result| !conflicts.contains(&key(result)));
 }
 
-/// A message without what two versions of cel-go say otherwise.
-fn without_versions(message: &str) -> String {
-    let timestamps = [
-        "invalid RFC 3339 timestamp",
-        "type conversion error from 'string' to 'google.protobuf.Timestamp'",
-    ];
-    let end = timestamps.iter().filter_map(|text| message.find(text)).min();
-    message[..end.unwrap_or(message.len())].replace("!error!", "dyn")
+/// Numbers in one notation: whole ones without a point, an exponent or a sign before zero.
+fn by_value(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole =
+                number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
+            if let Some(whole) = whole {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+                let whole = whole as i64;
+                *value = json!(whole);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(by_value),
+        Value::Object(members) => members.values_mut().for_each(by_value),
+        _ => {}
+    }
+}
+
+/// Where both refuse Rego in words that differ as section Rego declares, ours become the original's:
+///
+/// - a parse error within an object is at the token that does not fit;
+/// - each variable of `every` that is not used is an error, not only the first of a rule;
+/// - calls of a function that does not compile are no errors.
+fn leave_words(original: &Answer, ours: &mut Answer) {
+    let (Answer::Refused(left), Answer::Refused(right)) = (original, &*ours) else { return };
+    let (mut left_errors, mut right_errors) = (errors(left), errors(right));
+    let all = |errors: &[String], text: &str| errors.iter().all(|error| error.contains(text));
+    let is_misplaced = all(&left_errors, "rego_parse_error")
+        && all(&right_errors, "rego_parse_error")
+        && right.contains("unexpected with keyword")
+        && left_errors.first().map(|error| place(error))
+            == right_errors.first().map(|error| place(error));
+    let is_unused = |error: &String| {
+        error.contains("rego_compile_error: declared var") && error.contains("unused")
+    };
+    if left_errors.iter().any(is_unused) {
+        right_errors.retain(|error| !is_unused(error) || left_errors.contains(error));
+    }
+    let has_undefined = |errors: &[String]| errors.iter().any(|error| error.contains(UNDEFINED));
+    if !right_errors.is_empty() && !has_undefined(&right_errors) {
+        left_errors.retain(|error| !error.contains(UNDEFINED));
+    }
+    if is_misplaced || (!left_errors.is_empty() && left_errors == right_errors) {
+        *ours = original.clone();
+    }
+}
+
+const UNDEFINED: &str = "rego_type_error: undefined function data.";
+
+/// The errors of Rego in a refusal, each with its details.
+fn errors(refusal: &str) -> Vec<String> {
+    let Some((_, list)) = refusal.split_once(" occurred:") else { return Vec::new() };
+    let mut errors: Vec<String> = Vec::new();
+    for line in list.trim().lines() {
+        match errors.last_mut() {
+            Some(error) if !line.starts_with("template:") => {
+                error.push('\n');
+                error.push_str(line.trim_end());
+            }
+            _ => errors.push(line.trim_end().to_owned()),
+        }
+    }
+    errors
+}
+
+/// The file and line of an error.
+fn place(error: &str) -> &str {
+    error.split(": ").next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEVERAL: &str = "adding template: unable to compile modules: 2 errors occurred:\n\
+        template:3: rego_compile_error: declared var e unused\n\
+        template:6: rego_compile_error: declared var e unused";
+
+    fn is_declared(original: &str, ours: &str) -> bool {
+        let original = Answer::Refused(original.to_owned());
+        let mut ours = Answer::Refused(ours.to_owned());
+        leave_words(&original, &mut ours);
+        original == ours
+    }
+
+    #[test]
+    fn declared_words_are_left_out_and_no_others() {
+        let first = "adding template: unable to compile modules: 1 error occurred: template:3: \
+                     rego_compile_error: declared var e unused";
+        assert!(is_declared(first, SEVERAL));
+        assert!(!is_declared(SEVERAL, first));
+        assert!(!is_declared(&first.replace("var e", "var x"), SEVERAL));
+        let other = "x: 2 errors occurred:\ntemplate:3: rego_type_error: match error\n\tleft  : \
+                     string\ntemplate:9: rego_type_error: undefined function data.a.f";
+        let ours =
+            "x: 1 error occurred: template:3: rego_type_error: match error\n\tleft  : string";
+        assert!(is_declared(other, ours));
+        assert!(!is_declared(other, &ours.replace("string", "number")));
+        let parse = "x: 1 error occurred: template:6: rego_parse_error: unexpected string token: \
+                     non-terminated object\n\tx\n\t^";
+        let with = "x: 1 error occurred: template:6: rego_parse_error: unexpected with keyword: \
+                    expected \",\" or \"}\"\n\tx\n\t ^";
+        assert!(is_declared(parse, with));
+        assert!(!is_declared(parse, &with.replace("template:6", "template:7")));
+        assert!(!is_declared(parse, &with.replace("with", "in")));
+    }
+
+    #[test]
+    fn numbers_compare_by_value() {
+        let mut left = json!({"found": [1000.0, -0.0, 2.5, "1e3"]});
+        let mut right = json!({"found": [1000, 0, 2.5, "1e3"]});
+        by_value(&mut left);
+        by_value(&mut right);
+        assert_eq!(left, right);
+    }
 }
