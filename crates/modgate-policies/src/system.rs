@@ -17,6 +17,7 @@ use modgate_engine::{
     template::{self, Refused},
 };
 use modgate_value::{Clock, Str, Value};
+use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::ring;
 
 /// This machine.
@@ -27,6 +28,18 @@ impl Clock for SystemHost {
     fn now(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         START.elapsed()
+    }
+}
+
+/// The processor time of the calling thread. An evaluation stays on one thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessorTime;
+
+impl Clock for ProcessorTime {
+    fn now(&self) -> Duration {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        // Neither part is negative.
+        Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
     }
 }
 
@@ -111,6 +124,19 @@ mod tests {
     use modgate_engine::template::Host as _;
 
     use super::*;
+
+    /// It counts less than passes while the thread waits, and goes on while it works.
+    #[test]
+    fn processor_time_is_that_of_the_thread() {
+        let (before, began) = (ProcessorTime.now(), Instant::now());
+        thread::park_timeout(Duration::from_millis(50));
+        let (spent, passed) = (ProcessorTime.now() - before, began.elapsed());
+        assert!(spent < passed, "{spent:?} of {passed:?}");
+        let mut number = 0_u64;
+        while ProcessorTime.now() - before < spent + Duration::from_millis(1) {
+            number = std::hint::black_box(number + 1);
+        }
+    }
 
     #[test]
     fn random_bytes_differ() {

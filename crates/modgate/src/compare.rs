@@ -201,6 +201,7 @@ fn read_policies(
     if !inputs::are_good(findings, false, terminal) {
         return Ok(None);
     }
-    let world = PolicySet::clone(store.policies());
+    let mut world = PolicySet::clone(store.policies());
+    world.objects.count_processor_time();
     Ok(inputs::are_policies(&world, &[given.to_owned()], terminal).then_some(world))
 }

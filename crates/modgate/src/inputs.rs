@@ -130,7 +130,8 @@ pub(crate) fn read_policies(
     if !are_good(findings, policies.strict, terminal) {
         return Ok(None);
     }
-    let world = PolicySet::clone(store.policies());
+    let mut world = PolicySet::clone(store.policies());
+    world.objects.count_processor_time();
     Ok(are_policies(&world, &policies.policies, terminal).then_some((store, world)))
 }
 
