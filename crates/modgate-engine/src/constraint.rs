@@ -17,6 +17,7 @@ mod crd;
 mod driver;
 mod evaluate;
 mod inventory;
+mod known;
 mod source;
 mod store;
 mod template;
@@ -42,3 +43,4 @@ pub use self::{
         ConstraintOutcome, ConstraintTrace, Exclusion, ExpressionResult, ExpressionTrace, explain,
     },
 };
+pub(crate) use known::METADATA;

@@ -25,7 +25,7 @@ pub use allow::allows;
 pub(crate) use allow::retain;
 pub(crate) use constraint::advise;
 pub(crate) use fields::help as known_fields;
-pub(crate) use mutator::advice;
+pub(crate) use mutator::{advice, misspelt_field};
 pub use unloaded::{NotLoaded, Place, not_loaded};
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};

@@ -16,9 +16,9 @@ use self::{
     measure::{Figures, Plan},
 };
 use crate::{
-    Failure, Io, finding,
+    Failure, Io, input,
     policies::{is_constraint, is_template},
-    read,
+    read::{self, Resource},
 };
 
 /// With fewer iterations, the 99th percentile means little.
@@ -46,7 +46,13 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
             settings.iterations
         ));
     }
-    let figures = measure_all(args, &settings, is_gator, io)
+    let resources = match is_gator {
+        true => read::sources(&args.filenames, &args.images, io).map_err(|error| {
+            Failure::plain(format!("benchmark failed: reading sources: {error}"))
+        })?,
+        false => input::checked(&args.filenames, &args.images, &args.checks, io)?,
+    };
+    let figures = measure_all(args, &settings, &resources, is_gator, io)
         .map_err(|error| Failure::plain(format!("benchmark failed: {error}")))?;
     io.print(&match settings.format {
         Format::Table => report::table(&figures),
@@ -83,12 +89,10 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
 fn measure_all(
     args: &BenchArgs,
     settings: &args::Settings,
+    resources: &[Resource],
     is_gator: bool,
     io: &mut Io<'_>,
 ) -> Result<Vec<Figures>, String> {
-    let resources = read::sources(&args.filenames, &args.images, io)
-        .map_err(|error| format!("reading sources: {error}"))?;
-    finding::strictly(args.strict, &resources, io).map_err(|it| it.message.unwrap_or_default())?;
     if resources.is_empty() {
         return Err("no input data identified".to_owned());
     }

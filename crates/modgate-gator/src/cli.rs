@@ -5,7 +5,7 @@ mod refusal;
 
 use std::{ffi::OsString, path::Path};
 
-use crate::flags::GoBool as _;
+use crate::flags::{CheckArgs, GoBool as _, ReportArgs};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{Failure, Io, bench, expand, policy, sync, test, verify};
@@ -104,7 +104,7 @@ pub(crate) struct CelArgs {
 /// Arguments of `test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// File or folder to read; repeat for more.
+    /// File, folder or quoted pattern to read; repeat for more, `-` for standard input.
     #[arg(short, long = "filename", value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) filenames: Vec<String>,
     #[command(flatten)]
@@ -119,9 +119,14 @@ pub struct TestArgs {
         allow_hyphen_values = true
     )]
     pub(crate) output: Vec<String>,
-    /// Treat warnings about policies as errors.
+    /// Files and folders to leave out, by name or pattern; repeat for more.
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Treat warnings about policies as errors; docs/warnings.md lists them.
     #[arg(long)]
     pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
     /// Add the trace of each evaluation.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) trace: bool,
@@ -166,9 +171,15 @@ pub struct VerifyArgs {
         allow_hyphen_values = true
     )]
     pub(crate) output: Vec<String>,
-    /// Treat warnings about suites and policies as errors.
+    /// Files and folders to leave out, by name or pattern; repeat for more.
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Treat warnings about suites and policies as errors; docs/warnings.md lists them.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Print results and errors only: no warnings, no totals.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
     /// Skip the remaining suites after the first one that fails.
     #[arg(long)]
     pub(crate) fail_fast: bool,
@@ -202,9 +213,8 @@ pub struct ExpandArgs {
     /// Write objects to this file instead of standard output.
     #[arg(short, long, value_name = "PATH", allow_hyphen_values = true)]
     pub(crate) outputfile: Option<String>,
-    /// Treat warnings about policies as errors.
-    #[arg(long)]
-    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) checks: CheckArgs,
     #[arg(hide = true)]
     rest: Vec<String>,
 }
@@ -220,6 +230,8 @@ pub struct SyncTestArgs {
     /// Assume that the cluster has every kind that is synced.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) force_omit_gvk_manifest: bool,
+    #[command(flatten)]
+    pub(crate) checks: CheckArgs,
     #[arg(hide = true)]
     rest: Vec<String>,
 }
@@ -299,13 +311,19 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
             clap_complete::generate(shell, &mut self::command(program), program, &mut script);
             io.print(&String::from_utf8_lossy(&script)).map(|()| 0)
         }
-        RootVerb::Verb(Verb::Test(args)) => {
-            none("test", &args.rest)?;
+        RootVerb::Verb(Verb::Test(mut args)) => {
+            if program == GATOR {
+                none("test", &args.rest)?;
+            }
+            args.filenames.append(&mut args.rest);
             test::run(&args, program == GATOR, io)
         }
         RootVerb::Verb(Verb::Verify(args)) => match args.paths.as_slice() {
             [_] => verify::run(&args, program == GATOR, io),
             [_, _, ..] if program != GATOR => verify::run(&args, false, io),
+            [] if program != GATOR => Err(Failure::error(
+                "`verify` needs the path of a suite or folder, such as `tests/...`",
+            )),
             paths => Err(refuse("verify", format!("accepts 1 arg(s), received {}", paths.len()))),
         },
         RootVerb::Verb(Verb::Expand(args)) => {
@@ -322,7 +340,7 @@ pub(crate) fn dispatch(args: &[OsString], io: &mut Io<'_>) -> Result<u8, Failure
         },
         RootVerb::Verb(Verb::Sync { command: SyncVerb::Test(args) }) => {
             none("sync test", &args.rest)?;
-            sync::run(&args, io)
+            sync::run(&args, program == GATOR, io)
         }
     }
 }

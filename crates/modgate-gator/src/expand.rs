@@ -9,7 +9,7 @@ use crate::{
     Failure, Io,
     cli::ExpandArgs,
     expander::Expander,
-    finding,
+    input,
     object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
@@ -25,8 +25,10 @@ pub(crate) fn run(args: &ExpandArgs, is_gator: bool, io: &mut Io<'_>) -> Result<
             args.format
         )));
     }
-    let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
-    finding::strictly(args.strict, &resources, io)?;
+    let resources = match is_gator {
+        true => read::sources_or_failure(&args.filenames, &args.images, io)?,
+        false => input::checked(&args.filenames, &args.images, &args.checks, io)?,
+    };
     let mut resultants = resultants(resources.iter().map(|resource| &resource.object))
         .map_err(|error| Failure::plain(format!("error expanding resources: {error}")))?;
     // Sorted descending by the name and what follows it.

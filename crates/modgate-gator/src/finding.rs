@@ -1,21 +1,17 @@
 //! Results as reports, for the formats that machines read. Ours.
 
-use std::{collections::BTreeSet, fs};
+use std::fs;
 
 use modgate_api::meta::GroupVersionKind;
-use modgate_engine::{
-    Change, EngineConfig, OnError, PolicySource, Position, Problem, Severity, Snapshot,
-    constraint::Violation, guidance::Guidance,
+use modgate_engine::{constraint::Violation, guidance::Guidance};
+use modgate_policies::{manifest::Manifest, place};
+use modgate_report::{Finding, Format, Level, Object, Report, Rule, RuleKind, snippet, write};
+use modgate_value::{
+    Value,
+    diag::{Diagnostic, Severity, Source},
 };
-use modgate_report::{Finding, Format, Level, Object, Report, Rule, RuleKind, write};
-use modgate_value::{Str, Value, yaml};
 
-use crate::{
-    Failure, Io,
-    object::metadata,
-    read::{Resource, os_text},
-    verify::SuiteResult,
-};
+use crate::{Failure, Io, object::metadata, read::os_text, verify::SuiteResult};
 
 /// One `-o FORMAT[=FILE]`.
 pub(crate) struct Output<'a> {
@@ -49,6 +45,45 @@ pub(crate) fn outputs<'a>(texts: &'a [String], own: &[&str]) -> Result<Vec<Outpu
     Ok(outputs)
 }
 
+/// Prints what is wrong with policies and files, and reports it; whether none is an error. With
+/// `strict`, warnings are errors; with `quiet`, only errors are printed.
+pub(crate) fn tell(
+    findings: Vec<Diagnostic>,
+    strict: bool,
+    quiet: bool,
+    report: &mut Report,
+    io: &mut Io<'_>,
+) -> bool {
+    let mut good = true;
+    for mut finding in findings {
+        if strict && finding.severity == Severity::Warning {
+            finding.severity = Severity::Error;
+        }
+        let is_error = finding.severity == Severity::Error;
+        good &= !is_error;
+        if is_error || !quiet {
+            io.note(&snippet(&finding, false));
+        }
+        report.diagnostic(&finding);
+    }
+    good
+}
+
+/// Ends a run that has no results: the report says why, also where the verb has a format of its own.
+pub(crate) fn failed(
+    outputs: &[Output<'_>],
+    report: &mut Report,
+    failure: Failure,
+    io: &mut Io<'_>,
+) -> Result<Failure, Failure> {
+    report.complete = false;
+    if let Some(message) = &failure.message {
+        report.diagnostic(&Diagnostic::error(message.trim_start_matches("Error: ")));
+    }
+    print(outputs, report, |format| matches!(format, "text" | "html").then(String::new), io)?;
+    Ok(failure)
+}
+
 /// Writes each output: those of the verb as `own` has them, the others from the report.
 pub(crate) fn print(
     outputs: &[Output<'_>],
@@ -78,7 +113,13 @@ pub(crate) fn report() -> Report {
 }
 
 /// Adds a violation by an object of the input.
-pub(crate) fn violation(report: &mut Report, violation: &Violation, resource: &Resource) {
+pub(crate) fn violation(
+    report: &mut Report,
+    violation: &Violation,
+    manifest: &Manifest,
+    source: &Source,
+) {
+    let object = &manifest.object;
     let Guidance { owner, remediation, docs_url } = violation.guidance();
     let text = |name: &str| violation.annotations.get(name).and_then(Value::as_str);
     let rule = report.rule(Rule {
@@ -95,26 +136,27 @@ pub(crate) fn violation(report: &mut Report, violation: &Violation, resource: &R
         (false, true) => Level::Warning,
         (false, false) => Level::Note,
     };
-    let GroupVersionKind { group, version, kind } = GroupVersionKind::of_object(&resource.object);
-    let object = Object {
+    let GroupVersionKind { group, version, kind } = GroupVersionKind::of_object(object);
+    let subject = Object {
         group: group.to_string(),
         version: version.to_string(),
         kind: kind.to_string(),
-        namespace: metadata(&resource.object, "namespace").to_owned(),
-        name: metadata(&resource.object, "name").to_owned(),
+        namespace: metadata(object, "namespace").to_owned(),
+        name: metadata(object, "name").to_owned(),
     };
-    let finding = Finding::new(rule, level, violation.message.as_str());
-    let finding = finding.at(resource.place()).about(object);
-    report.findings.push(Finding { action: violation.action.to_string(), ..finding });
+    let (place, field) =
+        place::of_violation(manifest, source, &violation.message, &violation.details);
+    let finding = Finding::new(rule, level, violation.message.as_str()).at(place).about(subject);
+    report.findings.push(Finding { action: violation.action.to_string(), field, ..finding });
 }
 
 /// The failed cases of suites, and the tests that could not be run. `places` has the place of a test
 /// of a suite, or of a case of it.
 pub(crate) fn suites(
+    report: &mut Report,
     results: &[SuiteResult],
     place: impl Fn(&str, usize, Option<usize>) -> Option<modgate_report::Place>,
-) -> Report {
-    let mut report = report();
+) {
     for suite in results {
         for (index, test) in suite.tests.iter().enumerate() {
             let id = format!("{}: {}", suite.path, test.name);
@@ -141,73 +183,5 @@ pub(crate) fn suites(
                 passed.map(|case| modgate_report::Passed { rule, name: case.name.clone() }),
             );
         }
-    }
-    report
-}
-
-/// With `--strict`, prints the warnings about the policies of the input, and fails if there is any.
-pub(crate) fn strictly(
-    strict: bool,
-    resources: &[Resource],
-    io: &mut Io<'_>,
-) -> Result<(), Failure> {
-    if !strict {
-        return Ok(());
-    }
-    let sources = resources.iter().map(|resource| PolicySource {
-        origin: resource.place().file.into(),
-        object: resource.object.clone(),
-        positions: resource.positions.clone(),
-    });
-    fail_on_warnings(sources, io)
-}
-
-/// As [`strictly`], for files of suites.
-pub(crate) fn strictly_files(files: &BTreeSet<String>, io: &mut Io<'_>) -> Result<(), Failure> {
-    let mut sources = Vec::new();
-    for file in files {
-        // Files that cannot be read fail the tests that name them.
-        let Ok(text) = fs::read_to_string(format!("/{}", file.trim_start_matches('/'))) else {
-            continue;
-        };
-        for document in yaml::manifest(&text).flatten() {
-            sources.push(PolicySource {
-                origin: Str::from(file.as_str()),
-                object: document.value,
-                positions: Some(document.positions.into()),
-            });
-        }
-    }
-    fail_on_warnings(sources.into_iter(), io)
-}
-
-fn fail_on_warnings(
-    sources: impl Iterator<Item = PolicySource>,
-    io: &mut Io<'_>,
-) -> Result<(), Failure> {
-    let policies = sources.filter(|source| Snapshot::takes(&source.object));
-    let changes = policies.map(Change::Upsert).collect();
-    let update = Snapshot::new(EngineConfig::default()).apply(changes, OnError::Unload);
-    let is_warning = |problem: &&Problem| problem.severity == Severity::Warning;
-    let warnings: Vec<&Problem> = update.problems.iter().filter(is_warning).collect();
-    for problem in &warnings {
-        let code = problem.code.map(|code| format!("[{code}]")).unwrap_or_default();
-        io.note(&format!("error{code}: {}: {}", problem.policy, problem.message));
-        match problem.position {
-            Some(Position { line, column }) => {
-                io.note(&format!(" --> {}:{line}:{column}", problem.origin));
-            }
-            None => io.note(&format!(" --> {}", problem.origin)),
-        }
-        if let Some(help) = &problem.help {
-            io.note(&format!("  = help: {help}"));
-        }
-    }
-    match warnings.len() {
-        0 => Ok(()),
-        1 => Err(Failure::error("there is a warning about a policy, and --strict is on")),
-        count => Err(Failure::error(format!(
-            "there are {count} warnings about policies, and --strict is on"
-        ))),
     }
 }

@@ -1,11 +1,76 @@
-//! Flags as Go programs read them.
+//! Flags as Go programs read them, and those that all verbs of modgate share.
 
 use std::ffi::OsStr;
 
 use clap::{
-    Arg, ArgAction, Command,
+    Arg, ArgAction, Args, Command, ValueEnum,
     builder::{PossibleValue, TypedValueParser},
 };
+use modgate_report::{Level, Report};
+
+/// Violations by severity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum FailOn {
+    /// Policies that deny, ModRules that reject.
+    Deny,
+    /// Those, policies that warn, and objects that ModRules and mutators would change.
+    Warn,
+    /// All violations.
+    Dryrun,
+    /// No violation.
+    None,
+}
+
+/// When a command fails, and how much it prints.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// Exit with code 1 for violations of this severity or worse.
+    #[arg(long, value_name = "ACTION", default_value = "deny")]
+    pub fail_on: FailOn,
+    /// Exit with code 1 if there are more warnings than this: violations of constraints that warn, and
+    /// warnings about policies.
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub max_warnings: Option<usize>,
+    /// Print violations and errors only: no warnings about policies, no notes, no summary.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "it is a whole number from 0".to_owned())
+}
+
+/// How verbs without reports read files and policies.
+#[derive(Debug, Clone, Args)]
+pub struct CheckArgs {
+    /// Files and folders to leave out, by name or pattern; repeat for more.
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+    /// Treat warnings about policies as errors; docs/warnings.md lists them.
+    #[arg(long)]
+    pub strict: bool,
+    /// Print results and errors only: no warnings about policies, no notes.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl ReportArgs {
+    /// Whether findings are bad or many enough to fail.
+    pub fn fails(&self, report: &Report) -> bool {
+        let threshold = match self.fail_on {
+            FailOn::Deny => Some(Level::Error),
+            FailOn::Warn => Some(Level::Warning),
+            FailOn::Dryrun => Some(Level::Note),
+            FailOn::None => None,
+        };
+        // Findings about policies are no violations: `--strict` makes them errors.
+        let violations = report.findings.iter().filter(|finding| !finding.action.is_empty());
+        let worst = violations.map(|finding| finding.level).max();
+        let warnings = report.count(Level::Warning);
+        threshold.is_some_and(|threshold| worst.is_some_and(|worst| worst >= threshold))
+            || self.max_warnings.is_some_and(|most| warnings > most)
+    }
+}
 
 /// Boolean flags as Go's `flag` package has them: `--flag`, or `--flag=VALUE` in any spelling of Go's.
 ///

@@ -14,6 +14,7 @@ mod expand;
 mod expander;
 mod finding;
 pub mod flags;
+mod input;
 mod object;
 mod oci;
 mod outside;

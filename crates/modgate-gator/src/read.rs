@@ -6,12 +6,10 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     rc::Rc,
-    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use modgate_api::meta::GroupVersionKind;
-use modgate_report::{Place, generated_from};
 use modgate_value::{
     Str, Value, gofmt,
     gotime::{Time, Zone},
@@ -25,41 +23,12 @@ use crate::{Failure, Io, cli::ImageArgs, object::metadata, oci};
 pub(crate) struct Resource {
     pub(crate) object: Value,
     pub(crate) origin: Rc<Origin>,
-    /// Where its parts stand in the text; `None` for JSON.
-    pub(crate) positions: Option<Arc<yaml::Positions>>,
-    /// The file that its generator names.
-    generated_from: Option<String>,
 }
 
 impl Resource {
-    fn new(read: Parsed, origin: &Rc<Origin>) -> Self {
-        let Parsed { object, positions, generated_from } = read;
-        Self { object, origin: Rc::clone(origin), positions, generated_from }
+    pub(crate) fn new(object: Value, origin: &Rc<Origin>) -> Self {
+        Self { object, origin: Rc::clone(origin) }
     }
-
-    /// Where a person edits it.
-    pub(crate) fn place(&self) -> Place {
-        if let Some(file) = &self.generated_from {
-            return Place::at(file, 0, 0);
-        }
-        let file = match &*self.origin {
-            Origin::File { path, .. } => path,
-            Origin::Stdin => "<stdin>",
-        };
-        let position = self.positions.as_ref().map(|positions| positions.nearest(""));
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        match position {
-            Some(position) => Place::at(file, number(position.line), number(position.column)),
-            None => Place::at(file, 0, 0),
-        }
-    }
-}
-
-/// An object of a text.
-struct Parsed {
-    object: Value,
-    positions: Option<Arc<yaml::Positions>>,
-    generated_from: Option<String>,
 }
 
 /// The source of an object.
@@ -257,12 +226,12 @@ fn read_file(
     Ok(())
 }
 
-fn read_image(
+/// The folder with the files of an image; it goes away with the value.
+pub(crate) fn pulled(
     image: &str,
     images: &ImageArgs,
     io: &Io<'_>,
-    read: &mut Vec<Resource>,
-) -> Result<(), String> {
+) -> Result<tempfile::TempDir, String> {
     let base = match images.tempdir.as_deref() {
         Some(folder) if !folder.is_empty() => io.path(folder),
         _ => std::env::temp_dir(),
@@ -272,6 +241,16 @@ fn read_image(
         .tempdir_in(&base)
         .map_err(|error| format!("creating temporary directory: {}", os_text(&error)))?;
     oci::pull(image, images.plain_http, folder.path(), io.env)?;
+    Ok(folder)
+}
+
+fn read_image(
+    image: &str,
+    images: &ImageArgs,
+    io: &Io<'_>,
+    read: &mut Vec<Resource>,
+) -> Result<(), String> {
+    let folder = pulled(image, images, io)?;
     let mut files: Vec<PathBuf> = Vec::new();
     let root = folder.path().to_string_lossy().into_owned();
     walk(folder.path(), &root, 0, &mut |path| {
@@ -298,19 +277,15 @@ pub(crate) fn read_limited(from: &mut dyn Read) -> Result<String, String> {
 }
 
 /// The objects of a text: JSON objects one after another, or YAML documents.
-fn objects_of(text: &str) -> Result<Vec<Parsed>, String> {
+fn objects_of(text: &str) -> Result<Vec<Value>, String> {
     let failed = |error: String| format!("reading yaml source: {error}");
     let head = text.get(..text.floor_char_boundary(JSON_GUESS)).unwrap_or(text);
     let mut objects = Vec::new();
-    let mut keep = |value: Value, positions: Option<yaml::Positions>, text: &str| match value {
+    let mut keep = |value: Value| match value {
         Value::Null => Ok(()),
         Value::Object(members) if members.is_empty() => Ok(()),
         Value::Object(_) => {
-            let start = positions.as_ref().map_or(0, |positions| positions.nearest("").offset);
-            let before = text.get(..start).unwrap_or_default();
-            let generated_from = generated_from(&value, before);
-            let positions = positions.map(Arc::new);
-            objects.push(Parsed { object: value, positions, generated_from });
+            objects.push(value);
             Ok(())
         }
         other => Err(failed(format!("a document is {}, not an object", what(&other)))),
@@ -319,16 +294,14 @@ fn objects_of(text: &str) -> Result<Vec<Parsed>, String> {
         let (json, rest) = json_and_yaml(text);
         for piece in json_values(json) {
             let value = Value::from_json(piece.as_bytes());
-            keep(value.map_err(|error| failed(error.to_string()))?, None, "")?;
+            keep(value.map_err(|error| failed(error.to_string()))?)?;
         }
         for document in yaml::documents(rest) {
-            // Lines behind JSON are not counted.
-            keep(document.map_err(|error| failed(converting(&error)))?.value, None, "")?;
+            keep(document.map_err(|error| failed(converting(&error)))?.value)?;
         }
     } else {
         for document in yaml::documents(text) {
-            let document = document.map_err(|error| failed(converting(&error)))?;
-            keep(document.value, Some(document.positions), text)?;
+            keep(document.map_err(|error| failed(converting(&error)))?.value)?;
         }
     }
     Ok(objects)
@@ -440,8 +413,7 @@ mod tests {
     #[test]
     fn json_one_after_another() {
         let read = |text: &str| {
-            let shown = |it: &Parsed| it.object.to_json();
-            objects_of(text).map(|all| all.iter().map(shown).collect::<Vec<_>>().join(" "))
+            objects_of(text).map(|all| all.iter().map(Value::to_json).collect::<Vec<_>>().join(" "))
         };
         assert_eq!(read(r#" {"a": "}\""}{"b": [{}]}"#).as_deref(), Ok(r#"{"a":"}\""} {"b":[{}]}"#));
         assert!(read(r#"{"a": 1} ]"#).is_err());

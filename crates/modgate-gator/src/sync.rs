@@ -8,7 +8,7 @@ use modgate_api::meta::GroupVersionKind;
 use modgate_value::{Str, Value};
 
 use self::needs::{Needs, needs_of};
-use crate::{Failure, Io, cli::SyncTestArgs, object::metadata, policies::is_template, read};
+use crate::{Failure, Io, cli::SyncTestArgs, input, object::metadata, policies::is_template, read};
 
 /// Kinds, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;
@@ -27,8 +27,11 @@ struct Input {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &SyncTestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
-    let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
+pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
+    let resources = match is_gator {
+        true => read::sources_or_failure(&args.filenames, &args.images, io)?,
+        false => input::checked(&args.filenames, &args.images, &args.checks, io)?,
+    };
     let mut input = Input::default();
     for resource in &resources {
         let is_known = input

@@ -6,8 +6,9 @@ mod output;
 use modgate_api::{
     admissionregistration, constraints::EnforcementAction, meta::GroupVersionKind, modrule::ModRule,
 };
-use modgate_engine::{Code, Review, Stages};
-use modgate_value::{Str, Value};
+use modgate_engine::{Code, EngineConfig, Review, Stages};
+use modgate_report::{Report, about_policies};
+use modgate_value::{Str, Value, diag::Diagnostic};
 
 use self::admission_policies::AdmissionPolicies;
 use crate::{
@@ -15,17 +16,28 @@ use crate::{
     cli::TestArgs,
     expander::Expander,
     finding::{self, Output},
+    input::Input,
     object::metadata,
     policies::{Policies, Settings, is_constraint},
     read::{self, Resource},
-    review::{Outcome, Reviewed, Session},
+    review::{Outcome, Reviewed, Session, Timing},
     work::parallel,
 };
 
-/// One result: a violation, and the object of the input that it is reported for.
+/// One result: a violation, and the number of the object of the input that it is reported for.
 struct TestResult<'o> {
     outcome: Outcome,
+    index: usize,
     resource: &'o Resource,
+}
+
+/// Everything that policies said about the input.
+struct Tested<'o> {
+    results: Vec<TestResult<'o>>,
+    timings: Vec<Timing>,
+    /// The output of `print`.
+    printed: String,
+    policies: Policies,
 }
 
 /// The formats that are not those of reports.
@@ -33,25 +45,87 @@ const OWN: [&str; 3] = ["text", "json", "yaml"];
 
 /// Runs the verb.
 pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
-    let outputs = match is_gator {
-        false => finding::outputs(&args.output, &OWN)?,
-        // The last one counts, and what is not known means text.
-        true => {
-            args.output.last().map(|format| Output { format, file: None }).into_iter().collect()
-        }
-    };
+    if !is_gator {
+        return as_modgate(args, io);
+    }
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
-    finding::strictly(args.strict, &resources, io)?;
     let settings = Settings::of(&args.cel, args.verbose)?;
-    let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
-    let admission_policies = if is_gator {
-        None
-    } else {
-        note_what_is_not_evaluated(&objects, io);
-        AdmissionPolicies::of(&objects, io)?
+    let mut tested = evaluate(args, &settings, &resources, true, io)?;
+    let is_denied = tested.results.iter().any(|result| denies(&result.outcome));
+    if args.deny_only {
+        tested.results.retain(|result| denies(&result.outcome));
+    }
+    // The last format counts, and what is not known means text.
+    let format = args.output.last().and_then(|format| output::Format::of(format, true));
+    if let Some(format) = format {
+        io.print(&output::render(&tested, args.stats, format, Vec::new()))?;
+    }
+    if args.verbose {
+        io.print(&output::printed(&tested.printed))?;
+    }
+    Ok(u8::from(is_denied))
+}
+
+/// The same with places, reports, and modgate's exit codes.
+fn as_modgate(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
+    let outputs = finding::outputs(&args.output, &OWN)?;
+    let mut report = finding::report();
+    match reported(args, &outputs, &mut report, io) {
+        Ok(()) if args.report.fails(&report) => Ok(1),
+        Ok(()) => Ok(0),
+        Err(failure) => Err(finding::failed(&outputs, &mut report, failure, io)?),
+    }
+}
+
+fn reported(
+    args: &TestArgs,
+    outputs: &[Output<'_>],
+    report: &mut Report,
+    io: &mut Io<'_>,
+) -> Result<(), Failure> {
+    let settings = Settings::of(&args.cel, args.verbose)?;
+    let config = EngineConfig { templates: settings.templates.clone(), ..EngineConfig::default() };
+    let (files, quiet) = (&args.filenames, args.report.quiet);
+    let mut input = Input::read(files, &args.exclude, &args.images, &config, io)?;
+    let notes = input.notes().iter().filter(|_| !quiet);
+    notes.for_each(|note| io.note(note));
+    let mut findings = std::mem::take(&mut input.findings);
+    findings.extend(not_evaluated(input.resources.iter().map(|resource| &resource.object)));
+    if !finding::tell(findings, args.strict, quiet, report, io) {
+        return Err(Failure::silent(2));
+    }
+    let mut tested = evaluate(args, &settings, &input.resources, false, io)?;
+    for result in &tested.results {
+        if let Some((manifest, source)) = input.origin(result.index) {
+            finding::violation(report, &result.outcome.violation, manifest, source);
+        }
+    }
+    if args.deny_only {
+        tested.results.retain(|result| denies(&result.outcome));
+    }
+    let own = |format: &str| {
+        let format = output::Format::of(format, false)?;
+        Some(output::render(&tested, args.stats, format, about_policies(report)))
     };
+    finding::print(outputs, report, own, io)?;
+    if args.verbose {
+        io.print(&output::printed(&tested.printed))?;
+    }
+    Ok(())
+}
+
+/// Evaluates every object of the input.
+fn evaluate<'o>(
+    args: &TestArgs,
+    settings: &Settings,
+    resources: &'o [Resource],
+    is_gator: bool,
+    io: &mut Io<'_>,
+) -> Result<Tested<'o>, Failure> {
+    let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
+    let admission_policies = if is_gator { None } else { AdmissionPolicies::of(&objects, io)? };
     let failed = |error: String| Failure::plain(format!("auditing objects: {error}"));
-    let mut policies = Policies::load(objects.iter().copied(), &settings).map_err(failed)?;
+    let mut policies = Policies::load(objects.iter().copied(), settings).map_err(failed)?;
     admission_policies.iter().for_each(|own| own.show_in(&mut policies));
     let expander = Expander::of(objects.iter().copied(), &policies)
         .map_err(|error| failed(format!("error creating expander: {error}")))?;
@@ -64,49 +138,30 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
         }
         Ok((reviewed, text))
     });
-    let mut results = Vec::new();
-    let mut timings = Vec::new();
-    let mut printed = String::new();
-    for (resource, reviewed) in resources.iter().zip(reviewed) {
+    let (mut results, mut timings, mut printed) = (Vec::new(), Vec::new(), String::new());
+    for (index, (resource, reviewed)) in resources.iter().zip(reviewed).enumerate() {
         let (reviewed, text) = reviewed.map_err(failed)?;
         let outcomes = reviewed.outcomes.into_iter();
-        results.extend(outcomes.map(|outcome| TestResult { outcome, resource }));
+        results.extend(outcomes.map(|outcome| TestResult { outcome, index, resource }));
         timings.extend(reviewed.timings);
         if printed.len() <= output::MAX_PRINTED {
             printed.push_str(&text);
         }
     }
     results.sort_by(|a, b| order(a).cmp(&order(b)));
-    let is_denied = results.iter().any(|result| denies(&result.outcome));
-    if args.deny_only {
-        results.retain(|result| denies(&result.outcome));
-    }
-    let timings = args.stats.then_some(timings.as_slice());
-    let mut report = finding::report();
-    for result in &results {
-        finding::violation(&mut report, &result.outcome.violation, result.resource);
-    }
-    let own = |format: &str| {
-        let format = output::Format::of(format, is_gator)?;
-        Some(output::render(&results, timings, format, &policies))
-    };
-    finding::print(&outputs, &report, own, io)?;
-    if args.verbose {
-        io.print(&output::printed(&printed))?;
-    }
-    Ok(u8::from(is_denied))
+    Ok(Tested { results, timings, printed, policies })
 }
 
 /// A run that leaves policies out must not look like one that passed them.
-fn note_what_is_not_evaluated(objects: &[&Value], io: &mut Io<'_>) {
-    let is_mutating = |object: &&&Value| {
+fn not_evaluated<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Vec<Diagnostic> {
+    let is_mutating = |object: &&Value| {
         let kind = GroupVersionKind::of_object(object);
         kind.group == admissionregistration::GROUP
             && kind.kind == admissionregistration::MUTATING_POLICY_KIND
     };
-    let modrules = objects.iter().filter(|object| ModRule::is_modrule(object)).count();
-    let mutating = objects.iter().filter(is_mutating).count();
-    for (count, one, many, evaluates) in [
+    let modrules = objects.clone().filter(|object| ModRule::is_modrule(object)).count();
+    let mutating = objects.filter(is_mutating).count();
+    let all = [
         (modrules, "ModRule", "ModRules", "ModRules, mutators and constraints"),
         (
             mutating,
@@ -114,17 +169,18 @@ fn note_what_is_not_evaluated(objects: &[&Value], io: &mut Io<'_>) {
             "MutatingAdmissionPolicies",
             "policies that mutate and policies that validate",
         ),
-    ] {
-        if count > 0 {
-            let were = if count == 1 { format!("{one} was") } else { format!("{many} were") };
-            io.note(&format!(
-                "warning[{}]: {count} {were} not evaluated: `test` evaluates constraints and \
-                 ValidatingAdmissionPolicies\n  \
-                 = help: `modgate review` evaluates {evaluates}",
-                Code::NothingFound
-            ));
-        }
-    }
+    ];
+    let some = all.into_iter().filter(|(count, ..)| *count > 0);
+    some.map(|(count, one, many, evaluates)| {
+        let were = if count == 1 { format!("{one} was") } else { format!("{many} were") };
+        Diagnostic::warning(format!(
+            "{count} {were} not evaluated: `test` evaluates constraints and \
+             ValidatingAdmissionPolicies"
+        ))
+        .code(Code::NothingFound.as_str())
+        .help(format!("`modgate review` evaluates {evaluates}"))
+    })
+    .collect()
 }
 
 /// Results of one action and message keep the order of the input.

@@ -24,12 +24,17 @@ pub use self::{
     suite::{Assertion, Case, Suite, Test},
 };
 
-use std::{thread, time::Duration};
+use std::{path::Path, thread, time::Duration};
+
+use modgate_engine::Code;
+use modgate_policies::paths::Exclude;
+use modgate_report::{Report, about_policies};
+use modgate_value::diag::Diagnostic;
 
 use crate::{
     Failure, Io,
     cli::VerifyArgs,
-    finding,
+    finding::{self, Output},
     policies::Settings,
     read::{clean, os_text},
 };
@@ -61,16 +66,97 @@ pub(crate) fn run(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<
 
 /// One run of the suites.
 fn once(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failure> {
-    let outputs = match is_gator {
-        false => finding::outputs(&args.output, &OWN)?,
-        true => vec![of_gator(args.output.last().map_or("text", String::as_str))?],
-    };
+    if is_gator {
+        let outputs = vec![of_gator(args.output.last().map_or("text", String::as_str))?];
+        return verified(args, &outputs, true, &mut finding::report(), io);
+    }
+    let outputs = finding::outputs(&args.output, &OWN)?;
+    let mut report = finding::report();
+    match verified(args, &outputs, false, &mut report, io) {
+        Err(failure) if !failure.is_result => {
+            Err(finding::failed(&outputs, &mut report, failure, io)?)
+        }
+        done => done,
+    }
+}
+
+fn verified(
+    args: &VerifyArgs,
+    outputs: &[Output<'_>],
+    is_gator: bool,
+    report: &mut Report,
+    io: &mut Io<'_>,
+) -> Result<u8, Failure> {
     let settings =
         Settings::of(&args.cel, args.verbose || outputs.iter().any(|it| it.format != "text"))
             .map_err(Failure::error)?;
     let filter = Filter::new(&args.run)
         .map_err(|error| Failure::error(format!("compiling filter: {error}")))?;
+    let (suites, folders) = listed(args, is_gator, io)?;
+    let mut is_good = true;
+    if !is_gator {
+        let mut findings = match suites.is_empty() && !folders.is_empty() {
+            true => Vec::new(),
+            false => members::warnings(&args.paths.join(" "), &suites),
+        };
+        let inside = inside(io);
+        let shown = |file: &str| match file.strip_prefix(&inside) {
+            Some(below) => below.to_owned(),
+            None => format!("/{}", file.trim_start_matches('/')),
+        };
+        findings.extend(members::policies(&suites, &settings, shown));
+        is_good = finding::tell(findings, args.strict, args.quiet, report, io);
+    }
+    let results = results(args, &suites, &folders, &filter, &settings);
+    let tests = results.iter().filter(|suite| !suite.skipped).flat_map(|suite| &suite.tests);
+    let count = tests.filter(|test| !test.skipped).count();
+    if !is_gator && count == 0 && !args.run.is_empty() {
+        let none = Diagnostic::warning(format!("no test matches `--run {}`", args.run));
+        let none = none.code(Code::NothingFound.as_str()).help("it is a pattern of names of tests");
+        is_good &= finding::tell(vec![none], args.strict, args.quiet, report, io);
+    }
+    let results = match is_gator {
+        true => results,
+        false => results.into_iter().map(|result| relative(result, io)).collect(),
+    };
+    let places = members::Places::of(&suites);
+    finding::suites(report, &results, |suite, test, case| places.of_case(suite, test, case));
+    report.complete = is_good;
+    let own = |format: &str| match format {
+        "text" => {
+            let mut out = format!("{}\n", text(&results, args.verbose));
+            if !is_gator && !args.quiet {
+                out.push_str(&report::totals(&results, report));
+            }
+            Some(out)
+        }
+        "json" => Some(machine::json(&results, about_policies(report))),
+        "junit" => Some(machine::junit(&results, report)),
+        "html" => Some(machine::html(&results)),
+        _ => None,
+    };
+    finding::print(outputs, report, own, io)?;
+    // Nothing can be concluded from the tests of policies that do not load.
+    if !is_good {
+        return Err(Failure { is_result: true, ..Failure::silent(2) });
+    }
+    if results.iter().any(SuiteResult::is_failure) {
+        return Err(Failure::error("FAIL").result());
+    }
+    if args.require_tests && count == 0 {
+        return Err(Failure::error("there is no test, and --require-tests is on").result());
+    }
+    Ok(0)
+}
+
+/// The suites of the arguments, and the folders with tests of kat.
+fn listed(
+    args: &VerifyArgs,
+    is_gator: bool,
+    io: &Io<'_>,
+) -> Result<(Vec<FoundSuite>, Vec<kat::Folder>), Failure> {
     let (mut suites, mut folders) = (Vec::new(), Vec::new());
+    let exclude = Exclude::new(&args.exclude).map_err(|it| Failure::error(it.to_string()))?;
     for path in &args.paths {
         let (path, recursive) = match path.strip_suffix("/...") {
             Some(folder) => (folder, true),
@@ -83,104 +169,63 @@ fn once(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failur
             let shown = if is_gator { error } else { error.replace(target, path) };
             Failure::error(format!("listing test files: {shown}"))
         };
-        suites.extend(read_suites(target, path, recursive).map_err(listing)?);
+        let found = read_suites(target, path, recursive).map_err(listing)?;
+        suites.extend(found.into_iter().filter(|it| !exclude.excludes(Path::new(&it.input_path))));
         folders.extend(kat::find(target, path, recursive).map_err(listing)?);
     }
-    if !is_gator {
-        warn(args, &suites, folders.is_empty(), io)?;
-    }
+    Ok((suites, folders))
+}
+
+/// Runs the tests.
+fn results(
+    args: &VerifyArgs,
+    suites: &[FoundSuite],
+    folders: &[kat::Folder],
+    filter: &Filter,
+    settings: &Settings,
+) -> Vec<SuiteResult> {
     let mut results = Vec::new();
     let is_failed = |results: &[SuiteResult]| results.iter().any(SuiteResult::is_failure);
     if args.fail_fast {
-        for suite in &suites {
+        for suite in suites {
             if is_failed(&results) {
                 let path = suite.input_path.clone();
                 results.push(SuiteResult { path, skipped: true, ..SuiteResult::default() });
             } else {
                 let one = std::slice::from_ref(suite);
-                results.extend(runner::run(one, &filter, &settings, args.trace));
+                results.extend(runner::run(one, filter, settings, args.trace));
             }
         }
     } else {
-        results.extend(runner::run(&suites, &filter, &settings, args.trace));
+        results.extend(runner::run(suites, filter, settings, args.trace));
     }
     if !(args.fail_fast && is_failed(&results)) {
-        results.extend(folders.iter().map(|folder| kat::run(folder, &filter)));
+        results.extend(folders.iter().map(|folder| kat::run(folder, filter)));
     }
-    if !is_gator {
-        results.iter_mut().for_each(|result| relative(result, io));
-    }
-    let places = members::Places::of(&suites);
-    let report = finding::suites(&results, |suite, test, case| places.of_case(suite, test, case));
-    let own = |format: &str| match format {
-        "text" => {
-            let mut out = format!("{}\n", text(&results, args.verbose));
-            if !is_gator {
-                out.push_str(&report::totals(&results, &report));
-            }
-            Some(out)
-        }
-        "json" => Some(machine::json(&results)),
-        "junit" => Some(machine::junit(&results)),
-        "html" => Some(machine::html(&results)),
-        _ => None,
-    };
-    finding::print(&outputs, &report, own, io)?;
-    let count: usize = results.iter().map(|suite| suite.tests.len()).sum();
-    if is_failed(&results) {
-        return Err(Failure::error("FAIL").result());
-    }
-    if args.require_tests && count == 0 {
-        return Err(Failure::error("there is no test, and --require-tests is on").result());
-    }
-    Ok(0)
+    results
 }
 
 /// The output of `gator verify`, whose formats are fewer.
-fn of_gator(format: &str) -> Result<finding::Output<'_>, Failure> {
+fn of_gator(format: &str) -> Result<Output<'_>, Failure> {
     if !OWN.contains(&format) || format == "html" {
         return Err(Failure::error(format!(
             "invalid output format: {format} (must be text, json or junit)"
         )));
     }
-    Ok(finding::Output { format, file: None })
+    Ok(Output { format, file: None })
 }
 
-/// Prints the warnings about suites; with `--strict`, they and those about policies are errors.
-fn warn(
-    args: &VerifyArgs,
-    suites: &[FoundSuite],
-    is_all: bool,
-    io: &mut Io<'_>,
-) -> Result<(), Failure> {
-    let mut warnings = members::warnings(&args.paths.join(" "), suites);
-    if suites.is_empty() && !is_all {
-        warnings.clear();
-    }
-    for warning in &warnings {
-        match args.strict {
-            true => io.note(&warning.replacen("warning[", "error[", 1)),
-            false => io.note(warning),
-        }
-    }
-    if !args.strict {
-        return Ok(());
-    }
-    let files = suites.iter().flat_map(members::policy_files).collect();
-    finding::strictly_files(&files, io)?;
-    match warnings.len() {
-        0 => Ok(()),
-        _ => Err(Failure::error("there are warnings about suites, and --strict is on")),
-    }
-}
-
-/// Paths in messages as the user knows them: relative to the folder of the run, or with the first
-/// slash that gator leaves out.
-fn relative(result: &mut SuiteResult, io: &Io<'_>) {
+/// The folder of the run as messages begin with it: with a slash behind, and without the first one.
+fn inside(io: &Io<'_>) -> String {
     let folder = clean(&io.directory.to_string_lossy());
-    let inside = format!("{}/", folder.trim_start_matches('/'));
+    format!("{}/", folder.trim_start_matches('/'))
+}
+
+/// Paths in messages as the user knows them: relative to the folder of the run.
+fn relative(mut result: SuiteResult, io: &Io<'_>) -> SuiteResult {
+    let inside = inside(io);
     if inside == "/" {
-        return;
+        return result;
     }
     let shorten = |error: &mut Option<String>| {
         if let Some(error) = error {
@@ -191,6 +236,7 @@ fn relative(result: &mut SuiteResult, io: &Io<'_>) {
         shorten(&mut test.error);
         test.cases.iter_mut().for_each(|case| shorten(&mut case.error));
     }
+    result
 }
 
 /// What the system says about a file that could not be opened.

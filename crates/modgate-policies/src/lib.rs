@@ -26,10 +26,13 @@
 
 mod access;
 mod blocking;
+mod check;
 mod files;
 mod handle;
 pub mod manifest;
 mod params;
+pub mod paths;
+pub mod place;
 mod providers;
 mod set;
 mod store;
@@ -37,6 +40,7 @@ mod system;
 
 pub use self::{
     blocking::{Permit, may_block},
+    check::check,
     files::{FileWatch, Fingerprint, POLL_INTERVAL},
     handle::PolicyHandle,
     params::WatchedParams,

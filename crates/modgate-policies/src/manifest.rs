@@ -31,7 +31,7 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 #[non_exhaustive]
 pub enum FileError {
     /// The system refused.
-    #[error("cannot read `{}`: {source}", path.display())]
+    #[error("cannot read `{}`: {}", path.display(), reason(source))]
     Read {
         /// The file or folder.
         path: PathBuf,
@@ -68,6 +68,28 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+}
+
+/// What the system said, without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_lowercase()
+}
+
+impl FileError {
+    /// The same with another path in its text, such as one that is relative to the user's folder.
+    #[must_use]
+    pub fn shown(self, shown: &dyn Fn(&Path) -> PathBuf) -> Self {
+        let named = |name: String| shown(Path::new(&name)).display().to_string();
+        match self {
+            Self::Read { path, source } => Self::Read { path: shown(&path), source },
+            Self::TooLarge { name } => Self::TooLarge { name: named(name) },
+            Self::NotText { name } => Self::NotText { name: named(name) },
+            Self::TooDeep { path } => Self::TooDeep { path: shown(&path) },
+            Self::Loop { path } => Self::Loop { path: shown(&path) },
+            Self::NotAFile { path } => Self::NotAFile { path: shown(&path) },
+        }
+    }
 }
 
 /// What a path holds.
@@ -401,7 +423,7 @@ fn field_span(text: &str, position: Position, part: Option<Span>) -> Span {
     let start = offset_of(text, position);
     let line = line_span(text, start);
     let written = text.get(start..line.end).unwrap_or_default();
-    let Some(part) = part else { return line };
+    let Some(part) = part else { return in_flow(text, line) };
     let (indent, body) = match written.chars().next() {
         Some(quote @ ('"' | '\'')) => {
             let body = written.get(1..).unwrap_or_default();
@@ -417,6 +439,25 @@ fn field_span(text: &str, position: Position, part: Option<Span>) -> Span {
     } else {
         line
     }
+}
+
+/// The part of the rest of a line that belongs to one value: in `[a, b]` and `{a: b}` a plain text ends
+/// before the next value.
+fn in_flow(text: &str, line: Span) -> Span {
+    let before = text.get(..line.start).unwrap_or_default();
+    let begin = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let before = before.get(begin..).unwrap_or_default();
+    let count = |marks: [char; 2]| before.matches(marks).count();
+    if count(['[', '{']) <= count([']', '}']) {
+        return line;
+    }
+    let written = text.get(line.start..line.end).unwrap_or_default();
+    if written.starts_with(['[', '{', '"', '\'']) {
+        return line;
+    }
+    let end = written.find([',', ']', '}']).unwrap_or(written.len());
+    let end = written.get(..end).map_or(end, |value| value.trim_end().len());
+    Span::new(line.start, line.start + end)
 }
 
 /// The stretch of a file that bytes `part` of a literal block scalar come from: `text`, whose `|`

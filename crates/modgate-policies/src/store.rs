@@ -253,12 +253,7 @@ impl PolicyStore {
                 let id = policy_id(manifest, self.current.snapshot.config());
                 let reading = Reading { reading: file.reading, index };
                 if let Some((_, first)) = wanted.get(&id) {
-                    let first = first.location();
-                    report(
-                        findings,
-                        Diagnostic::error(format!("{id} is already defined in `{first}`"))
-                            .help("the first definition in the order of file names counts"),
-                    );
+                    report(findings, is_defined_twice(&id, first));
                     continue;
                 }
                 wanted.insert(id, (reading, manifest));
@@ -329,8 +324,14 @@ impl Content {
     }
 }
 
+/// The error of a policy whose first definition is elsewhere.
+pub(crate) fn is_defined_twice(id: &PolicyId, first: &Manifest) -> Diagnostic {
+    Diagnostic::error(format!("{id} is already defined in `{}`", first.location()))
+        .help("the first definition in the order of file names counts")
+}
+
 /// ModRules without a namespace live in the default one; other policies have none.
-fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
+pub(crate) fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
     let mut id = PolicyId::of_object(&manifest.object);
     if id.namespace.is_empty() && ModRule::is_modrule(&manifest.object) {
         id.namespace.clone_from(&config.default_namespace);
@@ -354,7 +355,7 @@ const FOREIGN_GROUPS: [&str; 4] =
 
 /// A finding about an object that is not a policy: none,
 /// unless it looks as if it should be a policy. Policies often live next to the objects they are for.
-fn not_a_policy(manifest: &Manifest, source: &Source) -> Option<Diagnostic> {
+pub(crate) fn not_a_policy(manifest: &Manifest, source: &Source) -> Option<Diagnostic> {
     let file = Path::new(manifest.origin.as_str()).file_name().and_then(|name| name.to_str());
     if manifest.kind().is_empty() && file.is_some_and(|file| NO_OBJECTS.contains(&file)) {
         let mut finding = Diagnostic::warning("no Kubernetes object, skipped");

@@ -6,7 +6,7 @@ use modgate_value::{
     yaml,
 };
 
-use crate::{Finding, Place, Report, Rule};
+use crate::{Finding, Place, Report, Rule, RuleKind};
 
 /// `{"complete": …, "findings": […], "rules": […], "version": …}`
 fn document(report: &Report) -> Value {
@@ -20,6 +20,14 @@ fn document(report: &Report) -> Value {
     ]
     .into_iter()
     .collect()
+}
+
+/// The findings about policies and files as JSON documents have them: with `rule`, `level`, `message`
+/// and `place`. Documents of a command's own carry them beside its results.
+pub fn about_policies(report: &Report) -> Vec<Value> {
+    let findings = report.with_rules().zip(report.fingerprints());
+    let of_policies = findings.filter(|((_, rule), _)| rule.kind == RuleKind::Code);
+    of_policies.map(|((it, rule), id)| finding(report, it, rule, &id)).collect()
 }
 
 pub(crate) fn json(report: &Report) -> String {

@@ -32,11 +32,14 @@ mod markdown;
 mod model;
 mod origin;
 mod sarif;
+mod snippet;
 mod text;
 pub mod xml;
 
 pub use self::{
+    document::about_policies,
     format::{Format, UnknownFormat, write},
     model::{Finding, Level, Object, Passed, Place, Report, Rule, RuleKind},
     origin::generated_from,
+    snippet::{printable, snippet},
 };

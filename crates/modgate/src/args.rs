@@ -14,17 +14,22 @@ mod program;
 mod telemetry;
 mod vap;
 
-use std::{env, path::PathBuf};
+use std::{collections::BTreeSet, env, path::PathBuf};
 
 use clap::ValueEnum;
 use modgate_engine::{
-    EngineConfig, MissingReference, NodeReferences, NodeView, api::meta::Operation,
+    EngineConfig, MissingReference, NodeReferences, NodeView,
+    api::{
+        kinds,
+        meta::{GroupVersionKind, Operation},
+    },
 };
 use modgate_report::Format;
+use modgate_value::near;
 
 pub(crate) use self::{
     audit::AuditArgs,
-    audit_command::{AuditCommandArgs, AuditOutput, EXAMPLES as AUDIT_EXAMPLES, FailOn, Grouping},
+    audit_command::{AuditCommandArgs, AuditOutput, EXAMPLES as AUDIT_EXAMPLES, Grouping},
     certificates::{CertificateArgs, ReplicaArgs},
     compat::CompatArgs,
     export::ExportArgs,
@@ -32,11 +37,13 @@ pub(crate) use self::{
     listen::ListenArgs,
     logging::LogArgs,
     operations::OperationArgs,
-    output::{Output, OutputFormat, OutputParser, ReportArgs},
+    output::{Output, OutputFormat, OutputParser},
     program::Program,
     telemetry::TelemetryArgs,
     vap::VapArgs,
 };
+pub(crate) use modgate_gator::flags::{FailOn, ReportArgs};
+
 /// Where policies come from, and what they may assume.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PolicyArgs {
@@ -59,7 +66,7 @@ pub(crate) struct PolicyArgs {
 pub(crate) struct EngineArgs {
     /// Namespace whose ModRules may act cluster-wide; repeat for more
     /// [default: kubemod-system, modgate-system]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     cluster_modrules_namespace: Vec<String>,
     /// Decision of ModRules about an object whose Namespace or Node does not exist or cannot be read.
     #[arg(long, value_name = "POLICY", default_value = "empty")]
@@ -72,7 +79,7 @@ pub(crate) struct EngineArgs {
     cluster_node_reference: NodeViewArg,
     /// Resource, such as `pods`, that ModRules apply to where they share a webhook with Gatekeeper's
     /// mutators, `*` for all; repeat for more [default: those of KubeMod's webhook]
-    #[arg(long, value_name = "RESOURCE")]
+    #[arg(long, value_name = "RESOURCE", value_parser = resource)]
     modrule_resource: Vec<String>,
     /// Apply ModRules also to the resultants of ExpansionTemplates. Gatekeeper does not know
     /// ModRules, so its results differ.
@@ -80,7 +87,7 @@ pub(crate) struct EngineArgs {
     expand_modrules: bool,
     /// Namespace of modgate itself, whose objects no policy changes or denies
     /// [default: POD_NAMESPACE, else gatekeeper-system]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     installation_namespace: Option<String>,
 }
 
@@ -179,7 +186,7 @@ pub(crate) struct SubjectArgs {
     #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = operation)]
     pub(crate) operation: Operation,
     /// Namespace of objects and policies that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
 }
 
@@ -188,6 +195,37 @@ impl SubjectArgs {
     pub(crate) fn paths(&self) -> PathArgs {
         let Self { subjects, kustomize, exclude, .. } = self.clone();
         PathArgs { subjects, kustomize, exclude }
+    }
+}
+
+/// A name that a Namespace can have.
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
+    let is_end = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
+    let is_name = (1..=63).contains(&text.len())
+        && text.chars().all(|it| is_end(it) || it == '-')
+        && text.starts_with(is_end)
+        && text.ends_with(is_end);
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => Err("a Namespace has a name of lower-case letters, digits and `-`".to_owned()),
+    }
+}
+
+/// The plural name of a resource, `*` for all. Those of custom resources are unknown.
+fn resource(text: &str) -> Result<String, String> {
+    let plural = |kind: &str| {
+        let kind = GroupVersionKind { kind: kind.into(), ..GroupVersionKind::default() };
+        kind.plural().to_string()
+    };
+    let known: BTreeSet<String> = kinds::all().map(plural).collect();
+    let name = text.split('/').next().unwrap_or_default();
+    if name == "*" || known.contains(name) {
+        return Ok(text.to_owned());
+    }
+    // `pod` and `Pod` are no resources, and what looks like `pods` is probably misspelt.
+    match near::did_you_mean(&name.to_lowercase(), known.iter().map(String::as_str)) {
+        Some(help) => Err(format!("no resource is called `{name}`; {help}")),
+        None => Ok(text.to_owned()),
     }
 }
 
@@ -257,6 +295,14 @@ impl OutputFormat for ReviewOutput {
             Self::Markdown => Some(Format::Markdown),
         }
     }
+
+    /// Documents of objects and patches stay empty: other programs apply them.
+    fn failed(self) -> Option<Format> {
+        match self {
+            Self::Json => Some(Format::Json),
+            other => other.report(),
+        }
+    }
 }
 
 /// Arguments of `modgate explain`.
@@ -275,6 +321,9 @@ pub(crate) struct ExplainArgs {
     /// Output format.
     #[arg(short, long, default_value = "text")]
     pub(crate) output: TextOrJson,
+    /// Print results and errors only: no warnings about policies, no notes.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -315,7 +364,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, requires = "policies")]
     pub(crate) strict: bool,
     /// Namespace of policies that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,

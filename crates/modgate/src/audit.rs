@@ -20,9 +20,13 @@ use modgate_engine::{
     api::{admission::AdmissionReview, meta::GroupVersionKind},
     constraint::Arena,
 };
-use modgate_policies::{PolicySet, PolicyStore};
-use modgate_report::Place;
-use modgate_value::{Value, diag::Diagnostic, yaml};
+use modgate_policies::{PolicySet, PolicyStore, manifest::Manifest};
+use modgate_report::about_policies;
+use modgate_value::{
+    Value,
+    diag::{self as text, Diagnostic},
+    yaml,
+};
 
 use crate::{
     args::{AuditCommandArgs, AuditOutput},
@@ -47,7 +51,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     let incomplete = |mut outputs: Outputs<AuditOutput>| -> Result<Exit> {
         let mut report = findings::report(&terminal.heard());
         report.complete = false;
-        outputs.report(&report, Some(|format| format == AuditOutput::Json))?;
+        outputs.failed(&report)?;
         outputs.finish()?;
         Ok(Exit::BadInput)
     };
@@ -71,18 +75,25 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     }
     let heard = terminal.heard();
     let report = report::report(&found, args.limit, &heard, &snapshot);
+    let about = about_policies(&report);
+    let document = report::value(&found, args, &about);
     for sink in outputs.iter_mut() {
         let plain = sink.terminal.again();
         match sink.format {
             AuditOutput::Text => report::text(sink, &found, args, &plain)?,
-            AuditOutput::Json => print_json(sink, &report::value(&found, args))?,
-            AuditOutput::Jsonl => report::lines(sink, &found, args)?,
-            AuditOutput::Yaml => write!(sink, "{}", yaml::write(&report::value(&found, args)))?,
+            AuditOutput::Json => print_json(sink, &document)?,
+            AuditOutput::Jsonl => {
+                report::lines(sink, &found, args)?;
+                for finding in &about {
+                    writeln!(sink, "{finding}")?;
+                }
+            }
+            AuditOutput::Yaml => write!(sink, "{}", yaml::write(&document))?,
             AuditOutput::Html => sink.write_all(html(&found, args, &store)?.as_bytes())?,
             _ => {}
         }
     }
-    outputs.report(&report, None)?;
+    outputs.report(&report)?;
     outputs.finish()?;
     // `--limit` shortens the report and leaves the exit code as it is.
     let all = report::report(&found, None, &heard, &snapshot);
@@ -91,7 +102,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
 
 /// The page of an audit.
 fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<String> {
-    let mut page = page::new("audit", &args.policies, store, report::value(found, args));
+    let mut page = page::new("audit", &args.policies, store, report::value(found, args, &[]));
     let mut subjects = page::Subjects::default();
     let mut arena = Arena::new();
     for (subject, object) in &found.objects {
@@ -115,8 +126,8 @@ pub(crate) struct Found {
     pub(crate) report: Report,
     /// In the order in which they are shown.
     pub(crate) violations: Vec<Violation>,
-    /// Where people edit the objects, by [`modgate_audit::place`]; empty for those of a cluster.
-    pub(crate) places: BTreeMap<String, Place>,
+    /// The documents of the objects, by [`modgate_audit::place`]; empty for those of a cluster.
+    pub(crate) documents: BTreeMap<String, (Manifest, text::Source)>,
     /// Whether something could not even be read.
     pub(crate) incomplete: bool,
     /// The objects with violations, in an order of their own; only kept for a page.
@@ -130,7 +141,7 @@ pub(crate) struct Found {
 fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) -> Result<Found> {
     let mut incomplete = false;
     let mut items = Vec::new();
-    let mut places = BTreeMap::new();
+    let mut documents = BTreeMap::new();
     let paths = args.paths();
     for (manifest, source) in inputs::manifests(&paths, terminal, &mut incomplete)? {
         let object = &manifest.object;
@@ -159,8 +170,8 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
         subject.origin = manifest.origin.clone();
         subject.position = Some(manifest.positions.nearest("").into());
         let place = modgate_audit::place(&subject.origin, subject.position);
-        places.insert(place, findings::place(&manifest, &source.text));
-        items.push(Item::of_subject(manifest.object, Arc::new(subject)));
+        items.push(Item::of_subject(manifest.object.clone(), Arc::new(subject)));
+        documents.insert(place, (manifest, source));
     }
     if items.is_empty() && !incomplete {
         terminal.error(&format!("there is no object in {}", inputs::listed(&paths.named())));
@@ -175,7 +186,7 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
     };
     let found = audit_objects(args, &world, &mut source);
     progress.clear();
-    Ok(Found { incomplete, places, ..found })
+    Ok(Found { incomplete, documents, ..found })
 }
 
 /// Keeps an object that policies look at when they evaluate others.
@@ -221,8 +232,15 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
     });
     // It is never stopped.
     let report = report.unwrap_or_else(unreachable_report);
-    let places = BTreeMap::new();
-    Found { report, violations, places, incomplete: false, objects, unkept, world: world.clone() }
+    Found {
+        report,
+        violations,
+        documents: BTreeMap::new(),
+        incomplete: false,
+        objects,
+        unkept,
+        world: world.clone(),
+    }
 }
 
 fn unreachable_report() -> Report {

@@ -14,7 +14,7 @@ use crate::{
         AUDIT_EXAMPLES, AuditCommandArgs, ExplainArgs, ReviewArgs, SelectArgs, ServeArgs,
         TextOrJson,
     },
-    check, compare, exit, init, lint, migrate, plan,
+    check, compare, exit, fmt, init, lint, migrate, plan,
     render::RenderVerb,
     terminal::Color,
 };
@@ -77,6 +77,9 @@ pub(crate) enum Verb {
     /// Write a new policy or test suite with comments.
     #[command(after_help = init::EXAMPLES)]
     Init(init::InitArgs),
+    /// Format YAML files.
+    #[command(after_help = fmt::EXAMPLES)]
+    Fmt(fmt::FmtArgs),
     /// Print the version.
     Version {
         /// Output format.

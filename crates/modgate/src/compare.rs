@@ -55,7 +55,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = crate::args::operation)]
     operation: Operation,
     /// Namespace of objects and policies that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
     namespace: String,
     /// File or folder with Namespaces and Nodes, and with all that constraints see as
     /// `data.inventory`; repeat for more.

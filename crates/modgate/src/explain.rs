@@ -24,6 +24,7 @@ use crate::{
 
 /// Runs the verb.
 pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
+    let terminal = &terminal.recording(args.quiet);
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         return Ok(Exit::BadInput);
     };

@@ -7,9 +7,12 @@ use modgate_engine::{
     constraint,
     guidance::Guidance,
 };
-use modgate_policies::manifest::Manifest;
-use modgate_report::{Finding, Level, Object, Passed, Place, Report, Rule, generated_from};
-use modgate_value::{Value, diag::Diagnostic};
+use modgate_policies::{manifest::Manifest, place};
+use modgate_report::{Finding, Level, Object, Passed, Report, Rule};
+use modgate_value::{
+    Value,
+    diag::{Diagnostic, Source},
+};
 
 use crate::{
     args::{FailOn, ReportArgs},
@@ -43,25 +46,10 @@ pub(crate) fn report(heard: &[Diagnostic]) -> Report {
 
 /// The exit code of a run: incomplete, or with findings that are bad or many enough to fail.
 pub(crate) fn exit(report: &Report, args: &ReportArgs) -> Exit {
-    let threshold = match args.fail_on {
-        FailOn::Deny => Some(Level::Error),
-        FailOn::Warn => Some(Level::Warning),
-        FailOn::Dryrun => Some(Level::Note),
-        FailOn::None => None,
-    };
-    // Findings about policies are no violations: `--strict` makes them errors.
-    let worst = report
-        .findings
-        .iter()
-        .filter(|finding| !finding.action.is_empty())
-        .map(|finding| finding.level)
-        .max();
-    let warnings = report.count(Level::Warning);
-    match threshold {
-        _ if !report.complete => Exit::BadInput,
-        Some(threshold) if worst.is_some_and(|worst| worst >= threshold) => Exit::Denied,
-        _ if args.max_warnings.is_some_and(|most| warnings > most) => Exit::Denied,
-        _ => Exit::Success,
+    match report.complete {
+        false => Exit::BadInput,
+        true if args.fails(report) => Exit::Denied,
+        true => Exit::Success,
     }
 }
 
@@ -117,17 +105,23 @@ pub(crate) fn decision(
 ) {
     let before = report.findings.len();
     let object = object_of(subject);
-    let add = |report: &mut Report, rule: Rule, level, action: &str, message: &str| {
+    let add = |report: &mut Report,
+               rule: Rule,
+               level,
+               action: &str,
+               (message, details): (&str, &Value)| {
         let rule = report.rule(rule);
-        let finding = Finding::new(rule, level, message).at(subject.at.clone());
-        report
-            .findings
-            .push(Finding { action: action.to_owned(), ..finding.about(object.clone()) });
+        let (place, field) =
+            place::of_violation(&subject.manifest, &subject.source, message, details);
+        let finding = Finding::new(rule, level, message).at(place).about(object.clone());
+        report.findings.push(Finding { action: action.to_owned(), field, ..finding });
     };
+    let none = &Value::Null;
     for violation in &decision.violations {
         let id = rule_id(&violation.kind, "", &violation.constraint);
         let rule = rule(id, &violation.annotations, template(snapshot, &violation.kind));
-        add(report, rule, level(violation), &violation.action, &violation.message);
+        let said = (violation.message.as_str(), &violation.details);
+        add(report, rule, level(violation), &violation.action, said);
     }
     for rejection in &decision.rejections {
         let Guidance { owner, remediation, docs_url } = &rejection.guidance;
@@ -138,19 +132,20 @@ pub(crate) fn decision(
             ..Rule::policy(format!("ModRule/{}", rejection.rule))
         };
         let message = rejection.message.as_deref().unwrap_or("rejected, without a message");
-        add(report, rule, Level::Error, "reject", message);
+        add(report, rule, Level::Error, "reject", (message, none));
     }
     for denial in &decision.denials {
         let rule = Rule::policy(rule_id(denial.kind.as_str(), "", &denial.policy));
-        add(report, rule, Level::Error, "deny", &denial.message);
+        add(report, rule, Level::Error, "deny", (&denial.message, none));
     }
     for failure in decision.failures.iter().filter(|failure| !failure.rule.is_empty()) {
         let rule = Rule::policy(format!("ModRule/{}", failure.rule));
         let message = format!("{}: {}", failure.kind.log_message(), failure.message);
-        add(report, rule, Level::Warning, "failed", &message);
+        add(report, rule, Level::Warning, "failed", (&message, none));
     }
     if !decision.allowed && report.findings.len() == before {
-        add(report, Rule::policy("modgate/undecided"), Level::Error, "deny", &decision.reason);
+        let rule = Rule::policy("modgate/undecided");
+        add(report, rule, Level::Error, "deny", (&decision.reason, none));
     }
     if report.findings.len() == before {
         let rule = report.rule(Rule::policy("modgate/objects"));
@@ -201,7 +196,7 @@ pub(crate) fn audited_rule(report: &mut Report, policy: &PolicyRef, snapshot: &S
 pub(crate) fn audited(
     report: &mut Report,
     violation: &Violation,
-    place: Option<Place>,
+    origin: Option<&(Manifest, Source)>,
     snapshot: &Snapshot,
 ) {
     let rule = audited_rule(report, &violation.policy, snapshot);
@@ -218,54 +213,16 @@ pub(crate) fn audited(
         namespace: namespace.to_string(),
         name: name.to_string(),
     };
+    let place = origin.map(|(manifest, source)| {
+        place::of_violation(manifest, source, &violation.message, &violation.details)
+    });
+    let (place, field) = place.unzip();
     let finding = Finding::new(rule, level, violation.message.as_str()).about(object);
     report.findings.push(Finding {
         place,
+        field: field.unwrap_or_default(),
         action: violation.action.to_string(),
         fingerprint: violation.id(""),
         ..finding
     });
-}
-
-/// Where a person edits an object: the file that its generator names, whose lines are unknown, or the
-/// place where it stands.
-pub(crate) fn place(manifest: &Manifest, text: &str) -> Place {
-    let position = manifest.positions.nearest("");
-    let before = text.get(..position.offset).unwrap_or_default();
-    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    match generated_from(&manifest.object, before) {
-        Some(file) => Place::at(file, 0, 0),
-        None => Place::at(&*manifest.origin, number(position.line), number(position.column)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use modgate_policies::manifest;
-    use modgate_value::diag::Source;
-
-    use super::*;
-
-    #[test]
-    fn generated_objects_have_the_file_of_their_source() {
-        let text = "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: A\n---\n# Source: \
-                    shop/templates/b.yaml\n\n# a remark\nkind: B\n---\nkind: C\nmetadata:\n  \
-                    annotations:\n    config.kubernetes.io/origin: |\n      path: base/c.yaml\n---\n\
-                    kind: D\nmetadata:\n  annotations:\n    config.kubernetes.io/origin: |\n      \
-                    path: d.yaml\n      repo: https://example.com\n---\nkind: E\n";
-        let (manifests, findings) = manifest::parse(&Source::new("all.yaml", text));
-        assert!(findings.is_empty(), "{findings:?}");
-        let places: Vec<String> =
-            manifests.iter().map(|manifest| place(manifest, text).to_string()).collect();
-        assert_eq!(
-            places,
-            [
-                "shop/templates/a.yaml",
-                "shop/templates/b.yaml",
-                "base/c.yaml",
-                "all.yaml:17:1",
-                "all.yaml:24:1"
-            ]
-        );
-    }
 }

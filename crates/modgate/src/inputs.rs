@@ -20,7 +20,6 @@ use modgate_policies::{
     PolicyFiles, PolicySet, PolicyStore,
     manifest::{self, Manifest},
 };
-use modgate_report::Place;
 use modgate_value::{
     Value,
     diag::{Diagnostic, Severity, Source},
@@ -28,7 +27,7 @@ use modgate_value::{
 
 use crate::{
     args::{PathArgs, PolicyArgs, SubjectArgs},
-    findings, paths,
+    paths,
     terminal::{Terminal, printable},
 };
 
@@ -36,8 +35,9 @@ use crate::{
 pub(crate) struct Subject {
     /// `file:line:column`.
     pub(crate) place: String,
-    /// Where a person edits it.
-    pub(crate) at: Place,
+    /// The document, and the text that it is in.
+    pub(crate) manifest: Manifest,
+    pub(crate) source: Source,
     /// The request about it.
     pub(crate) review: Review,
 }
@@ -45,21 +45,26 @@ pub(crate) struct Subject {
 impl Subject {
     /// `Deployment shop/web`, for people.
     pub(crate) fn title(&self) -> String {
-        let request = self.review.request();
-        let object = self.review.object();
-        let text = |path: &[&str]| object.and_then(|object| object.path(path)?.as_str());
-        let kind = match request.kind.kind.as_str() {
-            "" => text(&["kind"]).unwrap_or("object"),
-            kind => kind,
-        };
-        let name = match request.name.as_str() {
-            "" => text(&["metadata", "name"]).or(text(&["metadata", "generateName"])),
-            name => Some(name),
-        };
-        match (self.review.store_namespace(), name.unwrap_or("(unnamed)")) {
-            ("", name) => format!("{kind} {name}"),
-            (namespace, name) => format!("{kind} {namespace}/{name}"),
-        }
+        title(&self.review)
+    }
+}
+
+/// `Deployment shop/web`: what a request is about, for people.
+pub(crate) fn title(review: &Review) -> String {
+    let request = review.request();
+    let object = review.object();
+    let text = |path: &[&str]| object.and_then(|object| object.path(path)?.as_str());
+    let kind = match request.kind.kind.as_str() {
+        "" => text(&["kind"]).unwrap_or("object"),
+        kind => kind,
+    };
+    let name = match request.name.as_str() {
+        "" => text(&["metadata", "name"]).or(text(&["metadata", "generateName"])),
+        name => Some(name),
+    };
+    match (review.store_namespace(), name.unwrap_or("(unnamed)")) {
+        ("", name) => format!("{kind} {name}"),
+        (namespace, name) => format!("{kind} {namespace}/{name}"),
     }
 }
 
@@ -88,10 +93,10 @@ pub(crate) fn read(
     };
     let mut found = VecDeque::new();
     let mut incomplete = false;
-    for (manifest, at, review) in read_subjects(subjects, terminal, &mut incomplete)? {
+    for subject in read_subjects(subjects, terminal, &mut incomplete)? {
         // Namespaces and Nodes among the objects are there for the others, too.
-        world.objects.take(&manifest.object);
-        found.push_back(Subject { place: manifest.location(), at, review });
+        world.objects.take(&subject.manifest.object);
+        found.push_back(subject);
     }
     if found.is_empty() && !incomplete {
         terminal.error(&format!("there is no object in {}", listed(&subjects.paths().named())));
@@ -223,13 +228,12 @@ fn read_subjects(
     args: &SubjectArgs,
     terminal: &Terminal,
     incomplete: &mut bool,
-) -> Result<Vec<(Manifest, Place, Review)>> {
+) -> Result<Vec<Subject>> {
     let mut subjects = Vec::new();
     for (manifest, source) in manifests(&args.paths(), terminal, incomplete)? {
         match review_of(&manifest, args) {
             Ok(review) => {
-                let at = findings::place(&manifest, &source.text);
-                subjects.push((manifest, at, review));
+                subjects.push(Subject { place: manifest.location(), manifest, source, review });
             }
             Err(problem) => {
                 *incomplete = true;

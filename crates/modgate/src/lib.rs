@@ -13,6 +13,7 @@ mod constraints;
 mod exit;
 mod explain;
 mod findings;
+mod fmt;
 mod gator;
 mod init;
 mod inputs;
@@ -61,6 +62,7 @@ pub fn main() -> ExitCode {
         Verb::Audit(args) => audit::run(&args, &terminal),
         Verb::Compare(args) => compare::run(&args, &terminal),
         Verb::Lint(args) => lint::run(&args, &terminal),
+        Verb::Fmt(args) => fmt::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),
         Verb::Render(verb) => render::run(&verb, &terminal),
         Verb::Migrate(args) => migrate::run(&args, &terminal),

@@ -3,8 +3,7 @@
 mod units;
 
 use std::{
-    fs,
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
@@ -14,18 +13,22 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 use modgate_engine::Code;
+use modgate_gator::flags::CheckArgs;
 use modgate_prove::{
     lint::{Bypass, Found, Options, Request, lint},
     value::redacted,
 };
-use modgate_report::{Finding, Format, Level, Object, Place, Report, Rule, RuleKind, write};
+use modgate_report::{Finding, Format, Level, Object, Place, Report, Rule, RuleKind};
 use modgate_value::{Value, yaml};
 
 use self::units::{Unit, Units};
 use crate::{
-    args::EngineArgs,
+    args::{EngineArgs, Output, OutputFormat, OutputParser, PathArgs},
     exit::Exit,
+    findings,
+    outputs::Outputs,
     progress::Progress,
     terminal::{Terminal, Tone, printable},
 };
@@ -53,13 +56,63 @@ pub(crate) struct LintArgs {
     #[arg(long, value_name = "DIR")]
     write_witness: Option<PathBuf>,
     /// Namespace of policies that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
     namespace: String,
-    /// How to print the findings: text, json, yaml, jsonl, github, gitlab, sarif, junit, markdown.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    output: Format,
+    /// Output format, and the file to write it to; repeat for more.
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT[=FILE]",
+        default_value = "text",
+        value_parser = OutputParser::<LintOutput>::new()
+    )]
+    output: Vec<Output<LintOutput>>,
+    #[command(flatten)]
+    checks: CheckArgs,
     #[command(flatten)]
     engine: EngineArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LintOutput {
+    /// Findings with the two requests that prove each, for people.
+    Text,
+    /// A JSON document.
+    Json,
+    /// The same document in YAML.
+    Yaml,
+    /// A JSON object for each finding, one per line.
+    Jsonl,
+    /// Annotations of GitHub Actions.
+    Github,
+    /// A Code Quality report of GitLab.
+    Gitlab,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// JUnit XML, for build servers.
+    Junit,
+    /// Markdown, for job summaries and comments.
+    Markdown,
+}
+
+impl OutputFormat for LintOutput {
+    fn report(self) -> Option<Format> {
+        match self {
+            Self::Text => None,
+            Self::Json => Some(Format::Json),
+            Self::Yaml => Some(Format::Yaml),
+            Self::Jsonl => Some(Format::Jsonl),
+            Self::Github => Some(Format::Github),
+            Self::Gitlab => Some(Format::Gitlab),
+            Self::Sarif => Some(Format::Sarif),
+            Self::Junit => Some(Format::Junit),
+            Self::Markdown => Some(Format::Markdown),
+        }
+    }
+
+    fn failed(self) -> Option<Format> {
+        self.report()
+    }
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -89,8 +142,19 @@ struct Reported<'u> {
 /// Runs the verb.
 pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     let config = args.engine.config(&args.namespace);
-    let policies: Vec<PathBuf> = args.policies.iter().chain(&args.filename).cloned().collect();
-    let Some(units) = Units::read(&policies, &args.object, &config, terminal)? else {
+    let terminal = &terminal.recording(args.checks.quiet);
+    let mut outputs = Outputs::new(&args.output, terminal)?;
+    let policies = PathArgs {
+        subjects: args.policies.iter().chain(&args.filename).cloned().collect(),
+        exclude: args.checks.exclude.clone(),
+        ..PathArgs::default()
+    };
+    let strict = args.checks.strict;
+    let Some(units) = Units::read(&policies, &args.object, &config, strict, terminal)? else {
+        let mut report = findings::report(&terminal.heard());
+        report.complete = false;
+        outputs.failed(&report)?;
+        outputs.finish()?;
         return Ok(Exit::BadInput);
     };
     let results = tried(&units, args);
@@ -123,13 +187,12 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
             write_witness(folder, each)?;
         }
     }
-    let mut out = io::stdout().lock();
-    if args.output == Format::Text {
-        text(&mut out, &reported, &units, terminal)?;
-    } else {
-        out.write_all(write(&report(&reported), args.output).as_bytes())?;
+    for sink in outputs.iter_mut().filter(|sink| sink.format == LintOutput::Text) {
+        let plain = sink.terminal.again();
+        text(sink, &reported, &units, &plain)?;
     }
-    out.flush()?;
+    outputs.report(&report(&reported, findings::report(&terminal.heard())))?;
+    outputs.finish()?;
     Ok(if reported.is_empty() { Exit::Success } else { Exit::Denied })
 }
 
@@ -231,8 +294,8 @@ impl Reported<'_> {
     }
 }
 
-fn report(reported: &[Reported<'_>]) -> Report {
-    let mut report = Report::new(env!("CARGO_PKG_VERSION"));
+/// Adds the findings to what was printed about the policies.
+fn report(reported: &[Reported<'_>], mut report: Report) -> Report {
     for each in reported {
         let code = each.bypass.code;
         let rule = Rule {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use modgate_report::{Report, write};
+use modgate_report::{Format, Report, write};
 
 use crate::{
     args::{Output, OutputFormat},
@@ -64,18 +64,21 @@ impl<F: OutputFormat> Outputs<F> {
         self.sinks.iter().find(|sink| sink.file.is_none()).map(|sink| sink.format)
     }
 
-    /// Writes the report where its formats are wanted. Where `failed`, the command has no results of
-    /// its own, and documents hold the report instead.
-    pub(crate) fn report(&mut self, report: &Report, failed: Option<fn(F) -> bool>) -> Result<()> {
+    /// Writes the report where its formats are wanted.
+    pub(crate) fn report(&mut self, report: &Report) -> Result<()> {
+        self.write(report, F::report)
+    }
+
+    /// Writes the report of a run that has no results, also where the command has a format of its own.
+    pub(crate) fn failed(&mut self, report: &Report) -> Result<()> {
+        self.write(report, F::failed)
+    }
+
+    fn write(&mut self, report: &Report, format: fn(F) -> Option<Format>) -> Result<()> {
         for sink in &mut self.sinks {
-            let is_document = failed.is_some_and(|is_json| is_json(sink.format));
-            let format = match sink.format.report() {
-                Some(format) => format,
-                None if is_document => modgate_report::Format::Json,
-                None => continue,
-            };
-            let text = write(report, format);
-            sink.write_all(text.as_bytes())?;
+            if let Some(format) = format(sink.format) {
+                sink.write_all(write(report, format).as_bytes())?;
+            }
         }
         Ok(())
     }

@@ -35,6 +35,9 @@ pub(crate) struct PlanArgs {
     /// Output format.
     #[arg(short, long, default_value = "text")]
     output: PlanOutput,
+    /// Print results and errors only: no warnings about policies, no notes.
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -65,6 +68,7 @@ Exit codes:
 
 /// Runs the verb.
 pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
+    let terminal = &terminal.recording(args.quiet);
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         return Ok(Exit::BadInput);
     };

@@ -210,6 +210,11 @@ fn vaps(args: &VapArgs, terminal: &Terminal) -> Result<Exit> {
             bindings.insert(key, binding);
         }
     }
+    if rendered.is_empty() {
+        for (name, reason) in &without {
+            terminal.note(format_args!("note: nothing to render of `{name}`: {reason}"));
+        }
+    }
     rendered.extend(bindings.into_values());
     print(rendered, args.common.output)?;
     Ok(input.exit())
@@ -234,12 +239,13 @@ impl<'t> Input<'t> {
         let mut failed = false;
         let manifests = manifests(&PathArgs::of(&args.paths), terminal, &mut failed)?;
         let input = Self { manifests, terminal, failed };
-        let failed = input.failed || (args.strict && !input.is_free_of_warnings());
+        let failed = !input.has_good_policies(args.strict) || input.failed;
         Ok(Self { failed, ..input })
     }
 
-    /// Whether no policy has a warning; prints those there are, as errors.
-    fn is_free_of_warnings(&self) -> bool {
+    /// Prints the warnings about policies; whether they are bearable. Errors are reported where a
+    /// template is rendered.
+    fn has_good_policies(&self, strict: bool) -> bool {
         let policies = self.manifests.iter().filter(|(it, _)| Snapshot::takes(&it.object));
         let changes = policies.map(|(it, _)| Change::Upsert(it.clone().into_policy()));
         let snapshot = Snapshot::new(EngineConfig::default());
@@ -250,7 +256,7 @@ impl<'t> Input<'t> {
             let source = self.manifests.iter().find(of).map(|(_, source)| source);
             manifest::diagnose(problem, source)
         });
-        inputs::are_good(found.collect(), true, self.terminal)
+        inputs::are_good(found.collect(), strict, self.terminal)
     }
 
     fn exit(&self) -> Exit {

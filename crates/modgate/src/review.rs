@@ -12,6 +12,7 @@ use modgate_engine::{
     jsonpatch,
 };
 use modgate_policies::PolicySet;
+use modgate_report::about_policies;
 use modgate_value::{
     Value,
     json::{self, Escape},
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         let mut report = findings::report(&terminal.heard());
         report.complete = false;
-        outputs.report(&report, Some(|format| format == ReviewOutput::Json))?;
+        outputs.failed(&report)?;
         outputs.finish()?;
         return Ok(Exit::BadInput);
     };
@@ -78,11 +79,11 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
             results.push(result(subject, &decision, snapshot));
         }
     }
-    let results = Value::from(results);
+    let results = results.into_iter().chain(about_policies(&report)).collect();
     for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Json) {
         print_json(sink, &results)?;
     }
-    outputs.report(&report, None)?;
+    outputs.report(&report)?;
     outputs.finish()?;
     if counts.objects > 1 {
         terminal.note(counts.summary(snapshot.policies().count()));

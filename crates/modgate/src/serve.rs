@@ -29,7 +29,9 @@ const KUBEMOD_CERTIFICATE: &str = "/tmp/k8s-webhook-server/serving-certs";
 pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     let program = Program::of_this_process();
     args.compat.check()?;
-    let of_flags = args.gatekeeper.check()?;
+    let mut of_flags = args.gatekeeper.check()?;
+    of_flags.extend(args.logs.check()?);
+    of_flags.extend(args.certificate.note());
     for path in args.policies.iter().chain(&args.objects) {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
         ensure!(path.exists(), "`{}` does not exist", path.display());

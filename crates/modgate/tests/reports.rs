@@ -257,7 +257,8 @@ fn sarif_describes_rules_and_names_the_file_of_the_chart() {
             (physical.path(&["artifactLocation", "uri"]).cloned(), line)
         };
         assert_eq!(of("NeedLabel/owner"), (Some("shop/templates/b.yaml".into()), None));
-        assert_eq!(of("NeedLabel/team").1, Some(10));
+        // The line of `labels`, which the message is about.
+        assert_eq!(of("NeedLabel/team").1, Some(12));
     }
     let described = json(&from_files);
     let rules = items(items(&described, &["runs"])[0], &["tool", "driver", "rules"]);
@@ -652,5 +653,102 @@ fn no_warning_is_false() {
         for ((warning, place), expected) in places.iter().zip(explained) {
             assert!(place.ends_with(expected), "{warning}\n{place}");
         }
+    }
+}
+
+/// Errors and warnings of policies are in every format that machines read, whichever verb finds them,
+/// with the same rule, file and line.
+#[test]
+fn every_verb_reports_what_is_wrong_with_policies() {
+    let folder = Folder::new();
+    let template = POLICIES.split("---\n").next().expect("a template");
+    let constraint = POLICIES.split("---\n").nth(1).expect("a constraint");
+    let broken = template.replace("sprintf(", "sprintff(");
+    let never = constraint.replace("[ConfigMap]", "[configmaps]");
+    for (name, template, constraint) in
+        [("broken", broken.as_str(), constraint), ("never", template, never.as_str())]
+    {
+        folder.write(&format!("{name}/template.yaml"), template);
+        folder.write(&format!("{name}/constraint.yaml"), constraint);
+        folder.write(
+            &format!("{name}-suite/suite.yaml"),
+            &SUITE
+                .replace(": template.yaml", &format!(": ../{name}/template.yaml"))
+                .replace(": constraint.yaml", &format!(": ../{name}/constraint.yaml"))
+                .replace(": good.yaml", ": ../good.yaml")
+                .replace("violations: yes", "violations: no"),
+        );
+    }
+    for (name, file, line, code, text, exit) in [
+        ("broken", "broken/template.yaml", 21, "error", "undefined function sprintff", 2),
+        ("never", "never/constraint.yaml", 10, "never-matches", "is called `configmaps`", 0),
+    ] {
+        for (verb, rest) in [
+            ("review", format!("-f {name} good.yaml")),
+            ("audit", format!("-f {name} good.yaml")),
+            ("test", format!("-f {name} -f good.yaml")),
+            ("verify", format!("{name}-suite/suite.yaml")),
+        ] {
+            for format in
+                ["json", "yaml", "jsonl", "github", "gitlab", "sarif", "junit", "markdown"]
+            {
+                if (verb, format) == ("review", "yaml") {
+                    // Objects that other programs apply.
+                    continue;
+                }
+                let ran = folder.run(&format!("{verb} -o {format} {rest}"));
+                let case = format!("{verb} {format} {name}:\n{}{}", ran.stdout, ran.stderr);
+                assert_eq!(ran.code, exit, "{case}");
+                let escaped = text.replace('`', "\\`");
+                assert!(ran.stdout.contains(text) || ran.stdout.contains(&escaped), "{case}");
+                assert!(ran.stdout.contains(file), "{case}");
+                assert!(ran.stdout.contains(code), "{case}");
+                assert!(ran.stdout.contains(&line.to_string()), "{case}");
+                assert!(ran.stderr.contains(text), "{case}");
+                if ["json", "gitlab", "sarif"].contains(&format) {
+                    json(&ran.stdout);
+                }
+            }
+            let strict = folder.run(&format!("{verb} --strict -o sarif {rest}"));
+            assert_eq!(strict.code, 2, "{verb} {name}: {}", strict.stderr);
+            let log = json(&strict.stdout);
+            let levels = items(items(&log, &["runs"])[0], &["results"]);
+            assert_eq!(levels[0].get("level"), Some(&"error".into()), "{verb} {name}");
+            let quiet = folder.run(&format!("{verb} --quiet {rest}"));
+            assert_eq!((quiet.code, quiet.stderr.is_empty()), (exit, exit == 0), "{verb} {name}");
+        }
+    }
+}
+
+/// The region is that of the field at fault: of a policy, and of an object where the message names it.
+#[test]
+fn sarif_has_the_region_of_the_field() {
+    let folder = Folder::new();
+    for (name, text) in [
+        ("p.yaml", POLICIES.to_owned()),
+        (
+            "o.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels:\n    team: x\n"
+                .to_owned(),
+        ),
+    ] {
+        folder.write(name, &text);
+    }
+    for line in [
+        "review -f p.yaml -o sarif o.yaml",
+        "audit -f p.yaml -o sarif o.yaml",
+        "test -f p.yaml -f o.yaml -o sarif",
+    ] {
+        let log = json(&folder.run(line).stdout);
+        let results = items(items(&log, &["runs"])[0], &["results"]);
+        let location = items(results[0], &["locations"])[0];
+        let region = location.path(&["physicalLocation", "region"]).expect("a region");
+        assert_eq!(
+            region.to_json(),
+            r#"{"endColumn":10,"endLine":5,"startColumn":3,"startLine":5}"#,
+            "{line}"
+        );
+        let field = results[0].path(&["properties", "field"]);
+        assert_eq!(field, Some(&"metadata.labels".into()), "{line}");
     }
 }

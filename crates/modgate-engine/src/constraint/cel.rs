@@ -8,6 +8,7 @@
 mod advice;
 mod input;
 mod keys;
+mod lint;
 mod trace;
 mod types;
 
@@ -74,6 +75,7 @@ impl CelDriver {
     pub(super) fn compile(
         source: &Value,
         index: usize,
+        schema: Option<&Value>,
         options: &TemplateOptions,
     ) -> Result<(Self, Vec<TemplateProblem>), TemplateError> {
         let field = format!("spec.targets[0].code[{index}].source");
@@ -89,6 +91,7 @@ impl CelDriver {
         let decoded = CelSource::from_value(source).map_err(refused)?;
         let failure_policy = decoded.failure_policy(options.failure_policy).map_err(refused)?;
         let mut problems = unknown_fields(source, &field);
+        problems.extend(lint::lint(&decoded, &field, schema));
         let declared = decoded.variables.iter().flatten();
         let variables: Vec<Str> = declared.map(|variable| variable.name.clone()).collect();
         let mut report = |part: String, text: &str, error: &CompileError| {

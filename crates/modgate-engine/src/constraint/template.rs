@@ -194,6 +194,18 @@ impl TemplateError {
                 let written = written.and_then(|(span, text)| text.get(span.start..span.end));
                 let help = match message.starts_with("invalid data references") {
                     true => written.map(advice::reference),
+                    false if written == Some("rego.v1") => {
+                        Some(match advice::version_of(resource, &field) {
+                            modgate_rego::RegoVersion::V1 => {
+                                "delete the import: `version: v1` has its effect".to_owned()
+                            }
+                            modgate_rego::RegoVersion::V0 => {
+                                "delete the import, and write `code: [{engine: Rego, \
+                                                source: {version: v1, rego: …}}]` instead of `rego`"
+                                    .to_owned()
+                            }
+                        })
+                    }
                     false => {
                         Some("a template imports `data.lib.NAME` and `future.keywords`".to_owned())
                     }
@@ -290,16 +302,16 @@ impl CompiledTemplate {
             return Err(TemplateError::Operations);
         }
         let schema = ConstraintSchema::of_template(resource)?;
+        let parameters = resource.pointer("/spec/crd/spec/validation/openAPIV3Schema");
         let (driver, problems) = match cel {
             Some((index, source)) => {
-                let (driver, problems) = CelDriver::compile(&source, index, options)?;
+                let (driver, problems) = CelDriver::compile(&source, index, parameters, options)?;
                 (Driver::Cel(driver), problems)
             }
             None => {
                 let source = rego_source(target)?;
                 let source = source.ok_or(TemplateError::NoDriver { cel: options.cel })?;
-                let schema = "/spec/crd/spec/validation/openAPIV3Schema";
-                let (driver, lints) = source::compile(&source, resource.pointer(schema), options)?;
+                let (driver, lints) = source::compile(&source, parameters, options)?;
                 let lints = lints.into_iter().map(|lint| rego_lint(resource, lint));
                 (Driver::Rego(driver), lints.collect())
             }

@@ -4,6 +4,7 @@ use modgate_value::{Value, near};
 
 use super::{Lints, matching};
 use crate::Code;
+use crate::constraint::METADATA;
 use crate::mutation::location::{Location, Node};
 
 /// The kinds whose Pods stand at `spec.template`.
@@ -137,6 +138,18 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
             Some(format!("did you mean `{meant}`?")),
         );
     }
+}
+
+/// As [`misspelt`], also for metadata: a field on the way to one that exists in no object.
+pub(crate) fn misspelt_field<'s>(
+    kinds: &[&str],
+    steps: &[&'s str],
+) -> Option<(&'s str, &'static str)> {
+    if let ["metadata", name, ..] = steps {
+        let meant = near::nearest(name, METADATA).filter(|_| !METADATA.contains(name));
+        return Some((*name, meant?));
+    }
+    misspelt(kinds, steps)
 }
 
 /// The first step that the kinds do not have, and the one that is near.

@@ -1,6 +1,6 @@
 //! What loads but probably does not do what its author thinks: the verdicts W of section 9.
 
-use modgate_api::{meta::Operation, modrule::ModRule};
+use modgate_api::{kinds, meta::Operation, modrule::ModRule};
 use modgate_select::PatchSelect;
 use modgate_value::{Value, gofmt::quote};
 
@@ -9,8 +9,9 @@ use super::{
     patch,
 };
 use crate::{
-    Code, EngineConfig, PolicyId, PolicySource, Problem, Severity, jsonpatch::PatchOperation,
-    lint::known_fields,
+    Code, EngineConfig, PolicyId, PolicySource, Problem, Severity,
+    jsonpatch::PatchOperation,
+    lint::{known_fields, misspelt_field},
 };
 
 /// The warnings about a rule, in the order of its fields.
@@ -40,8 +41,18 @@ pub(super) fn lint(
             None,
         );
     }
+    let kinds: Vec<&str> = compiled
+        .criteria
+        .iter()
+        .filter_map(|criterion| criterion.kinds.as_ref().filter(|_| !criterion.negate))
+        .flat_map(|kinds| kinds.iter().map(|kind| kind.as_str()))
+        .collect();
     for criterion in &compiled.criteria {
         lint_criterion(criterion, &mut lints);
+        lint_kinds(criterion, &mut lints);
+        let (field, text) =
+            (format!("spec.match[{}].select", criterion.index), criterion.select.text());
+        lint_path(&kinds, &selected(text), field, &mut lints);
     }
     if let Action::Patch(steps) = &compiled.action {
         if compiled.operations.contains(Operation::Delete) {
@@ -56,6 +67,8 @@ pub(super) fn lint(
         for step in steps {
             let operation = rule.spec.patch.get(step.index);
             let path = operation.and_then(|operation| operation.path.as_deref());
+            let field = format!("spec.patch[{}].path", step.index);
+            lint_path(&kinds, &addressed(path.unwrap_or_default()), field, &mut lints);
             lint_step(step, path.unwrap_or_default(), &mut lints);
         }
     }
@@ -63,6 +76,73 @@ pub(super) fn lint(
         lints.impure("spec.rejectMessage".to_owned(), message.impure_functions());
     }
     lints.found
+}
+
+/// Kinds that no object has: resources, and kinds in other case.
+fn lint_kinds(criterion: &Criterion, lints: &mut Lints<'_>) {
+    let field = match &criterion.test {
+        Test::Value(_) => "matchValue",
+        Test::OneOf(_) => "matchValues",
+        Test::Regex(_) => "matchRegex",
+        Test::None => "select",
+    };
+    for kind in criterion.kinds.iter().flatten() {
+        let meant = kinds::of_resource_name(kind).filter(|meant| meant != kind);
+        let is_kind = kinds::all().any(|known| known == kind);
+        let Some(meant) = meant.filter(|_| !is_kind) else { continue };
+        lints.push(
+            Code::NeverMatches,
+            format!("spec.match[{}].{field}", criterion.index),
+            format!("no kind is called `{kind}`"),
+            Some(format!("did you mean `{meant}`?")),
+        );
+    }
+}
+
+/// A field of built-in kinds that does not exist and is close to one that does.
+fn lint_path(kinds: &[&str], steps: &[&str], field: String, lints: &mut Lints<'_>) {
+    if let Some((name, meant)) = misspelt_field(kinds, steps) {
+        lints.push(
+            Code::UnknownPath,
+            field,
+            format!("no object that this is about has the field `{name}`"),
+            Some(format!("did you mean `{meant}`?")),
+        );
+    }
+}
+
+/// The fields at the start of a select such as `$.spec.containers[*].image`; elements of lists are
+/// empty.
+fn selected(text: &str) -> Vec<&str> {
+    let Some(path) = text.trim_start().strip_prefix("$.") else { return Vec::new() };
+    let is_part = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
+    let mut steps = Vec::new();
+    let mut rest = path;
+    loop {
+        let end = rest.find(|it| !is_part(it)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        if name.is_empty() {
+            return steps;
+        }
+        steps.push(name);
+        rest = match after.strip_prefix('.') {
+            Some(after) => after,
+            // Only whole elements: names behind a filter may belong to anything.
+            None => match after.strip_prefix("[*].") {
+                Some(after) => after,
+                None => return steps,
+            },
+        };
+    }
+}
+
+/// The fields of the path of a patch; elements of lists are empty.
+fn addressed(path: &str) -> Vec<&str> {
+    let Some(path) = path.strip_prefix('/') else { return Vec::new() };
+    let is_element = |step: &str| {
+        step == "-" || step.starts_with('#') || step.chars().all(|it| it.is_ascii_digit())
+    };
+    path.split('/').map(|step| if is_element(step) { "" } else { step }).collect()
 }
 
 fn lint_criterion(criterion: &Criterion, lints: &mut Lints<'_>) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::flags::GoBool as _;
+use crate::flags::{CheckArgs, GoBool as _};
 use clap::Args;
-use modgate_value::gotime;
+use modgate_value::{gotime, near};
 
 use crate::{Failure, cli::ImageArgs};
 
@@ -19,9 +19,8 @@ pub struct BenchArgs {
     /// Engine: `rego`, `cel` or `all` [default: all; cel as `gator`]
     #[arg(short, long, value_name = "ENGINE", allow_hyphen_values = true)]
     engine: Option<String>,
-    /// Treat warnings about policies as errors.
-    #[arg(long)]
-    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) checks: CheckArgs,
     /// Number of reviews of each object; use 1000 or more for a meaningful P99.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true)]
     iterations: i64,
@@ -119,9 +118,13 @@ impl BenchArgs {
             "cel" => Engines::One(Engine::Cel),
             "all" => Engines::All,
             _ => {
-                return Err(Failure::plain(format!(
-                    "invalid engine: invalid engine {engine:?} (valid: rego, cel, all)"
-                )));
+                let text = format!("invalid engine {engine:?} (valid: rego, cel, all)");
+                let near = near::did_you_mean(engine, ["rego", "cel", "all"]);
+                return Err(Failure::plain(match (is_gator, near) {
+                    (true, _) => format!("invalid engine: {text}"),
+                    (false, Some(help)) => format!("{text}; {help}"),
+                    (false, None) => text,
+                }));
             }
         };
         let format = match self.output.to_ascii_lowercase().as_str() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use modgate_api::templates;
 use modgate_value::{Object, Value, gofmt};
 
-use super::TestResult;
+use super::{TestResult, Tested};
 use crate::{
     object::metadata,
     policies::Policies,
@@ -33,17 +33,21 @@ impl Format {
     }
 }
 
-/// All output on standard output except that of policies.
+/// All output on standard output except that of policies. `about` are findings about policies.
 pub(super) fn render(
-    results: &[TestResult<'_>],
-    timings: Option<&[Timing]>,
+    tested: &Tested<'_>,
+    has_timings: bool,
     format: Format,
-    policies: &Policies,
+    about: Vec<Value>,
 ) -> String {
+    let Tested { results, timings, policies, .. } = tested;
+    let timings = has_timings.then_some(timings.as_slice());
+    let about = about.into_iter().map(Node::Value);
     match format {
         Format::Text => text(results, timings),
         Format::Json => {
-            let list = list_or_null(results.iter().map(|result| json(result, policies)).collect());
+            let results = results.iter().map(|result| json(result, policies));
+            let list = list_or_null(results.chain(about).collect());
             let node = match timings {
                 None => list,
                 Some(timings) => {
@@ -56,7 +60,8 @@ pub(super) fn render(
             out
         }
         Format::Yaml => {
-            let list = Node::List(results.iter().map(|result| yaml(result, policies)).collect());
+            let results = results.iter().map(|result| yaml(result, policies));
+            let list = Node::List(results.chain(about).collect());
             let node = match timings {
                 None => list,
                 Some(timings) => {
@@ -87,7 +92,7 @@ pub(super) fn printed(text: &str) -> String {
 
 fn text(results: &[TestResult<'_>], timings: Option<&[Timing]>) -> String {
     let mut out = String::new();
-    for TestResult { outcome, resource } in results {
+    for TestResult { outcome, resource, .. } in results {
         let object = &resource.object;
         let member = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
         let _ = write!(out, "{}/{} ", member("apiVersion"), member("kind"));

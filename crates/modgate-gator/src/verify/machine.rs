@@ -5,17 +5,22 @@ use std::{fmt::Write as _, time::Duration};
 use modgate_value::Value;
 
 use super::report::{CaseResult, SuiteResult, TestResult};
-use modgate_report::xml::escape;
+use modgate_report::{Level, Report, RuleKind, xml::escape};
 
 use crate::print::{self, Node};
 
-/// `{"passed": …, "suites": […]}`, indented, with a final line break.
-pub(super) fn json(suites: &[SuiteResult]) -> String {
+/// `{"passed": …, "suites": […]}`, indented, with a final line break; and `findings` about policies,
+/// if there are any.
+pub(super) fn json(suites: &[SuiteResult], about: Vec<Value>) -> String {
     let passed = !suites.iter().any(SuiteResult::is_failure);
-    let node = Node::map([
-        ("passed", Node::Value(passed.into())),
-        ("suites", Node::List(suites.iter().map(suite).collect())),
-    ]);
+    let findings = Node::List(about.into_iter().map(Node::Value).collect());
+    let has_findings = !matches!(&findings, Node::List(list) if list.is_empty());
+    let suites = Node::List(suites.iter().map(suite).collect());
+    let passed = ("passed", Node::Value(passed.into()));
+    let node = match has_findings {
+        true => Node::map([passed, ("suites", suites), ("findings", findings)]),
+        false => Node::map([passed, ("suites", suites)]),
+    };
     let mut out = String::new();
     print::json(&node, "  ", &mut out);
     out.push('\n');
@@ -25,7 +30,7 @@ pub(super) fn json(suites: &[SuiteResult]) -> String {
 /// The results as one HTML file.
 pub(super) fn html(suites: &[SuiteResult]) -> String {
     // It is JSON that was just written.
-    let document = Value::from_json(json(suites).as_bytes()).unwrap_or_default();
+    let document = Value::from_json(json(suites, Vec::new()).as_bytes()).unwrap_or_default();
     modgate_ui::Page::new("verify", env!("CARGO_PKG_VERSION"), document).html()
 }
 
@@ -74,9 +79,11 @@ fn seconds(runtime: Duration) -> Node {
 
 /// JUnit's XML: a `testsuite` for each suite file, a `testcase` for each case. A test that could
 /// not be run, or has no cases, is a `testcase` of its own.
-pub(super) fn junit(suites: &[SuiteResult]) -> String {
-    let mut body = String::new();
+///
+/// Findings about policies are a suite of their own in front.
+pub(super) fn junit(suites: &[SuiteResult], report: &Report) -> String {
     let mut all = Counts::default();
+    let mut body = of_policies(report, &mut all);
     let mut time = Duration::ZERO;
     for suite in suites {
         let mut counts = Counts::default();
@@ -99,6 +106,35 @@ pub(super) fn junit(suites: &[SuiteResult]) -> String {
         all.attributes(),
         time.as_secs_f64()
     )
+}
+
+/// The suite of what is wrong with policies and files; empty if nothing is.
+fn of_policies(report: &Report, all: &mut Counts) -> String {
+    let mut counts = Counts::default();
+    let mut cases = String::new();
+    for finding in &report.findings {
+        let rule = report.rules.get(finding.rule);
+        let Some(rule) = rule.filter(|rule| rule.kind == RuleKind::Code) else { continue };
+        counts.tests += 1;
+        let place = finding.place.as_ref().map(ToString::to_string).unwrap_or_default();
+        let text = format!("{place}: {}", finding.message);
+        let inner = match finding.level {
+            Level::Error => {
+                counts.errors += 1;
+                element("error", &text)
+            }
+            Level::Warning | Level::Note => {
+                format!("      <system-out>{}</system-out>\n", escape(&text))
+            }
+        };
+        test_case(&rule.id, &place, Duration::ZERO, &inner, &mut cases);
+    }
+    if counts.tests == 0 {
+        return String::new();
+    }
+    all.add(&counts);
+    let counts = counts.attributes();
+    format!("  <testsuite name=\"policies\" {counts} time=\"0.000\">\n{cases}  </testsuite>\n")
 }
 
 #[derive(Default)]

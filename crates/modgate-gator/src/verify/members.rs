@@ -1,15 +1,22 @@
 //! Unknown fields of a suite: gator ignores them, so that a misspelt assertion always holds.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::{BTreeMap, BTreeSet};
 
-use modgate_engine::Code;
+use modgate_engine::{Code, EngineConfig};
+use modgate_policies::{check, manifest};
 use modgate_report::Place;
-use modgate_value::{Value, near, yaml};
+use modgate_value::{
+    Value,
+    diag::{Diagnostic, Source, Span},
+    near, yaml,
+};
 
 use super::{
     files::{beside, read},
     find::FoundSuite,
+    suite::Test,
 };
+use crate::policies::Settings;
 
 const SUITE: [&str; 6] = ["apiVersion", "kind", "metadata", "skip", "status", "tests"];
 const TEST: [&str; 9] = [
@@ -38,32 +45,30 @@ const CASE: [&str; 11] = [
 ];
 const ASSERTION: [&str; 2] = ["message", "violations"];
 
-/// Warnings about likely mistakes in suites, each with its position, on several lines.
-pub(super) fn warnings(path: &str, suites: &[FoundSuite]) -> Vec<String> {
+/// Warnings about likely mistakes in suites, each with its position.
+pub(super) fn warnings(path: &str, suites: &[FoundSuite]) -> Vec<Diagnostic> {
     if suites.is_empty() {
-        let below = "`PATH/...` is every suite below a folder";
-        return vec![format!(
-            "warning[{}]: no suites found in `{path}`\n  = help: {below}",
-            Code::NothingFound
-        )];
+        let none = Diagnostic::warning(format!("no suites found in `{path}`"));
+        let help = "`PATH/...` is every suite below a folder";
+        return vec![none.code(Code::NothingFound.as_str()).help(help)];
     }
     suites.iter().flat_map(of_suite).collect()
 }
 
-fn of_suite(suite: &FoundSuite) -> Vec<String> {
+fn of_suite(suite: &FoundSuite) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let Ok(text) = read(&suite.absolute_path) else { return found };
     let Some(Ok(document)) = yaml::documents(&text).next() else { return found };
+    let source = Source::new(suite.input_path.as_str(), text.as_str());
     let mut check = |value: &Value, pointer: &str, known: &[&str]| {
         let names = value.as_object().into_iter().flat_map(|members| members.keys());
         for name in names.filter(|name| !known.contains(&name.as_str())) {
-            let place = document.positions.nearest_key(&format!("{pointer}/{name}"));
-            let mut text =
-                format!("warning[{}]: unknown member `{name}`, ignored", Code::SuiteMember);
-            let _ = write!(text, "\n --> {}:{place}", suite.input_path);
-            let help = near::did_you_mean_or(name, known, "known members");
-            let _ = write!(text, "\n  = help: {help}");
-            found.push(text);
+            let offset = document.positions.nearest_key(&format!("{pointer}/{name}")).offset;
+            let finding = Diagnostic::warning(format!("unknown member `{name}`, ignored"))
+                .code(Code::SuiteMember.as_str())
+                .at(source.clone(), Span::new(offset, offset + name.len()))
+                .help(near::did_you_mean_or(name, known, "known members"));
+            found.push(finding);
         }
     };
     check(&document.value, "", &SUITE);
@@ -76,6 +81,40 @@ fn of_suite(suite: &FoundSuite) -> Vec<String> {
             }
         }
     }
+    found
+}
+
+/// Errors and warnings of the policies that the tests of suites name, each once; not of constraints
+/// that a test expects to be invalid.
+pub(super) fn policies(
+    suites: &[FoundSuite],
+    settings: &Settings,
+    shown: impl Fn(&str) -> String,
+) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = Vec::new();
+    let config = EngineConfig { templates: settings.templates.clone(), ..EngineConfig::default() };
+    let mut checked = BTreeSet::new();
+    for suite in suites.iter().filter(|suite| !suite.suite.skip) {
+        for test in suite.suite.tests.iter().filter(|test| !test.skip) {
+            let files = policy_files(suite, test);
+            if !checked.insert(files.clone()) {
+                continue;
+            }
+            let (mut manifests, mut sources) = (Vec::new(), Vec::new());
+            for file in &files {
+                // A file that cannot be read fails the test that names it.
+                let Ok(text) = read(file) else { continue };
+                let source = Source::new(shown(file), text);
+                let (read, findings) = manifest::parse(&source);
+                manifests.extend(read);
+                found.extend(findings);
+                sources.push(source);
+            }
+            found.extend(check(&manifests, &sources, &config));
+        }
+    }
+    let mut told = BTreeSet::new();
+    found.retain(|finding| told.insert(finding.to_string()));
     found
 }
 
@@ -104,15 +143,17 @@ impl Places {
     }
 }
 
-/// The files with policies that a suite names.
-pub(super) fn policy_files(suite: &FoundSuite) -> Vec<String> {
+/// The files with policies that a test names.
+fn policy_files(suite: &FoundSuite, test: &Test) -> Vec<String> {
     let folder = suite.absolute_path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let tests = suite.suite.tests.iter();
-    let files = tests.flat_map(|test| {
-        let lists = test.mutators.iter().chain(&test.modrules).flatten();
-        [&test.template, &test.constraint, &test.expansion].into_iter().chain(lists)
-    });
-    files.filter(|file| !file.is_empty()).map(|file| beside(folder, file)).collect()
+    let lists = test.mutators.iter().chain(&test.modrules).flatten();
+    let constraint = (!test.invalid).then_some(&test.constraint);
+    let files = [&test.template, &test.expansion].into_iter().chain(constraint).chain(lists);
+    let mut files: Vec<String> =
+        files.filter(|file| !file.is_empty()).map(|file| beside(folder, file)).collect();
+    let mut seen = BTreeSet::new();
+    files.retain(|file| seen.insert(file.clone()));
+    files
 }
 
 /// The elements of a list, each with its pointer.

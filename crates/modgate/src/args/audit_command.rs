@@ -32,7 +32,7 @@ pub(crate) struct AuditCommandArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["subjects", "kustomize"])]
     pub(crate) context: Option<String>,
     /// Namespace of policies that name none.
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
     pub(crate) namespace: String,
     /// Output format, and the file to write it to; repeat for more.
     #[arg(
@@ -107,6 +107,15 @@ impl OutputFormat for AuditOutput {
             Self::Markdown => Some(Format::Markdown),
         }
     }
+
+    fn failed(self) -> Option<Format> {
+        match self {
+            Self::Json => Some(Format::Json),
+            Self::Jsonl => Some(Format::Jsonl),
+            Self::Yaml => Some(Format::Yaml),
+            other => other.report(),
+        }
+    }
 }
 
 /// How violations are grouped.
@@ -116,19 +125,6 @@ pub(crate) enum Grouping {
     Constraint,
     /// By namespace of the object.
     Namespace,
-}
-
-/// Violations by severity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum FailOn {
-    /// Policies that deny, ModRules that reject.
-    Deny,
-    /// Those, policies that warn, and objects that ModRules and mutators would change.
-    Warn,
-    /// All violations.
-    Dryrun,
-    /// No violation.
-    None,
 }
 
 pub(crate) const EXAMPLES: &str = "\

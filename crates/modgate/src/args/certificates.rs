@@ -1,7 +1,10 @@
 //! Flags of the serving certificate, under Gatekeeper's names and with its defaults
 //! (spec `gatekeeper-validation`, 9.2 and 9.5), and of stopping and leading (9.1; `kubemod`, 7.6).
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use modgate_cluster::ClusterCertificates;
 use modgate_gator::flags::GoBool as _;
@@ -107,6 +110,19 @@ impl CertificateArgs {
         }
         let names = NAMES.into_iter().map(str::to_owned).chain(self.tls_name.iter().cloned());
         CertificateSource::SelfSigned { names: names.collect() }
+    }
+
+    /// A note about a folder that does not exist and is not read either.
+    pub(crate) fn note(&self) -> Option<String> {
+        let is_read = self.disable_cert_rotation || !self.client_ca_name.is_empty();
+        let is_silent = is_read || self.cert_dir.exists() || self.cert_dir == Path::new("/certs");
+        (!is_silent).then(|| {
+            format!(
+                "--cert-dir: `{}` does not exist, and only `--disable-cert-rotation` and \
+                 `--client-ca-name` read it",
+                self.cert_dir.display()
+            )
+        })
     }
 
     /// What connections must be like.

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use modgate_gator::flags::GoBool as _;
 use modgate_server::GatekeeperConfig;
 use modgate_telemetry::{LevelEncoder, LogConfig, LogFormat, TimeEncoding};
+use modgate_value::near;
 
 use super::compat::CompatArgs;
 use crate::terminal::no_color;
@@ -66,7 +67,32 @@ enum Time {
     Epoch,
 }
 
+/// The levels by all of their names.
+const LEVELS: [&str; 8] = ["debug", "error", "fatal", "info", "off", "trace", "warn", "warning"];
+
 impl LogArgs {
+    /// Refuses levels that are misspelt: what is wanted would not be logged. Notes about levels that
+    /// are like none.
+    pub(crate) fn check(&self) -> anyhow::Result<Vec<String>> {
+        let mut notes = Vec::new();
+        for directive in self.log_level.split(',') {
+            let level = directive.rsplit('=').next().unwrap_or_default().trim();
+            let lower = level.to_lowercase();
+            // A directive without a level is the name of a logger.
+            let is_logger = !directive.contains('=') && self.log_level.contains(',');
+            let is_number = level.parse::<u8>().is_ok_and(|level| level <= 5);
+            if level.is_empty() || is_logger || is_number || LEVELS.contains(&lower.as_str()) {
+                continue;
+            }
+            let problem = format!("--log-level: there is no level `{level}`");
+            match near::did_you_mean(&lower, LEVELS) {
+                Some(help) => anyhow::bail!("{problem}; {help}"),
+                None => notes.push(format!("{problem}; the levels are: {}", LEVELS.join(", "))),
+            }
+        }
+        Ok(notes)
+    }
+
     /// What is logged; KubeMod has a flag of its own for more.
     pub(crate) fn config(&self, compat: &CompatArgs) -> LogConfig {
         let is_plain = self.log_level == "info";

@@ -8,8 +8,6 @@ use clap::{
 };
 use modgate_report::Format;
 
-use super::FailOn;
-
 /// One output: a format, and the file it is written to; standard output without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Output<F> {
@@ -54,21 +52,10 @@ impl<F: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for OutputPa
 pub(crate) trait OutputFormat: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
     /// The format of the report; `None` for a format of the command itself.
     fn report(self) -> Option<Format>;
-}
 
-/// When a command fails, and how much it prints.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct ReportArgs {
-    /// Exit with code 1 for violations of this severity or worse.
-    #[arg(long, value_name = "ACTION", default_value = "deny")]
-    pub(crate) fail_on: FailOn,
-    /// Exit with code 1 if there are more warnings than this: violations of constraints that warn, and
-    /// warnings about policies.
-    #[arg(long, value_name = "N")]
-    pub(crate) max_warnings: Option<usize>,
-    /// Print violations and errors only: no warnings about policies, no notes, no summary.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    /// The format of the report where the command has no results because policies or files are not
+    /// valid; `None` if nothing is written then.
+    fn failed(self) -> Option<Format>;
 }
 
 #[cfg(test)]

@@ -85,8 +85,8 @@ pub(super) fn report(
     for group in groups(found, Grouping::Constraint) {
         for violation in group.violations.iter().take(limit.unwrap_or(usize::MAX)) {
             let place = place(&violation.subject.origin, violation.subject.position);
-            let place = found.places.get(&place).cloned();
-            findings::audited(&mut report, violation, place, snapshot);
+            let origin = found.documents.get(&place);
+            findings::audited(&mut report, violation, origin, snapshot);
         }
     }
     report
@@ -179,8 +179,8 @@ pub(super) fn lines(out: &mut impl Write, found: &Found, args: &AuditCommandArgs
     Ok(())
 }
 
-/// As a document.
-pub(super) fn value(found: &Found, args: &AuditCommandArgs) -> Value {
+/// As a document; `about` are findings about policies.
+pub(super) fn value(found: &Found, args: &AuditCommandArgs, about: &[Value]) -> Value {
     let limit = args.limit.unwrap_or(usize::MAX);
     let groups = groups(found, args.by).into_iter().map(|group| {
         let shown = group.violations.iter().take(limit).map(|violation| of_violation(violation));
@@ -200,13 +200,15 @@ pub(super) fn value(found: &Found, args: &AuditCommandArgs) -> Value {
         object([("object", of_subject(&error.subject)), ("message", error.message.as_str().into())])
     });
     let groups: Value = groups.collect();
-    object([
+    let members = [
         ("groups", groups),
         ("totals", by_action.into_iter().collect()),
         ("objects", number(counts.objects)),
         ("excluded", number(counts.excluded)),
         ("errors", errors.collect()),
-    ])
+    ];
+    let about = (!about.is_empty()).then(|| ("findings", about.iter().cloned().collect()));
+    members.into_iter().chain(about).collect()
 }
 
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {

@@ -4,14 +4,12 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_prove::compare::{Class, Comparison, Example, Group};
-use modgate_report::Place;
 use modgate_ui::Page;
 use modgate_value::{Value, yaml};
 
 use super::{CompareArgs, requests::Requests};
 use crate::{
-    inputs::Subject,
-    page,
+    inputs, page,
     terminal::{Terminal, Tone, printable},
 };
 
@@ -41,9 +39,7 @@ fn named(policy: &str) -> &str {
 
 /// `Pod shop/web`, for people.
 fn title(example: &Example) -> String {
-    let review = example.item.review.clone();
-    let subject = Subject { place: String::new(), at: Place::default(), review };
-    printable(&subject.title())
+    printable(&inputs::title(&example.item.review))
 }
 
 impl Report<'_, '_> {

@@ -12,13 +12,13 @@ use modgate_engine::{
     constraint::Inventory,
     lint::allows,
 };
-use modgate_policies::{Objects, manifest::Manifest};
+use modgate_policies::{Objects, check, manifest::Manifest};
 use modgate_prove::{
     Side,
     lint::Subject,
     value::{at, paths},
 };
-use modgate_value::{Str, Value};
+use modgate_value::{Str, Value, diag::Source};
 
 use crate::{args::PathArgs, inputs, terminal::Terminal};
 
@@ -90,15 +90,16 @@ struct Parts<'m> {
 impl Units {
     /// Reads the policies; `None` where one does not load.
     pub(super) fn read(
-        policies: &[PathBuf],
+        policies: &PathArgs,
         objects: &[PathBuf],
         config: &EngineConfig,
+        strict: bool,
         terminal: &Terminal,
     ) -> Result<Option<Self>> {
         let mut incomplete = false;
-        let all = inputs::manifests(&PathArgs::of(policies), terminal, &mut incomplete)?;
+        let all = inputs::manifests(policies, terminal, &mut incomplete)?;
         let given = inputs::manifests(&PathArgs::of(objects), terminal, &mut incomplete)?;
-        if incomplete {
+        if incomplete || !are_good(&all, config, strict, terminal) {
             return Ok(None);
         }
         let all: Vec<Manifest> = all.into_iter().map(|(manifest, _)| manifest).collect();
@@ -133,6 +134,20 @@ impl Units {
         }
         Ok(Some(Self { units }))
     }
+}
+
+/// Prints what is wrong with the policies; whether it is bearable. Suites of one folder may use
+/// policies of one name: the first is checked.
+fn are_good(
+    all: &[(Manifest, Source)],
+    config: &EngineConfig,
+    strict: bool,
+    terminal: &Terminal,
+) -> bool {
+    let mut seen = BTreeSet::new();
+    let first = all.iter().filter(|(it, _)| seen.insert(PolicyId::of_object(&it.object)));
+    let (manifests, sources): (Vec<Manifest>, Vec<Source>) = first.cloned().unzip();
+    inputs::are_good(check(&manifests, &sources, config), strict, terminal)
 }
 
 /// The path without `.` and `..`, as far as its text shows.

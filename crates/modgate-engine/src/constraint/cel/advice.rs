@@ -1,7 +1,7 @@
 //! What to do about CEL that does not compile: help for the mistakes that most authors make.
 
 use modgate_cel::{Issue, signatures};
-use modgate_value::{diag::Span, near};
+use modgate_value::{diag::Span, near, regex::GoRegex};
 
 /// What policies may name (CE-10).
 const NAMES: [&str; 7] =
@@ -45,6 +45,18 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
     let quoted = || message.split('\'').nth(1).unwrap_or_default();
     if message.starts_with("undeclared reference to ") {
         return undeclared(quoted(), variables);
+    }
+    if message == "invalid matches argument" {
+        return pattern(text);
+    }
+    if message == "invalid argument to has() macro" {
+        return Some(
+            "`has` takes a field: `has(object.a)`; for a key of a map write `\"key\" in object.a`"
+                .to_owned(),
+        );
+    }
+    if message.starts_with("found no matching overload for ") {
+        return overload(quoted(), message);
     }
     if message.starts_with("undefined field ") {
         return near::did_you_mean(quoted(), variables.iter().copied().chain(MEMBERS));
@@ -113,9 +125,62 @@ pub(super) fn named(text: &str, issue: &Issue) -> Span {
     issue.span
 }
 
+/// Names that other languages and engines have, and what CEL has instead.
+const CLASSICS: [(&[&str], &str); 13] = [
+    (&["params", "parameters"], "the parameters of a constraint are `variables.params`"),
+    (&["anyObject"], "write `variables.anyObject`"),
+    (&["None", "nil", "undefined", "Null", "NULL"], "write `null`"),
+    (&["True", "TRUE"], "write `true`"),
+    (&["False", "FALSE"], "write `false`"),
+    (&["len", "length", "count"], "write `size(x)` or `x.size()`"),
+    (&["any", "some"], "the macro is `exists`: `list.exists(x, …)`"),
+    (&["every", "forall"], "the macro is `all`: `list.all(x, …)`"),
+    (&["toLower", "lower", "tolower", "toLowerCase"], "write `x.lowerAscii()`"),
+    (&["toUpper", "upper", "toupper", "toUpperCase"], "write `x.upperAscii()`"),
+    (
+        &["input"],
+        "`input` is Rego's; CEL has `object`, `oldObject`, `request` and `variables.params`",
+    ),
+    (&["authorizer"], "only ValidatingAdmissionPolicies have an authorizer, templates have none"),
+    (&["math"], "templates have no `math` functions"),
+];
+
+/// Operators that some types have as functions.
+fn overload(operator: &str, message: &str) -> Option<String> {
+    if message.contains("kubernetes.Quantity") {
+        let function = match operator {
+            "_>_" | "_>=_" => "`a.isGreaterThan(b)` or `a.compareTo(b)`",
+            "_<_" | "_<=_" => "`a.isLessThan(b)` or `a.compareTo(b)`",
+            "_+_" => "`a.add(b)`",
+            "_-_" => "`a.sub(b)`",
+            _ => return None,
+        };
+        return Some(format!("quantities have functions: {function}"));
+    }
+    let is_kind = message.contains("kubernetes.GroupVersionKind");
+    is_kind.then(|| "a kind has a group, a version and a name: `request.kind.kind`".to_owned())
+}
+
+/// Why a literal pattern does not compile.
+fn pattern(text: &str) -> Option<String> {
+    let mut quotes = text.split("matches(").skip(1);
+    quotes.find_map(|rest| {
+        let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
+        let pattern = rest.get(1..)?.split(quote).next()?;
+        GoRegex::new(pattern).err().map(|error| error.to_string())
+    })
+}
+
 fn undeclared(name: &str, variables: &[&str]) -> Option<String> {
     if variables.contains(&name) {
         return Some(format!("write `variables.{name}`"));
+    }
+    let classic = CLASSICS.iter().find(|(names, _)| names.contains(&name));
+    if let Some((_, advice)) = classic {
+        return Some((*advice).to_owned());
+    }
+    if name == "match" {
+        return Some("did you mean `matches`?".to_owned());
     }
     let functions = signatures();
     let functions = functions.iter().map(|signature| signature.name);

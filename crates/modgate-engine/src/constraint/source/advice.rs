@@ -26,7 +26,7 @@ pub(in crate::constraint) fn advice(
         Code::Compile if message.ends_with("assigned above") => {
             Some(format!("`:=` gives `{}` a value once; compare with `==`", name()))
         }
-        Code::Type => types(message),
+        Code::Type => types(message, version),
         _ => None,
     }
 }
@@ -42,6 +42,12 @@ fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
     if message.contains("keyword is required") {
         let advice = "in Rego v1 the rule is `violation contains {\"msg\": msg} if { … }`";
         return Some(advice.to_owned());
+    }
+    if let Some(advice) = classic(message) {
+        return Some(advice.to_owned());
+    }
+    if text.lines().any(|line| line.trim_start().starts_with("violation contain {")) {
+        return Some("did you mean `contains`?".to_owned());
     }
     match version {
         RegoVersion::V0 => {
@@ -73,6 +79,28 @@ fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
     })
 }
 
+/// What other languages write differently.
+fn classic(message: &str) -> Option<&'static str> {
+    let starts = |start: &str| message.starts_with(start);
+    Some(match () {
+        () if starts("unexpected and token") => {
+            "expressions of a body are joined by line breaks or `;`, not by `&&`"
+        }
+        () if starts("unexpected or token") => {
+            "there is no `||`: write the rule twice, once for each case"
+        }
+        () if starts("illegal ! character") => "write `not` instead of `!`",
+        () if starts("illegal token") => "texts stand in double quotes: `\"x\"`",
+        () if starts("unexpected div token") => "comments start with `#`",
+        () if starts("unexpected gt token") => "unequal is `!=`",
+        () if starts("unexpected : token") => "assign with `:=`, compare with `==`",
+        () if starts("unexpected identifier token") => {
+            "there are no loops: `x := list[_]` holds for each element"
+        }
+        () => return None,
+    })
+}
+
 /// The one keyword whose import makes the text parse.
 fn missing_import(text: &str) -> Option<&'static str> {
     let package = text.lines().position(|line| line.trim_start().starts_with("package "))?;
@@ -88,6 +116,15 @@ fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<Strin
     if version == RegoVersion::V0 && text.lines().any(|line| line.trim_end().ends_with(" if {")) {
         return Some("`if` is a keyword only after `import future.keywords.if`".to_owned());
     }
+    let constant = match name {
+        "True" | "TRUE" => Some("true"),
+        "False" | "FALSE" => Some("false"),
+        "nil" | "None" | "Null" | "NULL" | "undefined" => Some("null"),
+        _ => None,
+    };
+    if let Some(constant) = constant {
+        return Some(format!("did you mean `{constant}`?"));
+    }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let names = text.split(|letter| !is_part(letter)).filter(|word| word.len() > 2);
     near::did_you_mean(name, names).or_else(|| {
@@ -95,14 +132,33 @@ fn unsafe_variable(text: &str, version: RegoVersion, name: &str) -> Option<Strin
     })
 }
 
-fn types(message: &str) -> Option<String> {
+fn types(message: &str, version: RegoVersion) -> Option<String> {
+    let rule = match version {
+        RegoVersion::V0 => "the rule is `violation[{\"msg\": msg}] { … }`",
+        RegoVersion::V1 => "the rule is `violation contains {\"msg\": msg} if { … }`",
+    };
+    let deprecated = "deprecated built-in function calls in expression: ";
+    if let Some(name) = message.strip_prefix(deprecated) {
+        return Some(match name {
+            "any" => "write `true in list`".to_owned(),
+            "all" => "write `every x in list { x }`".to_owned(),
+            "re_match" => "write `regex.match`".to_owned(),
+            _ => return None,
+        });
+    }
     let advice = match message {
         "sprintf: arity mismatch" => "it takes a format and a list: `sprintf(\"%v\", [value])`",
         "plus: invalid argument(s)" => "`+` adds numbers; `sprintf` and `concat` join texts",
         "conflicting rules data.template.violation found" => {
             "`violation` is a set of what is wrong: it has neither a default nor a value"
         }
-        "undefined ref: r.msg" => "the rule is `violation[{\"msg\": msg}] { … }`",
+        "undefined ref: r.msg" | "undefined ref: data.template.violation[r]" => rule,
+        "undefined function lowercase" => "did you mean `lower`?",
+        "undefined function uppercase" => "did you mean `upper`?",
+        "undefined function array.cat" => "did you mean `array.concat`?",
+        "undefined function len" | "undefined function length" | "undefined function size" => {
+            "did you mean `count`?"
+        }
         _ => return None,
     };
     Some(advice.to_owned())

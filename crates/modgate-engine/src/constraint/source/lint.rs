@@ -5,7 +5,13 @@ use modgate_rego::ast::{HeadKind, Module, Span, Term, TermKind};
 use modgate_value::{Value, near, regex::GoRegex};
 
 use super::{VIOLATION, dotted, name_of, place};
-use crate::{Code, constraint::template::SourcePlace};
+use crate::{
+    Code,
+    constraint::{
+        known::{self, KIND, METADATA, OBJECT, USER, parameters},
+        template::SourcePlace,
+    },
+};
 
 /// Something that loads and is probably not meant.
 #[derive(Debug)]
@@ -40,9 +46,6 @@ const REVIEW: [&str; 17] = [
     "userInfo",
 ];
 
-/// The members of an object that are close to nothing else.
-const OBJECT: [&str; 4] = ["apiVersion", "metadata", "spec", "status"];
-
 /// The members of `data.inventory`.
 const INVENTORY: [&str; 2] = ["cluster", "namespace"];
 
@@ -61,17 +64,121 @@ const PATTERNS: [(&str, usize); 8] = [
 /// Everything about the modules of one template; `schema` is that of its parameters.
 pub(in crate::constraint) fn lint(modules: &[Module], schema: Option<&Value>) -> Vec<Lint> {
     let mut found = Vec::new();
+    // Rules may be evaluated with another `input`.
+    let replaces_input = modules.iter().any(|module| module.text.contains("with input"));
     for module in modules {
         violations(module, &mut found);
+        heads(module, &mut found);
+        for import in &module.imports {
+            let path: Vec<&str> = import.path.iter().map(|part| part.as_str()).collect();
+            library(modules, module, import.span, &path, &mut found);
+        }
         module.visit_terms(&mut |term| match &term.kind {
-            TermKind::Ref(parts) => reference(module, parts, schema, &mut found),
+            TermKind::Ref(parts) => {
+                let names = parts.iter().map(|part| name_of(Some(part)).or_else(|| literal(part)));
+                let path: Vec<&str> = names.map_while(|name| name).collect();
+                library(modules, module, term.span, &path, &mut found);
+                if !replaces_input || path.first() != Some(&"input") {
+                    reference(module, parts, schema, &mut found);
+                }
+            }
             TermKind::Call(operator, arguments) => {
                 call(module, operator, arguments, &mut found);
+                if !replaces_input {
+                    optional(module, operator, arguments, schema, &mut found);
+                }
             }
             _ => {}
         });
     }
     found
+}
+
+/// A reference into `data.lib` that none of the template's libraries has.
+fn library(modules: &[Module], module: &Module, span: Span, path: &[&str], found: &mut Vec<Lint>) {
+    let ["data", "lib", ..] = path else { return };
+    let path = path.get(1..).unwrap_or_default();
+    let is_there = modules.iter().any(|library| {
+        let (package, rules) = (&library.package, &library.rules);
+        let common = package.len().min(path.len());
+        let is_same = package.iter().zip(path).take(common).all(|(a, b)| a == b);
+        let rule = path.get(package.len());
+        let is_rule =
+            |name: &&str| rules.iter().any(|it| name_of(it.head.name.first()) == Some(*name));
+        is_same
+            && package.first().is_some_and(|it| it == "lib")
+            && rule.is_none_or(|name| is_rule(&name))
+    });
+    if is_there {
+        return;
+    }
+    let libraries: Vec<String> = modules.iter().skip(1).map(|it| it.package.join(".")).collect();
+    let names: Vec<&str> = libraries.iter().map(String::as_str).collect();
+    let written = path.join(".");
+    let help = match names.is_empty() {
+        true => "the template has no `libs`".to_owned(),
+        false => near::did_you_mean_or(&written, &names, "the libraries are"),
+    };
+    found.push(Lint {
+        code: Code::UnknownInput,
+        place: place(module, span),
+        message: format!("no library of the template has `data.{written}`, so this is undefined"),
+        help: Some(help),
+    });
+}
+
+/// `object.get` with a literal key, which reads a member as a reference does.
+fn optional(
+    module: &Module,
+    operator: &Term,
+    arguments: &[Term],
+    schema: Option<&Value>,
+    found: &mut Vec<Lint>,
+) {
+    if dotted(operator).as_deref() != Some("object.get") {
+        return;
+    }
+    let [object, key, ..] = arguments else { return };
+    let mut parts = match &object.kind {
+        TermKind::Ref(parts) => parts.clone(),
+        TermKind::Var(_) => vec![object.clone()],
+        _ => return,
+    };
+    parts.push(key.clone());
+    reference(module, &parts, schema, found);
+}
+
+/// Rules whose head the version of Rego reads as another rule than the author meant.
+fn heads(module: &Module, found: &mut Vec<Lint>) {
+    for rule in &module.rules {
+        let name = name_of(rule.head.name.first());
+        if name == Some("if") {
+            found.push(Lint {
+                code: Code::NoEffect,
+                place: place(module, rule.head.span),
+                message:
+                    "this is a rule called `if`, and the rule in front of it has no conditions"
+                        .to_owned(),
+                help: Some(
+                    "`if` is a keyword only after `import future.keywords.if`, or in Rego v1"
+                        .to_owned(),
+                ),
+            });
+        }
+        let is_object =
+            rule.head.name.len() == 2 && matches!(rule.head.kind, HeadKind::Value { .. });
+        let is_message =
+            matches!(rule.head.name.get(1).map(|it| &it.kind), Some(TermKind::Object(_)));
+        if name == Some(VIOLATION) && is_object && is_message {
+            found.push(Lint {
+                code: Code::ViolationWithoutMsg,
+                place: place(module, rule.head.span),
+                message: "this rule defines an object, not a set, so no violation is reported"
+                    .to_owned(),
+                help: Some("write `violation contains {\"msg\": msg} if { … }`".to_owned()),
+            });
+        }
+    }
 }
 
 fn literal(term: &Term) -> Option<&str> {
@@ -109,6 +216,18 @@ fn reference(module: &Module, parts: &[Term], schema: Option<&Value>, found: &mu
         (Some("data"), [Some("inventory"), ..]) => {
             push(Code::UnknownInput, unknown(parts.get(2), &INVENTORY, true), "data.inventory");
         }
+        (Some("input"), [Some("review"), Some("object" | "oldObject"), Some("metadata"), ..]) => {
+            let at = unknown(parts.get(4), &METADATA, false);
+            push(Code::UnknownInput, at, "metadata");
+        }
+        (Some("input"), [Some("review"), Some(kind @ ("kind" | "requestKind")), ..]) => {
+            let at = unknown(parts.get(3), &KIND, true);
+            push(Code::UnknownInput, at, &format!("input.review.{kind}"));
+        }
+        (Some("input"), [Some("review"), Some("userInfo"), ..]) => {
+            let at = unknown(parts.get(3), &USER, true);
+            push(Code::UnknownInput, at, "input.review.userInfo");
+        }
         (Some("input"), [Some("review"), Some(object @ ("object" | "oldObject")), ..]) => {
             let at = unknown(parts.get(3), &OBJECT, false);
             push(Code::UnknownInput, at, &format!("input.review.{object}"));
@@ -139,17 +258,6 @@ fn reference(module: &Module, parts: &[Term], schema: Option<&Value>, found: &mu
     }
 }
 
-/// The parameters that a schema allows; `None` if it allows any.
-fn parameters(schema: &Value) -> Option<Vec<&str>> {
-    let open =
-        ["additionalProperties", "x-kubernetes-preserve-unknown-fields", "oneOf", "anyOf", "allOf"];
-    if open.iter().any(|key| schema.get(key).is_some()) {
-        return None;
-    }
-    let properties = schema.get("properties")?.as_object()?;
-    Some(properties.keys().map(|name| name.as_str()).collect())
-}
-
 /// Rules that give what no constraint reports: an object without `msg`.
 pub(super) fn violations(module: &Module, found: &mut Vec<Lint>) {
     for rule in &module.rules {
@@ -159,6 +267,7 @@ pub(super) fn violations(module: &Module, found: &mut Vec<Lint>) {
         }
         let TermKind::Object(pairs) = &member.kind else { continue };
         let keys: Option<Vec<&str>> = pairs.iter().map(|(key, _)| literal(key)).collect();
+        members_of_violation(module, pairs, found);
         let Some(keys) = keys.filter(|keys| !keys.contains(&"msg")) else { continue };
         let meant = |key: &&str| ["message", "mesg", "msgs", "Msg", "text"].contains(key);
         let (span, help) = match keys.iter().position(meant) {
@@ -177,6 +286,59 @@ pub(super) fn violations(module: &Module, found: &mut Vec<Lint>) {
     }
 }
 
+/// A `msg` that is no text, and members that are probably misspelt.
+fn members_of_violation(module: &Module, pairs: &[(Term, Term)], found: &mut Vec<Lint>) {
+    for (key, value) in pairs {
+        let Some(name) = literal(key) else { continue };
+        let what = match &value.kind {
+            TermKind::Number(_) => Some("a number"),
+            TermKind::Bool(_) => Some("a boolean"),
+            TermKind::Null => Some("null"),
+            TermKind::Array(_) => Some("a list"),
+            TermKind::Object(_) => Some("an object"),
+            _ => None,
+        };
+        if let ("msg", Some(what)) = (name, what) {
+            found.push(Lint {
+                code: Code::ViolationWithoutMsg,
+                place: place(module, value.span),
+                message: format!("`msg` is {what}, and a message is a text"),
+                help: Some("`sprintf(\"%v\", [value])` makes a text".to_owned()),
+            });
+        }
+        let is_known = ["details", "msg"].contains(&name);
+        if !is_known && near::nearest(name, ["details"]).is_some() {
+            found.push(Lint {
+                code: Code::NoEffect,
+                place: place(module, key.span),
+                message: format!("nothing reads the member `{name}` of a violation"),
+                help: Some("did you mean `details`?".to_owned()),
+            });
+        }
+    }
+}
+
+/// A comparison of a member of the review with a value that it never has.
+fn compare(module: &Module, arguments: &[Term], found: &mut Vec<Lint>) {
+    let [left, right] = arguments else { return };
+    for (member, value) in [(left, right), (right, left)] {
+        let (TermKind::Ref(parts), Some(text)) = (&member.kind, literal(value)) else { continue };
+        let names: Option<Vec<&str>> = parts.iter().skip(1).map(literal).collect();
+        let Some(names) = names.filter(|_| name_of(parts.first()) == Some("input")) else {
+            continue;
+        };
+        let ["review", below @ ..] = names.as_slice() else { continue };
+        if let Some((message, help)) = known::never(below, text) {
+            found.push(Lint {
+                code: Code::NeverMatches,
+                place: place(module, value.span),
+                message,
+                help: Some(help),
+            });
+        }
+    }
+}
+
 fn call(module: &Module, operator: &Term, arguments: &[Term], found: &mut Vec<Lint>) {
     let Some(name) = dotted(operator) else { return };
     let argument = PATTERNS.iter().find(|(known, _)| *known == name).map(|(_, at)| *at);
@@ -190,6 +352,9 @@ fn call(module: &Module, operator: &Term, arguments: &[Term], found: &mut Vec<Li
             message: format!("the pattern does not compile, so this is undefined: {error}"),
             help: None,
         });
+    }
+    if matches!(name.as_str(), "equal" | "eq" | "neq") {
+        compare(module, arguments, found);
     }
     if name == "sprintf" {
         format_arguments(module, arguments, found);

@@ -1,0 +1,216 @@
+//! The files that paths of the command line stand for: globs, exclusions, and what belongs to other
+//! tools.
+
+use std::path::{Component, Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::manifest::{self, FileError};
+
+/// Why paths of the command line stand for no files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// A pattern does not parse.
+    #[error("`{pattern}` is not a pattern: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A pattern matches nothing.
+    #[error("no file matches `{pattern}`")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+    },
+    /// An address in place of a path.
+    #[error("`{address}` is not a path; fetch it first: `{command} ...`, or pipe it in as `-`")]
+    Address {
+        /// The address.
+        address: String,
+        /// A command that fetches it.
+        command: &'static str,
+    },
+    /// A file or folder cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+type Result<T, E = PathError> = std::result::Result<T, E>;
+
+/// Files that are left out.
+#[derive(Debug)]
+pub struct Exclude(GlobSet);
+
+impl Exclude {
+    /// # Errors
+    ///
+    /// When a pattern does not parse.
+    pub fn new(patterns: &[String]) -> Result<Self> {
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns {
+            // `--exclude tests` is a folder or file of that name, wherever it is.
+            let pattern = pattern.trim_end_matches('/').trim_start_matches("./");
+            let is_name = !pattern.contains('/');
+            let all = match is_name {
+                true => vec![format!("**/{pattern}"), format!("**/{pattern}/**")],
+                false => vec![pattern.to_owned(), format!("{pattern}/**")],
+            };
+            for pattern in all {
+                set.add(glob(&pattern)?);
+            }
+        }
+        let built = set.build().map_err(|error| not_a_pattern("--exclude", &error));
+        Ok(Self(built?))
+    }
+
+    /// Whether a file is left out.
+    pub fn excludes(&self, path: &Path) -> bool {
+        let plain: PathBuf =
+            path.components().filter(|part| !matches!(part, Component::CurDir)).collect();
+        self.0.is_match(plain)
+    }
+}
+
+fn glob(pattern: &str) -> Result<globset::Glob> {
+    let built = GlobBuilder::new(pattern).literal_separator(true).build();
+    built.map_err(|error| not_a_pattern(pattern, &error))
+}
+
+fn not_a_pattern(pattern: &str, error: &globset::Error) -> PathError {
+    PathError::Pattern { pattern: pattern.to_owned(), reason: error.kind().to_string() }
+}
+
+/// The paths, with patterns replaced by the files that match them, and without excluded files. Paths
+/// that are no patterns stay as they are unless something is excluded.
+///
+/// # Errors
+///
+/// When a pattern does not parse or matches no file, and for addresses, which are not read.
+pub fn expanded(paths: &[PathBuf], exclude: &Exclude) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let text = path.to_str().unwrap_or_default();
+        if let Some((scheme @ ("http" | "https" | "oci"), _)) = text.split_once("://") {
+            let command = if scheme == "oci" { "oras pull" } else { "curl -sfL" };
+            return Err(PathError::Address { address: text.to_owned(), command });
+        }
+        let is_pattern = text.contains(['*', '?', '[']) && !path.exists();
+        if is_pattern {
+            let files = matching(text, exclude)?;
+            if files.is_empty() {
+                return Err(PathError::NoMatch { pattern: text.to_owned() });
+            }
+            found.extend(files);
+        } else if exclude.0.is_empty() || manifest::is_stdin(path) || !path.exists() {
+            found.push(path.clone());
+        } else {
+            let listing = manifest::files(path)?;
+            if let Some(problem) = listing.problems.into_iter().next() {
+                return Err(problem.into());
+            }
+            found.extend(listing.files.into_iter().filter(|file| !exclude.excludes(file)));
+        }
+    }
+    Ok(found)
+}
+
+/// The files that a pattern matches, sorted.
+fn matching(pattern: &str, exclude: &Exclude) -> Result<Vec<PathBuf>> {
+    let matcher = glob(pattern.trim_start_matches("./"))?.compile_matcher();
+    let fixed = |part: &&str| !part.contains(['*', '?', '[', '{']);
+    let base: Vec<&str> = pattern.split('/').take_while(fixed).collect();
+    let base = match base.join("/") {
+        base if base.is_empty() && pattern.starts_with('/') => PathBuf::from("/"),
+        base if base.is_empty() => PathBuf::from("."),
+        base => PathBuf::from(base),
+    };
+    let listing = manifest::files(&base)?;
+    let plain = |file: PathBuf| file.strip_prefix(".").map(Path::to_owned).unwrap_or(file);
+    let files = listing.files.into_iter().map(plain);
+    Ok(files.filter(|file| matcher.is_match(file) && !exclude.excludes(file)).collect())
+}
+
+/// What a file of another tool is that holds no Kubernetes object, by its name.
+pub fn is_of_a_tool(path: &Path) -> Option<&'static str> {
+    let name = path.file_name()?.to_str()?;
+    match name {
+        "kustomization.yaml" | "kustomization.yml" => Some("a kustomization"),
+        "Chart.yaml" | "Chart.lock" => Some("the description of a Helm chart"),
+        "values.schema.json" => Some("the schema of a Helm chart's values"),
+        _ => {
+            let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"))?;
+            let is_values = stem == "values"
+                || stem.starts_with("values-")
+                || stem.starts_with("values.")
+                || stem.ends_with("-values");
+            is_values.then_some("a file of Helm values")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn patterns_and_exclusions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a.yaml", "b.yml", "sub/c.yaml", "sub/tests/d.yaml", "tests/e.yaml"] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            fs::write(path, "").expect("a file");
+        }
+        let root = folder.path().to_str().expect("text");
+        let check = |path: &str, exclude: &[&str], expected: &[&str]| {
+            let exclude: Vec<String> =
+                exclude.iter().map(|pattern| pattern.replace("ROOT", root)).collect();
+            let exclude = Exclude::new(&exclude).expect("patterns");
+            let found = expanded(&[PathBuf::from(format!("{root}{path}"))], &exclude);
+            let found: Vec<String> = found
+                .expect("files")
+                .iter()
+                .map(|file| file.display().to_string().replace(root, ""))
+                .collect();
+            assert_eq!(found, expected, "{path} {exclude:?}");
+        };
+        check("", &[], &[""]);
+        check("/gone.yaml", &[], &["/gone.yaml"]);
+        check("/*.yaml", &[], &["/a.yaml"]);
+        check("/*.y*ml", &[], &["/a.yaml", "/b.yml"]);
+        check("/**/*.yaml", &[], &["/a.yaml", "/sub/c.yaml", "/sub/tests/d.yaml", "/tests/e.yaml"]);
+        check("/**/*.yaml", &["tests"], &["/a.yaml", "/sub/c.yaml"]);
+        check("", &["tests/"], &["/a.yaml", "/b.yml", "/sub/c.yaml"]);
+        check("", &["*.yaml"], &["/b.yml"]);
+        check("", &["ROOT/sub"], &["/a.yaml", "/b.yml", "/tests/e.yaml"]);
+        for path in ["/*.json", "/[", "/x[/*"] {
+            let path = PathBuf::from(format!("{root}{path}"));
+            let none = Exclude::new(&[]).expect("no patterns");
+            expanded(&[path], &none).expect_err("nothing");
+        }
+        let none = Exclude::new(&[]).expect("no patterns");
+        let error =
+            expanded(&["https://example.com/a.yaml".into()], &none).expect_err("an address");
+        assert!(error.to_string().contains("is not a path"), "{error}");
+        Exclude::new(&["[".to_owned()]).expect_err("no pattern");
+    }
+
+    #[test]
+    fn files_of_other_tools() {
+        for (name, expected) in [
+            ("base/kustomization.yaml", true),
+            ("chart/Chart.yaml", true),
+            ("values.yaml", true),
+            ("values-prod.yml", true),
+            ("prod-values.yaml", true),
+            ("deployment.yaml", false),
+            ("evaluation.yaml", false),
+        ] {
+            assert_eq!(is_of_a_tool(Path::new(name)).is_some(), expected, "{name}");
+        }
+    }
+}

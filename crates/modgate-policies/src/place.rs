@@ -1,0 +1,322 @@
+//! Where a person edits what a finding is about: the object, or the field of it that is at fault.
+
+use modgate_report::{Place, generated_from};
+use modgate_value::{Value, diag::Source, yaml};
+
+use crate::manifest::Manifest;
+
+/// The part of a message that is searched for fields, in bytes.
+const MAX_SEARCHED: usize = 4096;
+/// The texts of a violation's details that are searched.
+const MAX_TEXTS: usize = 64;
+/// The fields of `spec` that hold Pods, by the kind of workload.
+const POD_SPECS: [&[&str]; 3] = [
+    &["spec"],
+    &["spec", "template", "spec"],
+    &["spec", "jobTemplate", "spec", "template", "spec"],
+];
+/// The lists of a Pod whose items have names that messages mention.
+const NAMED: [&str; 4] = ["containers", "initContainers", "ephemeralContainers", "volumes"];
+
+/// Where a person edits an object: the file that its generator names, whose lines are unknown, or the
+/// place where it stands.
+pub fn of_object(manifest: &Manifest, source: &Source) -> Place {
+    let position = manifest.positions.nearest("");
+    let before = source.text.get(..position.offset).unwrap_or_default();
+    match generated_from(&manifest.object, before) {
+        Some(file) => Place::at(file, 0, 0),
+        None => Place::at(&*manifest.origin, number(position.line), number(position.column)),
+    }
+}
+
+/// Where a person edits the field that a violation is about, and its path, such as
+/// `spec.replicas`. If neither message nor details name a field that the object has, the place is
+/// the object's and the path is empty.
+pub fn of_violation(
+    manifest: &Manifest,
+    source: &Source,
+    message: &str,
+    details: &Value,
+) -> (Place, String) {
+    let place = of_object(manifest, source);
+    let Some(pointer) = field(&manifest.object, message, details) else {
+        return (place, String::new());
+    };
+    let path = path_of(&pointer);
+    // The lines of a generated file are unknown, and the message has the field.
+    if place.line == 0 {
+        return (place, path);
+    }
+    let position = manifest.positions.nearest_key(&pointer);
+    (of_line(&place.file, source, position), path)
+}
+
+/// The rest of a line, from a position in it.
+fn of_line(file: &str, source: &Source, position: yaml::Position) -> Place {
+    let rest = source.text.get(position.offset..).unwrap_or_default();
+    let line = rest.lines().next().unwrap_or_default().trim_end();
+    Place {
+        end_line: number(position.line),
+        end_column: number(position.column.saturating_add(line.chars().count())),
+        ..Place::at(file, number(position.line), number(position.column))
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// The pointer (RFC 6901) of the field that a message or its details name.
+fn field(object: &Value, message: &str, details: &Value) -> Option<String> {
+    let mut texts = Vec::new();
+    strings(details, &mut texts);
+    let of_details = || texts.iter().find_map(|text| resolve(object, text));
+    let message = message.get(..message.floor_char_boundary(MAX_SEARCHED)).unwrap_or(message);
+    let of_message = || words(message).find_map(|word| resolve(object, word.text));
+    let named = || item_by_name(object, message);
+    of_details().or_else(of_message).or_else(named).or_else(|| of_metadata(object, message))
+}
+
+/// The texts of a value, as far as they are searched.
+fn strings<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        if found.len() >= MAX_TEXTS || open.len() >= MAX_TEXTS {
+            return;
+        }
+        match value {
+            Value::String(text) => found.push(text),
+            Value::Array(items) => open.extend(items.iter().take(MAX_TEXTS)),
+            Value::Object(members) => {
+                open.extend(members.iter().take(MAX_TEXTS).map(|(_, value)| value));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A word of a message, without the punctuation around it.
+struct Word<'m> {
+    text: &'m str,
+    is_quoted: bool,
+}
+
+fn words(message: &str) -> impl Iterator<Item = Word<'_>> {
+    let pieces = message.split(|it: char| it.is_whitespace() || matches!(it, ',' | ';' | '='));
+    pieces.filter(|piece| !piece.is_empty()).map(|piece| {
+        let inner = piece.trim_matches([':', '.', '(', ')', '{', '}', '!', '?']);
+        let text = inner.trim_matches(['"', '\'', '`', '<', '>']);
+        Word { text, is_quoted: text.len() < inner.len() }
+    })
+}
+
+/// The pointer of the field at a path such as `spec.containers[0].image` or `/spec/replicas`, or of
+/// the field that should have it. The path has two fields at least, and the first ones exist.
+fn resolve(object: &Value, path: &str) -> Option<String> {
+    let segments = segments(path)?;
+    let (mut pointer, mut value) = (String::new(), object);
+    for (index, segment) in segments.iter().enumerate() {
+        let next = match value {
+            Value::Array(items) => items.get(segment.parse::<usize>().ok()?),
+            value => value.get(segment),
+        };
+        match next {
+            Some(next) => {
+                pointer.push('/');
+                pointer.push_str(&segment.replace('~', "~0").replace('/', "~1"));
+                value = next;
+            }
+            None if index > 0 && index + 1 == segments.len() => return Some(pointer),
+            None => return None,
+        }
+    }
+    Some(pointer)
+}
+
+/// The fields of a path; `None` if the text is not one.
+fn segments(path: &str) -> Option<Vec<String>> {
+    if let Some(pointer) = path.strip_prefix('/') {
+        let parts = pointer.split('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
+        let parts: Vec<String> = parts.collect();
+        return (parts.len() > 1).then_some(parts);
+    }
+    let mut path = path;
+    for prefix in ["$.", ".", "input.review.object.", "variables.anyObject.", "object."] {
+        path = path.strip_prefix(prefix).unwrap_or(path);
+    }
+    let mut segments = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            let (index, after) = inner.split_once(']')?;
+            let index = index.trim_matches(['"', '\'']);
+            if index == "*" {
+                break;
+            }
+            segments.push(index.to_owned());
+            rest = after.strip_prefix('.').unwrap_or(after);
+            continue;
+        }
+        let end = rest.find(['.', '[']).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+        if name.is_empty() || !name.chars().all(is_name) {
+            return None;
+        }
+        segments.push(name.to_owned());
+        rest = after.strip_prefix('.').unwrap_or(after);
+    }
+    (segments.len() > 1).then_some(segments)
+}
+
+/// The container or volume whose name the message quotes.
+fn item_by_name(object: &Value, message: &str) -> Option<String> {
+    let quoted: Vec<&str> =
+        words(message).filter(|word| word.is_quoted).map(|word| word.text).collect();
+    if quoted.is_empty() {
+        return None;
+    }
+    for spec in POD_SPECS {
+        let Some(pod) = object.path(spec) else { continue };
+        for list in NAMED {
+            let items = pod.get(list).and_then(Value::as_array);
+            let is_named = |item: &Value| {
+                let name = item.get("name").and_then(Value::as_str);
+                name.is_some_and(|name| quoted.contains(&name))
+            };
+            if let Some(index) = items.and_then(|items| items.iter().position(is_named)) {
+                return Some(format!("/{}/{list}/{index}", spec.join("/")));
+            }
+        }
+    }
+    None
+}
+
+/// The labels or annotations, if the message is about them: the one that it names, or all.
+fn of_metadata(object: &Value, message: &str) -> Option<String> {
+    let member = words(message).find_map(|word| match word.text {
+        "label" | "labels" => Some("labels"),
+        "annotation" | "annotations" => Some("annotations"),
+        _ => None,
+    })?;
+    let members = object.path(&["metadata", member])?.as_object()?;
+    let named = words(message).find(|word| members.get(word.text).is_some());
+    let of_one = |word: Word<'_>| word.text.replace('~', "~0").replace('/', "~1");
+    Some(match named.map(of_one) {
+        Some(key) => format!("/metadata/{member}/{key}"),
+        None => format!("/metadata/{member}"),
+    })
+}
+
+/// A pointer as Kubernetes writes paths: `spec.containers[0].image`.
+fn path_of(pointer: &str) -> String {
+    let mut path = String::new();
+    for segment in pointer.split('/').skip(1) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+        if segment.parse::<usize>().is_ok() {
+            path.push_str(&format!("[{segment}]"));
+        } else if !segment.chars().all(is_plain) {
+            path.push_str(&format!("[\"{segment}\"]"));
+        } else {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(&segment);
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest;
+
+    const DEPLOYMENT: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  labels:
+    app.kubernetes.io/name: web
+spec:
+  replicas: 1
+  template:
+    spec:
+      containers:
+      - name: nginx
+        image: nginx:latest
+      - name: log
+        image: \"fluentd\"
+";
+
+    #[test]
+    fn fields_that_messages_name() {
+        let source = Source::new("web.yaml", DEPLOYMENT);
+        let (manifests, _) = manifest::parse(&source);
+        let manifest = manifests.first().expect("an object");
+        let none = "{}";
+        for (message, details, expected) in [
+            ("too bad", none, "1:1-0:0 "),
+            ("spec.replicas must be 3", none, "8:3-8:14 spec.replicas"),
+            ("`spec.paused` is missing", none, "7:1-7:6 spec"),
+            (
+                "invalid /spec/template/spec/containers/1/image",
+                none,
+                "15:9-15:25 spec.template.spec.containers[1].image",
+            ),
+            ("container <log> has no limits", none, "14:9-14:18 spec.template.spec.containers[1]"),
+            (
+                "spec.template.spec.containers[*].image",
+                none,
+                "11:7-11:18 spec.template.spec.containers",
+            ),
+            ("you must provide labels: {\"owner\"}", none, "5:3-5:10 metadata.labels"),
+            (
+                "label app.kubernetes.io/name: wrong",
+                none,
+                "6:5-6:32 metadata.labels[\"app.kubernetes.io/name\"]",
+            ),
+            (
+                "wrong",
+                r#"{"field": "spec.template.spec.containers[0].image"}"#,
+                "13:9-13:28 spec.template.spec.containers[0].image",
+            ),
+            ("see nginx.conf, example.com/a.b and $.nosuch.field", none, "1:1-0:0 "),
+            ("log must not", none, "1:1-0:0 "),
+        ] {
+            let details = Value::from_json(details.as_bytes()).expect("JSON");
+            let (place, field) = of_violation(manifest, &source, message, &details);
+            let Place { line, column, end_line, end_column, .. } = place;
+            let found = format!("{line}:{column}-{end_line}:{end_column} {field}");
+            assert_eq!(found, expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn generated_objects_have_the_file_of_their_source() {
+        let text = "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: A\n---\n# Source: \
+                    shop/templates/b.yaml\n\n# a remark\nkind: B\n---\nkind: C\nmetadata:\n  \
+                    annotations:\n    config.kubernetes.io/origin: |\n      path: base/c.yaml\n---\n\
+                    kind: D\nmetadata:\n  annotations:\n    config.kubernetes.io/origin: |\n      \
+                    path: d.yaml\n      repo: https://example.com\n---\nkind: E\n";
+        let source = Source::new("all.yaml", text);
+        let (manifests, findings) = manifest::parse(&source);
+        assert!(findings.is_empty(), "{findings:?}");
+        let places: Vec<String> =
+            manifests.iter().map(|manifest| of_object(manifest, &source).to_string()).collect();
+        assert_eq!(
+            places,
+            [
+                "shop/templates/a.yaml",
+                "shop/templates/b.yaml",
+                "base/c.yaml",
+                "all.yaml:17:1",
+                "all.yaml:24:1"
+            ]
+        );
+        let (place, field) = of_violation(&manifests[0], &source, "metadata.name", &Value::Null);
+        assert_eq!((place.line, field.as_str()), (0, ""), "the object has no metadata");
+    }
+}

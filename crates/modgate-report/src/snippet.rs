@@ -1,0 +1,91 @@
+//! Diagnostics for people, with the lines that they are about.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use modgate_value::diag::{Diagnostic, Severity, Span};
+
+/// A finding with the lines it is about, as rustc prints them.
+pub fn snippet(diagnostic: &Diagnostic, colour: bool) -> String {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
+    };
+    let title = level.primary_title(printable(&diagnostic.message));
+    let mut group = Group::with_title(match diagnostic.code {
+        Some(code) => title.id(code),
+        None => title,
+    });
+    if let Some(source) = &diagnostic.source {
+        let primary = AnnotationKind::Primary.span(within(&source.text, diagnostic.span).into());
+        let labels = diagnostic.labels.iter().map(|label| {
+            AnnotationKind::Context
+                .span(within(&source.text, label.span).into())
+                .label(printable(&label.message))
+        });
+        let snippet = Snippet::source(&*source.text)
+            .path((!source.name.is_empty()).then_some(&*source.name))
+            .annotation(primary)
+            .annotations(labels);
+        group = group.element(snippet);
+    }
+    if let Some(help) = &diagnostic.help {
+        group = group.element(Level::HELP.message(printable(help)));
+    }
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    renderer.render(&[group])
+}
+
+/// The span, kept to the text's characters.
+fn within(text: &str, span: Span) -> Span {
+    let start = text.floor_char_boundary(span.start);
+    Span { start, end: text.ceil_char_boundary(span.end.max(start)) }
+}
+
+/// Text from files and objects must not steer the terminal.
+pub fn printable(text: &str) -> String {
+    let plain = |character: char| !character.is_control() || character == '\n';
+    if text.chars().all(plain) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if plain(character) {
+            out.push(character);
+        } else {
+            out.extend(character.escape_default());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_value::diag::Source;
+
+    use super::*;
+
+    #[test]
+    fn a_finding_shows_its_line() {
+        let source = Source::new("rule.yaml", "a: 1\nselect: $.b[\n");
+        let finding = Diagnostic::error("unexpected end").at(source, 16..17).help("close the `[`");
+        assert_eq!(
+            snippet(&finding, false),
+            "error: unexpected end\n --> rule.yaml:2:12\n  |\n2 | select: $.b[\n  |            ^\n  |\n  \
+             = help: close the `[`"
+        );
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_obeyed() {
+        assert_eq!(printable("a\u{1b}[31mb\n\u{e9}"), "a\\u{1b}[31mb\n\u{e9}");
+    }
+
+    #[test]
+    fn spans_outside_of_the_text_are_no_panic() {
+        let source = Source::new("x", "é");
+        for (start, end) in [(0, 1), (1, 1), (5, 9), (9, 5)] {
+            let finding = Diagnostic::error("x").at(source.clone(), Span { start, end });
+            assert!(snippet(&finding, false).contains("error: x"));
+        }
+    }
+}
