@@ -169,8 +169,9 @@ fn listed(
             let shown = if is_gator { error } else { error.replace(target, path) };
             Failure::error(format!("listing test files: {shown}"))
         };
-        let found = read_suites(target, path, recursive).map_err(listing)?;
-        suites.extend(found.into_iter().filter(|it| !exclude.excludes(Path::new(&it.input_path))));
+        let is_excluded = |path: &str| exclude.excludes(Path::new(path));
+        let found = find::read_suites_but(target, path, recursive, &is_excluded);
+        suites.extend(found.map_err(listing)?);
         folders.extend(kat::find(target, path, recursive).map_err(listing)?);
     }
     Ok((suites, folders))

@@ -35,6 +35,16 @@ pub fn read_suites(
     original: &str,
     recursive: bool,
 ) -> Result<Vec<FoundSuite>, String> {
+    read_suites_but(target, original, recursive, &|_| false)
+}
+
+/// As [`read_suites`], without the files that `is_excluded` names by their path in results.
+pub(super) fn read_suites_but(
+    target: &str,
+    original: &str,
+    recursive: bool,
+    is_excluded: &dyn Fn(&str) -> bool,
+) -> Result<Vec<FoundSuite>, String> {
     if target.is_empty() && original.is_empty() {
         return Err("target not specified".to_owned());
     }
@@ -69,9 +79,12 @@ pub fn read_suites(
     }
     let mut suites = Vec::new();
     for file in files {
+        let below = file.strip_prefix(target).unwrap_or(&file);
+        let input_path = format!("{}{below}", original.trim_end_matches('/'));
+        if is_excluded(&input_path) {
+            continue;
+        }
         if let Some(suite) = read_suite(&file)? {
-            let below = file.strip_prefix(target).unwrap_or(&file);
-            let input_path = format!("{}{below}", original.trim_end_matches('/'));
             suites.push(FoundSuite { absolute_path: file, input_path, suite });
         }
     }
