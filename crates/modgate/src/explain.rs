@@ -1,8 +1,9 @@
 //! `modgate explain`: why each policy matched, failed or was skipped.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write},
+    path::Path,
 };
 
 use anyhow::{Context as _, Result};
@@ -11,7 +12,12 @@ use modgate_engine::{
     constraint::{Arena, ConstraintOutcome, ConstraintTrace},
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
 };
-use modgate_value::{Value, diag::Diagnostic, near};
+use modgate_policies::manifest;
+use modgate_value::{
+    Value,
+    diag::{Diagnostic, Source},
+    near,
+};
 
 use crate::{
     args::{ExplainArgs, TextOrJson},
@@ -37,10 +43,12 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     let mut out = io::stdout().lock();
     let mut results = Vec::new();
     let mut arena = Arena::new();
+    let mut templates = BTreeMap::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
         let world = &inputs.world;
         let mut trace = Trace::default();
         let decision = decide(world, &subject.review, &mut arena, &mut trace);
+        set_columns(&mut trace.constraints, &mut templates);
         let mut rest = Plan::of(&decision, &trace, world.snapshot.config());
         let is_asked_for = |id: &PolicyId| {
             let is_it = |name: &String| is_named(name, &id.kind, "", &id.name);
@@ -196,6 +204,27 @@ fn is_constraint_shown(trace: &ConstraintTrace, args: &ExplainArgs) -> bool {
         return args.all || !(is_folded || is_excluded);
     }
     args.rule.iter().any(|name| is_named(name, &trace.policy.kind, "", &trace.policy.name))
+}
+
+/// The engine knows the lines of expressions in a template's file; the file itself has the columns.
+fn set_columns(traces: &mut [ConstraintTrace], files: &mut BTreeMap<String, Option<Source>>) {
+    for trace in traces {
+        let path = Path::new(&trace.template_origin);
+        let read = || path.is_file().then(|| manifest::read_file(path).ok()).flatten();
+        let file = files.entry(trace.template_origin.clone()).or_insert_with(read);
+        let Some(source) = file else { continue };
+        for expression in &mut trace.expressions {
+            let Some(position) = expression.position.as_mut().filter(|it| it.column == 1) else {
+                continue;
+            };
+            let index = usize::try_from(position.line).unwrap_or_default().saturating_sub(1);
+            let line = source.text.lines().nth(index).unwrap_or_default();
+            let text = expression.text.lines().next().unwrap_or_default();
+            let indent = line.len() - line.trim_start().len();
+            let before = line.get(..line.find(text).unwrap_or(indent)).unwrap_or_default();
+            position.column = u32::try_from(before.chars().count() + 1).unwrap_or(1);
+        }
+    }
 }
 
 fn explain_rule(out: &mut impl Write, rule: &RuleTrace, terminal: &Terminal) -> Result<()> {

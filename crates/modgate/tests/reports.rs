@@ -752,3 +752,10 @@ fn sarif_has_the_region_of_the_field() {
         assert_eq!(field, Some(&"metadata.labels".into()), "{line}");
     }
 }
+
+/// Expressions of Rego have their column in the file, as errors do.
+#[test]
+fn explanations_have_columns() {
+    let ran = Folder::new().run("explain -f policies.yaml objects.yaml");
+    assert!(ran.stdout.contains("(policies.yaml:21:9)"), "{}", ran.stdout);
+}
