@@ -482,7 +482,7 @@ error: not YAML: did not find expected node content
   |     ^
   |
   = help: a value or a closing bracket is missing
-error: cannot read `missing.yaml`: No such file or directory (os error 2)
+error: cannot read `missing.yaml`: no such file or directory
 error: the object has no `kind`
  --> no-kind.yaml:1:1
   |

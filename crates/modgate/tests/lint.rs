@@ -71,6 +71,8 @@ fn codes(policies: &str) -> String {
             let finding = Value::from_json(line.as_bytes()).expect(line);
             finding.get("rule").and_then(Value::as_str).expect(line).to_owned()
         })
+        // Warnings about the policy itself are in the report, too.
+        .filter(|code| code.starts_with("bypass-"))
         .collect();
     let expected = if codes.is_empty() { 0 } else { 1 };
     assert_eq!(run.code, Some(expected), "{}{}", run.stdout, run.stderr);

@@ -378,7 +378,7 @@ mod tests {
             ),
             (
                 "a:\n    b: x\n      # no\n    c: it's\n      more\n",
-                "a:\n  b: x\n      # no\n  c: it's\n    more\n",
+                "a:\n  b: x\n  # no\n  c: it's\n    more\n",
             ),
             ("--- \na: 1\r\n---   # x\nb: 'it''s: #'\n", "---\na: 1\n---   # x\nb: 'it''s: #'\n"),
             (
