@@ -85,6 +85,14 @@ fn infix(symbol: &str) -> Option<(&'static str, u8)> {
     })
 }
 
+/// Whether this token may follow a symbol: an expression a colon, the end a bracket.
+fn follows(symbol: &str, token: &Token) -> bool {
+    match symbol {
+        ":" => begins_expression(token),
+        _ => *token == Token::End,
+    }
+}
+
 /// Whether an expression may begin with this token.
 fn begins_expression(token: &Token) -> bool {
     match token {
@@ -118,9 +126,9 @@ impl Parser<'_> {
             Token::Symbol(next) if *next == symbol => {
                 self.unexpected(&format!("'{symbol}'"), "extraneous")
             }
-            // What would follow the symbol cannot stand here either.
-            _ if symbol == ":" && !begins_expression(self.peek()) => {
-                self.unexpected("':'", "mismatched")
+            // The symbol is missing only where what stands here may follow it.
+            _ if !follows(symbol, self.peek()) => {
+                self.unexpected(&format!("'{symbol}'"), "mismatched")
             }
             _ => {
                 let found = self.found();
@@ -337,24 +345,30 @@ impl Parser<'_> {
         let target = Box::new(target);
         if let Some((which, count)) = Macro::find(&function, args.len()) {
             let rest = args.split_off(count);
+            let is_optional = matches!(which, Macro::OptMap | Macro::OptFlatMap);
+            let not_a_name = match which {
+                Macro::OptMap => "optMap() variable name must be a simple identifier",
+                Macro::OptFlatMap => "optFlatMap() variable name must be a simple identifier",
+                Macro::Map | Macro::Filter | Macro::SortBy => "argument is not an identifier",
+                _ => "argument must be a simple name",
+            };
             let mut names = Vec::new();
             for name in args {
-                match name.kind {
-                    Kind::Ident(text) if !text.starts_with('.') && !names.contains(&text) => {
-                        names.push(text);
+                let message = match name.kind {
+                    Kind::Ident(text) => {
+                        let text = text.trim_start_matches('.').to_owned();
+                        if names.contains(&text) {
+                            format!("duplicate variable name: {text}")
+                        } else if text == "__result__" && !is_optional {
+                            "iteration variable overwrites accumulator variable".to_owned()
+                        } else {
+                            names.push(text);
+                            continue;
+                        }
                     }
-                    _ => {
-                        let message = match which {
-                            Macro::OptMap => "optMap() variable name must be a simple identifier",
-                            Macro::OptFlatMap => {
-                                "optFlatMap() variable name must be a simple identifier"
-                            }
-                            _ if count == 1 => "argument is not an identifier",
-                            _ => "argument must be a simple name",
-                        };
-                        self.issues.push(Issue::new(name.span, message));
-                    }
-                }
+                    _ => not_a_name.to_owned(),
+                };
+                self.issues.push(Issue::new(name.span, message));
             }
             let scalar =
                 matches!(&target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. });
@@ -546,7 +560,26 @@ mod tests {
             ("cel.@block([1], 2)", "1:5: Syntax error: token recognition error at: '@'"),
             ("9223372036854775808", "1:1: invalid int literal"),
             ("has(a)", "1:5: invalid argument to has() macro"),
-            ("x.all(1, true)", "1:7: argument is not an identifier"),
+            ("x.all(1, true)", "1:7: argument must be a simple name"),
+            ("x.all(x, 1, true)", "1:10: argument must be a simple name"),
+            ("x.transformMap(k, k, true)", "1:19: duplicate variable name: k"),
+            ("x.map(1, true)", "1:7: argument is not an identifier"),
+            ("x.sortBy(a.b, true)", "1:11: argument is not an identifier"),
+            ("x.all(__result__, true)", "1:7: iteration variable overwrites accumulator variable"),
+            ("true ? 1 ? 2 : 3 : 4", "1:10: Syntax error: mismatched input '?' expecting ':'"),
+            ("true ? 1 , 2", "1:10: Syntax error: mismatched input ',' expecting ':'"),
+            ("true ? 1 ] : 2", "1:10: Syntax error: extraneous input ']' expecting ':'"),
+            ("true ? 1 2", "1:10: Syntax error: missing ':' at '2'"),
+            ("true ? 1", "1:9: Syntax error: mismatched input '<EOF>' expecting ':'"),
+            ("{1 }", "1:4: Syntax error: mismatched input '}' expecting ':'"),
+            ("(1", "1:3: Syntax error: missing ')' at '<EOF>'"),
+            ("(1 2", "1:4: Syntax error: mismatched input '2' expecting ')'"),
+            ("(1 ]", "1:4: Syntax error: mismatched input ']' expecting ')'"),
+            ("(1 1 )", "1:4: Syntax error: extraneous input '1' expecting ')'"),
+            ("size(1 x", "1:8: Syntax error: mismatched input 'x' expecting ')'"),
+            ("size(1", "1:7: Syntax error: missing ')' at '<EOF>'"),
+            ("[1][0 !1", "1:7: Syntax error: mismatched input '!' expecting ']'"),
+            ("[1][0", "1:6: Syntax error: missing ']' at '<EOF>'"),
         ] {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("ERROR: <input>:{expected}\n")), "{error}");

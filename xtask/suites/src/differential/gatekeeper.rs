@@ -57,6 +57,7 @@ impl Desk for Gatekeeper {
             leave_declared(&mut original, documents);
             leave_declared(&mut ours, documents);
             leave_conflicts(&mut original, &mut ours);
+            leave_quotes(&mut original, &ours);
             leave_words(&original, &mut ours);
         }
         Ok((original, ours))
@@ -173,6 +174,24 @@ fn leave_conflicts(original: &mut Answer, ours: &mut Answer) {
         .collect();
     left.retain(|result| !conflicts.contains(&key(result)));
     right.retain(|result| !conflicts.contains(&key(result)));
+}
+
+/// Messages of the original whose quotes of values ours cut, as section CEL declares, become ours.
+fn leave_quotes(original: &mut Answer, ours: &Answer) {
+    let (Answer::Found(left), Answer::Found(right)) = (original, ours) else { return };
+    let cut: Vec<(&str, &str)> = right
+        .iter()
+        .filter_map(|result| result["msg"].as_str())
+        .filter_map(|text| Some((text, text.split_once("… (")?.0)))
+        .collect();
+    for result in left.iter_mut() {
+        let text = result["msg"].as_str().unwrap_or_default();
+        let shorter = cut.iter().find(|(_, beginning)| text.starts_with(beginning));
+        if let Some((shorter, _)) = shorter {
+            result["msg"] = json!(shorter);
+        }
+    }
+    left.sort_by_cached_key(Value::to_string);
 }
 
 /// Numbers in one notation: whole ones without a point, an exponent or a sign before zero.
