@@ -96,7 +96,8 @@ fn wire(request: &Request<'_>) -> Value {
         .map(|(key, value)| (key, Value::from(value)))
         .into_iter()
         .collect();
-    let name = subject.and_then(|it| it.path(&["metadata", "name"])).cloned();
+    // An API server sends a text, or nothing.
+    let name = subject.and_then(|it| it.path(&["metadata", "name"])?.as_str()).map(Value::from);
     let members = [
         ("uid", Value::from("testkit")),
         ("kind", kind),
