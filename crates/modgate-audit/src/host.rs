@@ -9,7 +9,7 @@ use std::{
 
 use modgate_engine::{
     Host, HostError,
-    admissionpolicy::{Access, Action, Authorizer, Params},
+    admissionpolicy::{Access, Action, Authorizer, Params, Types},
     mutation::{Answers, Providers},
     rego::builtins,
     template::{self, Refused},
@@ -76,6 +76,10 @@ impl Host for RecordingHost<'_> {
     /// The caller that keeps results compares their versions itself.
     fn parameters(&self) -> &dyn Params {
         self.inner.parameters()
+    }
+
+    fn types(&self) -> &Types {
+        self.inner.types()
     }
 
     fn authorizer(&self) -> &dyn Authorizer {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use modgate_engine::{
     Decision, Evaluation, Host, NoopObserver, Observer, PolicyId, Review, StageReport, Stages,
     Trace,
-    admissionpolicy::{Bindings, Finding, Surroundings, Types, ValidationAction},
+    admissionpolicy::{Bindings, Finding, Surroundings, ValidationAction},
     api::meta::{GroupVersionKind, Operation},
     constraint::Arena,
     cost::Meter,
@@ -196,7 +196,8 @@ pub(crate) fn admission_policy(
         authorizer: host.authorizer(),
         meter: Meter { shard, ..Meter::default() },
         bindings: Bindings::All,
-        types: Types::kubernetes(),
+        types: host.types(),
+        assumes_namespace: false,
         conditions_see_namespace: false,
     };
     let set = policies.snapshot.cluster_policies();

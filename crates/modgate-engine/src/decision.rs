@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     HostError,
-    admissionpolicy::Denial,
+    admissionpolicy::{Denial, ValidationAction},
     constraint::{AdmissionError, Violation},
     expansion::ExpansionError,
     guidance::Guidance,
@@ -34,6 +34,8 @@ pub struct Decision {
     /// Every reason of one of the cluster's own policies to deny the request; the first is what the
     /// API server answers.
     pub denials: Vec<Denial>,
+    /// What they find and only warn of, or write into the audit event.
+    pub remarks: Vec<(ValidationAction, Denial)>,
     /// What they write into the audit event.
     pub audit_annotations: BTreeMap<String, String>,
     /// For the user who made the request, one line each.
@@ -289,6 +291,7 @@ impl Decision {
             reason: reason::UNCHANGED.to_owned(),
             rejections: Vec::new(),
             denials: Vec::new(),
+            remarks: Vec::new(),
             audit_annotations: BTreeMap::new(),
             warnings: Vec::new(),
             violations: Vec::new(),

@@ -7,7 +7,7 @@ use modgate_template as template;
 use modgate_value::{Clock, Value};
 
 use crate::{
-    admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params},
+    admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params, Types},
     mutation::{NoProviders, Providers},
 };
 
@@ -57,6 +57,12 @@ pub trait Host {
     /// The objects that bindings of the cluster's own policies pass; by default there are none.
     fn parameters(&self) -> &dyn Params {
         &NoParams
+    }
+
+    /// The types of the objects that the cluster's own policies change; by default those of Kubernetes'
+    /// own kinds.
+    fn types(&self) -> &Types {
+        Types::kubernetes()
     }
 
     /// What `authorizer` answers in the cluster's own policies; by default it cannot tell.

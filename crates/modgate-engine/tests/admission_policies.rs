@@ -66,6 +66,7 @@ fn decide(set: &PolicySet, object: Value, params: &dyn Params) -> PolicyDecision
         authorizer: &NoAuthorizer,
         bindings: Bindings::All,
         types: Types::kubernetes(),
+        assumes_namespace: false,
         conditions_see_namespace: false,
     };
     set.validate(&review, &surroundings, &Budget::unlimited()).expect("Namespaces are read")

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use modgate_engine::{
     Host, HostError, Snapshot,
     admissionpolicy::{
-        Access, Action, Authorizer, NoAuthorizer, ParamObjects, ParamScope, Params, selects,
+        Access, Action, Authorizer, NoAuthorizer, ParamObjects, ParamScope, Params, Types, selects,
     },
     api::admissionregistration::ParamKind,
     constraint::Inventory,
@@ -57,6 +57,8 @@ pub struct Objects {
     params: Arc<ParamObjects>,
     /// The same in a cluster.
     watched: WatchedParams,
+    /// The types of Kubernetes' own kinds and of the CustomResourceDefinitions of files, if there are any.
+    types: Option<Arc<Types>>,
     /// What `authorizer` answers in them, by files.
     access: Arc<DeclaredAccess>,
     cluster: Option<Arc<dyn ClusterLookup>>,
@@ -123,6 +125,10 @@ impl Objects {
 
     /// Keeps an object that a binding of one of the cluster's own policies may pass.
     pub fn keep(&mut self, object: &Value) {
+        if object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition") {
+            let types = self.types.get_or_insert_with(|| Types::kubernetes().clone().into());
+            Arc::make_mut(types).define(object);
+        }
         Arc::make_mut(&mut self.params).insert(object);
     }
 
@@ -134,6 +140,11 @@ impl Objects {
     /// Changes what a cluster has of the objects that bindings pass.
     pub fn watched_params_mut(&mut self) -> &mut WatchedParams {
         &mut self.watched
+    }
+
+    /// Whether files say anything of a kind of parameters.
+    pub fn knows_params(&self, kind: &ParamKind) -> bool {
+        self.params.knows(kind)
     }
 
     /// Namespaces or Nodes, if the kind is one of these and files stand in for a cluster.
@@ -248,6 +259,10 @@ impl Host for Objects {
         self
     }
 
+    fn types(&self) -> &Types {
+        self.types.as_deref().unwrap_or_else(|| Types::kubernetes())
+    }
+
     fn authorizer(&self) -> &dyn Authorizer {
         if self.access.is_empty() { &NoAuthorizer } else { &*self.access }
     }
@@ -333,6 +348,10 @@ impl YieldingHost<'_> {
 impl Host for YieldingHost<'_> {
     fn parameters(&self) -> &dyn Params {
         self.objects
+    }
+
+    fn types(&self) -> &Types {
+        self.objects.types()
     }
 
     fn authorizer(&self) -> &dyn Authorizer {

@@ -4,7 +4,7 @@ use std::{cell::Cell, time::Duration};
 
 use modgate_engine::{
     Decision, Evaluation, Host, HostError, Observer, Review, Snapshot, Stages,
-    admissionpolicy::{Authorizer, Params},
+    admissionpolicy::{Authorizer, Params, Types},
     constraint::{Arena, Inventory},
     mutation::Providers,
     rego::builtins,
@@ -91,6 +91,10 @@ impl Host for Repeatable<'_> {
 
     fn parameters(&self) -> &dyn Params {
         self.host.parameters()
+    }
+
+    fn types(&self) -> &Types {
+        self.host.types()
     }
 
     fn authorizer(&self) -> &dyn Authorizer {

@@ -188,6 +188,10 @@ pub(crate) struct SubjectArgs {
     /// Namespace of objects and policies that name none.
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
+    /// Evaluate objects of Kubernetes' own kinds as an API server of 1.36 stores them: with its defaults,
+    /// without unknown fields, and with quantities in its form.
+    #[arg(long)]
+    pub(crate) defaulting: bool,
 }
 
 impl SubjectArgs {

@@ -24,7 +24,7 @@ use crate::{
     constraints,
     exit::Exit,
     inputs, plan,
-    review::{decide, headline, not_evaluated, print_json, reason, result},
+    review::{decide, headline, not_evaluated, print_json, reason, result, tell_defaults},
     terminal::{Terminal, Tone, printable, shorten},
 };
 
@@ -49,6 +49,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         let mut trace = Trace::default();
         let decision = decide(world, &subject.review, &mut arena, &mut trace);
         set_columns(&mut trace.constraints, &mut templates);
+        tell_defaults(world, subject, &decision, terminal);
         let mut rest = Plan::of(&decision, &trace, world.snapshot.config());
         let is_asked_for = |id: &PolicyId| {
             let is_it = |name: &String| is_named(name, &id.kind, "", &id.name);

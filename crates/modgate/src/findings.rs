@@ -3,6 +3,7 @@
 use modgate_audit::{AUDIT, MUTATE, ObjectRef, PATCH, PolicyRef, SCOPED, Violation};
 use modgate_engine::{
     Decision, PolicySource, Snapshot,
+    admissionpolicy::ValidationAction,
     api::constraints::{self, EnforcementAction},
     constraint,
     guidance::Guidance,
@@ -137,6 +138,14 @@ pub(crate) fn decision(
     for denial in &decision.denials {
         let rule = Rule::policy(rule_id(denial.kind.as_str(), "", &denial.policy));
         add(report, rule, Level::Error, "deny", (&denial.message, none));
+    }
+    for (action, remark) in &decision.remarks {
+        let rule = Rule::policy(rule_id(remark.kind.as_str(), "", &remark.policy));
+        let (level, action) = match action {
+            ValidationAction::Warn => (Level::Warning, "warn"),
+            _ => (Level::Note, AUDIT),
+        };
+        add(report, rule, level, action, &remark.message);
     }
     for failure in decision.failures.iter().filter(|failure| !failure.rule.is_empty()) {
         let rule = Rule::policy(format!("ModRule/{}", failure.rule));

@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Result, ensure};
 use modgate_engine::{
     EngineConfig, Host as _, Review,
+    admissionpolicy::Types,
     api::{
         admission::{AdmissionReview, ReviewVersion},
         meta::GroupVersionKind,
@@ -95,8 +96,17 @@ pub(crate) fn read(
     let mut incomplete = false;
     for subject in read_subjects(subjects, terminal, &mut incomplete)? {
         // Namespaces and Nodes among the objects are there for the others, too.
-        world.objects.take(&subject.manifest.object);
-        found.push_back(subject);
+        let object = &subject.manifest.object;
+        world.objects.take(object);
+        // So are definitions of kinds.
+        if GroupVersionKind::of_object(object).kind == "CustomResourceDefinition" {
+            world.objects.keep(object);
+        }
+        let review = match subjects.defaulting {
+            true => as_stored(subject.review),
+            false => subject.review,
+        };
+        found.push_back(Subject { review, ..subject });
     }
     if found.is_empty() && !incomplete {
         terminal.error(&format!("there is no object in {}", listed(&subjects.paths().named())));
@@ -104,6 +114,7 @@ pub(crate) fn read(
     }
     tell_assumed_namespaces(&world, &found, terminal);
     tell_unexpanded(&world, &found, terminal);
+    tell_unknown_params(&world, terminal);
     Ok(Some(Inputs { store, world: Arc::new(world), subjects: found, incomplete }))
 }
 
@@ -170,6 +181,29 @@ fn tell_assumed_namespaces(world: &PolicySet, subjects: &VecDeque<Subject>, term
              give it with `--objects`",
             printable(name)
         ));
+    }
+}
+
+/// A request with its object as an API server stores it.
+pub(crate) fn as_stored(review: Review) -> Review {
+    let stored = review.object().and_then(|object| Types::kubernetes().as_stored(object));
+    match stored {
+        Some(stored) => review.with_object(stored),
+        None => review,
+    }
+}
+
+/// Names kinds of parameters of which the input says nothing: the API server denies until they exist.
+fn tell_unknown_params(world: &PolicySet, terminal: &Terminal) {
+    for kind in world.snapshot.cluster_policies().bound_param_kinds() {
+        if !world.objects.knows_params(&kind) {
+            terminal.note(format_args!(
+                "note: nothing in the input says that there is a kind {} {}, which a `paramKind` names; an \
+                 API server without it denies as `failurePolicy` sets",
+                printable(&kind.api_version),
+                printable(&kind.kind)
+            ));
+        }
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     for subject in &inputs.subjects {
         let decision = decide(&inputs.world, &subject.review, &mut arena, &mut NoopObserver);
         counts.add(&decision);
+        tell_defaults(&inputs.world, subject, &decision, terminal);
         findings::decision(&mut report, subject, &decision, snapshot);
         let printed = outputs.on_stdout();
         if printed.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {
@@ -188,6 +189,39 @@ pub(crate) fn decide<O: Observer>(
 ) -> Decision {
     let mut evaluation = Evaluation::new(&world.objects, &world.inventory, arena);
     world.snapshot.decide(review, Stages::ALL, &mut evaluation, observer)
+}
+
+/// Says where the cluster's own policies decide otherwise about the object with the API server's defaults,
+/// because one of them reads a field that these fill.
+pub(crate) fn tell_defaults(
+    world: &PolicySet,
+    subject: &Subject,
+    decision: &Decision,
+    terminal: &Terminal,
+) {
+    let stored = inputs::as_stored(subject.review.clone());
+    if world.snapshot.cluster_policies().is_empty() || stored.object() == subject.review.object() {
+        return;
+    }
+    let with_defaults = decide(world, &stored, &mut Arena::new(), &mut NoopObserver);
+    let texts = |decision: &Decision| {
+        let denials = decision.denials.iter().map(ToString::to_string);
+        denials.chain(decision.warnings.iter().cloned()).collect::<Vec<_>>()
+    };
+    let (found, expected) = (texts(decision), texts(&with_defaults));
+    if found == expected {
+        return;
+    }
+    let other = match expected.first() {
+        Some(text) => text.as_str(),
+        None => "allowed",
+    };
+    terminal.note(format_args!(
+        "note: {}: a policy reads fields that the API server fills or changes. With its defaults \
+         (`--defaulting`): {}",
+        subject.title(),
+        printable(other)
+    ));
 }
 
 /// The stages that have policies and were not evaluated, and why.

@@ -506,3 +506,66 @@ fn migrate_lists_policies() {
         .collect();
     assert_eq!(shown, ["replicas apiServer", "team apiServer", "forgotten nothing"]);
 }
+
+/// `--defaulting` evaluates what the API server stores; without it, a note says where that matters.
+#[test]
+fn defaults_of_the_api_server() {
+    let folder = tempfile::tempdir().expect("folder");
+    let quantity = "expression: 'object.spec.containers.all(c, quantity(c.resources.limits.cpu)\
+                    .isLessThan(quantity(\"3\"))) && object.spec.restartPolicy == \"Always\"'";
+    let text = policy("v1", "pods", "", quantity) + &binding("");
+    fs::write(folder.path().join("p.yaml"), text).expect("written");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, \
+               image: x, resources: {limits: {cpu: 2}}}]}\n";
+    fs::write(folder.path().join("o.yaml"), pod).expect("written");
+    let args = ["review", "-f", "p.yaml", "o.yaml", "--defaulting"];
+    let with = modgate(folder.path(), &args);
+    assert_eq!(with.status.code(), Some(0), "{}{}", out(&with), errors(&with));
+    let without = modgate(folder.path(), &args[..4]);
+    let text = errors(&without);
+    assert_eq!(without.status.code(), Some(1), "{text}");
+    assert!(text.contains("With its defaults (`--defaulting`): allowed"), "{text}");
+}
+
+/// Policies that warn are findings as constraints that warn are.
+#[test]
+fn warnings_fail_a_run_that_asks_for_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let text = policy("v1", "configmaps", "", "expression: 'false'");
+    let warns = binding("").replace("[Deny]", "[Warn, Audit]");
+    fs::write(folder.path().join("p.yaml"), text + &warns).expect("written");
+    fs::write(folder.path().join("o.yaml"), MAP).expect("written");
+    for (more, code) in [(&[][..], 0), (&["--fail-on", "warn"], 1), (&["--max-warnings", "0"], 1)] {
+        let args: Vec<&str> =
+            ["review", "-f", "p.yaml", "o.yaml"].iter().chain(more).copied().collect();
+        let output = modgate(folder.path(), &args);
+        assert_eq!(output.status.code(), Some(code), "{more:?} {}", errors(&output));
+    }
+}
+
+/// The types of custom resources come from their CustomResourceDefinitions.
+#[test]
+fn custom_resources_are_merged_by_their_definition() {
+    let folder = tempfile::tempdir().expect("folder");
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+        metadata: {name: foos.ex.io}\nspec:\n  group: ex.io\n  scope: Namespaced\n  \
+        names: {kind: Foo, plural: foos}\n  versions:\n  - name: v1\n    served: true\n    \
+        storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n        \
+        properties:\n          spec:\n            type: object\n            properties:\n              \
+        tags: {type: array, x-kubernetes-list-type: set, items: {type: string}}\n---\n";
+    let policies = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\n\
+        metadata: {name: p}\nspec:\n  reinvocationPolicy: Never\n  matchConstraints:\n    \
+        resourceRules: [{apiGroups: [ex.io], apiVersions: [v1], operations: [CREATE], \
+        resources: [foos]}]\n  mutations:\n  - patchType: ApplyConfiguration\n    \
+        applyConfiguration: {expression: 'Object{spec: Object.spec{tags: [\"b\"]}}'}\n---\n\
+        apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicyBinding\n\
+        metadata: {name: b}\nspec: {policyName: p}\n";
+    let foo = "apiVersion: ex.io/v1\nkind: Foo\nmetadata: {name: f}\nspec: {tags: [a]}\n";
+    fs::write(folder.path().join("p.yaml"), definition.to_owned() + policies).expect("written");
+    fs::write(folder.path().join("o.yaml"), foo).expect("written");
+    let output = modgate(folder.path(), &["review", "-f", "p.yaml", "o.yaml", "-o", "yaml"]);
+    let text = out(&output) + &errors(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let tags: Vec<&str> = text.lines().map(str::trim).filter(|it| it.starts_with("- ")).collect();
+    assert_eq!(tags, ["- a", "- b"], "{text}");
+}

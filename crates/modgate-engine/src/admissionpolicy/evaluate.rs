@@ -430,6 +430,13 @@ fn act(
         message,
     };
     for failed in outcome.failed {
+        let does = |action| binding.actions.contains(&action);
+        if !does(ValidationAction::Deny) {
+            let warns = does(ValidationAction::Warn);
+            let action = if warns { ValidationAction::Warn } else { ValidationAction::Audit };
+            let remark = denial(failed.validation, failed.reason, failed.message.clone());
+            decision.remarks.push((action, remark));
+        }
         for action in &binding.actions {
             let message = failed.message.clone();
             match action {

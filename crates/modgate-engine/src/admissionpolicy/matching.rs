@@ -33,6 +33,8 @@ pub(super) struct Attributes<'a> {
     /// Whether the versions that are served are those of Kubernetes 1.36. Otherwise a version that the
     /// table lacks may be served.
     pub(super) by_table: bool,
+    /// Whether the labels of the Namespace are not known, but for the one of its name.
+    pub(super) unlabelled: bool,
     /// The name of the user.
     pub(super) user: &'a str,
     /// What the request has of the user.
@@ -52,6 +54,7 @@ impl<'a> Attributes<'a> {
             object: request.object.as_ref(),
             old_object: request.old_object.as_ref(),
             by_table: false,
+            unlabelled: false,
             user_info: &request.user_info,
             user: request.user_info.get("username").and_then(Value::as_str).unwrap_or_default(),
         }
@@ -188,6 +191,13 @@ impl ResourceMatcher {
         if is_written_namespace {
             let labels = attributes.object.and_then(|object| attributes.labels(object));
             return Ok(self.namespace_selector.matches(labels.as_ref()));
+        }
+        if attributes.unlabelled && self.namespace_selector.keys().any(|key| key != NAME_LABEL) {
+            return Err(format!(
+                "namespaces \"{0}\" not found: its labels are not known, give the Namespace with \
+                 `--objects`",
+                attributes.namespace
+            ));
         }
         let labels = namespace_labels()?;
         Ok(self.namespace_selector.matches(labels.as_ref()))

@@ -377,6 +377,12 @@ fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Fai
     let merged = merge::apply(types, ty, object, &patch)
         .map_err(|error| Failure::Policy(format!("error applying patch: {error}")))?;
     let typed = types.is_builtin(api_version, kind);
+    if let Some(misfit) = types.misfit(ty, &merged).filter(|_| typed) {
+        return Err(Failure::Policy(format!(
+            "unable to convert unstructured object to {group}/{version}, Kind={kind}: {}",
+            misfit.conversion()
+        )));
+    }
     Ok(if typed { patch::without_nulls(&merged, 0) } else { merged })
 }
 
@@ -406,6 +412,10 @@ fn patched(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Failu
             Reason::InternalError,
             format!("Internal error occurred: strict decoding error: {}", unknown.join(", ")),
         ));
+    }
+    if let Some(misfit) = types.misfit(ty, &made).filter(|_| types.misfit(ty, object).is_none()) {
+        let message = format!("Internal error occurred: {}", misfit.decoding());
+        return Err(Failure::Request(Reason::InternalError, message));
     }
     Ok(patch::without_nulls(&made, 0))
 }

@@ -200,6 +200,8 @@ pub struct PolicyDecision {
     /// Every reason to deny it, in the order of policies, bindings, parameters and validations.
     /// The API server reports the first one only.
     pub denials: Vec<Denial>,
+    /// Validations that failed and do not deny, with what their binding does above all.
+    pub remarks: Vec<(ValidationAction, Denial)>,
     /// For the user, one line each.
     pub warnings: Vec<String>,
     /// Annotations of the audit event.

@@ -7,6 +7,7 @@ use std::{
 
 use modgate_api::{
     admissionregistration::{ParamKind, ParamRef},
+    kinds,
     meta::{GroupVersionKind, split_api_version},
 };
 use modgate_value::{Str, Value};
@@ -73,6 +74,27 @@ impl ParamObjects {
         all.take_while(move |((version, name, ..), _)| *version == api_version && *name == kind)
     }
 
+    /// The CustomResourceDefinition of a kind.
+    fn definition_of(&self, group: &str, kind: &str) -> Option<&Value> {
+        let definitions = ParamKind {
+            api_version: "apiextensions.k8s.io/v1".into(),
+            kind: "CustomResourceDefinition".into(),
+        };
+        let is =
+            |it: &Value, path: &[&str], text| it.path(path).and_then(Value::as_str) == Some(text);
+        let mut all = self.of(&definitions).map(|(_, object)| object);
+        all.find(|it| is(it, &["spec", "group"], group) && is(it, &["spec", "names", "kind"], kind))
+    }
+
+    /// Whether anything is known of a kind: a CustomResourceDefinition or an object of it, or that
+    /// Kubernetes has it.
+    pub fn knows(&self, kind: &ParamKind) -> bool {
+        let (group, _) = split_api_version(&kind.api_version);
+        kinds::of_group(group).is_some()
+            || self.definition_of(group, &kind.kind).is_some()
+            || self.of(kind).next().is_some()
+    }
+
     /// The objects of a kind in a namespace; an object without a namespace is in each.
     fn within(&self, kind: &ParamKind, namespace: &str) -> impl Iterator<Item = (&Str, &Value)> {
         let all = self.of(kind);
@@ -91,6 +113,9 @@ impl Params for ParamObjects {
         };
         if !Types::kubernetes().may_have(&kind.api_version, &kind.kind) {
             return None;
+        }
+        if let Some(definition) = self.definition_of(group, &kind.kind) {
+            return served_scope(definition, version);
         }
         let mut all = self.of(kind).map(|(place, _)| place);
         let builtin = !group.contains('.') || group.ends_with(".k8s.io");
@@ -118,6 +143,21 @@ impl Params for ParamObjects {
         self.of(kind).for_each(|(_, object)| object.hash(&mut hash));
         hash.finish()
     }
+}
+
+/// The scope of a version that a CustomResourceDefinition serves.
+fn served_scope(definition: &Value, version: &str) -> Option<ParamScope> {
+    let versions = definition.path(&["spec", "versions"]).and_then(Value::as_array)?;
+    let is_served = |it: &Value| {
+        it.get("name").and_then(Value::as_str) == Some(version)
+            && it.get("served").and_then(Value::as_bool) == Some(true)
+    };
+    versions.iter().any(is_served).then(|| {
+        match definition.path(&["spec", "scope"]).and_then(Value::as_str) {
+            Some("Cluster") => ParamScope::Cluster,
+            _ => ParamScope::Namespaced,
+        }
+    })
 }
 
 /// Whether a selector selects an object by its labels.

@@ -41,6 +41,9 @@ pub struct Surroundings<'a> {
     pub meter: Meter<'a>,
     /// Which bindings count.
     pub bindings: Bindings,
+    /// Whether the Namespace is made up, because no file describes it. A webhook does not know its labels
+    /// then, and fails as the API server does where it cannot find the Namespace.
+    pub assumes_namespace: bool,
     /// The types of the objects that are mutated.
     pub types: &'a Types,
     /// Whether match conditions see the Namespace. The API server shows them none.
@@ -202,7 +205,8 @@ impl<P: Policy> Bound<P> {
         };
         // Commands stand for an API server of 1.36; webhooks have one, of any version.
         let by_table = surroundings.bindings == Bindings::All;
-        let attributes = &Attributes { by_table, ..*attributes };
+        let unlabelled = surroundings.assumes_namespace && !by_table;
+        let attributes = &Attributes { by_table, unlabelled, ..*attributes };
         let base = policy.base();
         let is_api_servers = self.is_api_servers(&base.name);
         let counts = |it: &&Arc<CompiledBinding>| surroundings.bindings.count(it, is_api_servers);

@@ -4,7 +4,10 @@
 //! Those of Kubernetes' own kinds are a table that was recorded from an API server; those of
 //! custom resources are read from their CustomResourceDefinitions.
 
+mod decode;
+mod quantity;
 mod shape;
+mod stored;
 mod unknown;
 
 use std::{

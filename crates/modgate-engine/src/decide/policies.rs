@@ -3,7 +3,7 @@
 use super::{Failure, Observer, Run, StageReport};
 use crate::{
     Evaluation, HostError,
-    admissionpolicy::{Bindings, Denial, MutatingPolicyTrace, Surroundings, Types},
+    admissionpolicy::{Bindings, Denial, MutatingPolicyTrace, Surroundings},
     jsonpatch,
 };
 use modgate_value::Budget;
@@ -53,6 +53,7 @@ impl<O: Observer> Run<'_, '_, O> {
             self.observer.policies(traces);
         }
         self.decision.warn(decided.warnings);
+        self.decision.remarks = decided.remarks;
         self.decision.audit_annotations = decided.audit_annotations;
         if decided.denials.is_empty() {
             self.decision.stages.validating_policies = StageReport::Done;
@@ -82,7 +83,8 @@ impl<O: Observer> Run<'_, '_, O> {
             authorizer: host.authorizer(),
             meter,
             bindings,
-            types: Types::kubernetes(),
+            types: host.types(),
+            assumes_namespace: host.assumes_namespace(self.review.store_namespace()),
             conditions_see_namespace: false,
         };
         let limits = self.snapshot.config().constraint_limits;

@@ -59,6 +59,11 @@ impl Selector {
         labels.chain(expressions).collect::<Result<_, _>>().map(Self)
     }
 
+    /// The labels that it looks at.
+    pub fn keys(&self) -> impl Iterator<Item = &Str> {
+        self.0.iter().map(|requirement| &requirement.key)
+    }
+
     /// Whether it has no requirement, hence matches everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

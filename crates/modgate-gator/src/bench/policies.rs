@@ -73,6 +73,7 @@ pub(super) fn measure(plan: &Plan<'_>) -> Result<Figures, String> {
             meter: Meter { shard, ..Meter::default() },
             bindings: Bindings::All,
             types: Types::kubernetes(),
+            assumes_namespace: false,
             conditions_see_namespace: false,
         };
         let mutated = set.mutate(review, &surroundings, &budget)?;

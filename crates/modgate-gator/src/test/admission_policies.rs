@@ -108,6 +108,7 @@ impl AdmissionPolicies {
             meter: Meter::default(),
             bindings: Bindings::All,
             types: Types::kubernetes(),
+            assumes_namespace: false,
             conditions_see_namespace: false,
         };
         let set = self.snapshot.cluster_policies();

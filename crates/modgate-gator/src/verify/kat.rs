@@ -265,6 +265,7 @@ impl Policies {
             },
             bindings: Bindings::All,
             types: Types::kubernetes(),
+            assumes_namespace: false,
             conditions_see_namespace: true,
         };
         let budget = Budget::new(LIMITS, &Frozen);
@@ -424,7 +425,7 @@ impl Expected {
         let text = |part: &str| files.get(part).map(|path| read(path)).transpose();
         let value = |part: &str| files.get(part).map(|path| document(path)).transpose();
         let message = text("message.txt")?;
-        let denied = match name.rsplit('.').next() {
+        let denied = match name.rsplit(['.', '-', '_']).next() {
             Some("deny" | "denied") => true,
             Some("allow" | "allowed" | "warn" | "audit" | "mutate") => false,
             _ => message.is_some(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use modgate_engine::{
     Host, HostError,
-    admissionpolicy::{Authorizer, Params},
+    admissionpolicy::{Authorizer, Params, Types},
     mutation,
     provider::{FUNCTION, external_data},
     rego::builtins,
@@ -32,6 +32,10 @@ impl<'h> ProviderHost<'h> {
 impl Host for ProviderHost<'_> {
     fn parameters(&self) -> &dyn Params {
         self.inner.parameters()
+    }
+
+    fn types(&self) -> &Types {
+        self.inner.types()
     }
 
     fn authorizer(&self) -> &dyn Authorizer {

@@ -87,6 +87,18 @@ impl Input {
                 request.insert(member, sent.into());
             }
         }
+        if request.get("options").is_none_or(Value::is_null) {
+            let kind = match request.get("operation").and_then(Value::as_str) {
+                Some("CREATE") => Some("CreateOptions"),
+                Some("UPDATE") => Some("UpdateOptions"),
+                Some("DELETE") => Some("DeleteOptions"),
+                _ => None,
+            };
+            if let Some(kind) = kind {
+                let options = [("apiVersion", "meta.k8s.io/v1".into()), ("kind", kind.into())];
+                request.insert("options", options.into_iter().collect::<Value>());
+            }
+        }
         if request.get("userInfo").is_none_or(Value::is_null) {
             let anonymous = [("username", "".into()), ("groups", Value::from(Vec::<Value>::new()))];
             request.insert("userInfo", anonymous.into_iter().collect::<Value>());

@@ -1,0 +1,310 @@
+//! Objects as an API server of Kubernetes 1.36 has them when policies see them: without members that
+//! their kind lacks, quantities in one form, and with defaults.
+//!
+//! The defaults are a table by type (`defaults.txt`), and the few that depend on other members are
+//! code. A test holds both to the API server.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use modgate_value::{Object, Str, Value};
+
+use super::{Reference, Types, quantity};
+
+/// How deep objects are read; what is nested deeper stays as it is.
+const MAX_DEPTH: usize = 64;
+
+const QUANTITY: &str = "api.resource.Quantity";
+
+/// By type: members with their defaults.
+type Table = BTreeMap<&'static str, Vec<(&'static str, Value)>>;
+
+static DEFAULTS: LazyLock<Table> = LazyLock::new(|| {
+    let lines = include_str!("defaults.txt").lines();
+    let read = |line: &'static str| {
+        let mut words = line.split(' ');
+        let ty = words.next()?;
+        let members = words.filter_map(|word| {
+            let (member, json) = word.split_once('=')?;
+            Some((member, Value::from_json(json.as_bytes()).ok()?))
+        });
+        Some((ty, members.collect()))
+    };
+    lines.filter_map(read).collect()
+});
+
+impl Types {
+    /// The object as the API server has it when policies see it; `None` where its kind is none of those
+    /// that are known.
+    pub fn as_stored(&self, object: &Value) -> Option<Value> {
+        let text = |member| object.get(member).and_then(Value::as_str).unwrap_or_default();
+        let ty = self.of(text("apiVersion"), text("kind"))?;
+        if !self.is_builtin(text("apiVersion"), text("kind")) {
+            return None;
+        }
+        let mut stored = self.stored(ty, object, 0);
+        if text("apiVersion") == "v1" && text("kind") == "Pod" {
+            pod(&mut stored);
+        }
+        Some(stored)
+    }
+
+    fn stored(&self, ty: &Reference, value: &Value, depth: usize) -> Value {
+        let name = match ty {
+            Reference::Named(name, _) => name.as_str(),
+            Reference::Inline(_) => "",
+        };
+        if name == QUANTITY {
+            return quantity_of(value);
+        }
+        if depth >= MAX_DEPTH {
+            return value.clone();
+        }
+        let resolved = self.resolve(ty);
+        match value {
+            Value::Object(members) => {
+                let Some(map) = resolved.map else { return value.clone() };
+                let mut members = members.clone();
+                fill(name, &mut members);
+                let members = members.iter().filter(|(_, value)| !value.is_null());
+                let members = members.filter(|(key, value)| !is_left_out(name, key, value));
+                let kept = members.filter_map(|(key, value)| {
+                    let ty = map.fields.get(key).map(|field| &field.ty).or(map.element.as_ref())?;
+                    Some((key.clone(), self.stored(ty, value, depth + 1)))
+                });
+                kept.collect()
+            }
+            Value::Array(elements) => {
+                let Some(list) = resolved.list else { return value.clone() };
+                elements.iter().map(|it| self.stored(&list.element, it, depth + 1)).collect()
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+/// Members that the API server leaves out where they are zero, because their Go types are no pointers.
+const ZERO: [(&str, &[&str]); 8] = [
+    ("apps.v1.DeploymentSpec", &["minReadySeconds", "paused"]),
+    ("core.v1.Container", &["stdin", "stdinOnce", "tty"]),
+    ("core.v1.ContainerPort", &["hostPort"]),
+    ("core.v1.EphemeralContainer", &["stdin", "stdinOnce", "tty"]),
+    ("core.v1.PodSpec", &["hostIPC", "hostNetwork", "hostPID"]),
+    ("core.v1.ServicePort", &["nodePort"]),
+    ("core.v1.ServiceSpec", &["publishNotReadyAddresses"]),
+    ("core.v1.VolumeMount", &["readOnly"]),
+];
+
+/// Whether a member is left out although it is given: zero numbers, empty lists and empty maps of texts.
+fn is_left_out(ty: &str, member: &str, value: &Value) -> bool {
+    let is_zero = match value {
+        Value::Bool(value) => !value,
+        Value::Number(_) => value.as_i64() == Some(0),
+        _ => false,
+    };
+    let is_listed = |(known, members): &(&str, &[&str])| *known == ty && members.contains(&member);
+    is_zero && ZERO.iter().any(is_listed)
+        || match (member, value) {
+            ("containers" | "rules", _) => false,
+            ("labels" | "annotations" | "data" | "nodeSelector", Value::Object(map)) => {
+                map.iter().next().is_none()
+            }
+            (_, Value::Array(list)) => list.is_empty(),
+            _ => false,
+        }
+}
+
+fn quantity_of(value: &Value) -> Value {
+    let text = match value {
+        Value::String(text) => text.to_string(),
+        Value::Number(_) => match value.as_i64() {
+            Some(number) => number.to_string(),
+            None => value.to_json(),
+        },
+        _ => return value.clone(),
+    };
+    quantity::canonical(&text).map_or_else(|| Value::from(text.as_str()), Value::from)
+}
+
+/// Adds the defaults of one value of this type.
+fn fill(ty: &str, members: &mut Object) {
+    if let Some(defaults) = DEFAULTS.get(ty) {
+        for (member, value) in defaults {
+            set(members, member, || value.clone());
+        }
+    }
+    let text = |members: &Object, member: &str| -> String {
+        members.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let empty = || Value::from(Object::default());
+    match ty {
+        "core.v1.Container" | "core.v1.EphemeralContainer" => {
+            let image = text(members, "image");
+            set(members, "imagePullPolicy", || pull_policy(&image).into());
+        }
+        "core.v1.ServicePort" => {
+            if let Some(port) = members.get("port").cloned() {
+                set(members, "targetPort", || port);
+            }
+        }
+        "core.v1.ServiceSpec" => service(members),
+        "core.v1.Volume" if members.iter().all(|(key, value)| key == "name" || value.is_null()) => {
+            set(members, "emptyDir", empty);
+        }
+        "apps.v1.DeploymentStrategy"
+        | "apps.v1.DaemonSetUpdateStrategy"
+        | "apps.v1.StatefulSetUpdateStrategy"
+            if text(members, "type") == "RollingUpdate" =>
+        {
+            set(members, "rollingUpdate", empty);
+        }
+        "batch.v1.JobSpec" => {
+            if is_absent(members, "parallelism") {
+                set(members, "completions", || 1.into());
+                set(members, "parallelism", || 1.into());
+            }
+            let replaces = members.get("podFailurePolicy").is_some();
+            let policy = if replaces { "Failed" } else { "TerminatingOrFailed" };
+            set(members, "podReplacementPolicy", || policy.into());
+        }
+        "networking.v1.NetworkPolicySpec" => {
+            let egress = members.get("egress").and_then(Value::as_array);
+            let egress = egress.is_some_and(|rules| !rules.is_empty());
+            let types = ["Ingress", "Egress"].into_iter().take(1 + usize::from(egress));
+            set(members, "policyTypes", || types.map(Value::from).collect());
+        }
+        "rbac.v1.Subject" => {
+            let group = match text(members, "kind").as_str() {
+                "User" | "Group" => "rbac.authorization.k8s.io",
+                _ => return,
+            };
+            set(members, "apiGroup", || group.into());
+        }
+        "rbac.v1.RoleRef" => {
+            set(members, "apiGroup", || "rbac.authorization.k8s.io".into());
+        }
+        _ => {}
+    }
+}
+
+fn service(members: &mut Object) {
+    let ty = members.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let cluster = || Value::from("Cluster");
+    if ty != "ExternalName" {
+        set(members, "internalTrafficPolicy", cluster);
+    }
+    if ty == "NodePort" || ty == "LoadBalancer" {
+        set(members, "externalTrafficPolicy", cluster);
+    }
+    if ty == "LoadBalancer" {
+        set(members, "allocateLoadBalancerNodePorts", || true.into());
+    }
+}
+
+fn is_absent(members: &Object, member: &str) -> bool {
+    members.get(member).is_none_or(Value::is_null)
+}
+
+fn set(members: &mut Object, member: &str, value: impl FnOnce() -> Value) {
+    if is_absent(members, member) {
+        members.insert(Str::from(member), value());
+    }
+}
+
+/// An image without a tag, or with the tag `latest`, is pulled each time.
+fn pull_policy(image: &str) -> &'static str {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let (name, digest) = name.split_once('@').map_or((name, false), |(name, _)| (name, true));
+    match name.split_once(':') {
+        Some((_, tag)) if tag != "latest" => "IfNotPresent",
+        None if digest => "IfNotPresent",
+        _ => "Always",
+    }
+}
+
+/// What Pods have and the templates of Pods do not: links to Services, and requests of what is limited.
+fn pod(pod: &mut Value) {
+    let Value::Object(members) = pod else { return };
+    let Some(Value::Object(spec)) = members.get_mut("spec") else { return };
+    set(spec, "enableServiceLinks", || true.into());
+    for list in ["containers", "initContainers"] {
+        let Some(Value::Array(containers)) = spec.get_mut(list) else { continue };
+        for container in containers.make_mut() {
+            let Value::Object(container) = container else { continue };
+            let Some(Value::Object(resources)) = container.get_mut("resources") else { continue };
+            let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else {
+                continue;
+            };
+            let requests = resources.get("requests").and_then(Value::as_object);
+            let mut requests = requests.cloned().unwrap_or_default();
+            for (name, limit) in limits.iter() {
+                set(&mut requests, name, || limit.clone());
+            }
+            resources.insert("requests", requests.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modgate_value::yaml;
+
+    use super::*;
+
+    fn stored(yaml: &str) -> Value {
+        let object = yaml::value(yaml).expect(yaml);
+        Types::kubernetes().as_stored(&object).expect("a known kind")
+    }
+
+    #[test]
+    fn every_type_and_member_of_the_table_exists() {
+        let types = Types::kubernetes();
+        let mut count = 0;
+        for (ty, members) in &*DEFAULTS {
+            let resolved = types.resolve(&Reference::Named((*ty).into(), None));
+            let map = resolved.map.unwrap_or_else(|| panic!("{ty}"));
+            for (member, _) in members {
+                assert!(map.fields.contains_key(*member), "{ty}.{member}");
+                count += 1;
+            }
+        }
+        let lines = include_str!("defaults.txt").lines();
+        let words: usize = lines.map(|line| line.split(' ').count() - 1).sum();
+        assert_eq!(count, words, "every default can be read");
+    }
+
+    #[test]
+    fn pods() {
+        let pod = stored(
+            "{apiVersion: v1, kind: Pod, metadata: {name: a, nope: 1}, spec: {nope: 1, \
+             volumes: [{name: v}], containers: [{name: c, image: 'r.io:80/a', \
+             resources: {limits: {cpu: 2, memory: 1024Mi}}}]}}",
+        );
+        let at = |path: &str| pod.pointer(path).map(Value::to_json).unwrap_or_default();
+        for (path, expected) in [
+            ("/spec/nope", ""),
+            ("/spec/restartPolicy", "\"Always\""),
+            ("/spec/enableServiceLinks", "true"),
+            ("/spec/securityContext", "{}"),
+            ("/spec/volumes/0/emptyDir", "{}"),
+            ("/spec/containers/0/imagePullPolicy", "\"Always\""),
+            ("/spec/containers/0/resources/limits/cpu", "\"2\""),
+            ("/spec/containers/0/resources/requests", r#"{"cpu":"2","memory":"1Gi"}"#),
+        ] {
+            assert_eq!(at(path), expected, "{path}: {}", pod.to_json());
+        }
+    }
+
+    #[test]
+    fn images() {
+        for (image, policy) in [
+            ("a", "Always"),
+            ("a:latest", "Always"),
+            ("a:1", "IfNotPresent"),
+            ("r:80/a", "Always"),
+            ("a@sha256:0", "IfNotPresent"),
+            ("a:latest@sha256:0", "Always"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+}
