@@ -8,8 +8,6 @@
 
 #[path = "cluster_policies/api.rs"]
 mod api;
-#[path = "cluster_policies/defaults.rs"]
-mod defaults;
 #[path = "cluster_policies/generated.rs"]
 mod generated;
 #[path = "cluster_policies/kubescape.rs"]
@@ -395,33 +393,6 @@ fn the_suite_of_kubescape_is_decided_as_by_the_api_server() {
     println!("{sent} of {} objects sent: {denied} denied, {warned} warned", cases.len());
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(sent > 500 && denied > 200 && warned > 0, "{sent} sent, {denied} denied");
-}
-
-/// Minimal objects, and those of kubescape's suite, are stored as `--defaulting` has them.
-#[test]
-fn defaults_are_those_of_the_api_server() {
-    let Some(cluster) = Cluster::shared() else { return };
-    if env::var_os(ASSETS).is_some() {
-        println!("skipped: the defaults are those of the version in tests/cluster");
-        return;
-    }
-    let mut api = Api::start(cluster, Path::new(""));
-    let (mut sent, mut wrong) = defaults::check(&mut api);
-    if let Some(folder) = kubescape::folder() {
-        let mut world = prepare(&mut api);
-        let cases = kubescape::cases(&folder);
-        kubescape::prepare(&mut api, &folder, &mut world);
-        for case in &cases {
-            let answer = api.send("POST", &case.path(), Some(&case.object));
-            if answer.code == 201 {
-                sent += 1;
-                let found = defaults::differences(&case.object, &answer.body).into_iter();
-                wrong.extend(found.map(|difference| format!("{}: {difference}", case.id)));
-            }
-        }
-    }
-    println!("{sent} objects stored as by the API server");
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// The table of types is what the API server publishes. `MODGATE_RECORD=1` writes it anew.

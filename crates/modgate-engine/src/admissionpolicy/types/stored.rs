@@ -2,7 +2,7 @@
 //! their kind lacks, quantities in one form, and with defaults.
 //!
 //! The defaults are a table by type (`defaults.txt`), and the few that depend on other members are
-//! code. A test holds both to the API server.
+//! code.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
