@@ -260,7 +260,8 @@ mod tests {
         let types = Types::kubernetes();
         let mut count = 0;
         for (ty, members) in &*DEFAULTS {
-            let resolved = types.resolve(&Reference::Named((*ty).into(), None));
+            let reference = Reference::Named((*ty).into(), None);
+            let resolved = types.resolve(&reference);
             let map = resolved.map.unwrap_or_else(|| panic!("{ty}"));
             for (member, _) in members {
                 assert!(map.fields.contains_key(*member), "{ty}.{member}");
