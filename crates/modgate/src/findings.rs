@@ -145,7 +145,7 @@ pub(crate) fn decision(
             ValidationAction::Warn => (Level::Warning, "warn"),
             _ => (Level::Note, AUDIT),
         };
-        add(report, rule, level, action, &remark.message);
+        add(report, rule, level, action, (&remark.message, none));
     }
     for failure in decision.failures.iter().filter(|failure| !failure.rule.is_empty()) {
         let rule = Rule::policy(format!("ModRule/{}", failure.rule));
