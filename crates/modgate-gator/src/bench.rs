@@ -16,8 +16,9 @@ use self::{
     measure::{Figures, Plan},
 };
 use crate::{
-    Failure, Io, input,
+    Failure, Io,
     policies::{is_constraint, is_template},
+    read::input,
     read::{self, Resource},
 };
 

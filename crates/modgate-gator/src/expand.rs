@@ -9,11 +9,11 @@ use crate::{
     Failure, Io,
     cli::ExpandArgs,
     expander::Expander,
-    input,
     object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
     read,
+    read::input,
     review::Session,
 };
 

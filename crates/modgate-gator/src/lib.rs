@@ -14,7 +14,6 @@ mod expand;
 mod expander;
 mod finding;
 pub mod flags;
-mod input;
 mod object;
 mod oci;
 mod outside;

@@ -1,5 +1,7 @@
 //! Reads objects from files, folders, images and standard input (7.2).
 
+pub(crate) mod input;
+
 use std::{
     collections::HashMap,
     fmt, fs,

@@ -8,7 +8,9 @@ use modgate_api::meta::GroupVersionKind;
 use modgate_value::{Str, Value};
 
 use self::needs::{Needs, needs_of};
-use crate::{Failure, Io, cli::SyncTestArgs, input, object::metadata, policies::is_template, read};
+use crate::{
+    Failure, Io, cli::SyncTestArgs, object::metadata, policies::is_template, read, read::input,
+};
 
 /// Kinds, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;
