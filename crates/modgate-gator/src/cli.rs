@@ -43,13 +43,13 @@ enum RootVerb {
 pub enum Verb {
     /// Evaluate manifests against the constraints given with them, as `gator test`.
     #[command(args_override_self = true, after_help = help::TEST)]
-    Test(TestArgs),
+    Test(Box<TestArgs>),
     /// Run test suites of policies.
     #[command(args_override_self = true, after_help = help::VERIFY)]
-    Verify(VerifyArgs),
+    Verify(Box<VerifyArgs>),
     /// Expand workloads with ExpansionTemplates and mutators.
     #[command(args_override_self = true, after_help = help::EXPAND)]
-    Expand(ExpandArgs),
+    Expand(Box<ExpandArgs>),
     /// Measure the latency and throughput of templates and constraints.
     #[command(args_override_self = true, after_help = help::BENCH)]
     Bench(Box<bench::BenchArgs>),

@@ -107,7 +107,7 @@ fn library(modules: &[Module], module: &Module, span: Span, path: &[&str], found
             |name: &&str| rules.iter().any(|it| name_of(it.head.name.first()) == Some(*name));
         is_same
             && package.first().is_some_and(|it| it == "lib")
-            && rule.is_none_or(|name| is_rule(&name))
+            && rule.is_none_or(is_rule)
     });
     if is_there {
         return;
