@@ -3,8 +3,12 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::Arc,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use rustls::{
@@ -42,13 +46,28 @@ impl Response {
     }
 }
 
-/// An address on loopback that is free until another process takes it.
+/// The ports of [`free_address`]: below those that systems give to outgoing connections, one of which would take a port
+/// before the server does that it is for.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// An address on loopback that is free until another test takes it. Each call of a process returns another one.
 ///
 /// # Errors
 ///
 /// There is no free port.
 pub fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")?.local_addr()
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let count = u32::from(PORTS.end - PORTS.start);
+    // Processes start at different ports.
+    let first = std::process::id().wrapping_mul(101);
+    for _ in PORTS {
+        let index = first.wrapping_add(CALLS.fetch_add(1, Ordering::Relaxed)) % count;
+        let port = PORTS.start + u16::try_from(index).map_err(io::Error::other)?;
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return listener.local_addr();
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
 }
 
 /// The head of a request after which the server closes the connection.
