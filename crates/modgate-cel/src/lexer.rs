@@ -42,7 +42,8 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-pub(crate) fn is_reserved(name: &str) -> bool {
+/// Whether a name is one that CEL keeps for itself or for languages that it is translated to.
+pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 

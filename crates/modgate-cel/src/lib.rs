@@ -84,7 +84,9 @@ pub use error::{Errors, Issue};
 pub use eval::{Activation, EvalError};
 pub use expression::Expression;
 pub use functions::{Signature, signatures};
+pub use lexer::is_reserved;
 pub use library::{Access, Action, Asked, Authorization, Authorizer};
+
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
 pub use memo::{Key, MAX_SHARED_VARIABLES, Memo, VariableKeys};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};

@@ -55,7 +55,7 @@ fn is_kind(found: &Found, kinds: [&str; 2]) -> bool {
     found.group() == registration::GROUP && kinds.contains(&found.kind())
 }
 
-/// The policies among the objects, and what becomes of each.
+/// The policies among the objects, and which program evaluates each of them.
 pub(crate) fn of(objects: &[Found], config: &EngineConfig) -> Vec<OwnPolicy> {
     let policies = [registration::POLICY_KIND, registration::MUTATING_POLICY_KIND];
     let bindings = [registration::BINDING_KIND, registration::MUTATING_BINDING_KIND];

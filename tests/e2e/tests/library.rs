@@ -212,7 +212,7 @@ fn through_a_client(cluster: &Cluster, server: &Running, library: &Library) {
                             answers.lock().expect("not poisoned").push(posted.elapsed());
                             break;
                         }
-                        // The API server does not know the kind yet, and asks nobody.
+                        // The API server does not know the kind yet, and calls no webhook.
                         Err(RemoteError::Refused { code: 404, .. }) => {
                             assert!(started.elapsed() < TIMEOUT, "{of} never became a kind");
                             thread::sleep(Duration::from_millis(10));

@@ -478,7 +478,7 @@ fn cut_off_from_the_api_server_under_load() {
 const BURNING: usize = 16;
 
 /// While reviews that use up their budget hold every turn and every long place of the leader, for longer
-/// than a Lease lasts, it renews the Lease and nobody else takes it.
+/// than a Lease lasts, it renews the Lease, and no other replica takes it.
 #[test]
 fn the_lease_is_renewed_while_every_turn_is_held() {
     let Some(fleet) = Fleet::start() else { return };

@@ -17,29 +17,8 @@ const MAX_ANNOTATIONS: usize = 20;
 /// Bytes of the expression of an audit annotation.
 const MAX_ANNOTATION_EXPRESSION: usize = 5 * 1024;
 
-/// Words of CEL and of the languages that it is like: no variable may have such a name.
-const RESERVED: [&str; 20] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-];
+/// Literals and operators of CEL: like reserved words, no variable may have such a name.
+const WORDS: [&str; 4] = ["true", "false", "null", "in"];
 
 impl Problems {
     fn invalid(&mut self, field: impl Into<String>, value: &str, problem: &str) {
@@ -203,7 +182,7 @@ impl Problems {
         let is_identifier = begins && characters.all(|c| c == '_' || c.is_ascii_alphanumeric());
         if name.trim().is_empty() {
             self.required(field);
-        } else if !is_identifier || name == "while" || RESERVED.contains(&name) {
+        } else if !is_identifier || modgate_cel::is_reserved(name) || WORDS.contains(&name) {
             self.invalid(field, name, "must be a valid CEL identifier");
         }
     }

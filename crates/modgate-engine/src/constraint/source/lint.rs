@@ -105,9 +105,7 @@ fn library(modules: &[Module], module: &Module, span: Span, path: &[&str], found
         let rule = path.get(package.len());
         let is_rule =
             |name: &&str| rules.iter().any(|it| name_of(it.head.name.first()) == Some(*name));
-        is_same
-            && package.first().is_some_and(|it| it == "lib")
-            && rule.is_none_or(is_rule)
+        is_same && package.first().is_some_and(|it| it == "lib") && rule.is_none_or(is_rule)
     });
     if is_there {
         return;
