@@ -268,10 +268,10 @@ fn sarif() {
     assert_eq!(
         lines,
         [
-            "ModRule/shop/replicas warning objects.yaml 13 Deployment shop/api: would change \
+            "ModRule/shop/replicas warning objects.yaml 16 Deployment shop/api: would change \
              /spec/replicas",
             "RequiredLabels/owner error objects.yaml 5 Pod shop/web: add the labels {\"owner\"}",
-            "RequiredLabels/owner error objects.yaml 13 Deployment shop/api: [Implied by pods] add \
+            "RequiredLabels/owner error objects.yaml 15 Deployment shop/api: [Implied by pods] add \
              the labels {\"owner\"}",
             "RequiredLabels/team warning objects.yaml 1 Namespace shop: add the labels {\"team\"}",
         ]

@@ -210,22 +210,22 @@ Pod default/p: denied (pod.yaml:1:1)
     violation: add the labels {"owner"}
     parameters {"labels":["owner"]}
     violation
-      yes missing := {label | label := input.parameters.labels[_]; not has(label)} (labels.yaml:19:1)
+      yes missing := {label | label := input.parameters.labels[_]; not has(label)} (labels.yaml:19:9)
           label = "owner"
           missing = {"owner"}
           input.parameters.labels = ["owner"]
-      yes label := input.parameters.labels[_] (labels.yaml:19:1)
+      yes label := input.parameters.labels[_] (labels.yaml:19:29)
           label = "owner"
           input.parameters.labels = ["owner"]
-      yes not has(label) (labels.yaml:19:1)
+      yes not has(label) (labels.yaml:19:66)
           label = "owner"
-      yes count(missing) > 0 (labels.yaml:20:1)
+      yes count(missing) > 0 (labels.yaml:20:9)
           missing = {"owner"}
-      yes msg := sprintf("add the labels %v", [missing]) (labels.yaml:21:1)
+      yes msg := sprintf("add the labels %v", [missing]) (labels.yaml:21:9)
           missing = {"owner"}
           msg = "add the labels {/"owner/"}"
     has
-      no  input.review.object.metadata.labels[label] (labels.yaml:24:1)
+      no  input.review.object.metadata.labels[label] (labels.yaml:24:20)
           label = "owner"
           input.review.object.metadata.labels = {"app":"x"}
 
@@ -309,7 +309,7 @@ error: RequiredLabels owner: spec.parameters.labels: schema validation failed: [
   --> constraint.yaml:31:24
    |
 31 |   parameters: {labels: owner}
-   |                        ^^^^^^
+   |                        ^^^^^
 
 "#]]
     );

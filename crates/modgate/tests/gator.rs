@@ -36,14 +36,18 @@ fn standard_input_is_read_unless_it_is_a_device() {
     let (code, stdout, stderr) = shown(&run(binary, &["test", "-o", "json"], Some(POD)));
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "null", ""));
     let (code, _, stderr) = shown(&run(binary, &["test"], None));
-    assert_eq!((code, stderr.as_str()), (Some(2), "no input data identified\n"));
+    let nothing =
+        "Error: no objects were read; give files or folders with `-f`, or pipe objects in\n";
+    assert_eq!((code, stderr.as_str()), (Some(2), nothing));
 }
 
 #[test]
-fn verbs_name_the_program_they_are_part_of() {
+fn arguments_are_files_and_help_lists_all_verbs() {
     let (code, _, stderr) = shown(&run(Path::new(BINARY), &["test", "x"], None));
-    assert_eq!(code, Some(2));
-    assert!(stderr.starts_with("Error: unknown command \"x\" for \"modgate test\"\n"), "{stderr}");
+    assert_eq!(
+        (code, stderr.as_str()),
+        (Some(2), "error: cannot read `x`: no such file or directory\n")
+    );
     let (code, stdout, _) = shown(&run(Path::new(BINARY), &["--help"], None));
     assert_eq!(code, Some(0));
     for verb in ["verify", "expand", "serve"] {
@@ -63,4 +67,9 @@ fn called_as_gator_it_is_gator() {
     let (code, _, stderr) = shown(&run(&gator, &["serve"], None));
     assert_eq!(code, Some(1));
     assert!(stderr.starts_with("Error: unknown command \"serve\" for \"gator\"\n"), "{stderr}");
+    let (code, _, stderr) = shown(&run(&gator, &["test"], None));
+    assert_eq!((code, stderr.as_str()), (Some(1), "no input data identified\n"));
+    let (code, _, stderr) = shown(&run(&gator, &["test", "x"], None));
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with("Error: unknown command \"x\" for \"gator test\"\n"), "{stderr}");
 }
