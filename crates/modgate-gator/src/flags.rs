@@ -13,7 +13,7 @@ use modgate_report::{Level, Report};
 pub enum FailOn {
     /// Policies that deny, ModRules that reject.
     Deny,
-    /// Those, policies that warn, and objects that ModRules and mutators would change.
+    /// Those, policies that warn, and stored objects that an audit of ModRules or mutators would change.
     Warn,
     /// All violations.
     Dryrun,
@@ -66,9 +66,16 @@ impl ReportArgs {
         // Findings about policies are no violations: `--strict` makes them errors.
         let violations = report.findings.iter().filter(|finding| !finding.action.is_empty());
         let worst = violations.map(|finding| finding.level).max();
-        let warnings = report.count(Level::Warning);
         threshold.is_some_and(|threshold| worst.is_some_and(|worst| worst >= threshold))
-            || self.max_warnings.is_some_and(|most| warnings > most)
+            || self.excess(report).is_some()
+    }
+
+    /// The message about more warnings than `--max-warnings` allows.
+    pub fn excess(&self, report: &Report) -> Option<String> {
+        let (warnings, most) = (report.count(Level::Warning), self.max_warnings?);
+        let plural = if warnings == 1 { "" } else { "s" };
+        (warnings > most)
+            .then(|| format!("{warnings} warning{plural}, and --max-warnings allows {most}"))
     }
 }
 

@@ -71,8 +71,12 @@ fn as_modgate(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
     let outputs = finding::outputs(&args.output, &OWN)?;
     let mut report = finding::report();
     match reported(args, &outputs, &mut report, io) {
-        Ok(()) if args.report.fails(&report) => Ok(1),
-        Ok(()) => Ok(0),
+        Ok(()) => {
+            if let Some(excess) = args.report.excess(&report) {
+                io.note(&format!("error: {excess}"));
+            }
+            Ok(u8::from(args.report.fails(&report)))
+        }
         Err(failure) => Err(finding::failed(&outputs, &mut report, failure, io)?),
     }
 }

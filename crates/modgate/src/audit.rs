@@ -97,7 +97,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     outputs.finish()?;
     // `--limit` shortens the report and leaves the exit code as it is.
     let all = report::report(&found, None, &heard, &snapshot);
-    Ok(findings::exit(&all, &args.report))
+    Ok(findings::exit(&all, &args.report, terminal))
 }
 
 /// The page of an audit.

@@ -19,6 +19,7 @@ use crate::{
     args::{FailOn, ReportArgs},
     exit::Exit,
     inputs::Subject,
+    terminal::Terminal,
 };
 
 /// The annotation with the title of a policy, as Gatekeeper's library has it.
@@ -45,8 +46,12 @@ pub(crate) fn report(heard: &[Diagnostic]) -> Report {
     report
 }
 
-/// The exit code of a run: incomplete, or with findings that are bad or many enough to fail.
-pub(crate) fn exit(report: &Report, args: &ReportArgs) -> Exit {
+/// The exit code of a run: incomplete, or with findings that are bad or many enough to fail. Too many warnings are an error
+/// that is printed.
+pub(crate) fn exit(report: &Report, args: &ReportArgs, terminal: &Terminal) -> Exit {
+    if let Some(excess) = args.excess(report) {
+        terminal.error(&excess);
+    }
     match report.complete {
         false => Exit::BadInput,
         true if args.fails(report) => Exit::Denied,

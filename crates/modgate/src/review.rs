@@ -89,7 +89,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     if counts.objects > 1 {
         terminal.note(counts.summary(snapshot.policies().count()));
     }
-    Ok(findings::exit(&report, &args.report))
+    Ok(findings::exit(&report, &args.report, terminal))
 }
 
 /// Whether a decision is more than "allowed".

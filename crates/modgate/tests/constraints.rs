@@ -322,7 +322,7 @@ error: Nothing x: kind: missing ConstraintTemplate: template "nothing" not found
  --> alone.yaml:1:55
   |
 1 | {apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Nothing, metadata: {name: x}}
-  |                                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  |                                                       ^^^^^^^
   |
   = help: it takes effect when a template of its kind is loaded
 

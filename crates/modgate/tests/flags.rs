@@ -209,6 +209,8 @@ fn severities_and_counts() {
         ] {
             let ran = folder.run(verb, "policies", flags);
             check(verb, flags, &ran, ran.code == code);
+            let says_why = ran.stderr.contains("1 warning, and --max-warnings allows 0");
+            check(verb, flags, &ran, says_why == (flags == "--max-warnings 0"));
         }
     }
 }
