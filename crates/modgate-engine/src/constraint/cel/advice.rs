@@ -93,7 +93,8 @@ pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<St
             false => format!("there is a `{close}` too many"),
         });
     }
-    if syntax.starts_with("missing ')' at") {
+    let mismatched = syntax.starts_with("mismatched input") && syntax.ends_with("expecting ')'");
+    if mismatched || syntax.starts_with("missing ')' at") {
         return Some("a comma or an operator is missing".to_owned());
     }
     ["and", "or", "not"].into_iter().find(|word| text.split(' ').any(|part| part == *word)).map(
