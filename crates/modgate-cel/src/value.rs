@@ -128,6 +128,21 @@ impl Ord for Timestamp {
 }
 
 impl<'a> Val<'a> {
+    /// Whether values of this type can be less or greater than each other.
+    pub(crate) fn has_order(self) -> bool {
+        matches!(
+            self,
+            Val::Bool(_)
+                | Val::Int(_)
+                | Val::Uint(_)
+                | Val::Double(_)
+                | Val::String(_)
+                | Val::Bytes(_)
+                | Val::Timestamp(_)
+                | Val::Duration(_)
+        )
+    }
+
     /// A document, or a part of one; numbers written as integers are integers.
     pub fn json(value: &'a Json) -> Self {
         match value {

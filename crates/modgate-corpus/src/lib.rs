@@ -7,12 +7,14 @@
 //!
 //! This crate is never shipped.
 
+pub mod clock;
 pub mod corpus;
 pub mod decision;
 pub mod members;
 pub mod report;
 pub mod suite;
 
+pub use clock::CountingClock;
 pub use corpus::{CorpusFile, Roots};
 pub use decision::Decision;
 pub use members::Members;

@@ -9,6 +9,16 @@ pub(crate) fn kind_text(object: &Value) -> String {
     format!("{group}/{version}, Kind={kind}")
 }
 
+/// The namespace of the request that creates an object: `default` where it gives none.
+pub(crate) fn request_namespace<'o>(object: &'o Value, kind: &GroupVersionKind) -> &'o str {
+    match metadata(object, "namespace") {
+        _ if kind.is_namespace() => metadata(object, "name"),
+        "" if kind.is_cluster_scoped() => "",
+        "" => "default",
+        own => own,
+    }
+}
+
 /// A text member of `metadata`; empty where there is none.
 pub(crate) fn metadata<'o>(object: &'o Value, key: &str) -> &'o str {
     object.path(&["metadata", key]).and_then(Value::as_str).unwrap_or_default()

@@ -11,12 +11,12 @@
 )]
 
 use std::{
-    cell::Cell,
     fmt::Write as _,
     iter, thread,
     time::{Duration, Instant},
 };
 
+use modgate_corpus::CountingClock;
 use modgate_rego::{
     Capabilities, Code, Error, Program, RegoVersion,
     builtins::Isolated,
@@ -107,17 +107,6 @@ impl Clock for Watch {
     }
 }
 
-/// A clock that goes on by a millisecond whenever somebody looks at it.
-#[derive(Default)]
-struct Looks(Cell<u64>);
-
-impl Clock for Looks {
-    fn now(&self) -> Duration {
-        self.0.set(self.0.get() + 1);
-        Duration::from_millis(self.0.get())
-    }
-}
-
 #[test]
 fn comparing_documents_is_timed() {
     // Equal but not the same: each comparison walks all of both, which no step count can tell.
@@ -128,7 +117,7 @@ fn comparing_documents_is_timed() {
     for holds in ["input.a == input.b", "[input.a] == [input.b]", "input.a in [input.b]"] {
         let source =
             format!("package t\np := count([1 | some _ in numbers.range(1, 100); {holds}])");
-        let run = run_here(&source, &input, limits, &Looks::default());
+        let run = run_here(&source, &input, limits, &CountingClock::default());
         assert!(run.spent(), "{holds}: {}", run.brief());
     }
 }
@@ -492,7 +481,7 @@ fn time_runs_out_within_long_work() {
 fn every_few_thousand_steps_the_clock_is_seen() {
     let limits = Limits { steps: u64::MAX, bytes: u64::MAX, time: Duration::from_millis(20) };
     let source = "package t\np if { some i in numbers.range(1, 1000000); i < 0 }";
-    let clock = Looks::default();
+    let clock = CountingClock::default();
     let run = run_here(source, &Json::Null, limits, &clock);
     assert!(run.spent(), "{}", run.brief());
     let message = run.result.expect_err("time").message;

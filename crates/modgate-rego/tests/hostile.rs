@@ -11,37 +11,21 @@
     reason = "tests fail by panicking, and their output says why"
 )]
 
-use std::{
-    cell::Cell,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use modgate_corpus::CountingClock;
 use modgate_rego::{
     Capabilities, Program, Query, RegoVersion,
     builtins::{self, Isolated},
     eval, parse_module, specialize,
     value::{Arena, Heap, Value},
 };
-use modgate_value::{
-    Budget, Limits, Value as Json,
-    budget::{Clock, Frozen},
-};
+use modgate_value::{Budget, Limits, Value as Json, budget::Frozen};
 
 const BYTES: usize = 2 << 20;
 
 /// What does not grow with the operands: tables made once, the first block of an arena.
 const FIXED: usize = 1 << 20;
-
-/// Looks at this clock stand for time: each is a millisecond.
-#[derive(Default)]
-struct Looks(Cell<u64>);
-
-impl Clock for Looks {
-    fn now(&self) -> Duration {
-        self.0.set(self.0.get() + 1);
-        Duration::from_millis(self.0.get())
-    }
-}
 
 /// Hostile documents: long, deep, wide, extreme, and text in every notation that some built-in reads.
 fn documents() -> Vec<Json> {
@@ -196,7 +180,7 @@ struct Call {
 
 fn call(name: &str, query: &Query, operands: &[Json]) -> Call {
     let input: Json = operands.iter().cloned().collect();
-    let clock = Looks::default();
+    let clock = CountingClock::default();
     let limits = Limits { steps: 60_000, bytes: BYTES as u64, time: Duration::from_millis(400) };
     let start = Instant::now();
     let allocated = allocation_counter::measure(|| {

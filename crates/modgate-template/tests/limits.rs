@@ -4,11 +4,9 @@
 
 use std::{cell::Cell, time::Duration};
 
+use modgate_corpus::CountingClock;
 use modgate_template::{Env, Functions, Host, Isolated, Refused, RenderError, Template};
-use modgate_value::{
-    Budget, Limits, Value,
-    budget::{Clock, Frozen},
-};
+use modgate_value::{Budget, Limits, Value, budget::Frozen};
 
 const LIMITS: Limits = Limits { steps: 200_000, bytes: 4 << 20, time: Duration::MAX };
 
@@ -110,15 +108,8 @@ fn depth_ends_at_its_limit() {
 
 #[test]
 fn time_is_watched_while_keys_are_made() {
-    struct Ticking(Cell<u64>);
-    impl Clock for Ticking {
-        fn now(&self) -> Duration {
-            self.0.set(self.0.get() + 1);
-            Duration::from_millis(self.0.get())
-        }
-    }
     let template = Template::parse("x", r#"{{ genPrivateKey "rsa" }}"#).expect("template");
-    let clock = Ticking(Cell::new(0));
+    let clock = CountingClock::default();
     let limits = Limits { time: Duration::from_millis(5), ..Limits::UNLIMITED };
     let budget = Budget::new(limits, &clock);
     let host = Counter(Cell::new(0));

@@ -55,24 +55,28 @@ struct Verb {
     name: &'static str,
     line: &'static str,
     /// Whether it evaluates objects, hence knows `--fail-on` and `--max-warnings`.
-    judges: bool,
+    evaluates: bool,
 }
 
 const VERBS: [Verb; 10] = [
-    Verb { name: "review", line: "review -f POLICIES object.yaml", judges: true },
-    Verb { name: "audit", line: "audit -f POLICIES object.yaml", judges: true },
-    Verb { name: "test", line: "test -f POLICIES -f object.yaml", judges: true },
-    Verb { name: "explain", line: "explain -f POLICIES object.yaml", judges: false },
-    Verb { name: "plan", line: "plan -f POLICIES object.yaml", judges: false },
-    Verb { name: "lint", line: "lint --budget 50 -f POLICIES", judges: false },
-    Verb { name: "bench", line: "bench -n 1 --warmup 0 -f POLICIES -f object.yaml", judges: false },
-    Verb { name: "expand", line: "expand -n POLICIES -n object.yaml", judges: false },
+    Verb { name: "review", line: "review -f POLICIES object.yaml", evaluates: true },
+    Verb { name: "audit", line: "audit -f POLICIES object.yaml", evaluates: true },
+    Verb { name: "test", line: "test -f POLICIES -f object.yaml", evaluates: true },
+    Verb { name: "explain", line: "explain -f POLICIES object.yaml", evaluates: false },
+    Verb { name: "plan", line: "plan -f POLICIES object.yaml", evaluates: false },
+    Verb { name: "lint", line: "lint --budget 50 -f POLICIES", evaluates: false },
+    Verb {
+        name: "bench",
+        line: "bench -n 1 --warmup 0 -f POLICIES -f object.yaml",
+        evaluates: false,
+    },
+    Verb { name: "expand", line: "expand -n POLICIES -n object.yaml", evaluates: false },
     Verb {
         name: "sync test",
         line: "sync test --force-omit-gvk-manifest -n POLICIES",
-        judges: false,
+        evaluates: false,
     },
-    Verb { name: "verify", line: "verify POLICIES-tests/...", judges: false },
+    Verb { name: "verify", line: "verify POLICIES-tests/...", evaluates: false },
 ];
 
 struct Ran {
@@ -195,7 +199,7 @@ fn files_are_read_alike() {
 #[test]
 fn severities_and_counts() {
     let folder = Folder::new();
-    for verb in VERBS.iter().filter(|verb| verb.judges) {
+    for verb in VERBS.iter().filter(|verb| verb.evaluates) {
         for (flags, code) in [
             ("", 0),
             ("--fail-on deny", 0),
@@ -221,7 +225,7 @@ fn outputs_are_named_alike() {
     for verb in VERBS.iter().filter(|verb| !["expand", "sync test"].contains(&verb.name)) {
         let ran = folder.run(verb, "policies", "-o jsn");
         check(verb, "-o jsn", &ran, ran.code == 2 && ran.stderr.contains("json"));
-        if verb.judges || ["verify", "lint"].contains(&verb.name) {
+        if verb.evaluates || ["verify", "lint"].contains(&verb.name) {
             let ran = folder.run(verb, "policies", "-o sarif=out.sarif -o text -o junit=out.xml");
             check(verb, "several", &ran, ran.code != 2 && !ran.stdout.is_empty());
             for file in ["out.sarif", "out.xml"] {

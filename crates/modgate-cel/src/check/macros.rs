@@ -136,12 +136,8 @@ impl<'e> Checker<'e> {
         let mut types = self.within(names, args).into_iter().map(|(_, ty)| ty);
         let condition = if args.len() > 1 { types.next() } else { None };
         let one = Type::list(types.next().unwrap_or(Type::Dyn));
-        let (mut step, _) = self.overload("_+_", false, &[all.clone(), one], span);
-        if let Some(condition) = condition {
-            step = self.choice(condition, step, all.clone(), span);
-        }
-        self.accumulate(&all, &step, span);
-        self.solution.resolve(&all, false)
+        let (step, _) = self.overload("_+_", false, &[all.clone(), one], span);
+        self.collected(&all, condition, step, span)
     }
 
     /// The type of `transformMap` and `transformMapEntry`.
@@ -164,12 +160,23 @@ impl<'e> Checker<'e> {
             Macro::TransformMap => vec![all.clone(), key, value],
             _ => vec![all.clone(), value],
         };
-        let mut step = self.overload("cel.@mapInsert", false, &given, span).0;
+        let (step, _) = self.overload("cel.@mapInsert", false, &given, span);
+        self.collected(&all, condition, step, span)
+    }
+
+    /// The type of a loop that collects elements, those for which the condition holds.
+    fn collected(
+        &mut self,
+        all: &Type,
+        condition: Option<Type>,
+        mut step: Type,
+        span: Span,
+    ) -> Type {
         if let Some(condition) = condition {
             step = self.choice(condition, step, all.clone(), span);
         }
-        self.accumulate(&all, &step, span);
-        self.solution.resolve(&all, false)
+        self.accumulate(all, &step, span);
+        self.solution.resolve(all, false)
     }
 
     /// The type of `optMap` and `optFlatMap`.

@@ -164,18 +164,7 @@ fn best<'a>(
 
 /// Fails for values of types without an order.
 fn comparable(value: Val<'_>) -> Result<()> {
-    let ordered = matches!(
-        value,
-        Val::Bool(_)
-            | Val::Int(_)
-            | Val::Uint(_)
-            | Val::Double(_)
-            | Val::String(_)
-            | Val::Bytes(_)
-            | Val::Timestamp(_)
-            | Val::Duration(_)
-    );
-    if ordered { Ok(()) } else { Err(EvalError::NoOverload) }
+    if value.has_order() { Ok(()) } else { Err(EvalError::NoOverload) }
 }
 
 fn slice<'a>(heap: Heap<'a>, list: Val<'a>, from: i64, to: i64) -> Result<Val<'a>> {

@@ -91,18 +91,7 @@ fn ordered<'a>(heap: Heap<'a>, args: &[Val<'a>], is: impl Fn(Ordering) -> bool) 
     let [left, right] = args else { return Err(EvalError::NoOverload) };
     // Nothing that has an order is less or greater than not-a-number, of whatever type it is.
     let is_nan = |value: &Val<'_>| matches!(value, Val::Double(value) if value.is_nan());
-    let has_order = matches!(
-        left,
-        Val::Bool(_)
-            | Val::Int(_)
-            | Val::Uint(_)
-            | Val::Double(_)
-            | Val::String(_)
-            | Val::Bytes(_)
-            | Val::Timestamp(_)
-            | Val::Duration(_)
-    );
-    if has_order && args.iter().any(is_nan) {
+    if left.has_order() && args.iter().any(is_nan) {
         return Ok(Val::Bool(false));
     }
     heap.compare(*left, *right).map(|order| Val::Bool(is(order)))

@@ -18,7 +18,7 @@ use modgate_value::{Budget, Str, Value};
 
 use super::measure::{Figures, Latencies, Plan, measured};
 use crate::{
-    object::metadata,
+    object::request_namespace,
     outside::{POLICY, WallClock},
     policies::config,
     review::bare_namespace,
@@ -129,12 +129,7 @@ pub(super) fn measure(plan: &Plan<'_>) -> Result<Figures, String> {
 /// The request that creates an object, and its Namespace.
 fn request(object: &Value) -> (Review, Option<Value>) {
     let kind = GroupVersionKind::of_object(object);
-    let place = match metadata(object, "namespace") {
-        _ if kind.is_namespace() => metadata(object, "name"),
-        "" if kind.is_cluster_scoped() => "",
-        "" => "default",
-        own => own,
-    };
+    let place = request_namespace(object, &kind);
     let namespace = match kind.is_namespace() || place.is_empty() {
         true => None,
         false => bare_namespace(place),

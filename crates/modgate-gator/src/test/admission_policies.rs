@@ -17,7 +17,7 @@ use modgate_value::{Budget, Str, Value};
 
 use crate::{
     Failure, Io,
-    object::metadata,
+    object::{metadata, request_namespace},
     outside::{POLICY, WallClock},
     policies::config,
     review::{Outcome, bare_namespace},
@@ -90,12 +90,7 @@ impl AdmissionPolicies {
         namespace: Option<&Value>,
     ) -> Result<Vec<Outcome>, String> {
         let kind = GroupVersionKind::of_object(object);
-        let place = match metadata(object, "namespace") {
-            _ if kind.is_namespace() => metadata(object, "name"),
-            "" if kind.is_cluster_scoped() => "",
-            "" => "default",
-            own => own,
-        };
+        let place = request_namespace(object, &kind);
         let namespace = match metadata(object, "namespace") {
             _ if kind.is_namespace() || kind.is_cluster_scoped() => None,
             "" => bare_namespace("default"),

@@ -12,9 +12,9 @@ use std::{
 };
 
 use allocation_counter::measure;
+use modgate_corpus::CountingClock;
 use modgate_value::{
     Budget, Limits, MAX_JSON_DEPTH, Value,
-    budget::Clock,
     go::{
         der::{INTEGER, SEQUENCE, element},
         pem,
@@ -26,17 +26,6 @@ use super::{Function, SPRIG, Ty, builtin, methods};
 use crate::{Env, Host, Refused, Template};
 
 const LIMITS: Limits = Limits { steps: 200_000, bytes: 1 << 20, time: Duration::from_millis(400) };
-
-/// Looks at this clock stand for time: each is a millisecond.
-#[derive(Default)]
-struct Looks(Cell<u64>);
-
-impl Clock for Looks {
-    fn now(&self) -> Duration {
-        self.0.set(self.0.get() + 1);
-        Duration::from_millis(self.0.get())
-    }
-}
 
 /// What a call may take beside its budget: the machinery, and tables of expressions of ours that
 /// are made once.
@@ -251,7 +240,7 @@ fn run(call: &str) -> Taken {
     let text = format!("{{{{ $x := {call} }}}}{{{{ $x }}}}");
     let template = Template::parse("x", &text).unwrap_or_else(|error| panic!("{call}: {error}"));
     let host = Outside(Cell::new(0));
-    let clock = Looks::default();
+    let clock = CountingClock::default();
     let start = Instant::now();
     let taken = measure(|| {
         let budget = Budget::new(LIMITS, &clock);
