@@ -21,5 +21,6 @@ pub mod meta;
 pub mod modrule;
 pub mod mutations;
 pub mod schema;
+pub mod secrets;
 pub mod syncset;
 pub mod templates;

@@ -30,6 +30,11 @@ impl GroupVersionKind {
         self.group.is_empty() && self.kind == "Namespace"
     }
 
+    /// Whether it is the core group's Secret.
+    pub fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.kind == "Secret"
+    }
+
     /// The `apiVersion` of its objects: `apps/v1`, or `v1` in the core group.
     pub fn api_version(&self) -> Str {
         match self.group.as_str() {

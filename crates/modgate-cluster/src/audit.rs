@@ -273,9 +273,9 @@ impl Auditor {
         ));
         self.host = Some(Arc::clone(&host));
         self.statistics = self.auditing.config.log_statistics.then(Arc::default);
-        let world = Arc::clone(&state.current);
+        let policies = Arc::clone(&state.current);
         self.with(move |incremental| {
-            incremental.adopt(&world.snapshot, &world.inventory, &*host);
+            incremental.adopt(&policies.snapshot, &policies.inventory, &*host);
         })
         .await?;
         if self.auditing.config.from_cache {
@@ -470,13 +470,13 @@ impl Auditor {
 
     /// What is synced, without what it expands to (AU-8).
     async fn audit_inventory(&mut self, state: &State) -> Result<(), String> {
-        let (world, host) = (Arc::clone(&state.current), self.host.clone());
+        let (policies, host) = (Arc::clone(&state.current), self.host.clone());
         let statistics = self.statistics.clone();
         self.with(move |incremental| {
             let Some(host) = host else { return };
-            let mut objects = world.inventory.objects().peekable();
+            let mut objects = policies.inventory.objects().peekable();
             let mut kinds = BTreeSet::new();
-            kinds.extend(world.inventory.objects().map(|synced| synced.gvk()));
+            kinds.extend(policies.inventory.objects().map(|synced| synced.gvk()));
             kinds.extend(incremental.kinds().cloned());
             kinds.iter().for_each(|kind| incremental.begin(kind));
             let mut source = || {

@@ -1,4 +1,4 @@
-//! What watches see, taken into the world that requests are decided by. No IO here.
+//! Builds the policy set that decides requests from the objects that watches deliver. No IO here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ use super::{
     watches::{Seen, Target},
 };
 
-/// Policies as the cluster has them, and the world made from them.
+/// Policies as the cluster has them, and the policy set built from them.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     /// Configs of other namespaces have no effect (ST-30).
@@ -40,7 +40,7 @@ pub(crate) struct Ingest {
     objects: Objects,
     broken: BTreeSet<PolicyId>,
     changes: Vec<Change>,
-    /// Whether there is anything for the next world beside changes of policies and inventory.
+    /// Whether the next policy set has changes other than those of policies and inventory.
     changed: bool,
     /// Whether Nodes have changed, which say that they are alive every few minutes each.
     nodes_changed: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Ingest {
 /// Kinds of parameters that are watched.
 const MAX_PARAM_KINDS: usize = 64;
 
-/// How much there is to make a new world of.
+/// How much work the next policy set is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pending {
     Nothing,
@@ -79,7 +79,7 @@ pub(crate) enum Pending {
 }
 
 impl Ingest {
-    /// An empty world. `namespace` is the one whose Config counts.
+    /// An empty policy set. `namespace` is the one whose Config counts.
     pub(crate) fn new(config: EngineConfig, namespace: Str, objects: Objects) -> Self {
         Self {
             namespace,
@@ -112,8 +112,7 @@ impl Ingest {
         std::mem::take(&mut self.compiled)
     }
 
-    /// The newest world; older than what was [taken in](Self::take) since the last
-    /// [`apply`](Self::apply).
+    /// The policy set of the last [`apply`](Self::apply).
     pub(crate) fn current(&self) -> &Arc<PolicySet> {
         &self.current
     }
@@ -170,7 +169,7 @@ impl Ingest {
         }
     }
 
-    /// What the next [`apply`](Self::apply) will make a world of.
+    /// What the next [`apply`](Self::apply) has to do.
     pub(crate) fn pending(&self) -> Pending {
         let is_released = self.held.is_some() && !self.sync.lacks_fields();
         if self.changed || !self.changes.is_empty() || self.sync.report_has_changed() || is_released
@@ -441,8 +440,8 @@ impl Ingest {
         }
     }
 
-    /// Makes the next world of everything taken in; `None` if nothing has changed. Returns what is
-    /// wrong with the policies that changed.
+    /// Builds the next policy set; `None` if nothing has changed. Returns the findings about the policies
+    /// that changed.
     pub(crate) fn apply(&mut self) -> Option<Vec<Diagnostic>> {
         if self.pending() == Pending::Nothing {
             return None;
@@ -810,6 +809,6 @@ mod tests {
         let second = snapshot(&fixture);
         assert!(labelled(&second, "a"), "made up, as it is not there");
         assert!(!labelled(&second, "b"));
-        assert!(!labelled(&first, "a"), "a world does not change");
+        assert!(!labelled(&first, "a"), "a policy set does not change");
     }
 }

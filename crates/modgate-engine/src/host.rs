@@ -11,7 +11,7 @@ use crate::{
     mutation::{NoProviders, Providers},
 };
 
-/// The world as the engine may see it; implemented by the edge, and by tests.
+/// The facts outside of a request that the engine may read. The edge and tests implement it.
 pub trait Host {
     /// Measures budgets.
     fn clock(&self) -> &dyn Clock;

@@ -3,7 +3,10 @@
 use modgate_audit::Violation;
 use modgate_engine::{
     Review,
-    api::constraints::{EnforcementAction, GROUP},
+    api::{
+        constraints::{EnforcementAction, GROUP},
+        secrets::NOT_SHOWN,
+    },
     constraint,
 };
 use modgate_value::{Object, Str, Value};
@@ -20,9 +23,6 @@ pub(super) const ID: &str = "violationId";
 
 /// The version constraints are stored in.
 const VERSION: &str = "v1beta1";
-
-/// Stands for what may quote a Secret.
-const HIDDEN: &str = "not shown for a Secret";
 
 /// A line around the violations of an audit.
 pub(super) fn frame(audit: &str, message: &str) -> String {
@@ -42,13 +42,13 @@ pub(super) fn closing(audit: &str, violations: u64, left_out: u64) -> String {
 pub(super) fn of_audit(audit: &str, violation: &Violation) -> Line {
     let id = violation.id(audit);
     let (policy, subject) = (&violation.policy, &violation.subject);
-    let is_secret = subject.kind.group.is_empty() && subject.kind.kind == "Secret";
+    let is_secret = subject.kind.is_secret();
     let members = [
         ("id", audit.into()),
         (ID, id.as_str().into()),
         ("eventType", "violation_audited".into()),
         ("details", if is_secret { Value::Null } else { violation.details.clone() }),
-        ("message", if is_secret { HIDDEN.into() } else { violation.message.clone().into() }),
+        ("message", if is_secret { NOT_SHOWN.into() } else { violation.message.clone().into() }),
         ("group", policy.kind.group.clone().into()),
         ("version", policy.kind.version.clone().into()),
         ("kind", policy.kind.kind.clone().into()),
@@ -89,7 +89,7 @@ pub(super) fn of_request(
         (ID, format!("{id:032x}").into()),
         ("eventType", "violation_admission".into()),
         ("details", if is_secret { Value::Null } else { violation.details.clone() }),
-        ("message", if is_secret { HIDDEN.into() } else { violation.message.as_str().into() }),
+        ("message", if is_secret { NOT_SHOWN.into() } else { violation.message.as_str().into() }),
         ("group", GROUP.into()),
         ("version", VERSION.into()),
         ("kind", violation.kind.clone().into()),

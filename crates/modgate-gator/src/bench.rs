@@ -5,18 +5,16 @@ mod compare;
 mod measure;
 mod policies;
 mod report;
-mod table;
 
 use std::{fs, io::Write as _, path::Path};
 
 pub(crate) use self::args::BenchArgs;
-pub(crate) use self::table::align;
 use self::{
     args::{Engine, Engines, Format},
     measure::{Figures, Plan},
 };
 use crate::{
-    Failure, Io,
+    Failure, Io, files,
     policies::{is_constraint, is_template},
     read::input,
     read::{self, Resource},
@@ -68,7 +66,7 @@ pub(crate) fn run(args: &BenchArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u
     }
     let Some(baseline) = baseline else { return Ok(0) };
     let text = fs::read_to_string(io.path(baseline)).map_err(|error| {
-        let reason = read::os_text(&error);
+        let reason = files::os_text(&error);
         Failure::plain(format!(
             "loading baseline: reading baseline from {baseline}: open {baseline}: {reason}"
         ))
@@ -173,6 +171,6 @@ fn save(figures: &[Figures], shown: &str, path: &Path) -> Result<(), String> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
-        format!("writing results to {shown}: open {shown}: {}", read::os_text(&error))
+        format!("writing results to {shown}: open {shown}: {}", files::os_text(&error))
     })
 }

@@ -1,14 +1,16 @@
 //! The command line, with gator's flags and error messages (7.1).
 
-pub(crate) mod help;
 mod refusal;
 
 use std::{ffi::OsString, path::Path};
 
-use crate::flags::{CheckArgs, GoBool as _, ReportArgs};
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::{Failure, Io, bench, expand, policy, sync, test, verify};
+use crate::{
+    Failure, Io,
+    args::{ExpandArgs, SyncTestArgs, TestArgs, VerifyArgs},
+    bench, expand, help, policy, sync, test, verify,
+};
 
 /// Test Kubernetes policies without a cluster: the command line of Gatekeeper, run by modgate.
 #[derive(Debug, Parser)]
@@ -74,166 +76,6 @@ pub enum SyncVerb {
     /// Check that SyncSets and the Config hold the kinds that templates require.
     #[command(args_override_self = true, after_help = help::SYNC_TEST)]
     Test(SyncTestArgs),
-}
-
-/// OCI images to read.
-#[derive(Debug, Args)]
-pub(crate) struct ImageArgs {
-    /// OCI artifact to read: `registry/repository[:tag|@digest]`; repeat for more.
-    #[arg(short, long = "image", value_name = "IMAGE", allow_hyphen_values = true)]
-    pub(crate) images: Vec<String>,
-    /// Pull images over HTTP, without TLS.
-    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) plain_http: bool,
-    /// Folder for pulled images [default: the system's temporary folder]
-    #[arg(short = 'd', long, value_name = "PATH", allow_hyphen_values = true)]
-    pub(crate) tempdir: Option<String>,
-}
-
-/// Settings of templates written in CEL.
-#[derive(Debug, Args)]
-pub(crate) struct CelArgs {
-    /// Evaluate templates written in CEL.
-    #[arg(long, go_bool = Some(true), hide_possible_values = true)]
-    pub(crate) enable_k8s_native_validation: bool,
-    /// Failure policy for CEL templates that do not set `failurePolicy`: `Fail` or `Ignore`.
-    #[arg(long, value_name = "POLICY", default_value = "Fail", allow_hyphen_values = true)]
-    pub(crate) default_k8s_native_validation_failure_policy: String,
-}
-
-/// Arguments of `test`.
-#[derive(Debug, Args)]
-pub struct TestArgs {
-    /// File, folder or quoted pattern to read; repeat for more, `-` for standard input.
-    #[arg(short, long = "filename", value_name = "PATH", allow_hyphen_values = true)]
-    pub(crate) filenames: Vec<String>,
-    #[command(flatten)]
-    pub(crate) images: ImageArgs,
-    /// Output format, and the file to write it to; repeat for more: `text`, `json`, `yaml`, `jsonl`,
-    /// `github`, `gitlab`, `sarif`, `junit` or `markdown`.
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT[=FILE]",
-        default_value = "text",
-        allow_hyphen_values = true
-    )]
-    pub(crate) output: Vec<String>,
-    /// Files and folders to leave out, by name or pattern; repeat for more.
-    #[arg(long, value_name = "GLOB")]
-    pub(crate) exclude: Vec<String>,
-    /// Treat warnings about policies as errors; docs/warnings.md lists them.
-    #[arg(long)]
-    pub(crate) strict: bool,
-    #[command(flatten)]
-    pub(crate) report: ReportArgs,
-    /// Add the trace of each evaluation.
-    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) trace: bool,
-    /// Add the time of each evaluation.
-    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) stats: bool,
-    /// Print only results that deny; the exit code does not change.
-    #[arg(long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) deny_only: bool,
-    /// Print the output of `print` in policies.
-    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) verbose: bool,
-    #[command(flatten)]
-    pub(crate) cel: CelArgs,
-    #[arg(hide = true)]
-    rest: Vec<String>,
-}
-
-/// Arguments of `verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// Suite file, folder, or `FOLDER/...` for all suites below it; give more for more.
-    #[arg(value_name = "PATH")]
-    pub(crate) paths: Vec<String>,
-    /// Run only the tests and cases whose names match: a pattern, or `test//case`.
-    #[arg(
-        short,
-        long,
-        value_name = "FILTER",
-        default_value = "",
-        allow_hyphen_values = true,
-        hide_default_value = true
-    )]
-    pub(crate) run: String,
-    /// Output format, and the file to write it to; repeat for more: `text`, `json`, `junit`, `yaml`,
-    /// `jsonl`, `github`, `gitlab`, `sarif`, `markdown` or `html`.
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT[=FILE]",
-        default_value = "text",
-        allow_hyphen_values = true
-    )]
-    pub(crate) output: Vec<String>,
-    /// Files and folders to leave out, by name or pattern; repeat for more.
-    #[arg(long, value_name = "GLOB")]
-    pub(crate) exclude: Vec<String>,
-    /// Treat warnings about suites and policies as errors; docs/warnings.md lists them.
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// Print results and errors only: no warnings, no totals.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// Skip the remaining suites after the first one that fails.
-    #[arg(long)]
-    pub(crate) fail_fast: bool,
-    /// Fail if there is no test.
-    #[arg(long)]
-    pub(crate) require_tests: bool,
-    /// Run the suites again whenever a file below their paths changes.
-    #[arg(long)]
-    pub(crate) watch: bool,
-    /// Print every test and case, and the output of `print` in policies.
-    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) verbose: bool,
-    /// Add the trace of each evaluation.
-    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) trace: bool,
-    #[command(flatten)]
-    pub(crate) cel: CelArgs,
-}
-
-/// Arguments of `expand`.
-#[derive(Debug, Args)]
-pub struct ExpandArgs {
-    /// File or folder to read; repeat for more.
-    #[arg(short = 'n', long = "filename", value_name = "PATH", allow_hyphen_values = true)]
-    pub(crate) filenames: Vec<String>,
-    #[command(flatten)]
-    pub(crate) images: ImageArgs,
-    /// Output format: `yaml` or `json`.
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", allow_hyphen_values = true)]
-    pub(crate) format: String,
-    /// Write objects to this file instead of standard output.
-    #[arg(short, long, value_name = "PATH", allow_hyphen_values = true)]
-    pub(crate) outputfile: Option<String>,
-    #[command(flatten)]
-    pub(crate) checks: CheckArgs,
-    #[arg(hide = true)]
-    rest: Vec<String>,
-}
-
-/// Arguments of `sync test`.
-#[derive(Debug, Args)]
-pub struct SyncTestArgs {
-    /// File or folder to read; repeat for more.
-    #[arg(short = 'n', long = "filename", value_name = "PATH", allow_hyphen_values = true)]
-    pub(crate) filenames: Vec<String>,
-    #[command(flatten)]
-    pub(crate) images: ImageArgs,
-    /// Assume that the cluster has every kind that is synced.
-    #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
-    pub(crate) force_omit_gvk_manifest: bool,
-    #[command(flatten)]
-    pub(crate) checks: CheckArgs,
-    #[arg(hide = true)]
-    rest: Vec<String>,
 }
 
 /// Whether an argument of the binary is one of our verbs.

@@ -7,8 +7,9 @@ use modgate_value::Value;
 
 use crate::{
     Failure, Io,
-    cli::ExpandArgs,
+    args::ExpandArgs,
     expander::Expander,
+    files,
     object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &ExpandArgs, is_gator: bool, io: &mut Io<'_>) -> Result<
             fs::write(io.path(path), text).map_err(|error| {
                 Failure::plain(format!(
                     "error writing to file: open {path}: {}",
-                    read::os_text(&error)
+                    files::os_text(&error)
                 ))
             })?;
         }

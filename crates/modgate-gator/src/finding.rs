@@ -5,13 +5,13 @@ use std::fs;
 use modgate_api::meta::GroupVersionKind;
 use modgate_engine::{constraint::Violation, guidance::Guidance};
 use modgate_policies::{manifest::Manifest, place};
-use modgate_report::{Finding, Format, Level, Object, Report, Rule, RuleKind, snippet, write};
+use modgate_report::{Finding, Format, Level, Object, Report, Rule, snippet, write};
 use modgate_value::{
     Value,
     diag::{Diagnostic, Severity, Source},
 };
 
-use crate::{Failure, Io, object::metadata, read::os_text, verify::SuiteResult};
+use crate::{Failure, Io, files::os_text, object::metadata};
 
 /// One `-o FORMAT[=FILE]`.
 pub(crate) struct Output<'a> {
@@ -148,40 +148,4 @@ pub(crate) fn violation(
         place::of_violation(manifest, source, &violation.message, &violation.details);
     let finding = Finding::new(rule, level, violation.message.as_str()).at(place).about(subject);
     report.findings.push(Finding { action: violation.action.to_string(), field, ..finding });
-}
-
-/// The failed cases of suites, and the tests that could not be run. `places` has the place of a test
-/// of a suite, or of a case of it.
-pub(crate) fn suites(
-    report: &mut Report,
-    results: &[SuiteResult],
-    place: impl Fn(&str, usize, Option<usize>) -> Option<modgate_report::Place>,
-) {
-    for suite in results {
-        for (index, test) in suite.tests.iter().enumerate() {
-            let id = format!("{}: {}", suite.path, test.name);
-            let rule = report.rule(Rule::new(id, RuleKind::Test));
-            let mut fail = |name: &str, error: &str, case: Option<usize>| {
-                let message = match name {
-                    "" => error.to_owned(),
-                    name => format!("{name}: {error}"),
-                };
-                let mut finding = Finding::new(rule, Level::Error, message);
-                finding.place = place(&suite.path, index, case);
-                report.findings.push(finding);
-            };
-            if let Some(error) = &test.error {
-                fail("", error, None);
-            }
-            for (number, case) in test.cases.iter().enumerate() {
-                if let Some(error) = &case.error {
-                    fail(&case.name, error, Some(number));
-                }
-            }
-            let passed = test.cases.iter().filter(|case| case.error.is_none() && !case.skipped);
-            report.passed.extend(
-                passed.map(|case| modgate_report::Passed { rule, name: case.name.clone() }),
-            );
-        }
-    }
 }

@@ -4,7 +4,7 @@
 use clap::Command;
 
 /// The commands of a program, with its name in their examples.
-pub(super) fn called(mut command: Command, program: &str) -> Command {
+pub(crate) fn called(mut command: Command, program: &str) -> Command {
     if let Some(text) = command.get_after_help() {
         let text = text.to_string().replace("modgate ", &format!("{program} "));
         let text = text.replace("/_modgate", &format!("/_{program}"));

@@ -8,12 +8,15 @@
 //! Each verb is a module: [`test`](mod@test), [`verify`], [`expand`], [`sync`]. They share reading
 //! (`read`), the policies of an input (`policies`) and how things are printed (`print`).
 
+mod args;
 mod bench;
 mod cli;
 mod expand;
 mod expander;
+mod files;
 mod finding;
 pub mod flags;
+mod help;
 mod object;
 mod oci;
 mod outside;
@@ -113,7 +116,7 @@ impl Failure {
     fn output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(0),
-            _ => Self::plain(format!("writing output: {}", read::os_text(&error))),
+            _ => Self::plain(format!("writing output: {}", files::os_text(&error))),
         }
     }
 }

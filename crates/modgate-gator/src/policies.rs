@@ -20,7 +20,7 @@ use modgate_value::{Limits, Object, Value};
 
 use crate::{
     Failure,
-    cli::CelArgs,
+    args::CelArgs,
     object::{kind_text, metadata},
     outside::{OBJECT, POLICY},
 };

@@ -243,7 +243,7 @@ fn upgrade(args: &UpgradeArgs, connect: Connect, io: &mut Io<'_>) -> Result<(), 
 
 fn generate(args: &GenerateArgs, io: &mut Io<'_>) -> Result<(), Failure> {
     let library = io.path(&args.library_path);
-    let shown = crate::read::clean(&library.to_string_lossy());
+    let shown = crate::files::clean(&library.to_string_lossy());
     if !library.exists() {
         return Err(Failure::error(format!("library path does not exist: {shown}")));
     }

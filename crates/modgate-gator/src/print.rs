@@ -1,6 +1,7 @@
 //! Writes results as Go writes JSON and YAML.
 
 mod json;
+mod table;
 mod yaml;
 
 use std::{borrow::Cow, cmp::Ordering};
@@ -9,6 +10,7 @@ use modgate_value::{Number, Str, Value};
 
 pub(crate) use self::{
     json::pretty as json,
+    table::align,
     yaml::{Layout, Style, write as yaml},
 };
 

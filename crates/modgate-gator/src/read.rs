@@ -5,7 +5,7 @@ pub(crate) mod input;
 use std::{
     collections::HashMap,
     fmt, fs,
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
     rc::Rc,
     time::{SystemTime, UNIX_EPOCH},
@@ -18,7 +18,13 @@ use modgate_value::{
     yaml,
 };
 
-use crate::{Failure, Io, cli::ImageArgs, object::metadata, oci};
+use crate::{
+    Failure, Io,
+    args::ImageArgs,
+    files::{clean, os_text, walk},
+    object::metadata,
+    oci,
+};
 
 /// One object of the input.
 #[derive(Debug, Clone)]
@@ -59,8 +65,6 @@ impl fmt::Display for Origin {
 const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
 /// Maximum bytes of a file or input.
 const MAX_BYTES: u64 = 256 << 20;
-/// Folders nested deeper are refused.
-const MAX_FOLDER_DEPTH: usize = 64;
 /// Bytes within which a brace marks a text as JSON.
 const JSON_GUESS: usize = 1024;
 
@@ -117,17 +121,6 @@ pub(crate) fn sources_or_failure(
     Ok(read)
 }
 
-/// An error of the operating system, as Go prints it.
-pub(crate) fn os_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error ").next().unwrap_or_default();
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => first.to_lowercase().chain(letters).collect(),
-        None => text.to_owned(),
-    }
-}
-
 /// The files a path of the command line stands for, as messages show them.
 fn files_of(name: &str, directory: &Path) -> Result<Vec<String>, String> {
     let path = directory.join(name);
@@ -157,58 +150,6 @@ fn files_of(name: &str, directory: &Path) -> Result<Vec<String>, String> {
 fn has_extension(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.rfind('.').is_some_and(|at| EXTENSIONS.contains(&file.get(at..).unwrap_or_default()))
-}
-
-/// Every file below a folder in the order of their names; links to folders count as files.
-pub(crate) fn walk(
-    folder: &Path,
-    shown: &str,
-    depth: usize,
-    found: &mut impl FnMut(String),
-) -> Result<(), String> {
-    let failed = |error: &io::Error| format!("open {shown}: {}", os_text(error));
-    if depth > MAX_FOLDER_DEPTH {
-        return Err(format!("{shown} is nested more than {MAX_FOLDER_DEPTH} folders deep"));
-    }
-    let entries = fs::read_dir(folder).map_err(|error| failed(&error))?;
-    let mut entries = entries.collect::<io::Result<Vec<_>>>().map_err(|error| failed(&error))?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let below = join(shown, &name);
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            walk(&entry.path(), &below, depth + 1, found)?;
-        } else {
-            found(below);
-        }
-    }
-    Ok(())
-}
-
-/// A path as Go's `filepath.Clean` writes it.
-pub(crate) fn clean(path: &str) -> String {
-    let absolute = path.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
-            }
-            ".." if absolute => {}
-            part => parts.push(part),
-        }
-    }
-    match (absolute, parts.is_empty()) {
-        (true, _) => format!("/{}", parts.join("/")),
-        (false, true) => ".".to_owned(),
-        (false, false) => parts.join("/"),
-    }
-}
-
-/// Go's `filepath.Join` of two.
-pub(crate) fn join(folder: &str, name: &str) -> String {
-    clean(&format!("{folder}/{name}"))
 }
 
 fn read_file(
@@ -396,21 +337,6 @@ fn now() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths() {
-        for (path, expected) in [
-            ("a/b", "a/b"),
-            ("./a//b/", "a/b"),
-            ("a/../b", "b"),
-            ("../a", "../a"),
-            ("/../a", "/a"),
-            ("a/..", "."),
-            ("/", "/"),
-        ] {
-            assert_eq!(clean(path), expected, "{path}");
-        }
-    }
 
     #[test]
     fn json_one_after_another() {

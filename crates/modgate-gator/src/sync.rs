@@ -9,7 +9,7 @@ use modgate_value::{Str, Value};
 
 use self::needs::{Needs, needs_of};
 use crate::{
-    Failure, Io, cli::SyncTestArgs, object::metadata, policies::is_template, read, read::input,
+    Failure, Io, args::SyncTestArgs, object::metadata, policies::is_template, read, read::input,
 };
 
 /// Kinds, by group, version and kind.

@@ -13,7 +13,7 @@ use modgate_value::{Str, Value, diag::Diagnostic};
 use self::admission_policies::AdmissionPolicies;
 use crate::{
     Failure, Io,
-    cli::TestArgs,
+    args::TestArgs,
     expander::Expander,
     finding::{self, Output},
     object::metadata,

@@ -33,10 +33,10 @@ use modgate_value::diag::Diagnostic;
 
 use crate::{
     Failure, Io,
-    cli::VerifyArgs,
+    args::VerifyArgs,
+    files::{clean, os_text},
     finding::{self, Output},
     policies::Settings,
-    read::{clean, os_text},
 };
 
 /// The formats that are not those of reports.
@@ -120,7 +120,7 @@ fn verified(
         false => results.into_iter().map(|result| relative(result, io)).collect(),
     };
     let places = members::Places::of(&suites);
-    finding::suites(report, &results, |suite, test, case| places.of_case(suite, test, case));
+    report::findings(report, &results, |suite, test, case| places.of_case(suite, test, case));
     report.complete = is_good;
     let own = |format: &str| match format {
         "text" => {

@@ -393,10 +393,10 @@ mod tests {
 
     use super::*;
 
-    fn decide(world: &PolicySet, review: &Review, stages: Stages) -> Decision {
+    fn decide(policies: &PolicySet, review: &Review, stages: Stages) -> Decision {
         let mut arena = modgate_engine::constraint::Arena::new();
-        let mut evaluation = Evaluation::new(&world.objects, &world.inventory, &mut arena);
-        world.snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver)
+        let mut evaluation = Evaluation::new(&policies.objects, &policies.inventory, &mut arena);
+        policies.snapshot.decide(review, stages, &mut evaluation, &mut NoopObserver)
     }
 
     struct Folder {

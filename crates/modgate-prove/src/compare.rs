@@ -7,15 +7,15 @@ use std::{
 };
 
 use modgate_engine::{
-    Decision, NoopObserver, Review, Stages, Trace, admissionpolicy::Types, constraint::Arena,
-    explain::Outcome, jsonpatch, mutation::MutatorOutcome,
+    Decision, NoopObserver, Review, Stages, Trace, admissionpolicy::Types, api::secrets,
+    constraint::Arena, explain::Outcome, jsonpatch, mutation::MutatorOutcome,
 };
 use modgate_value::{Str, Value};
 
 use crate::{
     Side,
     minimise::minimised,
-    value::{self, redacted, replaced},
+    value::{self, replaced},
 };
 
 /// How the decisions about a request differ.
@@ -339,7 +339,7 @@ pub fn compare(
             let object = minimised(&example.object, |object| {
                 fits(object) && pair.still(review, object, *class, policy)
             });
-            example.object = redacted(&object, review.is_secret());
+            example.object = secrets::shown(&object, review.is_secret());
         }
     }
     all

@@ -17,7 +17,7 @@ use modgate_value::{Clock, Value};
 pub struct Side<'a> {
     /// The policies.
     pub snapshot: &'a Snapshot,
-    /// The world that they see. Its time and its randomness are not used.
+    /// The facts outside of a request that they read. Its time and its randomness are not used.
     pub host: &'a (dyn Host + Sync),
     /// What they see as `data.inventory`.
     pub inventory: &'a Inventory,

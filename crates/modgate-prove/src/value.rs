@@ -153,23 +153,3 @@ pub fn unmanaged(object: &Value) -> Value {
     let path = ["metadata".into(), "managedFields".into()];
     if at(object, &path).is_some() { removed(object, &path) } else { object.clone() }
 }
-
-/// The object without managed fields and without the contents of a Secret: what may be shown and kept.
-/// The keys of a Secret stay.
-pub fn redacted(object: &Value, is_secret: bool) -> Value {
-    let object = unmanaged(object);
-    if !is_secret && object.get("kind").and_then(Value::as_str) != Some("Secret") {
-        return object;
-    }
-    // `kubectl apply` keeps a copy of the whole object there.
-    let copy = "kubectl.kubernetes.io/last-applied-configuration";
-    let path = ["metadata".into(), "annotations".into(), copy.into()];
-    let mut object = if at(&object, &path).is_some() { removed(&object, &path) } else { object };
-    for member in ["data", "stringData"] {
-        let Some(data) = object.get(member) else { continue };
-        let keys = data.as_object().into_iter().flat_map(|data| data.keys().cloned());
-        let emptied: Value = keys.map(|key| (key, Value::from(""))).collect();
-        object = replaced(&object, &[member.into()], emptied);
-    }
-    object
-}

@@ -241,7 +241,7 @@ pub(crate) enum StmtKind {
     Match(Source, Pattern),
     /// Succeeds once when the body does not succeed. Binds nothing.
     Not(Body),
-    /// Runs the body with parts of the world replaced; the statements after it see the world
+    /// Runs the body with parts of the environment replaced; the statements after it see the environment
     /// unreplaced again. Succeeds as often as the body does.
     With(Vec<With>, Body),
     /// Succeeds once when the body succeeds for each member of the domain.

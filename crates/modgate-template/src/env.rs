@@ -13,7 +13,7 @@ pub struct Env<'a> {
     pub host: &'a dyn Host,
 }
 
-/// The outside world as templates see it (spec `kubemod.md` Q-74).
+/// Time, randomness and look-ups for templates (spec `kubemod.md` Q-74).
 ///
 /// Rendering itself reads no clock, random source or network. The functions that need one
 /// ([`Template::impure_functions`](crate::Template::impure_functions)) ask here, and every method

@@ -32,10 +32,9 @@ use crate::{
     args::{AuditCommandArgs, AuditOutput},
     exit::Exit,
     findings, inputs,
-    outputs::Outputs,
+    outputs::{Outputs, print_json},
     page,
     progress::Progress,
-    review::print_json,
     terminal::Terminal,
 };
 
@@ -56,14 +55,15 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         Ok(Exit::BadInput)
     };
     let config = args.policies.engine.config(&args.namespace);
-    let Some((store, world)) = inputs::read_policies(&args.policies, &paths, config, terminal)?
+    let Some((store, policy_set)) =
+        inputs::read_policies(&args.policies, &paths, config, terminal)?
     else {
         return incomplete(outputs);
     };
-    let snapshot = world.snapshot.clone();
+    let snapshot = policy_set.snapshot.clone();
     let found = match args.is_of_files() {
-        false => cluster::audit(args, world, terminal)?,
-        true => of_files(args, world, terminal)?,
+        false => cluster::audit(args, policy_set, terminal)?,
+        true => of_files(args, policy_set, terminal)?,
     };
     for error in &found.report.errors {
         let place = modgate_audit::place(&error.subject.origin, error.subject.position);
@@ -113,8 +113,9 @@ fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<S
             place: modgate_audit::place(&subject.origin, subject.position),
             after: None,
         };
-        let world = &found.world;
-        subjects.add(&shown, || page::of_existing(world, object, &args.namespace, &mut arena))?;
+        let policy_set = &found.policy_set;
+        subjects
+            .add(&shown, || page::of_existing(policy_set, object, &args.namespace, &mut arena))?;
     }
     subjects.leave_out(found.unkept);
     subjects.into_page(&mut page);
@@ -135,10 +136,14 @@ pub(crate) struct Found {
     /// Further objects with violations, for which a page has no room.
     unkept: usize,
     /// The policies, and what they read.
-    world: PolicySet,
+    policy_set: PolicySet,
 }
 
-fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) -> Result<Found> {
+fn of_files(
+    args: &AuditCommandArgs,
+    mut policy_set: PolicySet,
+    terminal: &Terminal,
+) -> Result<Found> {
     let mut incomplete = false;
     let mut items = Vec::new();
     let mut documents = BTreeMap::new();
@@ -160,8 +165,8 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
             terminal.diagnostic(&manifest.finding(problem, &source));
             continue;
         }
-        take(&mut world, object);
-        if let Err(error) = world.inventory.insert(object.clone()) {
+        take(&mut policy_set, object);
+        if let Err(error) = policy_set.inventory.insert(object.clone()) {
             incomplete = true;
             terminal.diagnostic(&manifest.finding(Diagnostic::error(error.to_string()), &source));
             continue;
@@ -184,27 +189,32 @@ fn of_files(args: &AuditCommandArgs, mut world: PolicySet, terminal: &Terminal) 
         progress.show(batch.len());
         (!batch.is_empty()).then_some(batch)
     };
-    let found = audit_objects(args, &world, &mut source);
+    let found = audit_objects(args, &policy_set, &mut source);
     progress.clear();
     Ok(Found { incomplete, documents, ..found })
 }
 
 /// Keeps an object that policies look at when they evaluate others.
-fn take(world: &mut PolicySet, object: &Value) {
+fn take(policy_set: &mut PolicySet, object: &Value) {
     let kind = GroupVersionKind::of_object(object);
     let (version, kind) = (kind.api_version(), kind.kind);
-    let params = world.snapshot.cluster_policies().param_kinds();
+    let params = policy_set.snapshot.cluster_policies().param_kinds();
     if params.contains(&(&version, &kind)) {
-        world.objects.keep(object);
+        policy_set.objects.keep(object);
     }
-    world.objects.take(object);
+    policy_set.objects.take(object);
 }
 
 /// Audits every object of a source.
-fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source<'_>) -> Found {
+fn audit_objects(
+    args: &AuditCommandArgs,
+    policy_set: &PolicySet,
+    source: &mut Source<'_>,
+) -> Found {
     static NEVER: AtomicBool = AtomicBool::new(false);
     let options = Options { mutators: args.mutators, ..Options::default() };
-    let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
+    let policies =
+        Policies::new(policy_set.snapshot.clone(), policy_set.inventory.clone(), options);
     let seen = Seen {
         keeps_objects: args.output.iter().any(|it| it.format == AuditOutput::Html),
         ..Seen::default()
@@ -215,7 +225,7 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
         stop: &NEVER,
         statistics: None,
     };
-    let report = audit("", &policies, source, &world.objects, &seen, options);
+    let report = audit("", &policies, source, &policy_set.objects, &seen, options);
     let mut violations = seen.violations.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut objects = seen.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
     let unkept = seen.unkept.into_inner();
@@ -239,7 +249,7 @@ fn audit_objects(args: &AuditCommandArgs, world: &PolicySet, source: &mut Source
         incomplete: false,
         objects,
         unkept,
-        world: world.clone(),
+        policy_set: policy_set.clone(),
     }
 }
 

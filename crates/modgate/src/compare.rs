@@ -22,7 +22,7 @@ use modgate_value::yaml;
 
 use self::{requests::Requests, revision::Checkout};
 use crate::{
-    args::EngineArgs, exit::Exit, inputs, progress::Progress, review::print_json,
+    args::EngineArgs, exit::Exit, inputs, outputs::print_json, progress::Progress,
     terminal::Terminal,
 };
 
@@ -124,20 +124,20 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
         "standard input can be read once, but `-` is given {from_stdin} times"
     );
     let checkouts = [Checkout::of(&args.old)?, Checkout::of(&args.new)?];
-    let mut worlds = Vec::new();
+    let mut policy_sets = Vec::new();
     for (checkout, given) in checkouts.iter().zip([&args.old, &args.new]) {
-        let Some(world) = read_policies(checkout, given, args, terminal)? else {
+        let Some(policy_set) = read_policies(checkout, given, args, terminal)? else {
             return Ok(Exit::BadInput);
         };
-        worlds.push(world);
+        policy_sets.push(policy_set);
     }
     let mut requests = Requests::open(args, &checkouts, terminal)?;
-    for world in &mut worlds {
+    for policy_set in &mut policy_sets {
         requests.namespaces().for_each(|namespace| {
-            world.objects.take(namespace);
+            policy_set.objects.take(namespace);
         });
     }
-    let [old, new] = worlds.as_slice() else { return Ok(Exit::BadInput) };
+    let [old, new] = policy_sets.as_slice() else { return Ok(Exit::BadInput) };
     let comparison = decide(old, new, &mut requests);
     if comparison.requests == 0 {
         terminal.error("there is no request to compare the policies with");
@@ -161,10 +161,10 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
 }
 
 fn decide(old: &PolicySet, new: &PolicySet, requests: &mut Requests<'_>) -> Comparison {
-    let [old, new] = [old, new].map(|world| Side {
-        snapshot: &world.snapshot,
-        host: &world.objects,
-        inventory: &world.inventory,
+    let [old, new] = [old, new].map(|policy_set| Side {
+        snapshot: &policy_set.snapshot,
+        host: &policy_set.objects,
+        inventory: &policy_set.inventory,
     });
     let progress = Progress::new(requests.total(), "requests");
     let mut next = || -> Vec<Item> { requests.by_ref().take(BATCH).collect() };
@@ -201,7 +201,7 @@ fn read_policies(
     if !inputs::are_good(findings, false, terminal) {
         return Ok(None);
     }
-    let mut world = PolicySet::clone(store.policies());
-    world.objects.count_processor_time();
-    Ok(inputs::are_policies(&world, &[given.to_owned()], terminal).then_some(world))
+    let mut policy_set = PolicySet::clone(store.policies());
+    policy_set.objects.count_processor_time();
+    Ok(inputs::are_policies(&policy_set, &[given.to_owned()], terminal).then_some(policy_set))
 }

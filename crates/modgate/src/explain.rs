@@ -22,9 +22,11 @@ use modgate_value::{
 use crate::{
     args::{ExplainArgs, TextOrJson},
     constraints,
+    decision::{decide, headline, not_evaluated, note_defaults, reason, result, stages},
     exit::Exit,
-    inputs, plan,
-    review::{decide, headline, not_evaluated, print_json, reason, result, tell_defaults},
+    inputs,
+    outputs::print_json,
+    plan,
     terminal::{Terminal, Tone, printable, shorten},
 };
 
@@ -35,7 +37,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
         return Ok(Exit::BadInput);
     };
     let mut exit = if inputs.incomplete { Exit::BadInput } else { Exit::Success };
-    let policies: Vec<PolicyId> = inputs.world.snapshot.policies().collect();
+    let policies: Vec<PolicyId> = inputs.policy_set.snapshot.policies().collect();
     for problem in args.rule.iter().filter_map(|name| unknown_policy(name, &policies)) {
         terminal.diagnostic(&problem);
         exit = Exit::BadInput;
@@ -45,12 +47,12 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     let mut arena = Arena::new();
     let mut templates = BTreeMap::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
-        let world = &inputs.world;
+        let policy_set = &inputs.policy_set;
         let mut trace = Trace::default();
-        let decision = decide(world, &subject.review, &mut arena, &mut trace);
+        let decision = decide(policy_set, &subject.review, &mut arena, &mut trace);
         set_columns(&mut trace.constraints, &mut templates);
-        tell_defaults(world, subject, &decision, terminal);
-        let mut rest = Plan::of(&decision, &trace, world.snapshot.config());
+        note_defaults(policy_set, subject, &decision, terminal);
+        let mut rest = Plan::of(&decision, &trace, policy_set.snapshot.config());
         let is_asked_for = |id: &PolicyId| {
             let is_it = |name: &String| is_named(name, &id.kind, "", &id.name);
             args.rule.is_empty() || args.rule.iter().any(is_it)
@@ -81,7 +83,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 }
                 headline(&mut out, subject, &decision, terminal)?;
                 reason(&mut out, &decision)?;
-                not_evaluated(&mut out, &decision, &world.snapshot, terminal)?;
+                not_evaluated(&mut out, &decision, &policy_set.snapshot, terminal)?;
                 for rule in &rules {
                     explain_rule(&mut out, rule, terminal)?;
                 }
@@ -110,7 +112,7 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 }
             }
             TextOrJson::Json => {
-                let mut members = result(subject, &decision, &world.snapshot)
+                let mut members = result(subject, &decision, &policy_set.snapshot)
                     .as_object()
                     .cloned()
                     .context("a result is an object")?;
@@ -139,23 +141,6 @@ fn unknown_policy(name: &str, policies: &[PolicyId]) -> Option<Diagnostic> {
     let wanted = name.rsplit('/').next().unwrap_or(name);
     problem.help = Some(near::did_you_mean_or(wanted, &names, "the policies are"));
     Some(problem)
-}
-
-/// The members of a document that explain a decision.
-pub(crate) fn stages(
-    rules: &[&RuleTrace],
-    constraints: &[&ConstraintTrace],
-    rest: &Plan,
-) -> Result<Vec<(&'static str, Value)>> {
-    let rest = Value::from_json(&serde_json::to_vec(rest)?)?;
-    let mut members = vec![
-        ("rules", Value::from_json(&serde_json::to_vec(rules)?)?),
-        ("constraints", Value::from_json(&serde_json::to_vec(constraints)?)?),
-    ];
-    for stage in ["mutatingPolicies", "mutators", "resultants", "expandsWithModrules"] {
-        members.push((stage, rest.get(stage).cloned().unwrap_or_default()));
-    }
-    Ok(members)
 }
 
 /// Names listed where none is near.

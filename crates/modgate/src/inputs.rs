@@ -73,7 +73,7 @@ pub(crate) fn title(review: &Review) -> String {
 pub(crate) struct Inputs {
     /// The policies as their files have them.
     pub(crate) store: PolicyStore,
-    pub(crate) world: Arc<PolicySet>,
+    pub(crate) policy_set: Arc<PolicySet>,
     pub(crate) subjects: VecDeque<Subject>,
     /// Whether an object could not be read, hence is missing from `subjects`.
     pub(crate) incomplete: bool,
@@ -88,7 +88,8 @@ pub(crate) fn read(
 ) -> Result<Option<Inputs>> {
     once(policies, &subjects.paths())?;
     let config = policies.engine.config(&subjects.namespace);
-    let Some((store, mut world)) = read_policies(policies, &subjects.paths(), config, terminal)?
+    let Some((store, mut policy_set)) =
+        read_policies(policies, &subjects.paths(), config, terminal)?
     else {
         return Ok(None);
     };
@@ -97,10 +98,10 @@ pub(crate) fn read(
     for subject in read_subjects(subjects, terminal, &mut incomplete)? {
         // Namespaces and Nodes among the objects are there for the others, too.
         let object = &subject.manifest.object;
-        world.objects.take(object);
+        policy_set.objects.take(object);
         // So are definitions of kinds.
         if GroupVersionKind::of_object(object).kind == "CustomResourceDefinition" {
-            world.objects.keep(object);
+            policy_set.objects.keep(object);
         }
         let review = match subjects.defaulting {
             true => as_stored(subject.review),
@@ -112,10 +113,10 @@ pub(crate) fn read(
         terminal.error(&format!("there is no object in {}", listed(&subjects.paths().named())));
         incomplete = true;
     }
-    tell_assumed_namespaces(&world, &found, terminal);
-    tell_unexpanded(&world, &found, terminal);
-    tell_unknown_params(&world, terminal);
-    Ok(Some(Inputs { store, world: Arc::new(world), subjects: found, incomplete }))
+    tell_assumed_namespaces(&policy_set, &found, terminal);
+    tell_unexpanded(&policy_set, &found, terminal);
+    tell_unknown_params(&policy_set, terminal);
+    Ok(Some(Inputs { store, policy_set: Arc::new(policy_set), subjects: found, incomplete }))
 }
 
 /// Whether standard input is read once at most.
@@ -146,9 +147,9 @@ pub(crate) fn read_policies(
     if !are_good(findings, policies.strict, terminal) {
         return Ok(None);
     }
-    let mut world = PolicySet::clone(store.policies());
-    world.objects.count_processor_time();
-    Ok(are_policies(&world, &policies.policies, terminal).then_some((store, world)))
+    let mut policy_set = PolicySet::clone(store.policies());
+    policy_set.objects.count_processor_time();
+    Ok(are_policies(&policy_set, &policies.policies, terminal).then_some((store, policy_set)))
 }
 
 /// Prints what was found about policies; whether all of it is bearable. Warnings are errors with
@@ -166,13 +167,18 @@ pub(crate) fn are_good(findings: Vec<Diagnostic>, strict: bool, terminal: &Termi
 }
 
 /// Says which Namespaces no file describes, where ModRules look at them.
-fn tell_assumed_namespaces(world: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
+fn tell_assumed_namespaces(
+    policy_set: &PolicySet,
+    subjects: &VecDeque<Subject>,
+    terminal: &Terminal,
+) {
     let names = subjects.iter().map(|subject| subject.review.store_namespace());
     let assumed: BTreeSet<&str> = names
         .filter(|name| {
             !name.is_empty()
-                && world.objects.assumes_namespace(name)
-                && (world.snapshot.modrules_read_namespace(name) || selects_namespaces(world))
+                && policy_set.objects.assumes_namespace(name)
+                && (policy_set.snapshot.modrules_read_namespace(name)
+                    || selects_namespaces(policy_set))
         })
         .collect();
     for name in assumed {
@@ -194,9 +200,9 @@ pub(crate) fn as_stored(review: Review) -> Review {
 }
 
 /// Names kinds of parameters of which the input says nothing: the API server denies until they exist.
-fn tell_unknown_params(world: &PolicySet, terminal: &Terminal) {
-    for kind in world.snapshot.cluster_policies().bound_param_kinds() {
-        if !world.objects.knows_params(&kind) {
+fn tell_unknown_params(policy_set: &PolicySet, terminal: &Terminal) {
+    for kind in policy_set.snapshot.cluster_policies().bound_param_kinds() {
+        if !policy_set.objects.knows_params(&kind) {
             terminal.note(format_args!(
                 "note: nothing in the input says that there is a kind {} {}, which a `paramKind` names; an \
                  API server without it denies as `failurePolicy` sets",
@@ -208,13 +214,13 @@ fn tell_unknown_params(world: &PolicySet, terminal: &Terminal) {
 }
 
 /// Whether a constraint looks at labels of Namespaces.
-fn selects_namespaces(world: &PolicySet) -> bool {
-    let mut constraints = world.snapshot.constraints().constraints();
+fn selects_namespaces(policy_set: &PolicySet) -> bool {
+    let mut constraints = policy_set.snapshot.constraints().constraints();
     constraints.any(|it| it.criteria().is_some_and(Criteria::selects_namespaces))
 }
 
 /// Names the workloads whose Pods no constraint sees, because no ExpansionTemplate makes them.
-fn tell_unexpanded(world: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
+fn tell_unexpanded(policy_set: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
     let pod = GroupVersionKind { group: "".into(), version: "v1".into(), kind: "Pod".into() };
     let mut told = BTreeSet::new();
     for subject in subjects {
@@ -223,14 +229,14 @@ fn tell_unexpanded(world: &PolicySet, subjects: &VecDeque<Subject>, terminal: &T
         let makes_pods = ["template", "jobTemplate"]
             .iter()
             .any(|member| object.path(&["spec", member, "spec"]).is_some());
-        let is_told = !makes_pods || world.snapshot.expansions().expands(&kind);
+        let is_told = !makes_pods || policy_set.snapshot.expansions().expands(&kind);
         if is_told || !told.insert(kind.clone()) {
             continue;
         }
         let misses = |it: &Arc<CompiledConstraint>| {
             it.criteria().is_some_and(|it| it.admits_kind(&pod) && !it.admits_kind(&kind))
         };
-        let count = world.snapshot.constraints().constraints().filter(|it| misses(it)).count();
+        let count = policy_set.snapshot.constraints().constraints().filter(|it| misses(it)).count();
         if count > 0 {
             let (plural, are) = if count == 1 { ("", "is") } else { ("s", "are") };
             terminal.note(format_args!(
@@ -244,8 +250,8 @@ fn tell_unexpanded(world: &PolicySet, subjects: &VecDeque<Subject>, terminal: &T
 
 /// Whether there is any policy; if not, says so. What no policy objects to would be allowed, so that a
 /// wrong folder would pass for a good one.
-pub(crate) fn are_policies(world: &PolicySet, paths: &[PathBuf], terminal: &Terminal) -> bool {
-    let found = world.snapshot.policies().next().is_some();
+pub(crate) fn are_policies(policy_set: &PolicySet, paths: &[PathBuf], terminal: &Terminal) -> bool {
+    let found = policy_set.snapshot.policies().next().is_some();
     if !found {
         terminal.error(&format!("there is no policy in {}", listed(paths)));
     }

@@ -10,6 +10,7 @@ mod check;
 mod cli;
 mod compare;
 mod constraints;
+mod decision;
 mod exit;
 mod explain;
 mod findings;
@@ -87,7 +88,7 @@ fn version(output: TextOrJson) -> anyhow::Result<Exit> {
                 ("opa", modgate_gator::OPA.into()),
                 ("platform", platform.into()),
             ];
-            review::print_json(&mut io::stdout(), &members.into_iter().collect())?;
+            outputs::print_json(&mut io::stdout(), &members.into_iter().collect())?;
         }
     }
     Ok(Exit::Success)

@@ -14,12 +14,9 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use modgate_engine::Code;
+use modgate_engine::{Code, api::secrets};
 use modgate_gator::flags::CheckArgs;
-use modgate_prove::{
-    lint::{Bypass, Found, Options, Request, lint},
-    value::redacted,
-};
+use modgate_prove::lint::{Bypass, Found, Options, Request, lint};
 use modgate_report::{Finding, Format, Level, Object, Place, Report, Rule, RuleKind};
 use modgate_value::{Value, yaml};
 
@@ -335,7 +332,7 @@ fn text(
                 name => format!(" of the subresource {name}"),
             };
             writeln!(out, "  {what}, {}{resource}:", request.operation())?;
-            for line in yaml::write(&redacted(&request.object, false)).lines() {
+            for line in yaml::write(&secrets::shown(&request.object, false)).lines() {
                 writeln!(out, "    {}", terminal.paint(Tone::Faint, printable(line)))?;
             }
         }

@@ -20,7 +20,7 @@ use crate::{
     args::{EngineArgs, PathArgs, ServeArgs},
     exit::Exit,
     inputs::manifests,
-    review::print_json,
+    outputs::print_json,
     terminal::{Terminal, Tone, printable},
 };
 

@@ -8,6 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use modgate_report::{Format, Report, write};
+use modgate_value::{
+    Value,
+    json::{self, Escape},
+};
 
 use crate::{
     args::{Output, OutputFormat},
@@ -110,4 +114,11 @@ impl<F> Write for Sink<F> {
             None => io::stdout().flush(),
         }
     }
+}
+
+/// Prints pretty JSON and a line break.
+pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
+    let mut text = String::new();
+    json::write_pretty(value, &mut text, "  ", Escape::Minimal);
+    Ok(writeln!(out, "{text}")?)
 }

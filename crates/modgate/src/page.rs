@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use modgate_engine::{
     Evaluation, Plan, PolicyId, PolicySource, Review, Stages, Trace,
-    api::meta::{GroupVersionKind, Operation},
+    api::{
+        meta::{GroupVersionKind, Operation},
+        secrets,
+    },
     constraint::{Arena, ConstraintOutcome},
     explain::Outcome,
 };
@@ -13,7 +16,7 @@ use modgate_policies::{PolicySet, PolicyStore};
 use modgate_ui::Page;
 use modgate_value::{Value, yaml};
 
-use crate::{args::PolicyArgs, explain};
+use crate::{args::PolicyArgs, decision};
 
 /// Objects that a page contains at most, and bytes of their YAML.
 pub(crate) const MAX_OBJECTS: usize = 5_000;
@@ -46,8 +49,8 @@ pub(crate) fn new(
         .map(|(id, source)| {
             let mut members = identity(&GroupVersionKind::of_object(&source.object), &id);
             members.push(("origin", place(&source).into()));
-            members.push(("text", yaml::write(&shown(&source.object)).into()));
-            members.push(("object", shown(&source.object)));
+            members.push(("text", yaml::write(&secrets::shown(&source.object, false)).into()));
+            members.push(("object", secrets::shown(&source.object, false)));
             if let Some(cost) = costs.get(&id) {
                 let number = |number: u128| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
                 members.push(("evaluations", number(cost.evaluations.into())));
@@ -74,38 +77,6 @@ fn place(source: &PolicySource) -> String {
         Some(position) => format!("{}:{position}", source.origin),
         None => source.origin.to_string(),
     }
-}
-
-/// An object without the fields that readers do not want, and without the data of a Secret.
-pub(crate) fn shown(object: &Value) -> Value {
-    let Some(mut members) = object.as_object().cloned() else { return object.clone() };
-    if let Some(mut metadata) = members.get("metadata").and_then(Value::as_object).cloned() {
-        metadata.remove("managedFields");
-        if let Some(mut annotations) =
-            metadata.get("annotations").and_then(Value::as_object).cloned()
-        {
-            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-            metadata.insert("annotations", annotations.into());
-        }
-        members.insert("metadata", metadata.into());
-    }
-    if is_secret(object) {
-        for member in ["data", "stringData"] {
-            let Some(data) = members.get(member) else { continue };
-            let hidden = match data.as_object() {
-                Some(data) => data.keys().map(|key| (key.clone(), "(hidden)".into())).collect(),
-                None => Value::from("(hidden)"),
-            };
-            members.insert(member, hidden);
-        }
-    }
-    members.into()
-}
-
-/// Whether an object is a Secret, of which nothing but names may be shown.
-pub(crate) fn is_secret(object: &Value) -> bool {
-    let kind = GroupVersionKind::of_object(object);
-    kind.group.is_empty() && kind.kind == "Secret"
 }
 
 /// An object for a page.
@@ -140,8 +111,9 @@ impl Subjects {
         explain: impl FnOnce() -> Result<Value>,
     ) -> Result<()> {
         let kind = GroupVersionKind::of_object(subject.object);
-        let text = yaml::write(&shown(subject.object));
-        let after = subject.after.map(|after| yaml::write(&shown(after)));
+        let is_secret = kind.is_secret();
+        let text = yaml::write(&secrets::shown(subject.object, false));
+        let after = subject.after.map(|after| yaml::write(&secrets::shown(after, false)));
         let after = after.filter(|after| *after != text);
         let bytes = text.len() + after.as_ref().map_or(0, String::len);
         let mut members: Vec<(&str, Value)> = vec![
@@ -161,7 +133,7 @@ impl Subjects {
         // What policies read of a Secret stands in their explanation.
         let is_full =
             self.explained >= MAX_EXPLAINED || self.explanation_bytes >= MAX_EXPLANATION_BYTES;
-        if is_secret(subject.object) || is_full {
+        if is_secret || is_full {
             self.unexplained += 1;
         } else {
             let explanation = explain()?;
@@ -222,12 +194,12 @@ pub(crate) fn explanation(plan: &mut Plan, trace: &Trace, which: Explained) -> R
         .collect();
     let constraints: Vec<_> =
         trace.constraints.iter().filter(|trace| is_shown(&trace.outcome)).collect();
-    Ok(explain::stages(&rules, &constraints, plan)?.into_iter().collect())
+    Ok(decision::stages(&rules, &constraints, plan)?.into_iter().collect())
 }
 
 /// How the policies that an audit evaluates decide about an object that exists.
 pub(crate) fn of_existing(
-    world: &PolicySet,
+    policy_set: &PolicySet,
     object: &Value,
     namespace: &str,
     arena: &mut Arena,
@@ -235,19 +207,20 @@ pub(crate) fn of_existing(
     let review = Review::of_object(object.clone(), Operation::Create, namespace);
     let mut trace = Trace::default();
     let mut run = |stages: Stages| {
-        let mut evaluation = Evaluation::new(&world.objects, &world.inventory, arena);
-        world.snapshot.decide(&review, stages, &mut evaluation, &mut trace)
+        let mut evaluation = Evaluation::new(&policy_set.objects, &policy_set.inventory, arena);
+        policy_set.snapshot.decide(&review, stages, &mut evaluation, &mut trace)
     };
     run(Stages::MODRULES.as_configured());
     let decision = run(Stages::CONSTRAINTS);
-    let mut plan = Plan::of(&decision, &trace, world.snapshot.config());
+    let mut plan = Plan::of(&decision, &trace, policy_set.snapshot.config());
     explanation(&mut plan, &trace, Explained::Violated)
 }
 
 /// The document of one review for a page, which has the object elsewhere: without it, and without the
 /// patch of a Secret.
 pub(crate) fn result(result: Value) -> Value {
-    let is_secret = result.get("object").is_some_and(is_secret);
+    let is_secret =
+        result.get("object").is_some_and(|it| GroupVersionKind::of_object(it).is_secret());
     let Some(mut members) = result.as_object().cloned() else { return result };
     members.remove("object");
     if is_secret {

@@ -16,9 +16,10 @@ use modgate_value::{Value, yaml};
 use crate::{
     args::{PolicyArgs, SubjectArgs},
     constraints,
+    decision::decide,
     exit::Exit,
     inputs::{self, Subject},
-    review::{decide, print_json},
+    outputs::print_json,
     terminal::{Terminal, Tone, printable, shorten},
 };
 
@@ -77,10 +78,10 @@ pub(crate) fn run(args: &PlanArgs, terminal: &Terminal) -> Result<Exit> {
     let mut plans = Vec::new();
     let mut arena = Arena::new();
     for (index, subject) in inputs.subjects.iter().enumerate() {
-        let world = &inputs.world;
+        let policy_set = &inputs.policy_set;
         let mut trace = Trace::default();
-        let decision = decide(world, &subject.review, &mut arena, &mut trace);
-        let mut plan = Plan::of(&decision, &trace, world.snapshot.config());
+        let decision = decide(policy_set, &subject.review, &mut arena, &mut trace);
+        let mut plan = Plan::of(&decision, &trace, policy_set.snapshot.config());
         // What constraints say of them is for `modgate explain`.
         plan.resultants.steps.iter_mut().for_each(|resultant| resultant.constraints.clear());
         if !decision.allowed {

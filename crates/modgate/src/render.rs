@@ -31,7 +31,7 @@ use crate::{
     args::PathArgs,
     exit::Exit,
     inputs::{self, manifests},
-    review::print_json,
+    outputs::print_json,
     terminal::Terminal,
 };
 

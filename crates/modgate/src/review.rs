@@ -6,27 +6,23 @@ use std::io::Write;
 
 use anyhow::Result;
 use modgate_engine::{
-    Decision, Evaluation, NoopObserver, Observer, Plan, Review, Snapshot, Stages, Trace,
-    admissionpolicy::Denial,
+    Decision, NoopObserver, Plan, Snapshot, Trace,
+    api::secrets,
     constraint::{Arena, Violation},
     jsonpatch,
 };
-use modgate_policies::PolicySet;
 use modgate_report::about_policies;
-use modgate_value::{
-    Value,
-    json::{self, Escape},
-    yaml,
-};
+use modgate_value::{Value, yaml};
 use similar::{ChangeTag, TextDiff};
 
 use crate::{
     args::{ReviewArgs, ReviewOutput},
     constraints,
+    decision::{decide, headline, not_evaluated, note_defaults, reason, result},
     exit::Exit,
     findings,
     inputs::{self, Inputs, Subject},
-    outputs::Outputs,
+    outputs::{Outputs, print_json},
     page,
     terminal::{Terminal, Tone, printable},
 };
@@ -44,17 +40,25 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     };
     let mut report = findings::report(&terminal.heard());
     report.complete = !inputs.incomplete;
-    let snapshot = &inputs.world.snapshot;
+    let snapshot = &inputs.policy_set.snapshot;
     let mut results = Vec::new();
     let mut counts = Counts::default();
     let mut arena = Arena::new();
-    for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Html) {
-        html(sink, args, &inputs, &mut arena)?;
-    }
+    let is_wanted = |format| args.output.iter().any(|output| output.format == format);
+    let mut page = is_wanted(ReviewOutput::Html).then(ReviewPage::default);
     for subject in &inputs.subjects {
-        let decision = decide(&inputs.world, &subject.review, &mut arena, &mut NoopObserver);
+        let policies = &inputs.policy_set;
+        let decision = match &mut page {
+            Some(page) => {
+                let mut trace = Trace::default();
+                let decision = decide(policies, &subject.review, &mut arena, &mut trace);
+                page.add(subject, &decision, &trace, snapshot)?;
+                decision
+            }
+            None => decide(policies, &subject.review, &mut arena, &mut NoopObserver),
+        };
         counts.add(&decision);
-        tell_defaults(&inputs.world, subject, &decision, terminal);
+        note_defaults(policies, subject, &decision, terminal);
         findings::decision(&mut report, subject, &decision, snapshot);
         let printed = outputs.on_stdout();
         if printed.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {
@@ -76,13 +80,19 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
                 _ => {}
             }
         }
-        if args.output.iter().any(|output| output.format == ReviewOutput::Json) {
+        if is_wanted(ReviewOutput::Json) {
             results.push(result(subject, &decision, snapshot));
         }
     }
     let results = results.into_iter().chain(about_policies(&report)).collect();
     for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Json) {
         print_json(sink, &results)?;
+    }
+    if let Some(page) = page {
+        let html = page.html(args, &inputs);
+        for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Html) {
+            sink.write_all(html.as_bytes())?;
+        }
     }
     outputs.report(&report)?;
     outputs.finish()?;
@@ -142,23 +152,21 @@ fn in_words(
     text(out, subject, decision, terminal)
 }
 
-/// The page of a review: of every object the decision, what changed, and why.
-fn html(
-    out: &mut impl Write,
-    args: &ReviewArgs,
-    inputs: &Inputs,
-    arena: &mut Arena,
-) -> Result<Exit> {
-    let world = &inputs.world;
-    let mut exit = Exit::Success;
-    let mut results = Vec::new();
-    let mut subjects = page::Subjects::default();
-    for subject in &inputs.subjects {
-        let mut trace = Trace::default();
-        let decision = decide(world, &subject.review, arena, &mut trace);
-        if !decision.allowed {
-            exit = Exit::Denied;
-        }
+/// The page of a review: the decision about every object, the changes, and why.
+#[derive(Default)]
+struct ReviewPage {
+    results: Vec<Value>,
+    subjects: page::Subjects,
+}
+
+impl ReviewPage {
+    fn add(
+        &mut self,
+        subject: &Subject,
+        decision: &Decision,
+        trace: &Trace,
+        snapshot: &Snapshot,
+    ) -> Result<()> {
         let request = subject.review.request();
         let before = subject.review.object().cloned().unwrap_or_default();
         let after = (!decision.patch.is_empty()).then_some(&decision.object);
@@ -169,94 +177,18 @@ fn html(
             place: subject.place.clone(),
             after,
         };
-        let mut plan = Plan::of(&decision, &trace, world.snapshot.config());
-        subjects.add(&shown, || page::explanation(&mut plan, &trace, page::Explained::Matching))?;
-        results.push(page::result(result(subject, &decision, &world.snapshot)));
+        let mut plan = Plan::of(decision, trace, snapshot.config());
+        self.subjects
+            .add(&shown, || page::explanation(&mut plan, trace, page::Explained::Matching))?;
+        self.results.push(page::result(result(subject, decision, snapshot)));
+        Ok(())
     }
-    let mut page = page::new("review", &args.policies, &inputs.store, results.into());
-    subjects.into_page(&mut page);
-    out.write_all(page.html().as_bytes())?;
-    Ok(exit)
-}
 
-/// Decides as the webhooks would one after the other, each for what its configuration as it is
-/// installed lets through.
-pub(crate) fn decide<O: Observer>(
-    world: &PolicySet,
-    review: &Review,
-    arena: &mut Arena,
-    observer: &mut O,
-) -> Decision {
-    let mut evaluation = Evaluation::new(&world.objects, &world.inventory, arena);
-    world.snapshot.decide(review, Stages::ALL, &mut evaluation, observer)
-}
-
-/// Says where the cluster's own policies decide otherwise about the object with the API server's defaults,
-/// because one of them reads a field that these fill.
-pub(crate) fn tell_defaults(
-    world: &PolicySet,
-    subject: &Subject,
-    decision: &Decision,
-    terminal: &Terminal,
-) {
-    let stored = inputs::as_stored(subject.review.clone());
-    if world.snapshot.cluster_policies().is_empty() || stored.object() == subject.review.object() {
-        return;
+    fn html(self, args: &ReviewArgs, inputs: &Inputs) -> String {
+        let mut page = page::new("review", &args.policies, &inputs.store, self.results.into());
+        self.subjects.into_page(&mut page);
+        page.html()
     }
-    let with_defaults = decide(world, &stored, &mut Arena::new(), &mut NoopObserver);
-    let texts = |decision: &Decision| {
-        let denials = decision.denials.iter().map(ToString::to_string);
-        denials.chain(decision.warnings.iter().cloned()).collect::<Vec<_>>()
-    };
-    let (found, expected) = (texts(decision), texts(&with_defaults));
-    if found == expected {
-        return;
-    }
-    let other = match expected.first() {
-        Some(text) => text.as_str(),
-        None => "allowed",
-    };
-    terminal.note(format_args!(
-        "note: {}: a policy reads fields that the API server fills or changes. With its defaults \
-         (`--defaulting`): {}",
-        subject.title(),
-        printable(other)
-    ));
-}
-
-/// The stages that have policies and were not evaluated, and why.
-fn skipped<'d>(
-    decision: &'d Decision,
-    snapshot: &'d Snapshot,
-) -> impl Iterator<Item = (&'static str, String)> + 'd {
-    let has_policies = |stage: &str| match stage {
-        "mutators" => !snapshot.mutators().is_empty(),
-        "modrules" => snapshot.has_modrules(),
-        _ => snapshot.constraints().constraints().next().is_some(),
-    };
-    let wanted = decision.stages.skipped().filter(move |(stage, _)| has_policies(stage));
-    wanted.map(|(stage, why)| (stage, why.to_string()))
-}
-
-/// A line for each of them.
-pub(crate) fn not_evaluated(
-    out: &mut impl Write,
-    decision: &Decision,
-    snapshot: &Snapshot,
-    terminal: &Terminal,
-) -> Result<()> {
-    for (stage, why) in skipped(decision, snapshot) {
-        let line = format!("  {stage} not evaluated: {why}");
-        writeln!(out, "{}", terminal.paint(Tone::Faint, printable(&line)))?;
-    }
-    Ok(())
-}
-
-/// Prints pretty JSON and a line break.
-pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
-    let mut text = String::new();
-    json::write_pretty(value, &mut text, "  ", Escape::Minimal);
-    Ok(writeln!(out, "{text}")?)
 }
 
 /// Denials and warnings where standard output has no place for them.
@@ -284,36 +216,6 @@ fn warnings(decision: &Decision) -> impl Iterator<Item = String> + '_ {
             },
         );
     decision.warnings.iter().cloned().chain(failures).map(|warning| printable(&warning))
-}
-
-/// The first line about a subject.
-pub(crate) fn headline(
-    out: &mut impl Write,
-    subject: &Subject,
-    decision: &Decision,
-    terminal: &Terminal,
-) -> Result<()> {
-    let (tone, verdict) = match (decision.allowed, decision.patch.is_empty()) {
-        (false, _) => (Tone::Bad, "denied"),
-        (true, false) => (Tone::Good, "allowed, patched"),
-        (true, true) => (Tone::Good, "allowed"),
-    };
-    writeln!(
-        out,
-        "{}: {} {}",
-        terminal.paint(Tone::Heading, subject.title()),
-        terminal.paint(tone, verdict),
-        terminal.paint(Tone::Faint, format_args!("({})", subject.place)),
-    )?;
-    Ok(())
-}
-
-/// The reason of a denial that no policy gave.
-pub(crate) fn reason(out: &mut impl Write, decision: &Decision) -> Result<()> {
-    if !decision.allowed && decision.rejections.is_empty() && decision.violations.is_empty() {
-        writeln!(out, "  {}", printable(&decision.reason))?;
-    }
-    Ok(())
 }
 
 fn text(
@@ -373,8 +275,12 @@ fn hunks(
     terminal: &Terminal,
     margin: &str,
 ) -> Result<()> {
-    let before = subject.review.object().map(yaml::write).unwrap_or_default();
-    let after = yaml::write(&decision.object);
+    let before = subject.review.object().cloned().unwrap_or_default();
+    let (before, after) = match subject.review.is_secret() {
+        true => secrets::shown_pair(&before, &decision.object),
+        false => (before, decision.object.clone()),
+    };
+    let (before, after) = (yaml::write(&before), yaml::write(&after));
     let changes = TextDiff::from_lines(&before, &after);
     for hunk in changes.unified_diff().context_radius(3).iter_hunks() {
         writeln!(out, "{margin}{}", terminal.paint(Tone::Faint, hunk.header()))?;
@@ -394,75 +300,4 @@ fn hunks(
         }
     }
     Ok(())
-}
-
-/// The reasons of the cluster's own policies to deny a request.
-fn denials(denials: &[Denial]) -> Value {
-    let one = |denial: &Denial| -> Value {
-        let binding = denial.binding.as_ref().map(|name| Value::from(name.as_str()));
-        [
-            ("kind", Value::from(denial.kind.as_str())),
-            ("policy", denial.policy.as_str().into()),
-            ("binding", binding.unwrap_or_default()),
-            ("code", i64::from(denial.code()).into()),
-            ("reason", denial.reason.as_str().into()),
-            ("message", denial.message.as_str().into()),
-        ]
-        .into_iter()
-        .collect()
-    };
-    denials.iter().map(one).collect()
-}
-
-/// Everything about a decision, for machines.
-pub(crate) fn result(subject: &Subject, decision: &Decision, snapshot: &Snapshot) -> Value {
-    let request = subject.review.request();
-    let texts = |texts: &[String]| -> Value {
-        texts.iter().map(|text| Value::from(text.as_str())).collect()
-    };
-    let failures: Value = decision
-        .failures
-        .iter()
-        .map(|failure| {
-            [
-                ("rule", Value::from(failure.rule.as_str())),
-                ("failure", failure.kind.log_message().into()),
-                ("cause", failure.message.as_str().into()),
-            ]
-            .into_iter()
-            .collect::<Value>()
-        })
-        .collect();
-    let annotations = decision.audit_annotations.iter();
-    let annotations: Value =
-        annotations.map(|(key, value)| (key.as_str(), Value::from(value.as_str()))).collect();
-    let not_evaluated = skipped(decision, snapshot)
-        .map(|(stage, why)| -> Value {
-            [("stage", stage.into()), ("reason", why.into())].into_iter().collect()
-        })
-        .collect();
-    [
-        ("source", Value::from(subject.place.as_str())),
-        ("kind", request.kind.kind.as_str().into()),
-        ("namespace", request.namespace.as_str().into()),
-        ("name", request.name.as_str().into()),
-        ("operation", request.operation.as_str().into()),
-        ("allowed", decision.allowed.into()),
-        ("code", i64::from(decision.code).into()),
-        ("reason", decision.reason.as_str().into()),
-        ("policies", denials(&decision.denials)),
-        ("auditAnnotations", annotations),
-        (
-            "rejections",
-            decision.rejections.iter().map(|each| Value::from(each.to_string())).collect(),
-        ),
-        ("warnings", texts(&decision.warnings)),
-        ("failures", failures),
-        ("patch", jsonpatch::to_value(&decision.patch)),
-        ("object", decision.object.clone()),
-        ("violations", constraints::to_value(&decision.violations)),
-        ("notEvaluated", not_evaluated),
-    ]
-    .into_iter()
-    .collect()
 }

@@ -17,7 +17,7 @@ use crate::{
     args::{PathArgs, SelectArgs, TextOrJson},
     exit::Exit,
     inputs::manifests,
-    review::print_json,
+    outputs::print_json,
     terminal::{Terminal, Tone, printable},
 };
 

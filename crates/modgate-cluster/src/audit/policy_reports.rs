@@ -20,13 +20,12 @@ use std::{
 
 use kube::api::ApiResource;
 use modgate_audit::{MUTATE, ObjectRef, PATCH, PolicyRef, SCOPED, Sink, Violation};
-use modgate_engine::api::constraints::EnforcementAction;
+use modgate_engine::api::{constraints::EnforcementAction, secrets::NOT_SHOWN};
 use modgate_value::Str;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 pub(super) use self::write::Reporting;
-use super::record::{NOT_SHOWN, is_secret};
 
 /// Which reports are written, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -254,7 +253,7 @@ fn is_scored(violation: &Violation) -> bool {
 fn result(violation: &Violation) -> Value {
     let (policy, subject) = (&violation.policy, &violation.subject);
     let is_scored = is_scored(violation);
-    let message = if is_secret(subject) { NOT_SHOWN } else { violation.message.as_str() };
+    let message = if subject.kind.is_secret() { NOT_SHOWN } else { violation.message.as_str() };
     json!({
         "source": SOURCE,
         "policy": policy.kind.kind.as_str(),

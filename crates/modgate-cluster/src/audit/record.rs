@@ -2,9 +2,12 @@
 //!
 //! Messages and details may quote the object, so where it is a Secret neither is logged.
 
-use modgate_audit::{ObjectRef, Report, SCOPED, Sink, Violation};
+use modgate_audit::{Report, SCOPED, Sink, Violation};
 use modgate_engine::{
-    api::constraints::{self, EnforcementAction},
+    api::{
+        constraints::{self, EnforcementAction},
+        secrets::NOT_SHOWN,
+    },
     cost::Statistics,
 };
 use modgate_value::{Str, Value};
@@ -24,7 +27,7 @@ impl Sink for Lines {
 
     fn violation(&self, audit: &str, violation: &Violation) {
         let Violation { policy, subject, action, message, details, .. } = violation;
-        let (message, details) = if is_secret(subject) {
+        let (message, details) = if subject.kind.is_secret() {
             (NOT_SHOWN, "{}".to_owned())
         } else {
             (message.as_str(), details.to_json())
@@ -53,12 +56,6 @@ impl Sink for Lines {
             "{message}"
         );
     }
-}
-
-pub(super) const NOT_SHOWN: &str = "not shown for a Secret";
-
-pub(super) fn is_secret(subject: &ObjectRef) -> bool {
-    subject.kind.group.is_empty() && subject.kind.kind == "Secret"
 }
 
 fn actions(actions: &[EnforcementAction]) -> Value {
@@ -101,7 +98,7 @@ pub(super) fn errors(audit: &str, report: &Report) {
             resource_kind = %subject.kind.kind,
             resource_namespace = %subject.namespace,
             resource_name = %subject.name,
-            error = if is_secret(subject) { NOT_SHOWN } else { &error.message },
+            error = if subject.kind.is_secret() { NOT_SHOWN } else { &error.message },
             "an object could not be audited completely"
         );
     }
@@ -131,7 +128,7 @@ impl Sink for AsEvents {
 impl AsEvents {
     fn event(&self, audit: &str, violation: &Violation) -> Event {
         let Violation { policy, subject, action, message, .. } = violation;
-        let message = if is_secret(subject) { NOT_SHOWN } else { message.as_str() };
+        let message = if subject.kind.is_secret() { NOT_SHOWN } else { message.as_str() };
         let text = format!("Constraint: {}, Message: {message}", policy.name);
         let (kind, namespace, name) = (&subject.kind, &subject.namespace, &subject.name);
         // The same object and uid as in the Events of the webhook (EV-A2).

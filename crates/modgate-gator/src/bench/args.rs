@@ -6,7 +6,7 @@ use crate::flags::{CheckArgs, GoBool as _};
 use clap::Args;
 use modgate_value::{gotime, near};
 
-use crate::{Failure, cli::ImageArgs};
+use crate::{Failure, args::ImageArgs};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use modgate_value::{Value, yaml};
 use super::{
     measure::Figures,
     report::{bytes, short},
-    table::align,
 };
+use crate::print::align;
 
 /// Saved figures.
 #[derive(Debug, Clone, PartialEq)]

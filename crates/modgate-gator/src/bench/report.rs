@@ -9,9 +9,8 @@ use super::{
     args::Engine,
     measure::{Figures, Stat},
     policies,
-    table::align,
 };
-use crate::print::{self, Layout, Node, Style};
+use crate::print::{self, Layout, Node, Style, align};
 
 /// Names of the parts of the setup: in tables, and as members.
 const PARTS: [(&str, &str); 4] = [

@@ -44,7 +44,7 @@ impl Credentials {
                 return Ok(Self::Anonymous);
             }
             Err(error) => {
-                return Err(format!("{}: {}", path.display(), crate::read::os_text(&error)));
+                return Err(format!("{}: {}", path.display(), crate::files::os_text(&error)));
             }
         };
         let config = Value::from_json(&text)
@@ -135,7 +135,7 @@ fn ask_helper(helper: &str, name: &str) -> Result<Credentials, String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| failed(&crate::read::os_text(&error)))?;
+        .map_err(|error| failed(&crate::files::os_text(&error)))?;
     let answer = converse(&mut child, name);
     let ended = ended_in_time(&mut child);
     let _ = child.kill();

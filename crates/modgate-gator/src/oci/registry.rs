@@ -75,7 +75,7 @@ impl Registry {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| crate::read::os_text(&error))?;
+            .map_err(|error| crate::files::os_text(&error))?;
         let (scheme, trust) = match plain_http {
             true => ("http", Trust::SystemOrPlain),
             false => ("https", Trust::System),

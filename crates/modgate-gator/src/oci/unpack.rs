@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use tar::{Archive, EntryType};
 
 use super::registry::check_digest;
-use crate::read::os_text;
+use crate::files::os_text;
 
 /// The space on disk that an artifact may still use.
 pub(super) struct Allowance {
@@ -156,7 +156,7 @@ mod tests {
         fs::create_dir(&folder).expect("folder");
         archive(&packed(entries), title, None, &folder, &mut Allowance::default())?;
         let mut found = Vec::new();
-        crate::read::walk(outer.path(), "", 0, &mut |path| found.push(path)).expect("walk");
+        crate::files::walk(outer.path(), "", 0, &mut |path| found.push(path)).expect("walk");
         Ok(found)
     }
 

@@ -1,9 +1,8 @@
 //! The flags of `policy`, verb by verb.
 
-use crate::flags::GoBool as _;
 use clap::{Args, Subcommand};
 
-use crate::cli::help;
+use crate::{flags::GoBool as _, help};
 
 /// The verbs of `gator policy`.
 #[derive(Debug, Subcommand)]

@@ -9,7 +9,7 @@ use std::{
 
 use modgate_value::{Value, yaml};
 
-use crate::read::os_text;
+use crate::files::os_text;
 
 /// The version of catalogs and of JSON output.
 pub(super) const API_VERSION: &str = "gator.gatekeeper.sh/v1alpha1";

@@ -10,7 +10,7 @@ use hyper::{StatusCode, Uri, header::LOCATION};
 use modgate_http::{Bounds, Client, Outgoing, Trust};
 use tokio::{runtime::Builder, time::Instant};
 
-use crate::read::{clean, os_text};
+use crate::files::{clean, os_text};
 
 /// The default catalog.
 const DEFAULT_CATALOG: &str =

@@ -9,8 +9,8 @@ use super::{
     install::SOURCE,
 };
 use crate::{
+    files::{os_text, walk},
     print::{self, Layout, Node, Style},
-    read::{os_text, walk},
 };
 
 /// The source of a catalog.

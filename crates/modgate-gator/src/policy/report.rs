@@ -9,8 +9,7 @@ use super::{
 };
 use crate::{
     Failure,
-    bench::align,
-    print::{self, Node},
+    print::{self, Node, align},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

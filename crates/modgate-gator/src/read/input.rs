@@ -17,7 +17,7 @@ use modgate_value::diag::{Diagnostic, Source};
 
 use crate::{
     Failure, Io,
-    cli::ImageArgs,
+    args::ImageArgs,
     finding,
     flags::CheckArgs,
     read::{self, Origin, Resource},

@@ -14,8 +14,9 @@ use modgate_value::{Value, gofmt, yaml};
 
 use super::open_error;
 use crate::{
+    files::join,
     policies::{Settings, is_template},
-    read::{join, read_limited, what},
+    read::{read_limited, what},
 };
 
 /// Files read so far.

@@ -10,7 +10,7 @@ use super::{
     kat::is_part,
     suite::{GROUP, KIND, Suite},
 };
-use crate::read::{join, os_text, walk};
+use crate::files::{join, os_text, walk};
 
 /// A suite and its path.
 #[derive(Debug, Clone, PartialEq)]

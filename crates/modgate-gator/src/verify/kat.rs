@@ -22,7 +22,7 @@ use super::{
     filter::Filter,
     report::{CaseResult, SuiteResult, TestResult},
 };
-use crate::read::walk;
+use crate::files::walk;
 
 /// The role of a test's file, by the end of its name.
 const PARTS: [&str; 11] = [

@@ -2,6 +2,8 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use modgate_report::{Finding, Level, Passed, Place, Report, Rule, RuleKind};
+
 /// The result of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SuiteResult {
@@ -61,9 +63,43 @@ impl TestResult {
     }
 }
 
+/// The failed cases of suites, and the tests that could not be run. `places` has the place of a test
+/// of a suite, or of a case of it.
+pub(super) fn findings(
+    report: &mut Report,
+    results: &[SuiteResult],
+    place: impl Fn(&str, usize, Option<usize>) -> Option<Place>,
+) {
+    for suite in results {
+        for (index, test) in suite.tests.iter().enumerate() {
+            let id = format!("{}: {}", suite.path, test.name);
+            let rule = report.rule(Rule::new(id, RuleKind::Test));
+            let mut fail = |name: &str, error: &str, case: Option<usize>| {
+                let message = match name {
+                    "" => error.to_owned(),
+                    name => format!("{name}: {error}"),
+                };
+                let mut finding = Finding::new(rule, Level::Error, message);
+                finding.place = place(&suite.path, index, case);
+                report.findings.push(finding);
+            };
+            if let Some(error) = &test.error {
+                fail("", error, None);
+            }
+            for (number, case) in test.cases.iter().enumerate() {
+                if let Some(error) = &case.error {
+                    fail(&case.name, error, Some(number));
+                }
+            }
+            let passed = test.cases.iter().filter(|case| case.error.is_none() && !case.skipped);
+            report.passed.extend(passed.map(|case| Passed { rule, name: case.name.clone() }));
+        }
+    }
+}
+
 /// The failed cases with their places, and how many passed: what follows the results, unless gator
 /// prints them.
-pub(super) fn totals(suites: &[SuiteResult], report: &modgate_report::Report) -> String {
+pub(super) fn totals(suites: &[SuiteResult], report: &Report) -> String {
     let mut out = String::new();
     for finding in &report.findings {
         let Some(place) = &finding.place else { continue };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::SystemTime};
 
-use crate::{Io, read::walk};
+use crate::{Io, files::walk};
 
 /// The files below the folders of paths, with what changes when they are written.
 #[derive(Debug, PartialEq, Eq)]

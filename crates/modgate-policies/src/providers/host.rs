@@ -1,4 +1,4 @@
-//! The world as one review sees it, external data included.
+//! The host of one review: the policy set's objects, and external data.
 
 use std::time::Duration;
 

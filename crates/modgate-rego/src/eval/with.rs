@@ -1,4 +1,4 @@
-//! `with`: the world as part of an evaluation sees it.
+//! `with`: the environment as part of an evaluation sees it.
 
 use super::{Flow, Machine, Next, Stop, document::Cache};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// What `with` can replace, and what has been computed under that.
-pub(super) struct World<'a> {
+pub(super) struct Environment<'a> {
     input: Option<Value<'a>>,
     /// Values in place of what is at paths of `data`; no path leads through another.
     data: Vec<(Vec<Value<'a>>, Value<'a>)>,
@@ -22,7 +22,7 @@ pub(super) enum Mock<'a> {
     Callee(Callee),
 }
 
-impl<'a> World<'a> {
+impl<'a> Environment<'a> {
     pub(super) fn new(input: Option<Value<'a>>, cache: Cache<'a>) -> Self {
         Self { input, data: Vec::new(), callees: Vec::new(), cache }
     }
@@ -43,7 +43,7 @@ impl<'a> World<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Runs `body` in a changed world and `rest` in the present one.
+    /// Runs `body` in a changed environment and `rest` in the present one.
     pub(super) fn run_with(
         &mut self,
         with: &'a [With],
@@ -55,65 +55,68 @@ impl<'a> Machine<'a> {
         for modifier in with {
             self.replace(&mut changed, modifier)?;
         }
-        let outer = self.world;
-        let inner = self.worlds.len();
-        self.worlds.push(changed);
-        self.world = inner;
+        let outer = self.environment;
+        let inner = self.environments.len();
+        self.environments.push(changed);
+        self.environment = inner;
         let flow = self.run(body, &mut |machine| {
-            machine.world = outer;
+            machine.environment = outer;
             let flow = machine.run(rest, next);
-            machine.world = inner;
+            machine.environment = inner;
             flow
         });
-        self.worlds.truncate(inner);
-        self.world = outer;
+        self.environments.truncate(inner);
+        self.environment = outer;
         flow
     }
 
-    /// Runs `inner`, what stands in for a function, in a world where all functions are themselves.
+    /// Runs `inner`, what stands in for a function, in an environment where all functions are themselves.
     pub(super) fn without_mocks<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         let Some(mut changed) = self.fork()? else { return inner(self) };
         changed.callees.clear();
-        let outer = std::mem::replace(&mut self.world, self.worlds.len());
-        self.worlds.push(changed);
+        let outer = std::mem::replace(&mut self.environment, self.environments.len());
+        self.environments.push(changed);
         let result = inner(self);
-        self.worlds.truncate(self.world);
-        self.world = outer;
+        self.environments.truncate(self.environment);
+        self.environment = outer;
         result
     }
 
-    fn fork(&self) -> Result<Option<World<'a>>, Stop> {
-        // A world has a place for the value of every group.
+    fn fork(&self) -> Result<Option<Environment<'a>>, Stop> {
+        // A environment has a place for the value of every group.
         let groups = self.program.groups.len();
         self.spend(groups as u64 / 64)?;
         self.heap.budget().allocate(groups * size_of::<Value<'_>>())?;
-        Ok(self.worlds.get(self.world).map(|world| world.same_but_fresh(groups)))
+        Ok(self
+            .environments
+            .get(self.environment)
+            .map(|environment| environment.same_but_fresh(groups)))
     }
 
-    fn replace(&mut self, world: &mut World<'a>, modifier: &'a With) -> Flow {
+    fn replace(&mut self, environment: &mut Environment<'a>, modifier: &'a With) -> Flow {
         let value = match &modifier.value {
             WithValue::Term(term) => Mock::Value(self.term(term)?),
             WithValue::Callee(callee) => Mock::Callee(*callee),
         };
         match (&modifier.target, value) {
-            (WithTarget::Callee(callee), mock) => world.replace_callee(*callee, mock),
+            (WithTarget::Callee(callee), mock) => environment.replace_callee(*callee, mock),
             (WithTarget::Input(path), Mock::Value(value)) => {
                 let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
-                world.input = Some(self.put(world.input, &path, value)?);
+                environment.input = Some(self.put(environment.input, &path, value)?);
             }
             (WithTarget::Data(path), Mock::Value(value)) => {
                 let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
-                let around = world.data.iter_mut().find(|(known, _)| path.starts_with(known));
+                let around = environment.data.iter_mut().find(|(known, _)| path.starts_with(known));
                 if let Some((known, whole)) = around {
                     let below = path.get(known.len()..).unwrap_or_default();
                     *whole = self.put(Some(*whole), below, value)?;
                     return Ok(());
                 }
-                world.data.retain(|(known, _)| !known.starts_with(&path));
-                world.data.push((path, value));
+                environment.data.retain(|(known, _)| !known.starts_with(&path));
+                environment.data.push((path, value));
             }
             // The compiler lets functions stand in for functions only.
             (WithTarget::Input(_) | WithTarget::Data(_), Mock::Callee(_)) => {}
@@ -142,11 +145,11 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) fn input(&self) -> Option<Value<'a>> {
-        self.worlds.get(self.world).and_then(|world| world.input)
+        self.environments.get(self.environment).and_then(|environment| environment.input)
     }
 
     pub(super) fn replacements(&self) -> &[(Vec<Value<'a>>, Value<'a>)] {
-        self.worlds.get(self.world).map_or(&[], |world| &world.data)
+        self.environments.get(self.environment).map_or(&[], |environment| &environment.data)
     }
 
     #[inline]
@@ -154,18 +157,24 @@ impl<'a> Machine<'a> {
         if !self.program.replaces_functions {
             return None;
         }
-        let world = self.worlds.get(self.world)?;
-        world.callees.iter().find(|(known, _)| *known == callee).map(|(_, mock)| *mock)
+        let environment = self.environments.get(self.environment)?;
+        environment.callees.iter().find(|(known, _)| *known == callee).map(|(_, mock)| *mock)
     }
 
     pub(super) fn cache(&self) -> &Cache<'a> {
-        // The current world is always on the stack; the first one never leaves it.
-        #[expect(clippy::indexing_slicing, reason = "`world` always names a world on the stack")]
-        &self.worlds[self.world].cache
+        // The current environment is always on the stack; the first one never leaves it.
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "`environment` always names an environment on the stack"
+        )]
+        &self.environments[self.environment].cache
     }
 
     pub(super) fn cache_mut(&mut self) -> &mut Cache<'a> {
-        #[expect(clippy::indexing_slicing, reason = "`world` always names a world on the stack")]
-        &mut self.worlds[self.world].cache
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "`environment` always names an environment on the stack"
+        )]
+        &mut self.environments[self.environment].cache
     }
 }

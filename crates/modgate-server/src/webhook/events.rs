@@ -6,6 +6,7 @@ use modgate_engine::{
     api::{
         constraints::{EnforcementAction, GROUP},
         meta::GroupVersionKind,
+        secrets::NOT_SHOWN,
     },
     constraint::Violation,
 };
@@ -62,7 +63,7 @@ impl AdmissionEvents {
         };
         let Subject { kind, name, namespace, .. } = subject;
         let Violation { constraint, kind: constraint_kind, .. } = violation;
-        let shown = if subject.secret { "not shown for a Secret" } else { &violation.message };
+        let shown = if subject.secret { NOT_SHOWN } else { &violation.message };
         let detail = format!("Constraint: {constraint}, Message: {shown}");
         let message = if self.in_object_namespace {
             format!("{begin}, {detail}")

@@ -6,7 +6,9 @@
 
 use std::fmt;
 
-use modgate_engine::{Decision, FailureKind, Rejection, Review, jsonpatch::PatchOperation};
+use modgate_engine::{
+    Decision, FailureKind, Rejection, Review, api::secrets::NOT_SHOWN, jsonpatch::PatchOperation,
+};
 use tracing::Level;
 
 use super::Webhook;
@@ -40,7 +42,7 @@ pub(super) fn decision(webhook: Webhook, review: &Review, decision: &Decision) {
     let secret = subject.is_secret();
     for failure in &decision.failures {
         let rule = &failure.rule;
-        let error = if secret { "not shown for a Secret" } else { &failure.message };
+        let error = if secret { NOT_SHOWN } else { &failure.message };
         let message = failure.kind.log_message();
         if failure.kind == FailureKind::PatchOnDelete {
             event!(logger::CORE, Level::WARN, subject, %rule, %error, "{message}");
@@ -71,7 +73,7 @@ pub(super) fn denials(webhook: Webhook, review: &Review, decision: &Decision) {
     let subject = Subject { webhook, review };
     for denial in &decision.denials {
         let binding = denial.binding.as_deref().unwrap_or_default();
-        let message = if subject.is_secret() { "not shown for a Secret" } else { &denial.message };
+        let message = if subject.is_secret() { NOT_SHOWN } else { &denial.message };
         event!(logger::POLICIES, Level::INFO, subject, kind = denial.kind.as_str(),
             policy = %denial.policy, binding, code = denial.code(), message_of_policy = message,
             "Denied by a policy");

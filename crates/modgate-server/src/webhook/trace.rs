@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use modgate_engine::{
     Decision, Review, Snapshot, Trace,
-    api::{config, templates::TARGET},
+    api::{config, secrets::NOT_SHOWN, templates::TARGET},
     constraint::{ConstraintTrace, ExpressionResult},
 };
 use modgate_value::Value;
@@ -77,7 +77,7 @@ fn text(constraints: &[ConstraintTrace], secret: bool) -> String {
         .iter()
         .flat_map(|trace| trace.violations.iter().map(move |violation| (&trace.policy, violation)));
     for (index, (policy, violation)) in results.enumerate() {
-        let shown = if secret { "not shown for a Secret" } else { violation };
+        let shown = if secret { NOT_SHOWN } else { violation };
         let _ = writeln!(out, "Result({index}): {}/{}: {shown}", policy.kind, policy.name);
     }
     out

@@ -4,7 +4,10 @@
 //! Messages and details may quote the object, so neither is logged for a Secret.
 
 use modgate_engine::{
-    Decision, Review, StageReport, api::constraints, cost::Statistics, mutation::MutatorId,
+    Decision, Review, StageReport,
+    api::{constraints, secrets::NOT_SHOWN},
+    cost::Statistics,
+    mutation::MutatorId,
 };
 use modgate_value::{Object, Value};
 
@@ -53,7 +56,7 @@ pub(super) fn record(review: &Review, decision: &Decision, all: bool) {
         let actions: Value =
             violation.actions.iter().map(|action| Value::from(action.as_str())).collect();
         let (message, details) = if secret {
-            ("not shown for a Secret", "{}".to_owned())
+            (NOT_SHOWN, "{}".to_owned())
         } else {
             (violation.message.as_str(), violation.details.to_json())
         };
@@ -105,7 +108,7 @@ pub(super) fn mutation(review: &Review, decision: &Decision, all: bool) {
     let request = review.request();
     let failed = decision.stages.mutators == StageReport::Denied;
     if failed {
-        let error = if review.is_secret() { "not shown for a Secret" } else { &decision.reason };
+        let error = if review.is_secret() { NOT_SHOWN } else { &decision.reason };
         tracing::error!(
             target: MUTATION_LOGGER,
             process = "mutation",

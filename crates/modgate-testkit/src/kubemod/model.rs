@@ -25,7 +25,7 @@ use crate::{
     decision::{self as decisions, Decision},
 };
 
-/// One admission request and the world around it.
+/// One admission request, its Namespace and the time.
 #[derive(Debug, Clone)]
 pub(crate) struct Request<'a> {
     pub(crate) operation: &'a str,

@@ -53,7 +53,7 @@ fn check(case: &Value, data: &Value, functions: Functions) -> Result<Verdict> {
 
 fn render(text: &str, data: &Value, functions: Functions) -> Result<String, String> {
     let template = Template::parse_with("x", text, functions).map_err(|error| error.to_string())?;
-    let (budget, host) = (Budget::unlimited(), World(Cell::new(0x9e37_79b9_7f4a_7c15)));
+    let (budget, host) = (Budget::unlimited(), RecordedHost(Cell::new(0x9e37_79b9_7f4a_7c15)));
     let env = Env { budget: &budget, host: &host };
     let bytes =
         template.render_bytes(Data::Value(data), &env).map_err(|error| error.to_string())?;
@@ -66,11 +66,11 @@ fn render(text: &str, data: &Value, functions: Functions) -> Result<String, Stri
     Ok(out)
 }
 
-/// A world for the functions that ask for one: what they give was recorded only as far as it does
-/// not depend on it, such as the length of a random text.
-struct World(Cell<u64>);
+/// Time and randomness for functions. Recorded results do not depend on either: the length of a random
+/// text, for example.
+struct RecordedHost(Cell<u64>);
 
-impl Host for World {
+impl Host for RecordedHost {
     fn now(&self) -> Result<Duration, Refused> {
         Ok(Duration::from_secs(1_700_000_000))
     }

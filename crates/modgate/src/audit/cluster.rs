@@ -17,7 +17,7 @@ const NO_CLUSTER: &str = "no cluster is configured; give objects to audit, or a 
 /// listed first, and held in memory.
 pub(super) fn audit(
     args: &AuditCommandArgs,
-    mut world: PolicySet,
+    mut policy_set: PolicySet,
     terminal: &Terminal,
 ) -> Result<Found> {
     ensure!(
@@ -44,17 +44,17 @@ pub(super) fn audit(
     for kind in &kinds {
         let is_reference =
             kind.group.is_empty() && matches!(kind.kind.as_str(), "Namespace" | "Node");
-        let is_read = is_read(&world, kind);
-        if !is_reference && !is_read && !is_passed(&world, kind) {
+        let is_read = is_read(&policy_set, kind);
+        if !is_reference && !is_read && !is_passed(&policy_set, kind) {
             continue;
         }
         match remote.list(kind) {
             Ok(objects) => {
                 for object in objects {
-                    super::take(&mut world, &object);
+                    super::take(&mut policy_set, &object);
                     if is_read {
                         // What the API server has says what it is.
-                        let _ = world.inventory.insert(object);
+                        let _ = policy_set.inventory.insert(object);
                     }
                 }
             }
@@ -65,7 +65,8 @@ pub(super) fn audit(
         }
     }
     let options = Options { mutators: args.mutators, ..Options::default() };
-    let policies = Policies::new(world.snapshot.clone(), world.inventory.clone(), options);
+    let policies =
+        Policies::new(policy_set.snapshot.clone(), policy_set.inventory.clone(), options);
     let mut wanted = kinds.iter().filter(|kind| policies.concerns(&gvk(kind)));
     let progress = Progress::new(None, "objects");
     let mut failed = Vec::new();
@@ -87,7 +88,7 @@ pub(super) fn audit(
             Err(error) => failed.push(format!("{} are not audited: {error}", kind.plural)),
         }
     };
-    let found = super::audit_objects(args, &world, &mut source);
+    let found = super::audit_objects(args, &policy_set, &mut source);
     progress.clear();
     failed.iter().for_each(|line| terminal.error(line));
     incomplete |= !failed.is_empty();
@@ -103,13 +104,13 @@ fn gvk(kind: &Resource) -> GroupVersionKind {
 }
 
 /// Whether bindings of the cluster's own policies may pass objects of a kind.
-fn is_passed(world: &PolicySet, kind: &Resource) -> bool {
+fn is_passed(policy_set: &PolicySet, kind: &Resource) -> bool {
     let (version, kind) = (gvk(kind).api_version(), Str::from(kind.kind.as_str()));
-    world.snapshot.cluster_policies().param_kinds().contains(&(&version, &kind))
+    policy_set.snapshot.cluster_policies().param_kinds().contains(&(&version, &kind))
 }
 
 /// Whether some template in use looks at objects of a kind.
-fn is_read(world: &PolicySet, kind: &Resource) -> bool {
+fn is_read(policy_set: &PolicySet, kind: &Resource) -> bool {
     let version = match kind.group.as_str() {
         "" => kind.version.clone(),
         group => format!("{group}/{}", kind.version),
@@ -119,7 +120,7 @@ fn is_read(world: &PolicySet, kind: &Resource) -> bool {
         true => vec![text("namespace"), None, text(&version), text(&kind.kind)],
         false => vec![text("cluster"), text(&version), text(&kind.kind)],
     });
-    let mut constraints = world.snapshot.constraints().constraints();
+    let mut constraints = policy_set.snapshot.constraints().constraints();
     constraints.any(|constraint| {
         let reads = constraint.template().driver().reads();
         reads.iter().any(|read| read.overlaps(&part))

@@ -9,7 +9,7 @@ use modgate_value::{Value, yaml};
 
 use super::{CompareArgs, requests::Requests};
 use crate::{
-    inputs, page,
+    inputs,
     terminal::{Terminal, Tone, printable},
 };
 
@@ -200,8 +200,8 @@ impl Report<'_, '_> {
         let mut document = self.value().as_object().cloned().unwrap_or_default();
         let groups = self.comparison.by_policy.values();
         let subjects = groups.map(|group| {
-            let object = group.example.as_ref().map(|example| page::shown(&example.object));
-            let text = object.as_ref().map(yaml::write).unwrap_or_default();
+            let example = group.example.as_ref();
+            let text = example.map(|it| yaml::write(&it.object)).unwrap_or_default();
             [("text", Value::from(text))].into_iter().collect()
         });
         let by_policy = document.get("byPolicy").and_then(Value::as_array).into_iter().flatten();
