@@ -8,6 +8,13 @@ use modgate_value::Clock;
 #[derive(Debug, Default)]
 pub struct CountingClock(Cell<u64>);
 
+impl CountingClock {
+    /// The number of readings so far.
+    pub fn readings(&self) -> u64 {
+        self.0.get()
+    }
+}
+
 impl Clock for CountingClock {
     fn now(&self) -> Duration {
         self.0.set(self.0.get() + 1);

@@ -29,12 +29,13 @@ use self::{
     safety::{Unsafe, VarSet},
     symbols::Symbols,
 };
-pub(crate) use self::{index::of_group as index, symbols::Constants, types::Environment};
+pub(crate) use self::{index::of_group as index, symbols::Constants};
 use crate::{
     ast::{self, HeadKind, Module, RegoVersion, Span},
     error::{Code, Error},
     ir::{
         Branch, GroupId, GroupKind, Keyed, Leaf, Pattern, Program, Query, Rule, RuleId, SourceText,
+        types::Environment,
     },
     parser,
 };
@@ -232,7 +233,7 @@ impl<'m> Compiler<'m> {
     }
 
     fn check_types(&mut self, drafts: &[Draft], order: &[usize]) -> Environment {
-        let mut environment = Environment::new();
+        let mut environment = Environment::default();
         for draft in order.iter().filter_map(|rule| drafts.get(*rule)) {
             let rule = self.symbols.rule(self.modules, draft.id);
             let source = self.symbols.sources.get(draft.id.0 as usize);

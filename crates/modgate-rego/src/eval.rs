@@ -19,7 +19,7 @@ use modgate_value::Exhausted;
 
 pub use trace::{Event, EventKind, Tracer};
 
-use self::{document::Cache, with::Environment};
+use self::{document::Cache, with::Overlay};
 use crate::{
     ast::Span,
     builtins::{self, Host},
@@ -141,9 +141,9 @@ struct Machine<'a> {
     base: usize,
     /// The rule the frame belongs to, for traces; `None` for a query.
     rule: Option<&'a Rule>,
-    /// What `with` has made of the environment; the last entered is not always the current one.
-    environments: Vec<Environment<'a>>,
-    environment: usize,
+    /// The overlays of `with`; the last one is not always the current one.
+    overlays: Vec<Overlay<'a>>,
+    overlay: usize,
     nesting: u32,
     /// Where the native stack was when the evaluation began.
     stack: usize,
@@ -163,8 +163,8 @@ impl<'a> Machine<'a> {
             slots: Vec::with_capacity(SLOTS),
             base: 0,
             rule: None,
-            environments: vec![Environment::new(context.input, Cache::new(program.groups.len()))],
-            environment: 0,
+            overlays: vec![Overlay::new(context.input, Cache::new(program.groups.len()))],
+            overlay: 0,
             nesting: 0,
             stack: crate::stack_position(),
             span: None,

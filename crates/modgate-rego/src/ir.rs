@@ -19,6 +19,8 @@
 //! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
 //! front of the `not`, as OPA does, which makes the whole body undefined when they are.
 
+pub(crate) mod types;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -26,7 +28,8 @@ use std::{
 
 use modgate_value::Str;
 
-use crate::{ast::Span, builtins, compile::Environment};
+use self::types::Environment;
+use crate::{ast::Span, builtins};
 
 /// The value of a constant.
 pub(crate) type Constant = modgate_value::Value;
@@ -241,8 +244,8 @@ pub(crate) enum StmtKind {
     Match(Source, Pattern),
     /// Succeeds once when the body does not succeed. Binds nothing.
     Not(Body),
-    /// Runs the body with parts of the environment replaced; the statements after it see the environment
-    /// unreplaced again. Succeeds as often as the body does.
+    /// Runs the body with parts of `input`, `data` or functions replaced; the statements after it see the
+    /// originals again. Succeeds as often as the body does.
     With(Vec<With>, Body),
     /// Succeeds once when the body succeeds for each member of the domain.
     Every(Box<Every>),

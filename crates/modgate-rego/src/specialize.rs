@@ -14,7 +14,7 @@
 //!
 //! Only what succeeds within its budget is computed ahead; what is kept of it is bounded, too, and
 //! where there is too much of it the original program is used. Whatever fails, depends on the outside
-//! or changes the environment with `with` is left as it is, to happen or not when the program runs.
+//! or replaces something with `with` is left as it is, to happen or not when the program runs.
 
 mod body;
 mod fold;
@@ -232,7 +232,7 @@ impl Specializer<'_> {
     }
 }
 
-/// Whether a rule changes the environment.
+/// Whether a rule replaces something with `with`.
 fn uses_with(rule: &Rule) -> bool {
     let whole = rule.branches.iter().any(|branch| body_uses_with(&branch.body));
     whole || rule.keyed.iter().any(|keyed| body_uses_with(&keyed.body))

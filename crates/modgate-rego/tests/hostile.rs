@@ -199,7 +199,7 @@ fn call(name: &str, query: &Query, operands: &[Json]) -> Call {
     Call {
         name: name.to_owned(),
         bytes: allocated.bytes_max,
-        looks: clock.0.get(),
+        looks: clock.readings(),
         taken: start.elapsed(),
     }
 }

@@ -4,13 +4,11 @@
 //! documents, so only what literals, built-ins and rules say can contradict.
 
 mod infer;
-mod ty;
 
 use std::collections::BTreeMap;
 
 use modgate_value::Value;
 
-use self::ty::{Key, Type};
 use super::{
     errors::Errors,
     hir::{
@@ -23,21 +21,13 @@ use crate::{
     ast::Span,
     builtins,
     error::Code,
-    ir::{ConstId, GroupId, NodeId},
+    ir::{
+        ConstId, GroupId, NodeId,
+        types::{Environment, Key, Type},
+    },
 };
 
-/// The types of the documents and functions of a program.
-#[derive(Debug)]
-pub(crate) struct Environment {
-    nodes: BTreeMap<NodeId, Type>,
-    functions: BTreeMap<GroupId, (Vec<Type>, Type)>,
-}
-
 impl Environment {
-    pub(super) fn new() -> Self {
-        Self { nodes: BTreeMap::new(), functions: BTreeMap::new() }
-    }
-
     fn put(&mut self, node: NodeId, ty: Type) {
         let before = self.nodes.remove(&node).unwrap_or(Type::Unknown);
         self.nodes.insert(node, before.merge(ty).bounded());
@@ -152,7 +142,7 @@ pub(super) fn arity_details(
     args: &[Term],
     output: bool,
 ) -> Vec<String> {
-    let environment = Environment::new();
+    let environment = Environment::default();
     let vars = Vars::default();
     let checker = Checker::new(symbols, &environment, &vars);
     let mut have: Vec<String> = args

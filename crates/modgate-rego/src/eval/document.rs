@@ -25,7 +25,7 @@ struct DataPlace<'a> {
     at: DataBase,
     /// The base document here.
     base: Option<Value<'a>>,
-    /// The replacements of the current environment whose paths lead through here, by index.
+    /// The replacements of the current overlay whose paths lead through here, by index.
     replaced: Vec<usize>,
     /// How many keys lead here from `data`.
     depth: usize,
@@ -374,7 +374,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What has been computed in one environment.
+/// What has been computed in one overlay.
 pub(super) struct Cache<'a> {
     documents: Vec<Option<Option<Value<'a>>>>,
     entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>>,

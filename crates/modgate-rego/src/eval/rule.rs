@@ -13,7 +13,7 @@ const DOCUMENT_CONFLICT: &str = "complete rules must not produce multiple output
 const FUNCTION_CONFLICT: &str = "functions must not produce multiple outputs for same inputs";
 
 impl<'a> Machine<'a> {
-    /// The whole document that a group defines; `None` when undefined. Computed once per environment.
+    /// The whole document that a group defines; `None` when undefined. Computed once per overlay.
     pub(super) fn group_value(&mut self, id: GroupId) -> Result<Option<Value<'a>>, Stop> {
         if let Some(known) = self.cache().document(id) {
             return Ok(known);

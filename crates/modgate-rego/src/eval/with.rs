@@ -1,4 +1,4 @@
-//! `with`: the environment as part of an evaluation sees it.
+//! `with`: other values for `input`, parts of `data` and functions, for a part of an evaluation.
 
 use super::{Flow, Machine, Next, Stop, document::Cache};
 use crate::{
@@ -6,8 +6,8 @@ use crate::{
     value::{Value, View},
 };
 
-/// What `with` can replace, and what has been computed under that.
-pub(super) struct Environment<'a> {
+/// The replacements that are in force, and the documents computed under them.
+pub(super) struct Overlay<'a> {
     input: Option<Value<'a>>,
     /// Values in place of what is at paths of `data`; no path leads through another.
     data: Vec<(Vec<Value<'a>>, Value<'a>)>,
@@ -22,7 +22,7 @@ pub(super) enum Mock<'a> {
     Callee(Callee),
 }
 
-impl<'a> Environment<'a> {
+impl<'a> Overlay<'a> {
     pub(super) fn new(input: Option<Value<'a>>, cache: Cache<'a>) -> Self {
         Self { input, data: Vec::new(), callees: Vec::new(), cache }
     }
@@ -43,7 +43,7 @@ impl<'a> Environment<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Runs `body` in a changed environment and `rest` in the present one.
+    /// Runs `body` under a new overlay and `rest` under the present one.
     pub(super) fn run_with(
         &mut self,
         with: &'a [With],
@@ -55,68 +55,65 @@ impl<'a> Machine<'a> {
         for modifier in with {
             self.replace(&mut changed, modifier)?;
         }
-        let outer = self.environment;
-        let inner = self.environments.len();
-        self.environments.push(changed);
-        self.environment = inner;
+        let outer = self.overlay;
+        let inner = self.overlays.len();
+        self.overlays.push(changed);
+        self.overlay = inner;
         let flow = self.run(body, &mut |machine| {
-            machine.environment = outer;
+            machine.overlay = outer;
             let flow = machine.run(rest, next);
-            machine.environment = inner;
+            machine.overlay = inner;
             flow
         });
-        self.environments.truncate(inner);
-        self.environment = outer;
+        self.overlays.truncate(inner);
+        self.overlay = outer;
         flow
     }
 
-    /// Runs `inner`, what stands in for a function, in an environment where all functions are themselves.
+    /// Runs `inner`, the replacement of a function, under an overlay that replaces no function.
     pub(super) fn without_mocks<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         let Some(mut changed) = self.fork()? else { return inner(self) };
         changed.callees.clear();
-        let outer = std::mem::replace(&mut self.environment, self.environments.len());
-        self.environments.push(changed);
+        let outer = std::mem::replace(&mut self.overlay, self.overlays.len());
+        self.overlays.push(changed);
         let result = inner(self);
-        self.environments.truncate(self.environment);
-        self.environment = outer;
+        self.overlays.truncate(self.overlay);
+        self.overlay = outer;
         result
     }
 
-    fn fork(&self) -> Result<Option<Environment<'a>>, Stop> {
-        // A environment has a place for the value of every group.
+    fn fork(&self) -> Result<Option<Overlay<'a>>, Stop> {
+        // An overlay has a place for the value of every group.
         let groups = self.program.groups.len();
         self.spend(groups as u64 / 64)?;
         self.heap.budget().allocate(groups * size_of::<Value<'_>>())?;
-        Ok(self
-            .environments
-            .get(self.environment)
-            .map(|environment| environment.same_but_fresh(groups)))
+        Ok(self.overlays.get(self.overlay).map(|overlay| overlay.same_but_fresh(groups)))
     }
 
-    fn replace(&mut self, environment: &mut Environment<'a>, modifier: &'a With) -> Flow {
+    fn replace(&mut self, overlay: &mut Overlay<'a>, modifier: &'a With) -> Flow {
         let value = match &modifier.value {
             WithValue::Term(term) => Mock::Value(self.term(term)?),
             WithValue::Callee(callee) => Mock::Callee(*callee),
         };
         match (&modifier.target, value) {
-            (WithTarget::Callee(callee), mock) => environment.replace_callee(*callee, mock),
+            (WithTarget::Callee(callee), mock) => overlay.replace_callee(*callee, mock),
             (WithTarget::Input(path), Mock::Value(value)) => {
                 let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
-                environment.input = Some(self.put(environment.input, &path, value)?);
+                overlay.input = Some(self.put(overlay.input, &path, value)?);
             }
             (WithTarget::Data(path), Mock::Value(value)) => {
                 let path: Vec<_> = path.iter().map(|key| self.constant(*key)).collect();
-                let around = environment.data.iter_mut().find(|(known, _)| path.starts_with(known));
+                let around = overlay.data.iter_mut().find(|(known, _)| path.starts_with(known));
                 if let Some((known, whole)) = around {
                     let below = path.get(known.len()..).unwrap_or_default();
                     *whole = self.put(Some(*whole), below, value)?;
                     return Ok(());
                 }
-                environment.data.retain(|(known, _)| !known.starts_with(&path));
-                environment.data.push((path, value));
+                overlay.data.retain(|(known, _)| !known.starts_with(&path));
+                overlay.data.push((path, value));
             }
             // The compiler lets functions stand in for functions only.
             (WithTarget::Input(_) | WithTarget::Data(_), Mock::Callee(_)) => {}
@@ -145,11 +142,11 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) fn input(&self) -> Option<Value<'a>> {
-        self.environments.get(self.environment).and_then(|environment| environment.input)
+        self.overlays.get(self.overlay).and_then(|overlay| overlay.input)
     }
 
     pub(super) fn replacements(&self) -> &[(Vec<Value<'a>>, Value<'a>)] {
-        self.environments.get(self.environment).map_or(&[], |environment| &environment.data)
+        self.overlays.get(self.overlay).map_or(&[], |overlay| &overlay.data)
     }
 
     #[inline]
@@ -157,24 +154,24 @@ impl<'a> Machine<'a> {
         if !self.program.replaces_functions {
             return None;
         }
-        let environment = self.environments.get(self.environment)?;
-        environment.callees.iter().find(|(known, _)| *known == callee).map(|(_, mock)| *mock)
+        let overlay = self.overlays.get(self.overlay)?;
+        overlay.callees.iter().find(|(known, _)| *known == callee).map(|(_, mock)| *mock)
     }
 
     pub(super) fn cache(&self) -> &Cache<'a> {
-        // The current environment is always on the stack; the first one never leaves it.
+        // The current overlay is always on the stack; the first one never leaves it.
         #[expect(
             clippy::indexing_slicing,
-            reason = "`environment` always names an environment on the stack"
+            reason = "`overlay` always names an overlay on the stack"
         )]
-        &self.environments[self.environment].cache
+        &self.overlays[self.overlay].cache
     }
 
     pub(super) fn cache_mut(&mut self) -> &mut Cache<'a> {
         #[expect(
             clippy::indexing_slicing,
-            reason = "`environment` always names an environment on the stack"
+            reason = "`overlay` always names an overlay on the stack"
         )]
-        &mut self.environments[self.environment].cache
+        &mut self.overlays[self.overlay].cache
     }
 }

@@ -250,7 +250,7 @@ fn run(call: &str) -> Taken {
         call: call.to_owned(),
         bytes: taken.bytes_max,
         allocations: taken.count_total,
-        looks: clock.0.get(),
+        looks: clock.readings(),
         time: start.elapsed(),
     }
 }

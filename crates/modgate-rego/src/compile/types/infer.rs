@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 use super::{
     super::hir::{Callee, Root, Term, TermKind},
     Checker,
-    ty::{Key, Type},
 };
-use crate::{ast::Span, builtins, ir::NodeId};
+use crate::{
+    ast::Span,
+    builtins,
+    ir::{
+        NodeId,
+        types::{Key, Type},
+    },
+};
 
 impl<'c> Checker<'c> {
     /// The type of a term, as far as it is known.

@@ -1,19 +1,28 @@
-//! Types, and how they relate.
+//! Inferred types, and how they relate.
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::builtins;
 use modgate_value::Value;
 
+use super::{GroupId, NodeId};
+use crate::builtins;
+
 /// Types with more parts than this are not tracked.
-pub(super) const MAX_SIZE: usize = 1000;
+pub(crate) const MAX_SIZE: usize = 1000;
 
 /// More than these many alternatives might as well be anything.
-pub(super) const MAX_ALTERNATIVES: usize = 50;
+pub(crate) const MAX_ALTERNATIVES: usize = 50;
+
+/// The types of the documents and functions of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    pub(crate) nodes: BTreeMap<NodeId, Type>,
+    pub(crate) functions: BTreeMap<GroupId, (Vec<Type>, Type)>,
+}
 
 /// A type; [`Type::Unknown`] where nothing has been inferred yet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Type {
+pub(crate) enum Type {
     Unknown,
     Null,
     Boolean,
@@ -35,13 +44,13 @@ pub(super) enum Type {
 
 /// A constant key, ordered by its JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(crate) struct Key {
     text: String,
     kind: KeyKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum KeyKind {
+pub(crate) enum KeyKind {
     Null,
     Boolean,
     Number,
@@ -49,7 +58,7 @@ pub(super) enum KeyKind {
     Other,
 }
 
-pub(super) fn list(f: &mut fmt::Formatter<'_>, types: &[Type]) -> fmt::Result {
+pub(crate) fn list(f: &mut fmt::Formatter<'_>, types: &[Type]) -> fmt::Result {
     for (index, ty) in types.iter().enumerate() {
         if index > 0 {
             f.write_str(", ")?;
@@ -60,7 +69,7 @@ pub(super) fn list(f: &mut fmt::Formatter<'_>, types: &[Type]) -> fmt::Result {
 }
 
 impl Key {
-    pub(super) fn of(value: &Value) -> Self {
+    pub(crate) fn of(value: &Value) -> Self {
         let kind = match value {
             Value::Null => KeyKind::Null,
             Value::Bool(_) => KeyKind::Boolean,
@@ -71,7 +80,7 @@ impl Key {
         Self { text: value.to_json(), kind }
     }
 
-    pub(super) fn ty(&self) -> Type {
+    pub(crate) fn ty(&self) -> Type {
         match self.kind {
             KeyKind::Null => Type::Null,
             KeyKind::Boolean => Type::Boolean,
@@ -83,9 +92,9 @@ impl Key {
 }
 
 impl Type {
-    pub(super) const ANY: Self = Self::Any(Vec::new());
+    pub(crate) const ANY: Self = Self::Any(Vec::new());
 
-    pub(super) fn of_constant(value: &Value) -> Self {
+    pub(crate) fn of_constant(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
             Value::Bool(_) => Self::Boolean,
@@ -95,7 +104,7 @@ impl Type {
         }
     }
 
-    pub(super) fn declared(ty: &builtins::Type) -> Self {
+    pub(crate) fn declared(ty: &builtins::Type) -> Self {
         match ty {
             builtins::Type::Null => Self::Null,
             builtins::Type::Boolean => Self::Boolean,
@@ -120,7 +129,7 @@ impl Type {
     }
 
     /// How many parts it has, counted no further than the limit.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         fn count(ty: &Type, left: &mut usize) {
             if *left == 0 {
                 return;
@@ -150,12 +159,12 @@ impl Type {
         MAX_SIZE + 1 - left
     }
 
-    pub(super) fn bounded(self) -> Self {
+    pub(crate) fn bounded(self) -> Self {
         if self.size() > MAX_SIZE { Self::ANY } else { self }
     }
 
     /// Whether any part of it has not been inferred.
-    pub(super) fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         match self {
             Self::Unknown => true,
             Self::Array { fixed, rest } => {
@@ -173,7 +182,7 @@ impl Type {
         }
     }
 
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown, other) | (other, Self::Unknown) => other,
             (left, right) if left == right => left,
@@ -194,7 +203,7 @@ impl Type {
     }
 
     /// The type that two rules of the same document define together.
-    pub(super) fn merge(self, other: Self) -> Self {
+    pub(crate) fn merge(self, other: Self) -> Self {
         match (self, other) {
             (Self::Set(a), Self::Set(b)) => Self::Set(Box::new(a.or(*b))),
             (
@@ -209,7 +218,7 @@ impl Type {
     }
 
     /// The type of its keys; `None` when it has none.
-    pub(super) fn keys(&self) -> Option<Self> {
+    pub(crate) fn keys(&self) -> Option<Self> {
         match self {
             Self::Array { .. } => Some(Self::Number),
             Self::Object { fixed, rest } => {
@@ -226,7 +235,7 @@ impl Type {
         }
     }
 
-    pub(super) fn values(&self) -> Option<Self> {
+    pub(crate) fn values(&self) -> Option<Self> {
         match self {
             Self::Array { fixed, rest } => Some(
                 fixed.iter().cloned().chain(rest.as_deref().cloned()).fold(Self::Unknown, Self::or),
@@ -246,7 +255,7 @@ impl Type {
     }
 
     /// The type under a constant key; `None` when there can be no value.
-    pub(super) fn select(&self, key: &Value) -> Option<Self> {
+    pub(crate) fn select(&self, key: &Value) -> Option<Self> {
         match self {
             Self::Array { fixed, rest } => {
                 // `1.0` is not an index.
@@ -272,7 +281,7 @@ impl Type {
     }
 
     /// The JSON texts of the keys that are known.
-    pub(super) fn known_keys(&self, out: &mut Vec<String>) {
+    pub(crate) fn known_keys(&self, out: &mut Vec<String>) {
         match self {
             Self::Object { fixed, .. } => out.extend(fixed.keys().map(|key| key.text.clone())),
             Self::Any(of) => of.iter().for_each(|ty| ty.known_keys(out)),
@@ -280,7 +289,7 @@ impl Type {
         }
     }
 
-    pub(super) fn contains(&self, other: &Self) -> bool {
+    pub(crate) fn contains(&self, other: &Self) -> bool {
         match self {
             Self::Any(of) => of.is_empty() || of.iter().any(|ty| ty.contains(other)),
             Self::Unknown => true,
@@ -289,7 +298,7 @@ impl Type {
     }
 
     /// Whether some value can have both types.
-    pub(super) fn unifies(&self, other: &Self) -> bool {
+    pub(crate) fn unifies(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => false,
             (Self::Any(of), other) | (other, Self::Any(of)) => {
