@@ -5,7 +5,7 @@
 //! by overload, it applies only if the checker found exactly one overload that fits; otherwise the
 //! call costs 1.
 
-use crate::{eval::Result, functions::Overload, heap::Heap, library::Opaque, value::Val};
+use crate::{error::Result, functions::Overload, heap::Heap, library::Opaque, value::Val};
 
 /// The costs of building a list, a map and a message.
 pub(crate) const LIST: u64 = 10;

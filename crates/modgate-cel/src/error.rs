@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use modgate_value::diag::{Location, Span};
+use modgate_value::{
+    Exhausted,
+    diag::{Location, Span},
+};
 
 use crate::brief::excerpt;
 
@@ -63,5 +66,42 @@ impl fmt::Display for Errors {
             f.write_str(if wide { "＾" } else { "^" })?;
         }
         Ok(())
+    }
+}
+
+/// Why an evaluation gave no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvalError {
+    /// An error of the expression, in cel-go's words.
+    #[error("{0}")]
+    Failed(String),
+    /// No way of calling a function fits its arguments.
+    #[error("no such overload")]
+    NoOverload,
+    /// More than one expression may cost.
+    #[error("operation cancelled: actual cost limit exceeded")]
+    Cost,
+    /// More than all expressions together may cost.
+    #[error(
+        "validation failed due to running out of cost budget, no further validation rules will be \
+         run"
+    )]
+    OutOfBudget,
+    /// The budget is spent.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, EvalError>;
+
+pub(crate) fn failed<T>(message: impl Into<String>) -> Result<T> {
+    Err(EvalError::Failed(message.into()))
+}
+
+impl EvalError {
+    /// Whether it is a value of the language, which `&&` and `||` may pass over.
+    pub(crate) fn is_value(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::NoOverload)
     }
 }

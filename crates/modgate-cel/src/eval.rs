@@ -3,60 +3,18 @@
 //! Costs fall where cel-go's do, also for what ends in an error that `&&`, `||` or a quantifier
 //! then passes over.
 
-use modgate_value::Exhausted;
+pub(crate) mod compose;
 
+use self::compose::Evaluation;
 use crate::{
     ast::Macro,
     code::{Attribute, Base, Call, Fold, Key, Node, OptionalMap, Set, SortBy},
-    compose::Evaluation,
     cost::{self, CallCost},
+    error::{EvalError, Result, failed},
     heap::{Heap, hashable, shown, whole},
     library::{self, Message},
-    value::Val,
+    value::{Val, go_type, qualifies},
 };
-
-/// The values of an expression's variables.
-pub trait Activation {
-    /// The variable `name`.
-    fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>>;
-}
-
-/// Why an evaluation gave no value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EvalError {
-    /// An error of the expression, in cel-go's words.
-    #[error("{0}")]
-    Failed(String),
-    /// No way of calling a function fits its arguments.
-    #[error("no such overload")]
-    NoOverload,
-    /// More than one expression may cost.
-    #[error("operation cancelled: actual cost limit exceeded")]
-    Cost,
-    /// More than all expressions together may cost.
-    #[error(
-        "validation failed due to running out of cost budget, no further validation rules will be \
-         run"
-    )]
-    OutOfBudget,
-    /// The budget is spent.
-    #[error(transparent)]
-    Exhausted(#[from] Exhausted),
-}
-
-pub(crate) type Result<T> = std::result::Result<T, EvalError>;
-
-pub(crate) fn failed<T>(message: impl Into<String>) -> Result<T> {
-    Err(EvalError::Failed(message.into()))
-}
-
-impl EvalError {
-    /// Whether it is a value of the language, which `&&` and `||` may pass over.
-    fn is_value(&self) -> bool {
-        matches!(self, Self::Failed(_) | Self::NoOverload)
-    }
-}
 
 /// A name's value.
 #[derive(Clone, Copy)]
@@ -512,29 +470,6 @@ impl<'e, 'a> Machine<'e, 'a> {
             return Err(library::no_overload("@sortByAssociatedKeys", &[list, keys]));
         }
         library::sorted_by(self.heap, list, keys)
-    }
-}
-
-/// Whether a value can be an index or a key in brackets.
-pub(crate) fn qualifies(key: Val<'_>) -> bool {
-    matches!(key, Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::String(_))
-}
-
-/// The name that cel-go's implementation gives to the type of a value.
-pub(crate) fn go_type(value: Val<'_>) -> &'static str {
-    match value {
-        Val::Null => "types.Null",
-        Val::Bool(_) => "types.Bool",
-        Val::Int(_) => "types.Int",
-        Val::Uint(_) => "types.Uint",
-        Val::Double(_) => "types.Double",
-        Val::String(_) => "types.String",
-        Val::Bytes(_) => "types.Bytes",
-        Val::Type(_) => "*types.Type",
-        Val::Optional(_) => "*types.Optional",
-        Val::Timestamp(_) => "types.Timestamp",
-        Val::Duration(_) => "types.Duration",
-        other => other.type_name(),
     }
 }
 

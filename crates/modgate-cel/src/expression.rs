@@ -4,8 +4,8 @@ use modgate_value::{Budget, Limits, Number, Object, Value, budget::Frozen};
 
 use crate::{
     check::Env,
-    compose::CostLimits,
-    eval::{Activation, EvalError, Result, failed},
+    error::{EvalError, Result, failed},
+    eval::compose::{Activation, CostLimits},
     library::{duration_text, timestamp_text},
     program::{Arena, CompileError, Program},
     types::Type,

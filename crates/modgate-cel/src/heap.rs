@@ -7,7 +7,7 @@ use modgate_value::{Budget, MAX_DEPTH};
 
 use crate::{
     brief::brief,
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     library::Opaque,
     value::{Built, Val},
 };

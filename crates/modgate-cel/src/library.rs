@@ -31,7 +31,7 @@ pub use url::Url;
 use std::{collections::HashMap, sync::LazyLock};
 
 use crate::{
-    eval::{EvalError, Result},
+    error::{EvalError, Result},
     heap::Heap,
     value::Val,
 };

@@ -6,14 +6,15 @@ use modgate_value::{Budget, regex::GoRegex};
 use crate::{
     ast::{Expr, Kind, Literal, Macro},
     check::{Checked, Env, type_name},
-    code::{Attribute, Base, Call, Fold, Key, Node, OptionalMap, Owned, Qualifier, Set, SortBy},
+    code::{Attribute, Base, Call, Fold, Key, Node, OptionalMap, Qualifier, Set, SortBy},
     cost,
-    eval::{EvalError, go_type, qualifies},
+    error::EvalError,
     functions::{Guard, Overload, overloads},
     heap::{Heap, hashable},
     library::{self, Message},
     parser::qualified_name,
     types::Type,
+    value::{Owned, go_type, qualifies},
 };
 
 /// The code of an expression.

@@ -23,7 +23,7 @@ use std::{
 
 use modgate_value::Budget;
 
-use crate::{eval::EvalError, value::Val};
+use crate::{error::EvalError, value::Val};
 
 /// Most outcomes that a memo keeps; later ones are not shared.
 const MAX_OUTCOMES: usize = 4096;

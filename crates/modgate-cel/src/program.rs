@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use bumpalo::Bump;
-use modgate_value::Budget;
 
 use crate::{
     check::{Env, check},
     code::Node,
-    compose::{CostLimits, Evaluation, Variables},
     error::Errors,
-    eval::{Activation, EvalError, Machine},
     lower::lower,
     types::Type,
-    value::Val,
 };
 
 /// The memory of one evaluation, given back all at once.
@@ -104,25 +100,6 @@ impl Program {
         &self.0.ty
     }
 
-    /// The result, and its cost in Kubernetes' units.
-    ///
-    /// # Errors
-    ///
-    /// Any [`EvalError`].
-    pub fn eval<'a>(
-        &'a self,
-        activation: &'a dyn Activation,
-        arena: &'a Arena,
-        budget: &'a Budget<'a>,
-        cost_limit: u64,
-    ) -> Result<(Val<'a>, u64), EvalError> {
-        static NONE: Variables = Variables::none();
-        let limits = CostLimits { expression: cost_limit, total: u64::MAX };
-        let evaluation = Evaluation::new(activation, &NONE, arena, budget, limits);
-        let (result, cost) = self.run(&evaluation, cost_limit);
-        result.map(|value| (value, cost))
-    }
-
     pub(crate) fn code(&self) -> &Node {
         &self.0.code
     }
@@ -130,16 +107,5 @@ impl Program {
     /// How many levels it nests.
     pub(crate) fn depth(&self) -> u16 {
         self.0.depth
-    }
-
-    /// The result, and what was spent on it in any case.
-    pub(crate) fn run<'a>(
-        &'a self,
-        evaluation: &Evaluation<'a>,
-        limit: u64,
-    ) -> (Result<Val<'a>, EvalError>, u64) {
-        let mut machine = Machine::new(evaluation, limit);
-        let result = machine.eval(&self.0.code);
-        (result, machine.cost())
     }
 }

@@ -8,7 +8,6 @@ use modgate_value::{
 };
 
 use crate::{
-    code::Owned,
     library::Opaque,
     types::{JSON_PATCH, OBJECT},
 };
@@ -266,5 +265,84 @@ impl<'a> Val<'a> {
     #[inline]
     pub(crate) fn is_map(self) -> bool {
         matches!(self, Self::JsonMap(_) | Self::Map(_) | Self::OwnedMap(_))
+    }
+}
+
+/// Whether a value can be an index or a key in brackets.
+pub(crate) fn qualifies(key: Val<'_>) -> bool {
+    matches!(key, Val::Bool(_) | Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::String(_))
+}
+
+/// The name that cel-go's implementation gives to the type of a value.
+pub(crate) fn go_type(value: Val<'_>) -> &'static str {
+    match value {
+        Val::Null => "types.Null",
+        Val::Bool(_) => "types.Bool",
+        Val::Int(_) => "types.Int",
+        Val::Uint(_) => "types.Uint",
+        Val::Double(_) => "types.Double",
+        Val::String(_) => "types.String",
+        Val::Bytes(_) => "types.Bytes",
+        Val::Type(_) => "*types.Type",
+        Val::Optional(_) => "*types.Optional",
+        Val::Timestamp(_) => "types.Timestamp",
+        Val::Duration(_) => "types.Duration",
+        other => other.type_name(),
+    }
+}
+
+/// A constant of a program.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Owned {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Box<str>),
+    Bytes(Box<[u8]>),
+    Type(&'static str),
+    List(Box<[Owned]>),
+    Map(Box<[(Owned, Owned)]>),
+    Timestamp(Timestamp),
+    Duration(i64),
+}
+
+impl Owned {
+    #[inline]
+    pub(crate) fn value(&self) -> Val<'_> {
+        match self {
+            Self::Null => Val::Null,
+            Self::Bool(value) => Val::Bool(*value),
+            Self::Int(value) => Val::Int(*value),
+            Self::Uint(value) => Val::Uint(*value),
+            Self::Double(value) => Val::Double(*value),
+            Self::String(text) => Val::String(text),
+            Self::Bytes(bytes) => Val::Bytes(bytes),
+            Self::Type(name) => Val::Type(name),
+            Self::List(items) => Val::OwnedList(items),
+            Self::Map(entries) => Val::OwnedMap(entries),
+            Self::Timestamp(at) => Val::Timestamp(*at),
+            Self::Duration(nanos) => Val::Duration(*nanos),
+        }
+    }
+
+    /// A copy of a value that can be a constant.
+    pub(crate) fn of(value: Val<'_>) -> Option<Self> {
+        Some(match value {
+            Val::Null => Self::Null,
+            Val::Bool(value) => Self::Bool(value),
+            Val::Int(value) => Self::Int(value),
+            Val::Uint(value) => Self::Uint(value),
+            Val::Double(value) => Self::Double(value),
+            Val::String(text) => Self::String(text.into()),
+            Val::Bytes(bytes) => Self::Bytes(bytes.into()),
+            Val::Type(name) => Self::Type(name),
+            Val::Timestamp(at) => Self::Timestamp(at),
+            Val::Duration(nanos) => Self::Duration(nanos),
+            Val::OwnedList(items) => Self::List(items.into()),
+            Val::OwnedMap(entries) => Self::Map(entries.into()),
+            _ => return None,
+        })
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     max_term_width = 100,
     after_help = "`modgate --version` prints the version."
 )]
-struct Root {
+pub(crate) struct Root {
     #[command(subcommand)]
     verb: RootVerb,
 }

@@ -89,6 +89,43 @@ spec:
 ";
 
 #[test]
+fn the_data_of_a_secret_is_not_printed() {
+    let folder = Workspace::new()
+        .with(
+            "policies.yaml",
+            r#"
+apiVersion: mutations.gatekeeper.sh/v1
+kind: Assign
+metadata: {name: password}
+spec:
+  applyTo: [{groups: [""], versions: [v1], kinds: [Secret]}]
+  location: stringData.password
+  parameters: {assign: {value: from-the-policy}}
+"#,
+        )
+        .with(
+            "secret.yaml",
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: s, annotations: \
+             {kubectl.kubernetes.io/last-applied-configuration: from-the-file}}\n\
+             data: {token: ZnJvbS10aGUtZmlsZQ==}\nstringData: {password: from-the-file}\n",
+        );
+    let review =
+        |format| folder.run(&["review", "-o", format, "-f", "policies.yaml", "secret.yaml"]);
+    for format in ["text", "diff", "html"] {
+        let shown = review(format);
+        for data in ["from-the-file", "ZnJvbS10aGUtZmlsZQ=="] {
+            assert!(!shown.contains(data), "{format}: {shown}");
+        }
+        assert!(shown.contains("(hidden)"), "{format}: {shown}");
+    }
+    let text = review("text");
+    assert!(text.contains("+  password: (hidden, changed)"), "{text}");
+    assert!(!text.contains("from-the-policy"), "{text}");
+    // The object itself, for `kubectl apply`, is complete.
+    assert!(review("yaml").contains("token: ZnJvbS10aGUtZmlsZQ==\n"));
+}
+
+#[test]
 fn review_patches() {
     let workspace = Workspace::new();
     assert_data_eq!(

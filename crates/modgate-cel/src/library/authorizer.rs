@@ -6,7 +6,7 @@ use modgate_value::Value;
 
 use super::{NamedFormat, Opaque, Table};
 use crate::{
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

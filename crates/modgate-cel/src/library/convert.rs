@@ -7,7 +7,7 @@ use super::{
     time::{duration_text, read_duration, read_timestamp, timestamp, timestamp_text},
 };
 use crate::{
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

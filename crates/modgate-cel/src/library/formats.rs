@@ -8,7 +8,7 @@ use std::{fmt, sync::LazyLock};
 
 use super::{Opaque, Table, url};
 use crate::{
-    eval::{EvalError, Result},
+    error::{EvalError, Result},
     heap::Heap,
     value::Val,
 };

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::{Table, operators::plus};
 use crate::{
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

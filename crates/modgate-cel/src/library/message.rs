@@ -2,7 +2,7 @@
 
 use super::time::add;
 use crate::{
-    eval::{EvalError, Result},
+    error::{EvalError, Result},
     heap::Heap,
     value::{Timestamp, Val},
 };

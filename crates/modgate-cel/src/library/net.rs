@@ -10,7 +10,7 @@ use modgate_value::go::netip::parse_addr;
 use super::{Opaque, Table};
 use crate::{
     brief::{quote, quote_bytes},
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

@@ -6,7 +6,7 @@ use modgate_value::gotime::SECOND;
 
 use super::{Table, time::add};
 use crate::{
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

@@ -2,7 +2,7 @@
 
 use super::Table;
 use crate::{
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

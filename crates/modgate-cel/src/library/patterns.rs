@@ -5,7 +5,7 @@ use modgate_value::regex::GoRegex;
 use super::Table;
 use crate::{
     brief::brief,
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     brief::quote,
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

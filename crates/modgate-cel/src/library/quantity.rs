@@ -4,7 +4,7 @@ use std::{cmp::Ordering, fmt};
 
 use super::{Opaque, Table, semver};
 use crate::{
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

@@ -7,7 +7,7 @@ use modgate_value::go::semver::{Version, is_identifier};
 use super::{Opaque, Table};
 use crate::{
     brief::quote,
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

@@ -5,7 +5,7 @@ use modgate_value::gotime::{Duration, HOUR, MINUTE, SECOND, Time, Zone, parse};
 use super::Table;
 use crate::{
     brief::{brief, quote},
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     value::{Timestamp, Val},
 };
 

@@ -7,7 +7,7 @@ use modgate_value::go::url::{self as go, query_unescape};
 use super::{Opaque, Table};
 use crate::{
     brief::quote_bytes,
-    eval::{EvalError, Result, failed},
+    error::{EvalError, Result, failed},
     heap::Heap,
     value::Val,
 };

@@ -9,15 +9,22 @@ use std::{
 
 use modgate_value::{Budget, MAX_DEPTH};
 
+use super::Machine;
 use crate::{
     check::Env,
-    eval::{Activation, EvalError},
+    error::EvalError,
     memo::{Key, Memo, Shared, Spent, VariableKeys},
     program::{Arena, CompileError, Program},
     reads::Read,
     types::{ObjectType, Type},
     value::Val,
 };
+
+/// The values of an expression's variables.
+pub trait Activation {
+    /// The variable `name`.
+    fn variable<'a>(&'a self, name: &str) -> Option<Val<'a>>;
+}
 
 /// The costs that Kubernetes allows the expressions of one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -344,5 +351,37 @@ impl<'a> Evaluation<'a> {
         let (result, cost) = program.run(self, self.limits.expression);
         self.depth.set(before);
         (result.and_then(|value| self.nests(value, MAX_DEPTH).map(|()| value)), cost)
+    }
+}
+
+impl Program {
+    /// The result, and its cost in Kubernetes' units.
+    ///
+    /// # Errors
+    ///
+    /// Any [`EvalError`].
+    pub fn eval<'a>(
+        &'a self,
+        activation: &'a dyn Activation,
+        arena: &'a Arena,
+        budget: &'a Budget<'a>,
+        cost_limit: u64,
+    ) -> Result<(Val<'a>, u64), EvalError> {
+        static NONE: Variables = Variables::none();
+        let limits = CostLimits { expression: cost_limit, total: u64::MAX };
+        let evaluation = Evaluation::new(activation, &NONE, arena, budget, limits);
+        let (result, cost) = self.run(&evaluation, cost_limit);
+        result.map(|value| (value, cost))
+    }
+
+    /// The result, and what was spent on it in any case.
+    pub(crate) fn run<'a>(
+        &'a self,
+        evaluation: &Evaluation<'a>,
+        limit: u64,
+    ) -> (Result<Val<'a>, EvalError>, u64) {
+        let mut machine = Machine::new(evaluation, limit);
+        let result = machine.eval(self.code());
+        (result, machine.cost())
     }
 }
