@@ -196,7 +196,7 @@ pub(super) fn statistics(audit: &str, from_cache: bool, statistics: &Statistics)
 mod tests {
     use std::sync::Arc;
 
-    use modgate_audit::{Counts, PolicyRef, PolicySummary, Totals};
+    use modgate_audit::{Counts, ObjectRef, PolicyRef, PolicySummary, Totals};
 
     use super::*;
     use modgate_telemetry::{capture, metrics::Metrics};
