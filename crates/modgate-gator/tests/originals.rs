@@ -350,3 +350,107 @@ fn words_of_verify() {
         assert!(stdout.contains(expected), "{test}: {stdout}");
     }
 }
+
+/// Texts of Gatekeeper 3.23.1 for templates that it refuses, behind `adding template "rule": `.
+#[test]
+fn templates_that_are_refused() {
+    let refused = |template: &str| {
+        let (code, _, stderr) = test(&[template]);
+        assert_eq!(code, 1, "{template}: {stderr}");
+        let text = stderr.trim_end().strip_prefix("auditing objects: adding template \"rule\": ");
+        text.unwrap_or(&stderr).to_owned()
+    };
+    let modules = "unable to compile modules: 1 error occurred: ";
+    for (rego, expected) in [
+        (
+            "violation = x { x := 1 }",
+            "hooks.hooks_builtin:15: rego_type_error: undefined ref: data.template.violation[r]\n\t\
+             data.template.violation[r]\n\t^^^^^^^^^^^^^^^^^^^^^^^\n\thave: number",
+        ),
+        (
+            "violation(a) = x { x := 1 }",
+            "hooks.hooks_builtin:15: rego_type_error: function data.template.violation[r] used as \
+             reference, not called\n\tdata.template.violation[r]\n\t^^^^^^^^^^^^^^^^^^^^^^^\n\t\
+             have: (any) => number",
+        ),
+        // REGO-8: Gatekeeper has the function.
+        (
+            "violation[{\"msg\": \"a\"}] { http.send({\"url\": \"u\"}) }",
+            "template:2: rego_type_error: undefined function http.send: it is switched off (REGO-8)",
+        ),
+    ] {
+        assert_eq!(refused(&template(rego)), format!("{modules}{expected}"), "{rego}");
+    }
+    assert_eq!(
+        refused(&template("violation[{\"msg\": \"a\"}] {\n  x := [1,\n}")),
+        "invalid ConstraintTemplate: 1 error occurred: template:4: rego_parse_error: unexpected } \
+         token\n\t}\n\t^"
+    );
+    assert_eq!(
+        refused(&template("violation[x] = y { x := 1; y := 2 }")),
+        "unable to compile modules: 2 errors occurred:\n\
+         hooks.hooks_builtin:20: rego_type_error: object.get: invalid argument(s)\n\t\
+         have: (number, string, object[any: any], ???)\n\t\
+         want: (object: object[any: any], key: any, default: any, value: any)\n\
+         hooks.hooks_builtin:21: rego_type_error: undefined ref: r.msg\n\tr.msg\n\t^\n\thave: number"
+    );
+    let library = |rego: &str| {
+        template(rego)
+            + "    libs:\n    - |\n      package lib.x\n      f(a) = b { b := count(a) }\n"
+    };
+    for (call, expected) in [
+        (
+            "x.f(1, 2, 3)",
+            "template:2: rego_type_error: function data.libs.lib.x.f has arity 1, got 3 arguments",
+        ),
+        ("x.g(1)", "template:2: rego_type_error: undefined function data.libs.lib.x.g"),
+    ] {
+        let rego = format!("violation[{{\"msg\": \"a\"}}] {{ data.lib.{call} }}");
+        assert_eq!(refused(&library(&rego)), format!("{modules}{expected}"), "{call}");
+    }
+    let kind = "ConstraintTemplate \"rule\" does not specify CRD Kind";
+    let count = "must declare exactly one target";
+    let empty = "target name must not be empty";
+    let other = "the ConstraintTemplate's name \"rule\" is not equal to the lowercase of CRD's Kind: \"other\"";
+    for (names, targets, expected) in [
+        ("", "[]", count),
+        ("kind: Other", "[]", count),
+        ("", "[{target: '', rego: 'package x'}]", empty),
+        ("kind: Other", "[{target: '', rego: 'package x'}]", empty),
+        ("kind: Rule", "[{target: '', rego: 'package x'}]", empty),
+        ("", "[{target: nope, rego: 'package x'}]", kind),
+        ("kind: Other", "[{target: nope, rego: 'package x'}]", other),
+    ] {
+        let template = format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {{name: rule}}\n\
+             spec: {{crd: {{spec: {{names: {{{names}}}}}}}, targets: {targets}}}\n"
+        );
+        let expected = format!("invalid ConstraintTemplate: {expected}");
+        assert_eq!(refused(&template), expected, "{names} {targets}");
+    }
+}
+
+/// EV-145
+#[test]
+fn a_policy_that_fails_has_no_details() {
+    let rego = "f(x) = 1 { x }\nf(x) = 2 { x }\nviolation[{\"msg\": \"a\"}] { f(true) == 3 }";
+    let documents = [template(rego), constraint(PODS), POD.to_owned()].join("\n---\n");
+    let (_, stdout, _) =
+        gator(&[("all.yaml", &documents)], &["test", "-f", "all.yaml", "-o", "json"]);
+    assert!(stdout.contains("eval_conflict_error"), "{stdout}");
+    assert!(stdout.contains("\"details\": null"), "{stdout}");
+}
+
+/// No variable of a constraint's CEL is an authorizer, and no other error hides that.
+#[test]
+fn an_authorizer_is_not_declared() {
+    let template = "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\n\
+        metadata: {name: rule}\nspec:\n  crd: {spec: {names: {kind: Rule}}}\n  targets:\n  \
+        - target: admission.k8s.gatekeeper.sh\n    code:\n    - engine: K8sNativeValidation\n      \
+        source: {validations: [{expression: \"authorizer.group('apps').resource('deployments')\
+        .check('create').allowed()\"}]}\n";
+    let (_, stdout, stderr) = test(&[template, &constraint(PODS), POD]);
+    let shown = stdout + &stderr;
+    assert_eq!(shown.matches("undeclared reference").count(), 1, "{shown}");
+    assert!(shown.contains("undeclared reference to 'authorizer' (in container '')"), "{shown}");
+}

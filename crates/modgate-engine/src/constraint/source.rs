@@ -25,9 +25,13 @@ const VIOLATION: &str = "violation";
 /// The package of the main module, whatever it calls itself (TC-22).
 const PACKAGE: &str = "template";
 
-/// Uses `violation` as the engine does, so that the type checker sees what cannot work (TC-30).
-const WRAPPER: &str =
-    "package hooks\n\nresult[msg] {\n\tdata.template.violation[r]\n\tmsg := r.msg\n}\n";
+/// Uses `violation` as the engine does, so that the type checker sees what cannot work (TC-30). Errors
+/// name the lines 15, 20 and 21, as Gatekeeper's do.
+const WRAPPER: &str = concat!(
+    "package hooks\n\n\n\n\n\n\n\n\n\n\n\n\n",
+    "result[found] {\n\tdata.template.violation[r]\n\n\n\n",
+    "\tfound := [\n\t\tobject.get(r, \"details\", {}),\n\t\tr.msg,\n\t]\n}\n"
+);
 
 /// What errors call it.
 pub(super) const WRAPPER_NAME: &str = "hooks.hooks_builtin";
@@ -85,7 +89,7 @@ pub(super) fn compile(
     };
     let program =
         Program::compile(&modules, &capabilities).map_err(|errors| TemplateError::Rego {
-            message: format!("unable to compile modules: {}", text_of(&errors)),
+            message: format!("unable to compile modules: {}", as_stored(&text_of(&errors))),
             errors,
         })?;
     let Some(violation) = program.group(&[PACKAGE, VIOLATION]) else {
@@ -124,6 +128,21 @@ fn parse(name: &str, text: &str, version: RegoVersion) -> Result<Module, Templat
         message: format!("invalid ConstraintTemplate: {}", text_of(&errors)),
         errors,
     })
+}
+
+/// The text with the packages of libraries as Gatekeeper compiles them, below `data.libs`.
+fn as_stored(text: &str) -> String {
+    let mut stored = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("data.lib.") {
+        let (before, reference) = rest.split_at(at);
+        stored.push_str(before);
+        let is_inside =
+            before.ends_with(|it: char| it.is_alphanumeric() || matches!(it, '_' | '.'));
+        stored.push_str(if is_inside { "data.lib." } else { "data.libs.lib." });
+        rest = reference.get("data.lib.".len()..).unwrap_or_default();
+    }
+    stored + rest
 }
 
 /// Errors as OPA prints a list of them.

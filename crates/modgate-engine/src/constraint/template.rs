@@ -267,6 +267,13 @@ impl CompiledTemplate {
         let template = ConstraintTemplate::from_value(resource)?;
         let cel = template.cel_source().filter(|_| options.cel);
         let cel = cel.map(|(index, source)| (index, source.clone()));
+        let mut targets = template.spec.targets.unwrap_or_default().into_iter();
+        let (Some(target), None) = (targets.next(), targets.next()) else {
+            return Err(TemplateError::invalid("must declare exactly one target"));
+        };
+        if target.target.is_empty() {
+            return Err(TemplateError::invalid("target name must not be empty"));
+        }
         let name = template.metadata.name;
         let crd = template.spec.crd.spec;
         let kind = crd.names.kind;
@@ -282,13 +289,6 @@ impl CompiledTemplate {
                 gofmt::quote(&name),
                 gofmt::quote(&kind.to_lowercase())
             )));
-        }
-        let mut targets = template.spec.targets.unwrap_or_default().into_iter();
-        let (Some(target), None) = (targets.next(), targets.next()) else {
-            return Err(TemplateError::invalid("must declare exactly one target"));
-        };
-        if target.target.is_empty() {
-            return Err(TemplateError::invalid("target name must not be empty"));
         }
         if target.target != wire::TARGET {
             return Err(TemplateError::Invalid(format!(

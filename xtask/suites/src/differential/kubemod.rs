@@ -81,8 +81,10 @@ impl Kubemod {
         let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         match output.status.code() {
             Some(0 | 1) => {
-                let results: Vec<Value> =
+                let mut results: Vec<Value> =
                     serde_json::from_slice(&output.stdout).context("the answer of `review`")?;
+                // Warnings about the rules are in the list, too.
+                results.retain(|result| !result["operation"].is_null());
                 ensure!(results.len() == parts.requests.len(), "{} answers", results.len());
                 Ok(Ok(results))
             }
