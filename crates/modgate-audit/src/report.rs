@@ -103,7 +103,7 @@ pub struct ObjectError {
     pub message: String,
 }
 
-/// Errors that a report tells in words.
+/// The number of errors whose text a report contains.
 pub const MAX_ERRORS: usize = 100;
 
 impl Totals {

@@ -10,7 +10,7 @@ use crate::{reference::ObjectRef, violation::Violation};
 ///
 /// An audit calls [`started`](Self::started), then [`violation`](Self::violation) from one thread at
 /// a time in no particular order, then [`finished`](Self::finished); that is left out if the audit is
-/// interrupted. An audit that is resumed has its old name, starts again, and tells again of some
+/// interrupted. An audit that is resumed has its old name, starts again, and reports some
 /// violations: [`Violation::id`] says which are the same.
 ///
 /// Nothing is buffered in front of a sink: one that takes its time holds up the audit, which keeps

@@ -78,7 +78,7 @@ impl Type {
         Self::Optional(Arc::new(inner))
     }
 
-    /// The name of the type without its parameters, as a value of it would tell.
+    /// The name of the type without its parameters, as `type()` prints it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Dyn | Self::Param(_) | Self::Error => "dyn",

@@ -497,7 +497,7 @@ impl Rotation {
                 *backoff = Backoff::new(BACKOFF);
                 Duration::ZERO
             }
-            // It has changed or is gone; its watch will tell.
+            // It has changed or is gone; its watch will report that.
             Err(Error::Api(status)) if matches!(status.code, 404 | 409) => BACKOFF[1],
             Err(error) => {
                 *forbidden = is_forbidden(&error);
@@ -510,7 +510,7 @@ impl Rotation {
         }
     }
 
-    /// Tells the probes whether the API server can reach the webhooks, and the log once.
+    /// Sets for the probes whether the API server can reach the webhooks, and logs that once.
     fn set_reachable(&mut self) {
         if !self.is_webhook {
             return;

@@ -19,7 +19,7 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) identity: Identity,
     pub(crate) operations: Operations,
-    /// Tells when this process begins and ceases to write what must be written by one process
+    /// Changes when this process begins and ceases to write what must be written by one process
     /// only; [`Context::leads`] says whether it may now.
     pub(crate) leadership: Leadership,
     /// What is loaded; none before everything present at start is.

@@ -23,7 +23,7 @@ pub(crate) struct Fact {
     pub(crate) resource: ApiResource,
     /// Whether its objects have a status that is written apart from them.
     pub(crate) has_status: bool,
-    /// Tells the schema of the storage version from others.
+    /// Identifies the schema of the storage version.
     pub(crate) schema: Value,
     /// Whether objects may still be stored in other versions than the storage version.
     pub(crate) has_old_objects: bool,

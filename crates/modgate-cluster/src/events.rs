@@ -35,13 +35,13 @@ const MESSAGE_BYTES: usize = 1024;
 /// How long the API server may take to take an Event.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Something to tell users about an object.
+/// A message for users about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// What it is about, and where it is found: the API server wants an Event in the namespace of
     /// its object.
     pub involved: Involved,
-    /// Who tells it, such as `gatekeeper-webhook`.
+    /// The component that reports it, such as `gatekeeper-webhook`.
     pub component: &'static str,
     /// Whether something is wrong.
     pub severity: EventSeverity,
@@ -71,7 +71,7 @@ pub struct Involved {
     pub resource_version: String,
 }
 
-/// Whether an [`Event`] tells of something wrong.
+/// Whether an [`Event`] reports a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventSeverity {
     /// `Normal`

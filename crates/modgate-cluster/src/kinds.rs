@@ -179,7 +179,7 @@ pub(crate) fn without_schemas(mut definition: Value) -> Value {
     definition
 }
 
-/// Tells values of this process apart.
+/// Distinguishes values of this process.
 fn hash(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

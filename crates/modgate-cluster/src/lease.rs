@@ -84,7 +84,7 @@ impl Leadership {
         Self { leads: watch::channel(false).0, until: Arc::default() }
     }
 
-    /// Tells when leadership comes and goes.
+    /// Changes when leadership comes and goes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<bool> {
         self.leads.subscribe()
     }

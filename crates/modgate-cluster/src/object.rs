@@ -20,7 +20,7 @@ pub(crate) struct Stored {
     pub(crate) object: Result<Value, String>,
 }
 
-/// What tells an object from others of its kind.
+/// Identifies an object among those of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) namespace: Str,

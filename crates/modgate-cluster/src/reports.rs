@@ -42,7 +42,7 @@ pub(crate) struct EnforcementPoint {
     pub(crate) state: &'static str,
     /// Empty is left out.
     pub(crate) message: String,
-    /// The generation of the constraint this is about.
+    /// The generation of the constraint.
     pub(crate) observed_generation: i64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct EnforcementPoint {
 pub(crate) struct VapGeneration {
     /// `generated` or `error`.
     pub(crate) state: &'static str,
-    /// The generation of the template this is about.
+    /// The generation of the template.
     pub(crate) observed_generation: i64,
     /// Empty is left out.
     pub(crate) warning: String,

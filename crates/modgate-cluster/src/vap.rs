@@ -71,7 +71,7 @@ pub struct VapConfig {
     /// How old the CRD of a constraint must be before its first binding is made, so that every API
     /// server knows it.
     pub wait: Duration,
-    /// Whether policies are about what the validating webhook is about.
+    /// Whether policies match what the validating webhook matches.
     pub sync_scope: bool,
     /// The ValidatingWebhookConfiguration that says so.
     pub webhook_configuration: String,
@@ -218,7 +218,7 @@ impl AdmissionPolicies {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => {
-                    tracing::warn!(target: LOGGER, %error, "cannot tell whether there are ValidatingAdmissionPolicies, trying again");
+                    tracing::warn!(target: LOGGER, %error, "cannot find out whether there are ValidatingAdmissionPolicies, trying again");
                     return;
                 }
             }

@@ -96,9 +96,9 @@ decisions! {
     FIX_OVERRIDE_SCOPED "fix-override-scoped" Fix "an expansion's action clears scoped actions"
     FIX_OUTPUT_DEFAULT "fix-output-default" Fix "`gator test -o default` prints text"
     FIX_GATOR_SCOPE "fix-gator-scope" Fix "gator knows which built-in kinds are cluster-scoped"
-    FIX_GATOR_PRINT_OBJECT "fix-gator-print-object" Fix "gator prints the object that was judged"
+    FIX_GATOR_PRINT_OBJECT "fix-gator-print-object" Fix "gator prints the object that was reviewed"
     FIX_REGEX_FIRST "fix-regex-first" Fix "a bad pattern of a suite is always an error"
-    FIX_INVALID_MESSAGE "fix-invalid-message" Fix "a missed schema violation is told in words"
+    FIX_INVALID_MESSAGE "fix-invalid-message" Fix "a missed schema violation has a message"
     FIX_YAML_CLEAN "fix-yaml-clean" Fix "suites' objects are split by the rules of YAML"
     Q_77 "Q-77" Fix "at most 1000 nulls are put before an index"
 }

@@ -33,7 +33,7 @@ impl Verdict {
         if expected == got { Self::Passed } else { Self::Failed { expected, got } }
     }
 
-    /// Judges a case: `original` is what was recorded, `prescribed` what decisions ask for instead
+    /// Compares the results of a case: `original` is what was recorded, `prescribed` what decisions ask for instead
     /// where one applies to the input.
     ///
     /// A decision that applies although the original's own result would do is stale, and fails.

@@ -1,4 +1,4 @@
-//! The names of warnings, and what each is about.
+//! The names of warnings, with their descriptions.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What the warning is about, and what follows from it.
+            /// The reason for the warning, and its consequence.
             pub const fn explanation(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc,)+),)+

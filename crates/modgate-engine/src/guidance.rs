@@ -14,7 +14,7 @@ pub const DOCS_URL: &str = "modgate.sh/docs-url";
 /// The longest text of an annotation that a denial quotes, in characters.
 const MAX_TEXT: usize = 512;
 
-/// What the author of a policy tells the people whose requests it denies. Texts are one line, and
+/// Texts of a policy's author for the people whose requests it denies. Texts are one line, and
 /// empty where there is no annotation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guidance {

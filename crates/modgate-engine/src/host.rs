@@ -65,7 +65,7 @@ pub trait Host {
         Types::kubernetes()
     }
 
-    /// What `authorizer` answers in the cluster's own policies; by default it cannot tell.
+    /// What `authorizer` answers in the cluster's own policies; by default it does not know.
     fn authorizer(&self) -> &dyn Authorizer {
         &NoAuthorizer
     }

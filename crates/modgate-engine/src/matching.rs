@@ -3,7 +3,7 @@
 //!
 //! [`Criteria::compile`] reads the block once, refusing what upstream only notices while a request
 //! waits; [`Criteria::matches`] asks it about one [`Matchable`] and [`Criteria::first_mismatch`]
-//! tells which criterion excluded it.
+//! names the criterion that excluded it.
 
 mod selector;
 

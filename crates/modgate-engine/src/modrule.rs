@@ -1,7 +1,7 @@
 //! ModRules: KubeMod's rules, as its specification has them (spec `kubemod.md`; section numbers in
 //! this module are its).
 //!
-//! In reading order: `compile` turns a rule into an evaluable one or says what is wrong with it; the
+//! In reading order: `compile` makes a rule evaluable or returns its errors; the
 //! store finds the rules a request concerns; `run` visits them tier by tier; `matching` decides
 //! criteria; `patch` calculates operations.
 

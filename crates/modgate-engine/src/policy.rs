@@ -137,7 +137,7 @@ pub enum Change {
     Remove(PolicyId),
 }
 
-/// What becomes of the loaded version of a policy whose new version does not compile.
+/// The treatment of the loaded version of a policy whose new version does not compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
     /// It is unloaded: what the cluster stores is what is enforced.
@@ -186,7 +186,7 @@ pub struct Problem {
 
 impl Problem {
     /// Field, message, advice and code on one line: what the API server passes on as a warning. The
-    /// policy is the one that the request is about.
+    /// policy is the object of the request.
     pub fn one_line(&self) -> String {
         let mut line = match self.field.as_str() {
             "" => self.message.clone(),

@@ -114,7 +114,7 @@ impl Snapshot {
         self.apply_timed(changes, on_error, &Frozen)
     }
 
-    /// As [`Snapshot::apply`], and `clock` says what each policy took.
+    /// As [`Snapshot::apply`], and `clock` measures the time of each policy.
     #[must_use]
     pub fn apply_timed(
         &self,

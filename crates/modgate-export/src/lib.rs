@@ -104,7 +104,7 @@ pub enum ConnectionError {
     },
 }
 
-/// What a line is about.
+/// The kind of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     /// Of the violation; the line stands, or is sent, once under it.

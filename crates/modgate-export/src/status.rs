@@ -41,7 +41,7 @@ pub struct PublishState {
 const MAX_ERRORS: usize = 20;
 
 impl Published {
-    /// Something is about to be exported: what went wrong before is history.
+    /// Something is about to be exported: earlier errors no longer count.
     pub(super) fn started(&mut self, source: Source) {
         let state = self.0.entry(source).or_default();
         state.active = false;

@@ -47,7 +47,7 @@ pub(crate) fn outputs<'a>(texts: &'a [String], own: &[&str]) -> Result<Vec<Outpu
 
 /// Prints what is wrong with policies and files, and reports it; whether none is an error. With
 /// `strict`, warnings are errors; with `quiet`, only errors are printed.
-pub(crate) fn tell(
+pub(crate) fn diagnostics(
     findings: Vec<Diagnostic>,
     strict: bool,
     quiet: bool,

@@ -95,7 +95,7 @@ fn reported(
     notes.for_each(|note| io.note(note));
     let mut findings = std::mem::take(&mut input.findings);
     findings.extend(not_evaluated(input.resources.iter().map(|resource| &resource.object)));
-    if !finding::tell(findings, args.strict, quiet, report, io) {
+    if !finding::diagnostics(findings, args.strict, quiet, report, io) {
         return Err(Failure::silent(2));
     }
     let mut tested = evaluate(args, &settings, &input.resources, false, io)?;

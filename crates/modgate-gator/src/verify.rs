@@ -105,7 +105,7 @@ fn verified(
             None => format!("/{}", file.trim_start_matches('/')),
         };
         findings.extend(members::policies(&suites, &settings, shown));
-        is_good = finding::tell(findings, args.strict, args.quiet, report, io);
+        is_good = finding::diagnostics(findings, args.strict, args.quiet, report, io);
     }
     let results = results(args, &suites, &folders, &filter, &settings);
     let tests = results.iter().filter(|suite| !suite.skipped).flat_map(|suite| &suite.tests);
@@ -113,7 +113,7 @@ fn verified(
     if !is_gator && count == 0 && !args.run.is_empty() {
         let none = Diagnostic::warning(format!("no test matches `--run {}`", args.run));
         let none = none.code(Code::NothingFound.as_str()).help("it is a pattern of names of tests");
-        is_good &= finding::tell(vec![none], args.strict, args.quiet, report, io);
+        is_good &= finding::diagnostics(vec![none], args.strict, args.quiet, report, io);
     }
     let results = match is_gator {
         true => results,

@@ -1,6 +1,6 @@
 //! Which decisions an object shows to be affected by.
 //!
-//! Each detector is about one row of `docs/compatibility.md` and looks for what in an object makes
+//! Each detector implements one row of `docs/compatibility.md` and looks for what in an object makes
 //! that row matter. A row that no object can show, because it depends on requests, has none.
 
 mod gatekeeper;

@@ -3,7 +3,7 @@
 //! The order is what keeps objects guarded all the time and patched once. modgate stands in
 //! Gatekeeper's place behind Gatekeeper's Service, where each request reaches one of the two; and
 //! ModRules' webhook configurations have the names of KubeMod's, so that each moves in one write.
-//! `docs/migration.md` tells the same at length, and a test carries it out under load
+//! `docs/migration.md` describes the same at length, and a test carries it out under load
 //! (`tests/e2e/tests/switch.rs`).
 
 use std::collections::BTreeSet;

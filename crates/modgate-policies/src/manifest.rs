@@ -247,7 +247,7 @@ fn walk(entries: fs::ReadDir, folders: &mut Vec<Identity>, found: &mut Listing) 
     }
 }
 
-/// What tells folders apart, however they are reached.
+/// Identifies a folder, whatever the path to it.
 #[cfg(unix)]
 type Identity = (u64, u64);
 #[cfg(not(unix))]

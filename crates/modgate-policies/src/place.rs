@@ -1,4 +1,4 @@
-//! Where a person edits what a finding is about: the object, or the field of it that is at fault.
+//! The place of a finding in a file: the object, or the field at fault.
 
 use modgate_report::{Place, generated_from};
 use modgate_value::{Value, diag::Source, yaml};
@@ -29,7 +29,7 @@ pub fn of_object(manifest: &Manifest, source: &Source) -> Place {
     }
 }
 
-/// Where a person edits the field that a violation is about, and its path, such as
+/// The place of the field that a violation names, and its path, such as
 /// `spec.replicas`. If neither message nor details name a field that the object has, the place is
 /// the object's and the path is empty.
 pub fn of_violation(
@@ -192,7 +192,7 @@ fn item_by_name(object: &Value, message: &str) -> Option<String> {
     None
 }
 
-/// The labels or annotations, if the message is about them: the one that it names, or all.
+/// The labels or annotations, if the message mentions them: the one that it names, or all.
 fn of_metadata(object: &Value, message: &str) -> Option<String> {
     let member = words(message).find_map(|word| match word.text {
         "label" | "labels" => Some("labels"),

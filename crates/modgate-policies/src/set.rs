@@ -79,7 +79,7 @@ pub trait ClusterLookup: fmt::Debug + Send + Sync {
     /// When the API server gives no answer.
     fn access(&self, action: &Action<'_>) -> Result<Access, HostError>;
 
-    /// Gives a Pod that asks for it the name of the node it is about to be bound to (spec `kubemod.md`,
+    /// Gives a Pod that asks for it the name of the node it will be bound to (spec `kubemod.md`,
     /// 6.2).
     fn bind<'a>(&'a self, binding: &'a PodBinding) -> BoxFuture<'a, Result<(), NotBound>>;
 }

@@ -262,7 +262,7 @@ impl Log {
     }
 }
 
-/// What an event is about.
+/// The object of an event.
 fn key(event: &Value) -> Key {
     let text = |member: &str| -> Str {
         event.path(&["objectRef", member]).and_then(Value::as_str).unwrap_or_default().into()

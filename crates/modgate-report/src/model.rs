@@ -75,7 +75,7 @@ pub struct Rule {
     pub kind: RuleKind,
     /// Its title, one line.
     pub title: String,
-    /// What it is about, in sentences.
+    /// Its description, in sentences.
     pub description: String,
     /// The address of a page about it.
     pub help_uri: String,
@@ -149,7 +149,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The object that a finding is about. Empty texts are unknown.
+/// The object of a finding. Empty texts are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Object {
     /// Its API group; empty for the core group.
@@ -187,7 +187,7 @@ pub struct Finding {
     pub place: Option<Place>,
     /// The path of the field at fault, such as `spec.replicas`; may be empty.
     pub field: String,
-    /// The object it is about.
+    /// The object of the finding.
     pub object: Option<Object>,
     /// What the policy does about it, such as `deny`; empty for findings about policies.
     pub action: String,

@@ -85,7 +85,7 @@ fn result(report: &Report, finding: &Finding, rule: &Rule, fingerprint: &str) ->
         ("ruleIndex", i64::try_from(finding.rule).unwrap_or(i64::MAX).into()),
         ("level", finding.level.as_str().into()),
         ("message", text(&message)),
-        // Code scanning tells by it which result it has seen before.
+        // Code scanning recognises a known result by it.
         ("partialFingerprints", object([("modgate/v1", fingerprint.into())])),
     ];
     let mut location = Vec::new();

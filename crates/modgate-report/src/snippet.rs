@@ -3,7 +3,7 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use modgate_value::diag::{Diagnostic, Severity, Span};
 
-/// A finding with the lines it is about, as rustc prints them.
+/// A finding with its lines, as rustc prints them.
 pub fn snippet(diagnostic: &Diagnostic, colour: bool) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,

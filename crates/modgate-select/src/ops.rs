@@ -29,9 +29,9 @@ impl<'a> Fault<'a> {
     }
 
     /// The same failure with another message.
-    pub(crate) fn map(self, tell: impl FnOnce(Why<'a>) -> Why<'a>) -> Self {
+    pub(crate) fn map(self, change: impl FnOnce(Why<'a>) -> Why<'a>) -> Self {
         match self {
-            Self::Failed(failure) => Self::failed(tell(failure.0), failure.1),
+            Self::Failed(failure) => Self::failed(change(failure.0), failure.1),
             exhausted => exhausted,
         }
     }

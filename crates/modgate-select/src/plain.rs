@@ -1,4 +1,4 @@
-//! The plain evaluator: the language as the specification tells it, one list per multi step.
+//! The plain evaluator: the language as the specification describes it, one list per multi step.
 //!
 //! It is the oracle that [`crate::stream`] is held to, and the one that can be watched.
 

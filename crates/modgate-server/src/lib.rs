@@ -17,7 +17,7 @@
 //!
 //! # One request
 //!
-//! `listen` (TLS, HTTP) → `webhook::admission` (decode, wait for a turn) → the engine →
+//! `listen` (TLS, HTTP) → `webhook::admission` (decode, wait for a slot) → the engine →
 //! `webhook::record` (log, count) → response. If modgate itself fails, the webhook answers HTTP 500,
 //! so that the API server applies its `failurePolicy`; `--internal-errors` changes that.
 //!

@@ -31,7 +31,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(90);
 /// How long a client has to take notice that its connection is being closed.
 const CLOSING: Duration = Duration::from_secs(1);
-/// HTTP/2 connections are asked for a sign of life this often.
+/// The server pings HTTP/2 connections this often.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Streams of one HTTP/2 connection. A client with more requests opens another.
 const MAX_STREAMS: u32 = 128;
@@ -70,7 +70,7 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Serves until `stop` turns true, then lets open requests finish, at most for `grace`.
+    /// Serves until `stop` becomes true, then lets open requests finish, at most for `grace`.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
         let Self { socket, transport, routes, runtime } = self;
         let http = Arc::new(protocol());

@@ -77,7 +77,7 @@ pub struct ServeConfig {
     pub gatekeeper: GatekeeperConfig,
     /// How many requests are evaluated at the same time.
     pub evaluators: usize,
-    /// How long modgate caches an answer of a provider for Rego; `None` turns external data off.
+    /// How long modgate caches an answer of a provider for Rego; `None` disables external data.
     pub external_data: Option<Duration>,
     /// Interval between checks of policy and certificate files.
     pub poll: Duration,

@@ -20,8 +20,8 @@ mod trace;
 mod violation;
 
 pub use body::Bodies;
+use evaluators::EvaluationSlot;
 pub use evaluators::Evaluators;
-use evaluators::Turn;
 pub(crate) use evaluators::processors;
 pub use events::AdmissionEvents;
 pub use gatekeeper::{GatekeeperConfig, LateRejections, OnFailure};
@@ -53,7 +53,7 @@ pub struct RequestLimits {
     pub max_depth: usize,
     /// Maximum bytes of all bodies that are being received or evaluated.
     pub all_bodies_bytes: usize,
-    /// Time to receive the body and wait for a turn, unless the API server's `?timeout=` is
+    /// Time to receive the body and wait for a slot, unless the API server's `?timeout=` is
     /// shorter. KubeMod configures 10 s for its webhooks (spec `kubemod.md`, 7.1).
     pub time: Duration,
     /// How long a constraint waits for its template to load, at most until shortly before

@@ -56,7 +56,7 @@ fn review(namespace: &str) -> String {
     )
 }
 
-/// Requests to a webhook that have a turn or wait for one.
+/// Requests to a webhook that have a slot or wait for one.
 fn in_flight(server: &Running) -> usize {
     let name = r#"controller_runtime_webhook_requests_in_flight{webhook="/dragnet-webhook"} "#;
     let metrics = get(server.metrics, "/metrics").body;

@@ -402,7 +402,7 @@ async fn a_body_beyond_the_limit_is_refused() {
 
 #[tokio::test]
 async fn failures_of_ours_are_answered_as_the_operator_wants_on_every_route() {
-    // Without turns, every waiting request times out.
+    // Without slots, every waiting request times out.
     let limits = RequestLimits { time: Duration::from_millis(5), ..RequestLimits::default() };
     let dir = tempfile::tempdir().expect("dir");
     let server = |gatekeeper| {
@@ -434,7 +434,7 @@ async fn failures_of_ours_are_answered_as_the_operator_wants_on_every_route() {
             assert_eq!(response.get("allowed"), Some(&Value::from(allows)), "{path}");
             assert_eq!(response.get("warnings").is_some(), allows, "{path}");
         }
-        // Takes no turn, as what it writes is a request of its own.
+        // Takes no slot, as what it writes is a request of its own.
         let response = server.review("/podbinding-webhook", review("v1", "{}")).await;
         assert_eq!(response.get("allowed"), Some(&Value::from(true)));
         assert!(response.get("warnings").is_none());

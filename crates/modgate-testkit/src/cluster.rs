@@ -128,7 +128,7 @@ impl Cluster {
         let text = |member: &str| -> Result<String> {
             let value = ready.get(member).and_then(Value::as_str);
             Ok(value
-                .with_context(|| format!("the cluster did not tell its `{member}`"))?
+                .with_context(|| format!("the cluster did not report its `{member}`"))?
                 .to_owned())
         };
         Ok(Self {
@@ -184,7 +184,7 @@ impl Cluster {
         &self.server
     }
 
-    /// The version the API server tells, such as `v1.36.3`.
+    /// The version that the API server reports, such as `v1.36.3`.
     pub fn kubernetes(&self) -> &str {
         &self.kubernetes
     }

@@ -186,7 +186,7 @@ pub struct Label {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// The stable name of what it is about, such as `never-matches`.
+    /// The stable name of its cause, such as `never-matches`.
     pub code: Option<&'static str>,
     /// Lower-case fragment without final stop; user text in backticks.
     pub message: String,
@@ -219,7 +219,7 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(message) }
     }
 
-    /// Sets the stable name of what it is about.
+    /// Sets the stable name of its cause.
     #[must_use]
     pub fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);

@@ -139,7 +139,7 @@ pub(crate) fn run(args: &CheckArgs, terminal: &Terminal) -> Result<Exit> {
 
 /// The configuration of this folder, or of the nearest one above it.
 fn found_upwards() -> Result<PathBuf> {
-    let here = env::current_dir().context("cannot tell the current folder")?;
+    let here = env::current_dir().context("cannot find the current folder")?;
     let found = here.ancestors().map(|folder| folder.join(FILE)).find(|file| file.is_file());
     let found = found.with_context(|| {
         format!(

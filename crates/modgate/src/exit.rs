@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// 0: every object is allowed; the server stopped gracefully.
     Success,
-    /// 1: an object is denied; the server was told twice to stop.
+    /// 1: an object is denied; the server received two signals to stop.
     Denied,
     /// 2: arguments, files, policies or objects are not valid; the server could not start, or could not
     /// go on. Nothing can be concluded about the objects.

@@ -50,7 +50,7 @@ impl Subject {
     }
 }
 
-/// `Deployment shop/web`: what a request is about, for people.
+/// `Deployment shop/web`: the object of a request, for people.
 pub(crate) fn title(review: &Review) -> String {
     let request = review.request();
     let object = review.object();
@@ -113,9 +113,9 @@ pub(crate) fn read(
         terminal.error(&format!("there is no object in {}", listed(&subjects.paths().named())));
         incomplete = true;
     }
-    tell_assumed_namespaces(&policy_set, &found, terminal);
-    tell_unexpanded(&policy_set, &found, terminal);
-    tell_unknown_params(&policy_set, terminal);
+    note_assumed_namespaces(&policy_set, &found, terminal);
+    note_unexpanded(&policy_set, &found, terminal);
+    note_unknown_params(&policy_set, terminal);
     Ok(Some(Inputs { store, policy_set: Arc::new(policy_set), subjects: found, incomplete }))
 }
 
@@ -166,8 +166,8 @@ pub(crate) fn are_good(findings: Vec<Diagnostic>, strict: bool, terminal: &Termi
     good
 }
 
-/// Says which Namespaces no file describes, where ModRules look at them.
-fn tell_assumed_namespaces(
+/// Notes the Namespaces that no file describes and that policies read.
+fn note_assumed_namespaces(
     policy_set: &PolicySet,
     subjects: &VecDeque<Subject>,
     terminal: &Terminal,
@@ -199,8 +199,8 @@ pub(crate) fn as_stored(review: Review) -> Review {
     }
 }
 
-/// Names kinds of parameters of which the input says nothing: the API server denies until they exist.
-fn tell_unknown_params(policy_set: &PolicySet, terminal: &Terminal) {
+/// Notes kinds of parameters that the input does not contain: the API server denies until they exist.
+fn note_unknown_params(policy_set: &PolicySet, terminal: &Terminal) {
     for kind in policy_set.snapshot.cluster_policies().bound_param_kinds() {
         if !policy_set.objects.knows_params(&kind) {
             terminal.note(format_args!(
@@ -219,18 +219,18 @@ fn selects_namespaces(policy_set: &PolicySet) -> bool {
     constraints.any(|it| it.criteria().is_some_and(Criteria::selects_namespaces))
 }
 
-/// Names the workloads whose Pods no constraint sees, because no ExpansionTemplate makes them.
-fn tell_unexpanded(policy_set: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
+/// Notes the workloads whose Pods no constraint sees, because no ExpansionTemplate generates them.
+fn note_unexpanded(policy_set: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
     let pod = GroupVersionKind { group: "".into(), version: "v1".into(), kind: "Pod".into() };
-    let mut told = BTreeSet::new();
+    let mut noted = BTreeSet::new();
     for subject in subjects {
         let Some(object) = subject.review.object() else { continue };
         let kind = GroupVersionKind::of_object(object);
         let makes_pods = ["template", "jobTemplate"]
             .iter()
             .any(|member| object.path(&["spec", member, "spec"]).is_some());
-        let is_told = !makes_pods || policy_set.snapshot.expansions().expands(&kind);
-        if is_told || !told.insert(kind.clone()) {
+        let is_done = !makes_pods || policy_set.snapshot.expansions().expands(&kind);
+        if is_done || !noted.insert(kind.clone()) {
             continue;
         }
         let misses = |it: &Arc<CompiledConstraint>| {
@@ -248,8 +248,8 @@ fn tell_unexpanded(policy_set: &PolicySet, subjects: &VecDeque<Subject>, termina
     }
 }
 
-/// Whether there is any policy; if not, says so. What no policy objects to would be allowed, so that a
-/// wrong folder would pass for a good one.
+/// Whether there is any policy; prints an error if not. Without one every object would be allowed, and a
+/// wrong folder would not be noticed.
 pub(crate) fn are_policies(policy_set: &PolicySet, paths: &[PathBuf], terminal: &Terminal) -> bool {
     let found = policy_set.snapshot.policies().next().is_some();
     if !found {

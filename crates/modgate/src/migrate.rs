@@ -1,4 +1,4 @@
-//! `modgate migrate`: what becomes of an installation of the originals.
+//! `modgate migrate`: checks and converts an installation of the originals.
 
 use std::{
     env, fs,

@@ -205,16 +205,17 @@ fn remark(subject: &Subject, decision: &Decision, terminal: &Terminal) {
 /// What the user should hear of besides the decision: warnings, and rules that could not do their
 /// work.
 fn warnings(decision: &Decision) -> impl Iterator<Item = String> + '_ {
-    let told = |rule: &str, message: &str| {
+    let is_warned = |rule: &str, message: &str| {
         decision.warnings.iter().any(|warning| warning.contains(message) && warning.contains(rule))
     };
-    let failures =
-        decision.failures.iter().filter(move |failure| !told(&failure.rule, &failure.message)).map(
-            |failure| match failure.rule.as_str() {
-                "" => failure.message.clone(),
-                rule => format!("{rule}: {}", failure.message),
-            },
-        );
+    let failures = decision
+        .failures
+        .iter()
+        .filter(move |failure| !is_warned(&failure.rule, &failure.message))
+        .map(|failure| match failure.rule.as_str() {
+            "" => failure.message.clone(),
+            rule => format!("{rule}: {}", failure.message),
+        });
     decision.warnings.iter().cloned().chain(failures).map(|warning| printable(&warning))
 }
 
@@ -235,12 +236,12 @@ fn text(
         writeln!(out, "  audit annotation {}: {}", printable(key), printable(value))?;
     }
     reason(out, decision)?;
-    // Constraints have said theirs.
-    let told = |warning: &String| {
+    // Violations are printed already.
+    let is_violation = |warning: &String| {
         let mut lines = violations.iter().map(Violation::line);
         lines.any(|line| printable(&line) == *warning)
     };
-    for warning in warnings(decision).filter(|warning| !told(warning)) {
+    for warning in warnings(decision).filter(|warning| !is_violation(warning)) {
         writeln!(out, "  {}: {warning}", terminal.paint(Tone::Notice, "warning"))?;
     }
     if decision.allowed && !decision.patch.is_empty() {

@@ -25,7 +25,7 @@ use crate::{
 /// Where KubeMod's manifests mount the certificate.
 const KUBEMOD_CERTIFICATE: &str = "/tmp/k8s-webhook-server/serving-certs";
 
-/// Runs the verb until the process is told to stop.
+/// Runs the verb until the process receives a signal to stop.
 pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     let program = Program::of_this_process();
     args.compat.check()?;
@@ -131,7 +131,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     config
 }
 
-/// Tells whoever pressed Ctrl-C what the next one does.
+/// Logs after the first Ctrl-C that the next one ends the process at once.
 fn tell_of_stopping(asked: mpsc::Receiver<()>, terminal: Terminal) -> mpsc::Receiver<()> {
     if !io::stderr().is_terminal() {
         return asked;
@@ -145,19 +145,19 @@ fn handed_on(
     mut asked: mpsc::Receiver<()>,
     at_first: impl FnOnce() + Send + 'static,
 ) -> mpsc::Receiver<()> {
-    let (tell, told) = mpsc::channel(2);
+    let (send, signals) = mpsc::channel(2);
     tokio::spawn(async move {
         let mut at_first = Some(at_first);
         while asked.recv().await.is_some() {
             if let Some(at_first) = at_first.take() {
                 at_first();
             }
-            if tell.send(()).await.is_err() {
+            if send.send(()).await.is_err() {
                 return;
             }
         }
     });
-    told
+    signals
 }
 
 /// Says where the webhooks are, and how to see a patch.
@@ -213,17 +213,17 @@ mod tests {
             let (signal, asked) = mpsc::channel(2);
             let count = Arc::new(AtomicUsize::new(0));
             let counted = Arc::clone(&count);
-            let mut told = handed_on(asked, move || {
+            let mut signals = handed_on(asked, move || {
                 counted.fetch_add(1, Ordering::Relaxed);
             });
             assert_eq!(count.load(Ordering::Relaxed), 0);
             for _ in 0..2 {
                 signal.send(()).await.expect("handed on");
-                assert_eq!(told.recv().await, Some(()));
+                assert_eq!(signals.recv().await, Some(()));
                 assert_eq!(count.load(Ordering::Relaxed), 1);
             }
             drop(signal);
-            assert_eq!(told.recv().await, None);
+            assert_eq!(signals.recv().await, None);
         });
     }
 

@@ -135,7 +135,7 @@ impl Terminal {
             return;
         }
         let rendered = snippet(diagnostic, self.stderr_colour);
-        // Nobody is left to tell if standard error is closed.
+        // If standard error is closed, the error cannot be reported.
         let _ = writeln!(io::stderr(), "{rendered}");
     }
 

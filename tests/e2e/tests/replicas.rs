@@ -474,10 +474,10 @@ fn cut_off_from_the_api_server_under_load() {
     fleet.change(DENIAL);
 }
 
-/// How many reviews are under way at once: more than there are turns and long places.
+/// How many reviews are under way at once: more than there are slots and long places.
 const BURNING: usize = 16;
 
-/// While reviews that use up their budget hold every turn and every long place of the leader, for longer
+/// While reviews that use up their budget hold every slot and every long place of the leader, for longer
 /// than a Lease lasts, it renews the Lease, and no other replica takes it.
 #[test]
 fn the_lease_is_renewed_while_every_turn_is_held() {
@@ -524,7 +524,7 @@ fn the_lease_is_renewed_while_every_turn_is_held() {
              renewals, the same leader",
             start.elapsed().as_secs()
         );
-        assert!(ended > 0, "the reviews held their turns");
+        assert!(ended > 0, "the reviews held their slots");
     });
     assert!(!replica.logged("this process no longer leads"));
     succeeds(fleet.cluster, &format!("delete modrules --all -n {leader}"), "");

@@ -112,7 +112,7 @@ const WARNINGS: &str = "\
 
 Written by `cargo xtask codegen` from the code; do not edit.
 
-A warning is about a policy that loads and probably does not do what its author means. Each has a code
+A warning names a policy that loads and probably does not do what its author intends. Each has a code
 that stays the same from release to release. modgate says it wherever it reads the policy: on the command
 line with file, line and column, in the log of `modgate serve` (field `code`), and in the answer of the
 validating webhook, which kubectl prints.
@@ -120,7 +120,7 @@ validating webhook, which kubectl prints.
 `--strict` makes warnings errors: `review`, `explain`, `plan` and `audit` then exit with code 2.
 
 An annotation of the policy allows a warning. It needs a reason; several entries stand on lines of their
-own, or behind semicolons. `duplicate-key` is about the text of a file, and `unknown-kind` and
+own, or behind semicolons. `duplicate-key` concerns the text of a file, and `unknown-kind` and
 `unknown-group` are about documents that are not loaded: no annotation allows the latter two.
 
 ```yaml
@@ -129,7 +129,7 @@ metadata:
     modgate.sh/allow: never-matches the CRD of this kind comes with the next release
 ```
 
-| Code | What it is about |
+| Code | Meaning |
 | --- | --- |
 ";
 

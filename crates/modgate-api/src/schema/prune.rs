@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn members_nobody_declared() {
+    fn undeclared_members() {
         let schema = r#"{"properties": {"spec": {"properties": {
             "a": {"type": "string"},
             "l": {"items": {"properties": {"x": {}}}},

@@ -1,4 +1,4 @@
-//! What exists, as watches tell of it.
+//! Existing objects, as watches report them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -254,7 +254,7 @@ impl Watch {
                 Err(_) | Ok(Some(Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_)))) => true,
                 Ok(_) => false,
             };
-            if works && std::mem::take(&mut has_failed) && !self.tell(What::Works).await {
+            if works && std::mem::take(&mut has_failed) && !self.send(What::Works).await {
                 return;
             }
             let event = match next {
@@ -284,14 +284,14 @@ impl Watch {
                     What::Failed(error.to_string())
                 }
             };
-            if !self.tell(what).await {
+            if !self.send(what).await {
                 return;
             }
         }
     }
 
     /// Whether there still is a receiver.
-    async fn tell(&self, what: What) -> bool {
+    async fn send(&self, what: What) -> bool {
         let event = Event { kind: self.kind.clone(), watch: self.watch, what };
         self.events.send(event).await.is_ok()
     }

@@ -12,7 +12,7 @@ use std::{
 /// Questions under way at the same time.
 const MAX_QUESTIONS: usize = 32;
 /// How long an object that does not exist is taken not to. A Namespace that is made meanwhile is
-/// told of by its watch, which goes first.
+/// reported by its watch, which goes first.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 /// Names that are remembered as unknown.
 const MAX_UNKNOWN: usize = 1024;

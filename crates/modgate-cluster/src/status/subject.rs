@@ -114,7 +114,7 @@ impl Subject {
         facts
     }
 
-    /// The member of an entry that tells which object it is about, whatever its name.
+    /// The member of an entry that names its object.
     pub(crate) fn uid_member(self) -> &'static str {
         match self {
             Self::Config => "configUID",
@@ -152,7 +152,7 @@ impl Subject {
         [of_kind, vec![(name, key.name.clone())]].concat()
     }
 
-    /// Which policy a Pod's report is about, from its labels.
+    /// The policy of a Pod's report, from its labels.
     pub(crate) fn policy(self, report: &Value) -> Option<(Kind, Key)> {
         let label = |name: &str| report.path(&["metadata", "labels", name])?.as_str();
         let namespace = || Str::from(report.path(&["metadata", "namespace"])?.as_str()?).into();

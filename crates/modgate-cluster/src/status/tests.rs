@@ -155,7 +155,7 @@ fn templates_that_do_not_load() {
         let message = said.split(r#""message":""#).nth(1).unwrap_or_default();
         let message = message.trim_start_matches("invalid ConstraintTemplate: ");
         assert!(message.starts_with(beginning), "{said}");
-        // The same again, kept with the version it is about.
+        // The same again, kept with its version.
         assert_eq!(fixture.said().get("ConstraintTemplate k8sdeny"), Some(said));
     }
 }

@@ -22,7 +22,7 @@ use super::{
     write::Target,
 };
 
-/// What a watch is about.
+/// The kind that a watch lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Policies,
@@ -124,7 +124,7 @@ impl Observed {
         self.get(target).is_some()
     }
 
-    /// Notes what a write came to, before a watch tells of it.
+    /// Notes the result of a write before a watch reports it.
     pub(super) fn note(&mut self, target: &Target, object: Option<Value>) {
         let (objects, name) = match target {
             Target::Policy(name) => (&mut self.policies.by_name, name),

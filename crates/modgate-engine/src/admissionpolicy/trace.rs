@@ -130,7 +130,7 @@ impl MutationTrace {
 }
 
 impl PolicySet {
-    /// How each policy that validates and is about the request decides, binding by binding and
+    /// How each ValidatingAdmissionPolicy that matches the request decides, binding by binding and
     /// parameter by parameter. Values are looked at without counting what that costs.
     pub fn explain(
         &self,

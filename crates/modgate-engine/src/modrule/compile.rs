@@ -245,7 +245,7 @@ impl FieldError {
         ["spec.patch", "spec.rejectMessage"].contains(&self.field.as_str())
     }
 
-    /// Whether it is about the type of the rule.
+    /// Whether the type of the rule is at fault.
     pub(crate) fn is_of_type(&self) -> bool {
         self.field == "spec.type"
     }

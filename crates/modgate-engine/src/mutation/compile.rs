@@ -58,7 +58,7 @@ pub enum CompileError {
     Invalid {
         /// What is wrong.
         message: String,
-        /// The field it is about; empty for the whole.
+        /// The field at fault; empty for the whole.
         field: &'static str,
     },
 }
@@ -68,7 +68,7 @@ impl CompileError {
         Self::Invalid { message: message.into(), field: "" }
     }
 
-    /// About this field, unless it is about one already.
+    /// Sets the field at fault, unless one is set.
     fn of(self, about: &'static str) -> Self {
         match self {
             Self::Invalid { message, field: "" } => Self::Invalid { message, field: about },
@@ -76,7 +76,7 @@ impl CompileError {
         }
     }
 
-    /// The field it is about, as Kubernetes writes paths; empty for the whole.
+    /// The field at fault, as Kubernetes writes paths; empty for the whole.
     pub(crate) fn field(&self) -> &str {
         match self {
             Self::Decode(error) => &error.path,

@@ -2,7 +2,7 @@
 //!
 //! While mutators run, such a value stands in the object as a placeholder: a text that no object
 //! can hold beforehand, because it contains the random id of the run. Once the object has
-//! converged, each provider is asked once for all its keys, and the placeholders are replaced.
+//! converged, each provider receives one request with all its keys, and the placeholders are replaced.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

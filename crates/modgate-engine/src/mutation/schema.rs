@@ -42,7 +42,7 @@ impl Conflict {
     }
 }
 
-/// What stands at a node of a location, as far as the location tells.
+/// What stands at a node of a location, as far as the location determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
     /// An Assign ends here: anything.

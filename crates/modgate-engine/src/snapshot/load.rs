@@ -577,7 +577,7 @@ fn dropped_warnings<'n>(
     })
 }
 
-/// What a constraint is told whose template is broken: the template's own errors say the rest.
+/// The error of a constraint whose template is broken; the template's own errors have the details.
 const REFUSED_TEMPLATE: &str = "its template has errors of its own";
 
 impl Problem {

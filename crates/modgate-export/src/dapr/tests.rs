@@ -96,7 +96,7 @@ fn started(url: &str, limits: Limits) -> Dapr {
 /// The results of the start and the end of an audit, and how long it took.
 type Results = (Result<(), String>, Result<(), (u64, String)>, Duration);
 
-/// Tells an audit of so many violations.
+/// Reports an audit with this many violations.
 fn audit(dapr: &mut Dapr, violations: u32) -> Results {
     let began = Instant::now();
     let delivery = dapr.begin().expect("connected");

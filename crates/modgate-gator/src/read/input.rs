@@ -176,7 +176,7 @@ pub(crate) fn checked(
     let notes = input.notes().iter().filter(|_| !args.quiet);
     notes.for_each(|note| io.note(note));
     let report = &mut finding::report();
-    match finding::tell(input.findings, args.strict, args.quiet, report, io) {
+    match finding::diagnostics(input.findings, args.strict, args.quiet, report, io) {
         true => Ok(input.resources),
         false => Err(Failure::silent(2)),
     }

@@ -460,8 +460,8 @@ impl Expected {
         if let Some(wanted) = &self.warnings {
             let wanted: Vec<_> =
                 wanted.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-            let told = |line: &&str| warnings.iter().any(|warning| warning.ends_with(*line));
-            if wanted.len() != warnings.len() || !wanted.iter().all(told) {
+            let is_given = |line: &&str| warnings.iter().any(|warning| warning.ends_with(*line));
+            if wanted.len() != warnings.len() || !wanted.iter().all(is_given) {
                 return Err(format!("warnings must be {wanted:?}, and are {warnings:?}"));
             }
         }

@@ -113,8 +113,8 @@ pub(super) fn policies(
             found.extend(check(&manifests, &sources, &config));
         }
     }
-    let mut told = BTreeSet::new();
-    found.retain(|finding| told.insert(finding.to_string()));
+    let mut reported = BTreeSet::new();
+    found.retain(|finding| reported.insert(finding.to_string()));
     found
 }
 

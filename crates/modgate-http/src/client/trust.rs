@@ -19,7 +19,7 @@ use rustls::{
 ///
 /// `openssl req -x509` marks every certificate it makes as an authority's. Services that use such
 /// a certificate and publish it as their bundle are accepted by Go and refused by webpki, which
-/// tells authorities from servers. The certificate is then the very one that was asked to be
+/// tells authorities from servers. The certificate is then the very one that was configured to be
 /// trusted, so what is left to check is its name; webpki has looked at its dates before.
 #[derive(Debug)]
 pub(super) struct OnlyThese {

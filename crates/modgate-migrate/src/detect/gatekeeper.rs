@@ -139,7 +139,7 @@ fn modify_set(about: &mut About<'_>, parameters: &Value) {
         about.say(
             "fix-default-merge",
             "spec.parameters.operation",
-            "without an operation it merges; in Gatekeeper every request it is about fails",
+            "without an operation it merges; in Gatekeeper every request that it matches fails",
         );
     }
     if operation == "prune" {

@@ -178,7 +178,7 @@ pub(super) fn order(objects: &[Found], differences: &mut Vec<Difference>) {
     }
 }
 
-/// Whether two rules may match the same object, as far as the kinds they ask for tell.
+/// Whether two rules may match the same object, as far as their kinds determine it.
 fn may_meet(rule: &Found, other: &Found) -> bool {
     let (mine, theirs) = (kinds(rule), kinds(other));
     mine.is_empty() || theirs.is_empty() || !mine.is_disjoint(&theirs)

@@ -27,7 +27,7 @@ pub(super) fn configuration(about: &mut About<'_>) {
             about.say(
                 "KM-5.4",
                 format!("webhooks[{index}]"),
-                "Reject rules are asked again in the validating phase, after all mutating webhooks; \
+                "Reject rules are evaluated again in the validating phase, after all mutating webhooks; \
                  what they refuse there is warned about unless `--late-rejections` is `deny` or \
                  `off`",
             );

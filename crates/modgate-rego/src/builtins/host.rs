@@ -62,7 +62,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Calls a function that only the host has; equal arguments are asked about once.
+    /// Calls a function that only the host has; equal arguments are looked up once.
     ///
     /// # Errors
     ///

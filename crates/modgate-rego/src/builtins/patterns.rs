@@ -66,7 +66,7 @@ const CACHE_BYTES: usize = 16 << 20;
 const CACHED_LENGTH: usize = 4096;
 
 /// Bounds of the compiled size that are tried in turn: how large a pattern really is decides what
-/// it costs, and only compiling it tells.
+/// it costs, which only compiling it shows.
 const SIZES: [usize; 4] = [16 << 10, 128 << 10, 1 << 20, DEFAULT_SIZE_LIMIT];
 
 #[derive(Default)]

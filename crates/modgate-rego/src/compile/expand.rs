@@ -43,7 +43,7 @@ fn is_constant(expr: &Expr) -> bool {
         && !expr.negated
 }
 
-/// Replaces a term by a variable and says what the variable equals.
+/// Replaces a term by a variable and adds the equation of the variable.
 fn hoist(vars: &mut Vars, term: &mut Term, out: &mut Body) {
     let span = term.span;
     let local = vars.temporary(span);

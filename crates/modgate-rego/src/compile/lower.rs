@@ -118,7 +118,7 @@ impl<'c> Lowerer<'c> {
         let stmt = |kind| Stmt { kind, span, generated: expr.generated };
         let mut main: Vec<Stmt> = main.into_iter().map(stmt).collect();
         if expr.negated {
-            // A trace tells how the whole expression went, not that what is negated failed.
+            // A trace has the result of the whole expression, not of its negated part.
             main.iter_mut().for_each(|stmt| stmt.generated = true);
             main = vec![stmt(StmtKind::Not(main))];
         }

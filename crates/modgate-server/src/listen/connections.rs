@@ -126,7 +126,7 @@ impl Connection {
         self.receiving.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Its answer is ready, or nobody waits for one any more.
+    /// Its answer is ready, or the client no longer waits for it.
     pub(super) fn end(&self) {
         let now = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(now, Ordering::Relaxed);

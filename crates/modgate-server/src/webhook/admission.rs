@@ -150,11 +150,11 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
     let outcome = loop {
         let outcome = app
             .evaluators
-            .run(flow.clone(), time_limit, |turn| {
+            .run(flow.clone(), time_limit, |slot| {
                 let started = Instant::now();
-                app.metrics.queued(webhook, turn.waited());
+                app.metrics.queued(webhook, slot.waited());
                 let providers = app.current.providers();
-                let asking = providers.map(|all| all.asking(deadline).yielding(turn));
+                let asking = providers.map(|all| all.asking(deadline).yielding(slot));
                 let (read, review) = match decode(app, body) {
                     Ok(decoded) => decoded,
                     Err((head, message)) => {
@@ -164,7 +164,7 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 };
                 let head = &*head.insert(read);
                 let why = review.request().implausible();
-                let objects = policies.objects.yielding(turn, deadline).only_known(why);
+                let objects = policies.objects.yielding(slot, deadline).only_known(why);
                 let host = ProviderHost::new(&objects, asking);
                 let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
                 let statistics = counts.then(Statistics::default);
@@ -266,7 +266,7 @@ pub(super) fn too_large(limits: &RequestLimits) -> String {
     )
 }
 
-/// Runs without a turn: writing the Pod causes another request to this webhook.
+/// Runs without a slot: writing the Pod causes another request to this webhook.
 async fn bind_pod(
     app: &App,
     policies: &PolicySet,
@@ -377,7 +377,7 @@ fn run_task(
         Task::CheckLabel => admit_label(review.request(), &policies.snapshot.config().installation),
         Task::DefaultModRule => modrule::default(review),
         Task::ValidateModRule => modrule::validate(review, policies),
-        // `bind_pod` has already run, without a turn.
+        // `bind_pod` has already run, without a slot.
         Task::BindPod => Decision::allowed(),
     };
     if webhook == Webhook::Validate && late == LateRejections::Warn {
@@ -389,7 +389,7 @@ fn run_task(
     Answer::review(head, respond_with(app, webhook, review, decision))
 }
 
-/// Logs and counts the results of ModRules, and turns a decision into a response with the texts of
+/// Logs and counts the results of ModRules, and makes a response from a decision with the texts of
 /// the webhook's original.
 fn respond_with(
     app: &App,

@@ -277,7 +277,7 @@ impl Shared {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, ledger: &Ledger) {
+    fn publish(&self, ledger: &Ledger) {
         self.held.set(i64::try_from(ledger.held).unwrap_or(i64::MAX));
     }
 
@@ -342,7 +342,7 @@ impl Held {
                     arriving.bytes += bytes;
                 }
                 self.bytes += bytes;
-                self.shared.tell(&ledger);
+                self.shared.publish(&ledger);
                 return true;
             }
             let (granted, receiver) = oneshot::channel();
@@ -388,7 +388,7 @@ impl Drop for Held {
         ledger.leaving.remove(&self.number);
         ledger.held -= self.bytes;
         self.shared.grant(&mut ledger);
-        self.shared.tell(&ledger);
+        self.shared.publish(&ledger);
     }
 }
 
@@ -407,7 +407,7 @@ impl Drop for InLine<'_> {
         if self.granted || !left {
             // Room granted at the last moment is released with the rest.
             self.held.bytes += self.bytes;
-            self.held.shared.tell(&ledger);
+            self.held.shared.publish(&ledger);
         }
     }
 }

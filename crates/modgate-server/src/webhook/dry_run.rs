@@ -58,13 +58,13 @@ pub(super) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
     let flow = Flow { route: DRY_RUN, namespace: Str::default() };
     let answered = app
         .evaluators
-        .run(flow, limits.time, |turn| {
+        .run(flow, limits.time, |slot| {
             let request = if json {
                 Value::from_json(body).map_err(|error| error.to_string())?
             } else {
                 Value::from(Object::default())
             };
-            let objects = policies.objects.yielding(turn, deadline);
+            let objects = policies.objects.yielding(slot, deadline);
             dry_run(&request, policies.snapshot.config(), &objects)
                 .map_err(|error| error.to_string())
         })

@@ -1,4 +1,4 @@
-//! Turns for evaluation, and what happens when one goes wrong.
+//! Slots for evaluations, and the errors of evaluations that fail.
 //!
 //! An evaluation runs on the worker of the runtime that its request is on, rather than on a thread
 //! of its own: it takes tens of microseconds, and two handovers between threads take ten more. Two
@@ -29,7 +29,7 @@ use tokio::{
 };
 
 pub(crate) use super::schedule::Flow;
-use super::schedule::{LONG, Place, Schedule, Slot, long_places};
+use super::schedule::{LONG, Place, Room, Schedule, long_places};
 
 /// How often evaluations that run are looked at.
 const TICK: Duration = Duration::from_millis(4);
@@ -46,7 +46,7 @@ pub struct Evaluators(Arc<Inner>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EvaluationError {
     #[error(
-        "no turn to evaluate within {} ms; more replicas or processors give more turns, \
+        "no evaluation slot was free within {} ms; more replicas or processors give more slots, \
          `--max-serving-threads` (chart value `args`) sets their number",
         .0.as_millis()
     )]
@@ -57,9 +57,9 @@ pub(crate) enum EvaluationError {
 }
 
 struct Inner {
-    turns: usize,
-    schedule: Mutex<Schedule<oneshot::Sender<Slot>>>,
-    /// When the evaluation in each slot began, in microseconds since `origin`; 0 if there is none.
+    slots: usize,
+    schedule: Mutex<Schedule<oneshot::Sender<Room>>>,
+    /// When the evaluation in each room began, in microseconds since `origin`; 0 if there is none.
     began: Box<[AtomicU64]>,
     origin: Instant,
     watch: OnceLock<thread::Thread>,
@@ -72,12 +72,12 @@ impl Evaluators {
         Self::new(processors())
     }
 
-    /// `turns` at the same time, and half as many again, two at least, that take long.
-    pub fn new(turns: usize) -> Self {
+    /// `slots` at the same time, and half as many again, two at least, that take long.
+    pub fn new(slots: usize) -> Self {
         Self(Arc::new(Inner {
-            turns,
-            schedule: Mutex::new(Schedule::new(turns)),
-            began: (0..turns + long_places(turns)).map(|_| AtomicU64::new(0)).collect(),
+            slots,
+            schedule: Mutex::new(Schedule::new(slots)),
+            began: (0..slots + long_places(slots)).map(|_| AtomicU64::new(0)).collect(),
             origin: Instant::now(),
             watch: OnceLock::new(),
             watch_sleeps: AtomicBool::new(false),
@@ -86,11 +86,11 @@ impl Evaluators {
 
     /// Workers of a runtime on which connections are served while every evaluation runs.
     pub(crate) fn workers(&self) -> usize {
-        self.0.turns + long_places(self.0.turns) + 1
+        self.0.slots + long_places(self.0.slots) + 1
     }
 
     /// Watches evaluations that run on a runtime, for as long as these evaluators exist: it keeps a
-    /// worker waiting for sockets, and evaluations that take long leave their turns.
+    /// worker waiting for sockets, and evaluations that take long leave their slots.
     ///
     /// # Errors
     ///
@@ -104,41 +104,45 @@ impl Evaluators {
         Ok(())
     }
 
-    /// Runs `evaluate` when it is its flow's turn, which it may give back while it waits for
-    /// something else.
+    /// Runs `evaluate` in the next slot of its flow. It may give the slot back while it waits for something
+    /// else.
     pub(crate) async fn run<T>(
         &self,
         flow: Flow,
-        patience: Duration,
-        evaluate: impl FnOnce(&Turn) -> T,
+        timeout: Duration,
+        evaluate: impl FnOnce(&EvaluationSlot) -> T,
     ) -> Result<T, EvaluationError> {
-        let asked = Instant::now();
-        let deadline = asked + patience;
-        let slot = self.0.take(&flow, deadline).await.ok_or(EvaluationError::Busy(patience))?;
-        let running = Running { inner: Arc::clone(&self.0), slot, began: Instant::now() };
-        let turn = Turn { flow, waited: asked.elapsed(), running: Mutex::new(Some(running)) };
+        let requested = Instant::now();
+        let deadline = requested + timeout;
+        let room = self.0.take(&flow, deadline).await.ok_or(EvaluationError::Busy(timeout))?;
+        let running = Running { inner: Arc::clone(&self.0), room, began: Instant::now() };
+        let held = EvaluationSlot {
+            flow,
+            waited: requested.elapsed(),
+            running: Mutex::new(Some(running)),
+        };
         // A worker keeps the task that was woken last where no other worker can take it; this sends
         // that task to where others can, and takes its place.
         drop(tokio::spawn(async {}));
-        turn.mark();
+        held.mark();
         // Policies and objects live in immutable values, so nothing can be left half-changed.
-        let outcome = catch_unwind(AssertUnwindSafe(|| evaluate(&turn)));
-        drop(turn);
+        let outcome = catch_unwind(AssertUnwindSafe(|| evaluate(&held)));
+        drop(held);
         outcome.map_err(|_| EvaluationError::Panicked)
     }
 }
 
 impl Inner {
-    fn schedule(&self) -> MutexGuard<'_, Schedule<oneshot::Sender<Slot>>> {
+    fn schedule(&self) -> MutexGuard<'_, Schedule<oneshot::Sender<Room>>> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot, until `deadline` at most.
-    async fn take(self: &Arc<Self>, flow: &Flow, deadline: Instant) -> Option<Slot> {
+    /// Waits for a room, until `deadline` at most.
+    async fn take(self: &Arc<Self>, flow: &Flow, deadline: Instant) -> Option<Room> {
         let mut waiting = {
             let mut schedule = self.schedule();
-            if let Some(slot) = schedule.start_at_once(flow) {
-                return Some(slot);
+            if let Some(room) = schedule.start_at_once(flow) {
+                return Some(room);
             }
             let (ticket, started) = oneshot::channel();
             let place = schedule.wait(flow, ticket)?;
@@ -151,20 +155,20 @@ impl Inner {
     }
 
     /// Starts whatever there is room for.
-    fn start_waiting(&self, schedule: &mut Schedule<oneshot::Sender<Slot>>) {
-        while let Some((slot, ticket)) = schedule.start_next() {
-            if let Err(slot) = ticket.send(slot) {
-                schedule.finished(slot, Duration::ZERO);
+    fn start_waiting(&self, schedule: &mut Schedule<oneshot::Sender<Room>>) {
+        while let Some((room, ticket)) = schedule.start_next() {
+            if let Err(room) = ticket.send(room) {
+                schedule.finished(room, Duration::ZERO);
             }
         }
     }
 
-    fn finished(&self, slot: Slot, took: Duration) {
-        if let Some(began) = self.began.get(slot.0) {
+    fn finished(&self, room: Room, took: Duration) {
+        if let Some(began) = self.began.get(room.0) {
             began.store(0, Ordering::SeqCst);
         }
         let mut schedule = self.schedule();
-        schedule.finished(slot, took);
+        schedule.finished(room, took);
         self.start_waiting(&mut schedule);
     }
 
@@ -180,7 +184,7 @@ impl Inner {
     fn look(&self, runtime: &Handle) -> bool {
         let now = self.now();
         let (mut any, mut wake) = (false, false);
-        for (slot, began) in self.began.iter().enumerate() {
+        for (room, began) in self.began.iter().enumerate() {
             let began = began.load(Ordering::SeqCst);
             if began == 0 {
                 continue;
@@ -191,8 +195,8 @@ impl Inner {
             if ran >= LONG {
                 let mut schedule = self.schedule();
                 // It may have ended meanwhile, and another begun.
-                if self.began.get(slot).is_some_and(|now| now.load(Ordering::SeqCst) == began) {
-                    schedule.takes_long(Slot(slot));
+                if self.began.get(room).is_some_and(|now| now.load(Ordering::SeqCst) == began) {
+                    schedule.takes_long(Room(room));
                     self.start_waiting(&mut schedule);
                 }
             }
@@ -207,7 +211,7 @@ impl Inner {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner").field("turns", &self.turns).finish_non_exhaustive()
+        f.debug_struct("Inner").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 
@@ -230,45 +234,45 @@ fn watch(inner: &Weak<Inner>, runtime: &Handle) {
     }
 }
 
-/// A request that waits for a slot; it gives the place or the slot back when dropped.
+/// A request that waits for a room; it gives the place or the room back when dropped.
 struct Waiting {
     inner: Arc<Inner>,
     place: Place,
-    started: oneshot::Receiver<Slot>,
+    started: oneshot::Receiver<Room>,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.inner.schedule().leave(&self.place);
         self.started.close();
-        if let Ok(slot) = self.started.try_recv() {
-            self.inner.finished(slot, Duration::ZERO);
+        if let Ok(room) = self.started.try_recv() {
+            self.inner.finished(room, Duration::ZERO);
         }
     }
 }
 
-/// A slot that is taken.
+/// A room that is taken.
 struct Running {
     inner: Arc<Inner>,
-    slot: Slot,
+    room: Room,
     began: Instant,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.inner.finished(self.slot, self.began.elapsed());
+        self.inner.finished(self.room, self.began.elapsed());
     }
 }
 
-/// One of the evaluations that may run.
-pub(crate) struct Turn {
+/// The slot of a running evaluation.
+pub(crate) struct EvaluationSlot {
     flow: Flow,
     waited: Duration,
     running: Mutex<Option<Running>>,
 }
 
-impl Turn {
-    /// How long the request waited for its turn.
+impl EvaluationSlot {
+    /// How long the request waited for its slot.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
     }
@@ -276,8 +280,8 @@ impl Turn {
     /// From now on the watch looks at it.
     fn mark(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Running { inner, slot, .. }) = running.as_ref() else { return };
-        if let Some(began) = inner.began.get(slot.0) {
+        let Some(Running { inner, room, .. }) = running.as_ref() else { return };
+        if let Some(began) = inner.began.get(room.0) {
             began.store(inner.now(), Ordering::SeqCst);
         }
         if inner.watch_sleeps.load(Ordering::SeqCst)
@@ -288,8 +292,8 @@ impl Turn {
         }
     }
 
-    /// Lets another evaluation run while this one waits for something else, and returns what it
-    /// waited for once there is a turn again, or at `deadline` without one.
+    /// Lets another evaluation run during `wait`. Returns its result once there is a slot again, or at
+    /// `deadline` without one.
     ///
     /// To be called where blocking is allowed.
     pub(crate) fn pause<T>(&self, deadline: Instant, wait: impl FnOnce() -> T) -> T {
@@ -299,9 +303,9 @@ impl Turn {
         let waited = wait();
         if let Some(inner) = inner
             && let Ok(runtime) = Handle::try_current()
-            && let Some(slot) = runtime.block_on(inner.take(&self.flow, deadline))
+            && let Some(room) = runtime.block_on(inner.take(&self.flow, deadline))
         {
-            let again = Running { inner, slot, began: Instant::now() };
+            let again = Running { inner, room, began: Instant::now() };
             *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
             self.mark();
         }
@@ -309,9 +313,9 @@ impl Turn {
     }
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for EvaluationSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").finish_non_exhaustive()
+        f.debug_struct("EvaluationSlot").finish_non_exhaustive()
     }
 }
 
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_and_frees_its_turn() {
+    async fn a_panic_is_an_error_and_frees_its_slot() {
         let evaluators = Evaluators::new(1);
         let failed: Result<(), _> =
             evaluators.run(flow(), Duration::ZERO, |_| panic!("on purpose")).await;
@@ -337,52 +341,52 @@ mod tests {
         assert_eq!(evaluators.run(flow(), Duration::ZERO, |_| 1).await, Ok(1));
     }
 
-    /// Two evaluations with one turn: the second runs while the first waits.
+    /// Two evaluations with one slot: the second runs while the first waits.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_evaluation_that_waits_gives_its_turn_back() {
         let evaluators = Arc::new(Evaluators::new(1));
-        let patience = Duration::from_secs(20);
+        let timeout = Duration::from_secs(20);
         let (ask, asked) = std::sync::mpsc::channel();
         let (answer, answered) = std::sync::mpsc::channel();
         let of_first = Arc::clone(&evaluators);
         let first = tokio::spawn(async move {
-            let evaluate = move |turn: &Turn| {
+            let evaluate = move |slot: &EvaluationSlot| {
                 tokio::task::block_in_place(|| {
-                    turn.pause(Instant::now() + patience, || {
+                    slot.pause(Instant::now() + timeout, || {
                         ask.send(()).expect("the second listens");
-                        answered.recv_timeout(patience).expect("the second answers")
+                        answered.recv_timeout(timeout).expect("the second answers")
                     })
                 })
             };
-            of_first.run(flow(), patience, evaluate).await
+            of_first.run(flow(), timeout, evaluate).await
         });
-        let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(patience));
+        let asked = tokio::task::spawn_blocking(move || asked.recv_timeout(timeout));
         asked.await.expect("no panic").expect("the first asks");
         let second =
-            evaluators.run(flow(), patience, |_| answer.send(7).expect("the first listens"));
+            evaluators.run(flow(), timeout, |_| answer.send(7).expect("the first listens"));
         assert_eq!(second.await, Ok(()));
         assert_eq!(first.await.expect("no panic"), Ok(7));
-        assert!(evaluators.0.schedule().start_at_once(&flow()).is_some(), "its turn is free");
+        assert!(evaluators.0.schedule().start_at_once(&flow()).is_some(), "its slot is free");
     }
 
     #[tokio::test]
     async fn a_request_that_goes_away_leaves_its_place_or_its_slot() {
         let evaluators = Evaluators::new(1);
-        let slot = evaluators.0.schedule().start_at_once(&flow()).expect("a turn");
+        let room = evaluators.0.schedule().start_at_once(&flow()).expect("a slot");
         let deadline = Instant::now() + Duration::from_secs(20);
         for ends_first in [false, true] {
             let other = Flow { route: "/b", ..flow() };
             let mut waits = Box::pin(evaluators.0.take(&other, deadline));
             assert!(futures_util::poll!(waits.as_mut()).is_pending());
             if ends_first {
-                evaluators.0.finished(slot, Duration::ZERO);
+                evaluators.0.finished(room, Duration::ZERO);
             }
             drop(waits);
         }
-        assert!(evaluators.0.schedule().start_at_once(&flow()).is_some(), "its turn is free");
+        assert!(evaluators.0.schedule().start_at_once(&flow()).is_some(), "its slot is free");
     }
 
-    /// All turns are taken for good: what comes later still runs, and sockets are still read.
+    /// All slots are taken for good: what comes later still runs, and sockets are still read.
     #[test]
     fn evaluations_that_take_long_hold_up_neither_turns_nor_sockets() {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -394,18 +398,18 @@ mod tests {
             .build()
             .expect("runtime");
         evaluators.watch(runtime.handle().clone()).expect("watched");
-        let patience = Duration::from_secs(30);
+        let timeout = Duration::from_secs(30);
         let long = |namespace: &str| {
             let (begin, begun) = std::sync::mpsc::channel();
             let (end, ended) = std::sync::mpsc::channel::<()>();
             let evaluators = Arc::clone(&evaluators);
             let flow = Flow { route: "/a", namespace: namespace.into() };
             let run = runtime.spawn(async move {
-                let evaluate = move |_: &Turn| {
+                let evaluate = move |_: &EvaluationSlot| {
                     begin.send(()).expect("the test listens");
-                    ended.recv_timeout(patience).expect("the test ends it");
+                    ended.recv_timeout(timeout).expect("the test ends it");
                 };
-                evaluators.run(flow, patience, evaluate).await
+                evaluators.run(flow, timeout, evaluate).await
             });
             (begun, end, run)
         };
@@ -413,16 +417,16 @@ mod tests {
         for namespace in ["one", "two", "three"] {
             for _ in 0..ESTABLISHED_BY {
                 let flow = Flow { route: "/a", namespace: namespace.into() };
-                runtime.block_on(evaluators.run(flow, patience, |_| ())).expect("runs");
+                runtime.block_on(evaluators.run(flow, timeout, |_| ())).expect("runs");
             }
         }
         let all = ["one", "two"].map(|namespace| {
             let (begun, end, run) = long(namespace);
-            begun.recv_timeout(patience).expect("it begins, as the one before has left its turn");
+            begun.recv_timeout(timeout).expect("it begins, as the one before has left its slot");
             (end, run)
         });
         let third = Flow { route: "/a", namespace: "three".into() };
-        assert_eq!(runtime.block_on(evaluators.run(third, patience, |_| 3)), Ok(3));
+        assert_eq!(runtime.block_on(evaluators.run(third, timeout, |_| 3)), Ok(3));
 
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
         let listener = listener.expect("port");
@@ -437,7 +441,7 @@ mod tests {
         for sent in 0..10_u8 {
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(address).expect("connected");
-            stream.set_read_timeout(Some(patience)).expect("set");
+            stream.set_read_timeout(Some(timeout)).expect("set");
             stream.write_all(&[sent]).expect("sent");
             let mut answer = [0];
             stream.read_exact(&mut answer).expect("answered while both run");

@@ -47,7 +47,7 @@ pub enum LateRejections {
     Deny,
 }
 
-/// The answer if modgate itself fails to decide a request: no turn in time, a panic, or a cluster
+/// The answer if modgate itself fails to decide a request: no slot in time, a panic, or a cluster
 /// that does not answer. It applies to every webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {

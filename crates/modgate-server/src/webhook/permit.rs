@@ -1,11 +1,11 @@
-//! An evaluation that waits for another process gives up its turn meanwhile.
+//! An evaluation that waits for another process gives up its slot meanwhile.
 
 use modgate_policies::Permit;
 use tokio::time::Instant;
 
-use super::Turn;
+use super::EvaluationSlot;
 
-impl Permit for Turn {
+impl Permit for EvaluationSlot {
     fn pause(&self, deadline: Instant, wait: &mut dyn FnMut()) {
         Self::pause(self, deadline, wait);
     }
@@ -45,7 +45,7 @@ mod tests {
             let answer = self.answer.lock().expect("no panic");
             answer
                 .recv_timeout(TIMEOUT)
-                .map_err(|_| HostError::Unread("no other had a turn".to_owned()))?;
+                .map_err(|_| HostError::Unread("no other had a slot".to_owned()))?;
             let members = [("kind", Value::from(kind)), ("name", name.into())];
             Ok(Some(members.into_iter().collect()))
         }
@@ -53,7 +53,7 @@ mod tests {
         fn access(&self, _: &Action<'_>) -> Result<Access, HostError> {
             self.asked.send(()).expect("the other listens");
             let answer = self.answer.lock().expect("no panic");
-            let unread = |_| HostError::Unread("no other had a turn".to_owned());
+            let unread = |_| HostError::Unread("no other had a slot".to_owned());
             answer.recv_timeout(TIMEOUT).map_err(unread)?;
             Ok(Access { allowed: true, ..Access::default() })
         }
@@ -78,8 +78,8 @@ mod tests {
             let objects = Objects::of_cluster(Arc::new(cluster));
             let of_first = Arc::clone(&evaluators);
             let first = tokio::spawn(async move {
-                let evaluate = |turn: &Turn| {
-                    let host = objects.yielding(turn, Instant::now() + TIMEOUT);
+                let evaluate = |slot: &EvaluationSlot| {
+                    let host = objects.yielding(slot, Instant::now() + TIMEOUT);
                     match kind {
                         "Node" => host.node("a"),
                         "Namespace" => host.namespace("a"),
@@ -97,7 +97,7 @@ mod tests {
             let second =
                 evaluators.run(flow(), TIMEOUT, |_| answer.send(()).expect("the first listens"));
             assert_eq!(second.await, Ok(()), "{kind}");
-            let found = first.await.expect("no panic").expect("a turn").expect(kind);
+            let found = first.await.expect("no panic").expect("a slot").expect(kind);
             assert_eq!(found.get("kind"), Some(&kind.into()));
         }
     }

@@ -29,7 +29,7 @@ pub(super) enum Task {
     /// It checks a ModRule.
     ValidateModRule,
     /// It writes to a Pod that is being bound. The write causes another request to this process, so
-    /// it runs without a turn.
+    /// it runs without a slot.
     BindPod,
 }
 

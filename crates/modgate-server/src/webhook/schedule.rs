@@ -7,11 +7,11 @@
 //!
 //! A namespace is a name in a request, and a client can invent names. So all
 //! namespaces that had few evaluations until now ([`ESTABLISHED_BY`]) share the part of one
-//! established namespace, and leave a turn to the established ones.
+//! established namespace, and leave a slot to the established ones.
 //!
-//! There are two kinds of room. A *turn* is for evaluations of usual length. One that runs for longer than [`LONG`] leaves its turn to the next request and goes on in
+//! There are two kinds of room. A *slot* is for evaluations of usual length. One that runs for longer than [`LONG`] leaves its slot to the next request and goes on in
 //! one of a few *long places*; as long as its flow keeps doing that, requests of the flow start in
-//! long places only, and wait for one without keeping others from their turns.
+//! long places only, and wait for one without keeping others from their slots.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -20,20 +20,20 @@ use std::{
 
 use modgate_value::Str;
 
-/// An evaluation that takes longer leaves its turn.
+/// An evaluation that takes longer leaves its slot.
 pub(super) const LONG: Duration = Duration::from_millis(20);
 /// Requests that may wait at the same time.
 pub(super) const MAX_WAITING: usize = 4096;
 /// Flows that are remembered without a request in them.
 const MAX_IDLE_FLOWS: usize = 1024;
-/// Short evaluations in a row after which a flow may use turns again.
+/// Short evaluations in a row after which a flow may use slots again.
 const REDEEMED_BY: u8 = 8;
 /// Evaluations after which a namespace has its own part.
 pub(super) const ESTABLISHED_BY: u8 = 16;
 /// Cost of an evaluation while it runs.
 const ESTIMATE: Duration = Duration::from_micros(200);
 
-/// The route of the dry run: it never has more than one long place, and no turn.
+/// The route of the dry run: it never has more than one long place, and no slot.
 pub(super) const DRY_RUN: &str = "/v1/dryrun";
 
 /// The flow of a request.
@@ -47,7 +47,7 @@ pub(crate) struct Flow {
 
 /// Where an evaluation runs, until it is [finished](Schedule::finished).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slot(pub(super) usize);
+pub(super) struct Room(pub(super) usize);
 
 /// A request that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,11 +59,11 @@ pub(super) struct Place {
 /// Waiting requests and running evaluations. `T` is the ticket that resumes a waiting request.
 #[derive(Debug)]
 pub(super) struct Schedule<T> {
-    turns: usize,
+    slots: usize,
     long_places: usize,
     in_turns: usize,
     in_long_places: usize,
-    /// Evaluations of flows that are not established, in turns and in long places.
+    /// Evaluations of flows that are not established, in slots and in long places.
     newcomers_in_turns: usize,
     newcomers_in_long_places: usize,
     waiting: usize,
@@ -160,11 +160,11 @@ struct Running {
 type Rank = (u64, u64, u64, u64);
 
 impl<T> Schedule<T> {
-    /// A schedule of `turns` turns and some long places. Without turns, nothing runs.
-    pub(super) fn new(turns: usize) -> Self {
+    /// A schedule of `slots` slots and some long places. Without slots, nothing runs.
+    pub(super) fn new(slots: usize) -> Self {
         Self {
-            turns,
-            long_places: long_places(turns),
+            slots,
+            long_places: long_places(slots),
             in_turns: 0,
             in_long_places: 0,
             newcomers_in_turns: 0,
@@ -179,7 +179,7 @@ impl<T> Schedule<T> {
     }
 
     /// Starts an evaluation at once if there is room and no other request goes first.
-    pub(super) fn start_at_once(&mut self, flow: &Flow) -> Option<Slot> {
+    pub(super) fn start_at_once(&mut self, flow: &Flow) -> Option<Room> {
         if self.waiting > 0 {
             return None;
         }
@@ -226,7 +226,7 @@ impl<T> Schedule<T> {
     }
 
     /// Starts the first waiting request for which there is room.
-    pub(super) fn start_next(&mut self) -> Option<(Slot, T)> {
+    pub(super) fn start_next(&mut self) -> Option<(Room, T)> {
         if self.waiting == 0 {
             return None;
         }
@@ -262,8 +262,8 @@ impl<T> Schedule<T> {
 
     /// Moves an evaluation that has run for [`LONG`] to a long place if one is free, and marks its
     /// flow as one of long evaluations.
-    pub(super) fn takes_long(&mut self, slot: Slot) {
-        let Some(Some(running)) = self.running.get_mut(slot.0) else { return };
+    pub(super) fn takes_long(&mut self, room: Room) {
+        let Some(Some(running)) = self.running.get_mut(room.0) else { return };
         let requests = self
             .routes
             .get_mut(running.flow.route)
@@ -283,9 +283,9 @@ impl<T> Schedule<T> {
     }
 
     /// Ends an evaluation that ran for `took`.
-    pub(super) fn finished(&mut self, slot: Slot, took: Duration) {
+    pub(super) fn finished(&mut self, room: Room, took: Duration) {
         let Some(Running { flow, is_long, is_newcomer, charged }) =
-            self.running.get_mut(slot.0).and_then(Option::take)
+            self.running.get_mut(room.0).and_then(Option::take)
         else {
             return;
         };
@@ -370,8 +370,8 @@ impl<T> Schedule<T> {
         let is_long = path == DRY_RUN || requests.heavy > 0;
         let is_newcomer = !requests.is_established();
         if !is_long {
-            let has_part = !is_newcomer || self.newcomers_in_turns < part_of_turns(self.turns);
-            return (has_part && self.in_turns < self.turns).then_some(false);
+            let has_part = !is_newcomer || self.newcomers_in_turns < part_of_turns(self.slots);
+            return (has_part && self.in_turns < self.slots).then_some(false);
         }
         let part = part_of_long_places(self.long_places);
         let has_part = if path == DRY_RUN {
@@ -382,7 +382,7 @@ impl<T> Schedule<T> {
         (has_part && self.in_long_places < self.long_places).then_some(true)
     }
 
-    fn begin(&mut self, flow: Flow, is_long: bool) -> Slot {
+    fn begin(&mut self, flow: Flow, is_long: bool) -> Room {
         let mut is_newcomer = false;
         let mut charged = nanos(ESTIMATE);
         if let Some(route) = self.routes.get_mut(flow.route) {
@@ -413,12 +413,12 @@ impl<T> Schedule<T> {
             self.newcomers_in_turns += usize::from(is_newcomer);
         }
         let running = Some(Running { flow, is_long, is_newcomer, charged });
-        let slot = self.running.iter().position(Option::is_none).unwrap_or(self.running.len());
-        match self.running.get_mut(slot) {
+        let room = self.running.iter().position(Option::is_none).unwrap_or(self.running.len());
+        match self.running.get_mut(room) {
             Some(free) => *free = running,
             None => self.running.push(running),
         }
-        Slot(slot)
+        Room(room)
     }
 }
 
@@ -442,8 +442,8 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// Turns that all flows that are not established may use together: all but one.
-const fn part_of_turns(turns: usize) -> usize {
-    if turns > 1 { turns - 1 } else { turns }
+const fn part_of_turns(slots: usize) -> usize {
+    if slots > 1 { slots - 1 } else { slots }
 }
 
 /// Long places that one flow may use, or all flows together that are not established.
@@ -451,12 +451,12 @@ const fn part_of_long_places(places: usize) -> usize {
     if places > 1 { places / 2 } else { places }
 }
 
-/// Evaluations that may run outside of turns because they take long.
-pub(super) const fn long_places(turns: usize) -> usize {
-    match turns {
+/// Evaluations that may run outside of slots because they take long.
+pub(super) const fn long_places(slots: usize) -> usize {
+    match slots {
         0 => 0,
         1..=4 => 2,
-        _ => turns / 2,
+        _ => slots / 2,
     }
 }
 
@@ -475,8 +475,8 @@ mod tests {
     /// Runs as many evaluations of a flow as it needs to be established.
     fn establish<T>(schedule: &mut Schedule<T>, flow: &Flow) {
         for _ in 0..ESTABLISHED_BY {
-            let slot = schedule.start_at_once(flow).expect("room");
-            schedule.finished(slot, SHORT);
+            let room = schedule.start_at_once(flow).expect("room");
+            schedule.finished(room, SHORT);
         }
     }
 
@@ -486,9 +486,9 @@ mod tests {
         took: impl Fn(&str) -> Duration,
     ) -> Vec<&'static str> {
         let mut order = Vec::new();
-        while let Some((slot, ticket)) = schedule.start_next() {
+        while let Some((room, ticket)) = schedule.start_next() {
             order.push(ticket);
-            schedule.finished(slot, took(ticket));
+            schedule.finished(room, took(ticket));
         }
         order
     }
@@ -496,9 +496,9 @@ mod tests {
     #[test]
     fn a_request_starts_at_once_where_there_is_room() {
         let mut schedule = Schedule::<()>::new(1);
-        let slot = schedule.start_at_once(&flow("/a", "x")).expect("room");
+        let room = schedule.start_at_once(&flow("/a", "x")).expect("room");
         assert_eq!(schedule.start_at_once(&flow("/a", "y")), None);
-        schedule.finished(slot, SHORT);
+        schedule.finished(room, SHORT);
         assert!(schedule.start_at_once(&flow("/a", "y")).is_some());
         assert_eq!(Schedule::<()>::new(0).start_at_once(&flow("/a", "x")), None);
     }
@@ -506,14 +506,14 @@ mod tests {
     #[test]
     fn namespaces_take_turns_by_time_and_not_by_requests() {
         let mut schedule = Schedule::new(1);
-        let slot = schedule.start_at_once(&flow("/a", "busy")).expect("room");
+        let room = schedule.start_at_once(&flow("/a", "busy")).expect("room");
         for _ in 0..3 {
             schedule.wait(&flow("/a", "slow"), "slow").expect("waits");
         }
         for _ in 0..3 {
             schedule.wait(&flow("/a", "fast"), "fast").expect("waits");
         }
-        schedule.finished(slot, Duration::ZERO);
+        schedule.finished(room, Duration::ZERO);
         let took = |what: &str| if what == "slow" { SHORT * 50 } else { SHORT };
         assert_eq!(order(&mut schedule, took), ["slow", "fast", "fast", "fast", "slow", "slow"]);
     }
@@ -521,13 +521,13 @@ mod tests {
     #[test]
     fn routes_take_turns_before_namespaces_do() {
         let mut schedule = Schedule::new(1);
-        let slot = schedule.start_at_once(&flow("/c", "busy")).expect("room");
+        let room = schedule.start_at_once(&flow("/c", "busy")).expect("room");
         for namespace in ["a", "b", "c", "d"] {
             schedule.wait(&flow("/many", namespace), "many").expect("waits");
         }
         schedule.wait(&flow("/one", "a"), "one").expect("waits");
         schedule.wait(&flow("/one", "a"), "one").expect("waits");
-        schedule.finished(slot, SHORT);
+        schedule.finished(room, SHORT);
         let order = order(&mut schedule, |_| SHORT * 10);
         assert_eq!(order, ["many", "one", "many", "one", "many", "many"]);
     }
@@ -536,10 +536,10 @@ mod tests {
     fn what_takes_long_leaves_its_turn_and_its_flow_waits_for_a_long_place() {
         let mut schedule = Schedule::new(1);
         let slow = flow("/a", "slow");
-        let first = schedule.start_at_once(&slow).expect("a turn");
+        let first = schedule.start_at_once(&slow).expect("a slot");
         assert_eq!(schedule.start_at_once(&flow("/a", "other")), None);
         schedule.takes_long(first);
-        let other = schedule.start_at_once(&flow("/a", "other")).expect("the turn is free");
+        let other = schedule.start_at_once(&flow("/a", "other")).expect("the slot is free");
         schedule.finished(other, SHORT);
         // One of two long places is for other flows.
         schedule.wait(&slow, "slow").expect("waits");
@@ -557,13 +557,13 @@ mod tests {
         let mut schedule = Schedule::<()>::new(2);
         let tenant = flow("/a", "tenant");
         establish(&mut schedule, &tenant);
-        let slot = schedule.start_at_once(&tenant).expect("a turn");
-        schedule.takes_long(slot);
-        schedule.finished(slot, LONG * 2);
+        let room = schedule.start_at_once(&tenant).expect("a slot");
+        schedule.takes_long(room);
+        schedule.finished(room, LONG * 2);
         for _ in 0..REDEEMED_BY {
-            let slot = schedule.start_at_once(&tenant).expect("a long place");
+            let room = schedule.start_at_once(&tenant).expect("a long place");
             assert_eq!(schedule.start_at_once(&tenant), None, "one at a time");
-            schedule.finished(slot, SHORT);
+            schedule.finished(room, SHORT);
         }
         let both = [schedule.start_at_once(&tenant), schedule.start_at_once(&tenant)];
         assert!(both.iter().all(Option::is_some), "{both:?}");
@@ -590,7 +590,7 @@ mod tests {
                 schedule.wait(&shop, "shop").expect("waits");
                 waits = Some(step);
             }
-            while let Some((slot, ticket)) = schedule.start_next() {
+            while let Some((room, ticket)) = schedule.start_next() {
                 match ticket {
                     "shop" => {
                         let since = waits.take().expect("it waited");
@@ -600,14 +600,14 @@ mod tests {
                             step - since
                         );
                         answered += 1;
-                        schedule.finished(slot, SHORT);
+                        schedule.finished(room, SHORT);
                     }
-                    _ => running.push_back(slot),
+                    _ => running.push_back(room),
                 }
             }
-            assert!(running.len() <= 1, "a turn is left for established namespaces");
-            if let Some(slot) = running.pop_front() {
-                schedule.finished(slot, Duration::from_millis(15));
+            assert!(running.len() <= 1, "a slot is left for established namespaces");
+            if let Some(room) = running.pop_front() {
+                schedule.finished(room, Duration::from_millis(15));
                 invent(&mut schedule);
             }
         }
@@ -623,15 +623,15 @@ mod tests {
             schedule.wait(&flow("/a", name), "invented").expect("waits");
         }
         let mut started = 0;
-        while let Some((slot, _)) = schedule.start_next() {
-            schedule.takes_long(slot);
+        while let Some((room, _)) = schedule.start_next() {
+            schedule.takes_long(room);
             started += 1;
         }
-        assert_eq!(started, 2, "one in a long place, one in a turn");
+        assert_eq!(started, 2, "one in a long place, one in a slot");
         schedule.wait(&shop, "shop").expect("waits");
-        let (slot, ticket) = schedule.start_next().expect("the established one has a turn");
+        let (room, ticket) = schedule.start_next().expect("the established one has a slot");
         assert_eq!(ticket, "shop");
-        schedule.takes_long(slot);
+        schedule.takes_long(room);
         assert_eq!((schedule.in_turns, schedule.in_long_places), (1, 2));
     }
 
@@ -641,8 +641,8 @@ mod tests {
         let shop = flow("/a", "shop");
         establish(&mut schedule, &shop);
         for name in 0..3 * MAX_IDLE_FLOWS {
-            let slot = schedule.start_at_once(&flow("/a", &name.to_string())).expect("room");
-            schedule.finished(slot, SHORT);
+            let room = schedule.start_at_once(&flow("/a", &name.to_string())).expect("room");
+            schedule.finished(room, SHORT);
             assert!(schedule.routes["/a"].flows.len() <= MAX_IDLE_FLOWS + 2);
         }
         assert!(schedule.routes["/a"].flows["shop"].is_established());
@@ -652,12 +652,12 @@ mod tests {
     fn dry_runs_have_one_place_and_no_turn() {
         let mut schedule = Schedule::<()>::new(4);
         establish(&mut schedule, &flow("/a", "x"));
-        let slot = schedule.start_at_once(&flow(DRY_RUN, "")).expect("a place");
+        let room = schedule.start_at_once(&flow(DRY_RUN, "")).expect("a place");
         assert_eq!(schedule.start_at_once(&flow(DRY_RUN, "")), None);
         for _ in 0..4 {
-            schedule.start_at_once(&flow("/a", "x")).expect("every turn is free");
+            schedule.start_at_once(&flow("/a", "x")).expect("every slot is free");
         }
-        schedule.finished(slot, SHORT);
+        schedule.finished(room, SHORT);
         assert!(schedule.start_at_once(&flow(DRY_RUN, "")).is_some());
     }
 
@@ -686,7 +686,7 @@ mod tests {
             4 => (0..3_u8, 0..4_u8).prop_map(|(route, namespace)| Step::Arrive(route, namespace)),
             1 => any::<usize>().prop_map(Step::Leave),
             1 => any::<usize>().prop_map(Step::TakesLong),
-            3 => (any::<usize>(), any::<u16>()).prop_map(|(slot, took)| Step::Finish(slot, took)),
+            3 => (any::<usize>(), any::<u16>()).prop_map(|(room, took)| Step::Finish(room, took)),
         ]
     }
 
@@ -696,8 +696,8 @@ mod tests {
         /// Invariants: evaluations never exceed the room, no request is lost, none waits while
         /// there is room for all, and nothing is left once all have ended.
         #[test]
-        fn room_is_kept_and_used(turns in 1..4_usize, steps in vec(step(), 1..200)) {
-            let mut schedule = Schedule::new(turns);
+        fn room_is_kept_and_used(slots in 1..4_usize, steps in vec(step(), 1..200)) {
+            let mut schedule = Schedule::new(slots);
             let (mut running, mut places) = (Vec::new(), Vec::new());
             let mut expected = 0_usize;
             let mut next = 0_usize;
@@ -706,7 +706,7 @@ mod tests {
                     Step::Arrive(route, namespace) => {
                         let flow = flow(ROUTES[usize::from(route)], &namespace.to_string());
                         match schedule.start_at_once(&flow) {
-                            Some(slot) => running.push(slot),
+                            Some(room) => running.push(room),
                             None => {
                                 places.push((next, schedule.wait(&flow, next).expect("waits")));
                                 next += 1;
@@ -723,26 +723,26 @@ mod tests {
                         schedule.takes_long(running[which % running.len()]);
                     }
                     Step::Finish(which, took) if !running.is_empty() => {
-                        let slot = running.swap_remove(which % running.len());
-                        schedule.finished(slot, Duration::from_micros(took.into()));
+                        let room = running.swap_remove(which % running.len());
+                        schedule.finished(room, Duration::from_micros(took.into()));
                     }
                     _ => {}
                 }
-                while let Some((slot, ticket)) = schedule.start_next() {
+                while let Some((room, ticket)) = schedule.start_next() {
                     places.retain(|(number, _)| *number != ticket);
                     expected -= 1;
-                    running.push(slot);
+                    running.push(room);
                 }
                 prop_assert_eq!(schedule.waiting(), expected);
-                prop_assert!(schedule.in_turns <= turns);
-                prop_assert!(schedule.in_long_places <= long_places(turns));
+                prop_assert!(schedule.in_turns <= slots);
+                prop_assert!(schedule.in_long_places <= long_places(slots));
                 prop_assert_eq!(schedule.in_turns + schedule.in_long_places, running.len());
             }
-            while let Some(slot) = running.pop() {
-                schedule.finished(slot, SHORT);
-                while let Some((slot, _)) = schedule.start_next() {
+            while let Some(room) = running.pop() {
+                schedule.finished(room, SHORT);
+                while let Some((room, _)) = schedule.start_next() {
                     expected -= 1;
-                    running.push(slot);
+                    running.push(room);
                 }
             }
             prop_assert_eq!((expected, schedule.waiting()), (0, 0));
@@ -762,10 +762,10 @@ mod tests {
                 schedule.wait(&flow("/a", name), which).expect("waits");
             }
             for _ in 0..rounds {
-                let (slot, which) = schedule.start_next().expect("some wait");
+                let (room, which) = schedule.start_next().expect("some wait");
                 schedule.wait(&flow("/a", &names[which]), which).expect("waits");
                 spent[which] += costs[which];
-                schedule.finished(slot, Duration::from_millis(costs[which]));
+                schedule.finished(room, Duration::from_millis(costs[which]));
             }
             let (least, most) = (spent.iter().min().expect("some"), spent.iter().max().expect("some"));
             prop_assert!(most - least <= 2 * costs.iter().max().expect("some"), "{spent:?}");

@@ -7,7 +7,7 @@ use prometheus_client::registry::{Metric, Registry};
 /// What a metric is, as Prometheus has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricType {
-    /// Only grows, until the process ends or what it is about goes.
+    /// Only grows, until the process ends or its subject is deleted.
     Counter,
     /// Goes up and down.
     Gauge,

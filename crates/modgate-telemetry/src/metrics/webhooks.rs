@@ -119,7 +119,7 @@ const QUEUED: Descriptor = Descriptor {
     name: "modgate_queue_seconds",
     kind: MetricType::Histogram,
     labels: &[WEBHOOK],
-    help: "Time reviews waited for their turn to be evaluated",
+    help: "Time reviews waited for an evaluation slot",
     origin: Origin::Modgate,
 };
 const BODIES: Descriptor = Descriptor {

@@ -28,7 +28,7 @@ const COMMANDS: [&str; 2] = [".", "./kubectl"];
 /// The command of the module in `tests/helm`.
 const HELM: &str = "helm.sh/helm/v4/cmd/helm";
 
-/// The module whose version the API server tells.
+/// The module whose version the API server reports.
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
 /// Whether there is a Go toolchain.

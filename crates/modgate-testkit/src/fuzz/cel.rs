@@ -16,7 +16,7 @@ impl Activation for Object {
     }
 }
 
-/// An expression and the object it is about; the expression is a policy's variable too.
+/// An expression and the object it reads; the expression is a policy's variable too.
 pub fn cel(data: &[u8]) {
     let Some((source, object)) = halves(data) else { return };
     if let Ok(expr) = parse(source) {

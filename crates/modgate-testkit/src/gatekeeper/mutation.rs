@@ -1,4 +1,4 @@
-//! `acceptance/mutation.json`: mutators and an object, and what becomes of it: compilation, schema
+//! `acceptance/mutation.json`: mutators and an object, and the result: compilation, schema
 //! conflicts, convergence, providers, errors.
 
 use std::{

@@ -176,7 +176,7 @@ fn run_variant(variant: &Value, definitions: &Object, make: &Make<'_>) -> Result
 
 /// What one step showed.
 struct Outcome {
-    /// Whether it is about an answer, not just a preparation.
+    /// Whether it compares a result; other steps prepare.
     expects: bool,
     /// What was expected and what came instead.
     result: Result<(), (String, String)>,

@@ -164,7 +164,7 @@ pub(crate) fn required(rules: &[Value], request: &Request<'_>) -> (Answer, Vec<&
     let ours = answer(rules, request, &[]);
     let mut applying: Vec<&'static Decision> = Vec::new();
     // What was recorded ran the rules in the order they were loaded in, so that is the order the
-    // other decisions are judged in.
+    // other decisions apply to.
     let in_load_order = answer(rules, request, &[LoadOrder]);
     if !same_answer(&ours, &in_load_order) {
         applying.push(&decisions::ORDER);

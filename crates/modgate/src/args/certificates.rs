@@ -84,7 +84,7 @@ impl CertificateArgs {
         self.validating_webhook_configuration_name.clone()
     }
 
-    /// What to serve; `has_cluster` tells where policies come from.
+    /// The certificates to serve; `has_cluster` is whether policies come from a cluster.
     pub(crate) fn source(&self, has_cluster: bool) -> CertificateSource {
         if let (Some(cert), Some(key)) = (self.cert.clone(), self.key.clone()) {
             return CertificateSource::Files { cert, key };
@@ -153,7 +153,7 @@ pub(crate) struct ReplicaArgs {
 const SHUTDOWN_DELAY: u32 = 10;
 
 impl ReplicaArgs {
-    /// `is_asked_by_cluster` tells whether API servers may call this process.
+    /// `is_asked_by_cluster` is whether API servers may call this process.
     pub(crate) fn apply(&self, is_asked_by_cluster: bool, config: &mut ServeConfig) {
         // Whatever it says, there is one leader, and it decides nothing.
         let _ = self.enable_leader_election;

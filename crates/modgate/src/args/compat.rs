@@ -98,7 +98,7 @@ impl CompatArgs {
             ("--logtostderr=false", self.logtostderr == Some(false)),
         ];
         if glog.iter().any(|(_, is_given)| *is_given) {
-            notes.push("flags of glog do nothing: --log-level says what is logged");
+            notes.push("flags of glog do nothing: --log-level sets the level");
         }
         notes
     }
@@ -108,7 +108,7 @@ impl CompatArgs {
         self.enable_dev_mode_log
     }
 
-    /// Whether only the dry-run API is asked for.
+    /// Whether only the dry-run API is served.
     pub(crate) fn is_webapp_only(&self, program: Program) -> bool {
         program == Program::Kubemod && self.webapp && !self.operator
     }

@@ -27,8 +27,8 @@ pub(crate) struct ExportArgs {
 impl ExportArgs {
     /// What is exported. Where a Dapr sidecar listens is found as Dapr's own clients find it.
     pub(crate) fn config(&self) -> ExportConfig {
-        let told = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let port = || told("DAPR_HTTP_PORT").map(|port| format!("http://localhost:{port}"));
+        let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let port = || set("DAPR_HTTP_PORT").map(|port| format!("http://localhost:{port}"));
         let mut config = ExportConfig {
             audit: self.enable_violation_export,
             admission: self.enable_admission_violation_export,
@@ -36,7 +36,7 @@ impl ExportArgs {
             channel: self.audit_channel.clone(),
             ..ExportConfig::default()
         };
-        if let Some(sidecar) = told("DAPR_HTTP_ENDPOINT").or_else(port) {
+        if let Some(sidecar) = set("DAPR_HTTP_ENDPOINT").or_else(port) {
             config.sidecar = sidecar;
         }
         config

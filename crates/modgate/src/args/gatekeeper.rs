@@ -158,7 +158,7 @@ impl GatekeeperArgs {
         self.admission_policies == Some(AdmissionPoliciesArg::Marked)
     }
 
-    /// How long answers of Providers are kept; `None` when none is asked.
+    /// How long answers of Providers are kept; `None` when there are none.
     pub(crate) fn external_data(&self) -> Option<Duration> {
         self.enable_external_data.then_some(self.external_data_provider_response_cache_ttl)
     }

@@ -120,7 +120,7 @@ fn size(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "expected a number of bytes above 0, such as `65536` or `64Mi`".to_owned())
 }
 
-/// How Kubernetes' controllers are told not to listen.
+/// The address by which Kubernetes' controllers are configured not to listen.
 fn is_on(address: &str) -> bool {
     !matches!(address, "" | "0")
 }

@@ -1,4 +1,4 @@
-//! What is logged, and told in Events (spec `gatekeeper-validation`, 6.4, 6.5, 9.5, 9.8 and 9.9;
+//! Settings of logs and Events (spec `gatekeeper-validation`, 6.4, 6.5, 9.5, 9.8 and 9.9;
 //! `kubemod`, 7.8).
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Every flag of the originals, and what becomes of it.
+//! Every flag of the originals, and its treatment.
 
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
@@ -9,7 +9,7 @@ use modgate_server::ServeConfig;
 use super::{Args, Verb, go};
 use crate::args::{Program, ServeArgs};
 
-/// What becomes of a flag.
+/// The treatment of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It means what it meant.

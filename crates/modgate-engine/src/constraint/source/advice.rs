@@ -164,7 +164,7 @@ fn types(message: &str, version: RegoVersion) -> Option<String> {
     Some(advice.to_owned())
 }
 
-/// The rule that keeps the engine from reading `msg`, if one can be told, and what to do about it.
+/// The rule that keeps the engine from reading `msg`, if one is known, and the advice.
 pub(in crate::constraint) fn wrong_rule(
     text: &str,
     version: RegoVersion,

@@ -1,4 +1,4 @@
-//! Rego: the expressions its evaluator tells about, each once.
+//! Rego: the expressions that its evaluator reports, each once.
 
 use std::collections::BTreeMap;
 
