@@ -222,15 +222,6 @@ pub fn load(text: &str) -> Result<Vec<Document>, Error> {
     documents(text).collect()
 }
 
-/// As [`load`]; a key that appears twice in a map is an error.
-///
-/// # Errors
-///
-/// When any of them is not YAML, has no JSON form, or repeats a key.
-pub fn load_strict(text: &str) -> Result<Vec<Document>, Error> {
-    documents_strict(text).collect()
-}
-
 /// The documents of `text` one by one, so that one bad document does not hide its neighbours:
 /// after a syntax error reading goes on at the next line that starts with `---`.
 pub fn documents(text: &str) -> impl Iterator<Item = Result<Document, Error>> + '_ {

@@ -1,0 +1,171 @@
+//! Constraints of one review share what their CEL has in common. The oracle is the same constraints
+//! before they are in force, which share nothing: what they find, in which words, and what they
+//! spend is the same; those whose budgets end say so, too.
+
+use std::sync::Arc;
+
+use modgate_api::constraints::EnforcementPoint;
+use modgate_engine::{
+    PolicySource,
+    constraint::{
+        Admission, Arena, CompiledConstraint, CompiledTemplate, ConstraintOptions, Evaluation,
+        Externals, Inventory, Store, TemplateOptions, Violation, review,
+    },
+    cost::Meter,
+};
+use modgate_rego::builtins::Isolated;
+use modgate_value::{Budget, Limits, Value, yaml};
+
+/// The variables and validations of templates; they have many texts in common, and read the same by
+/// other ways or other things by the same text.
+const TEMPLATES: [&str; 10] = [
+    "{variables: [{name: all, expression: 'has(variables.anyObject.spec.containers) ? \
+     variables.anyObject.spec.containers : []'}, {name: exempt, expression: \
+     '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, expression: \
+     'variables.all.filter(c, !(c.image in variables.exempt)).map(c, c.name)'}], validations: \
+     [{expression: 'size(variables.bad) == 0', messageExpression: '\"bad: \" + \
+     variables.bad.join(\", \")'}, {expression: 'size(variables.all) < variables.params.most', \
+     messageExpression: '\"more than \" + string(variables.params.most)'}]}",
+    // Other places, and one variable more.
+    "{variables: [{name: exempt, expression: '!has(variables.params.exempt) ? [] : \
+     variables.params.exempt'}, {name: unused, expression: '1 / 0'}, {name: all, expression: \
+     'has(variables.anyObject.spec.containers) ? variables.anyObject.spec.containers : []'}, {name: \
+     bad, expression: 'variables.all.filter(c, !(c.image in variables.exempt)).map(c, c.name)'}], \
+     validations: [{expression: 'size(variables.bad) == 0', messageExpression: '\"bad: \" + \
+     variables.bad.join(\", \")'}, {expression: 'variables.unused > 0', message: never}]}",
+    // `all` is something else, and with it what reads it.
+    "{variables: [{name: all, expression: '[{\"image\": \"x\", \"name\": \"made\"}]'}, {name: exempt, \
+     expression: '!has(variables.params.exempt) ? [] : variables.params.exempt'}, {name: bad, \
+     expression: 'variables.all.filter(c, !(c.image in variables.exempt)).map(c, c.name)'}], \
+     validations: [{expression: 'size(variables.bad) == 0', messageExpression: '\"bad: \" + \
+     variables.bad.join(\", \")'}]}",
+    // Errors are shared, too, and passed over.
+    "{variables: [{name: missing, expression: 'variables.anyObject.spec.nothing'}, {name: set, \
+     expression: 'variables.missing == 1 || variables.params.most > 0'}], validations: [{expression: \
+     'variables.set'}, {expression: 'variables.missing == 2', message: m}]}",
+    "{variables: [{name: missing, expression: 'variables.anyObject.spec.nothing'}], validations: \
+     [{expression: 'variables.missing == 2', message: m}, {expression: 'has(variables.params.exempt) \
+     && variables.params.exempt.exists(e, e == \"b:1\")', message: e}]}",
+    // The same texts as above under another name, and as a variable and a validation.
+    "{variables: [{name: gone, expression: 'variables.anyObject.spec.nothing'}, {name: again, \
+     expression: variables.gone}], validations: [{expression: variables.gone}, {expression: \
+     'variables.again == 1', message: a}, {expression: 'variables.again == 2', message: m}]}",
+    // The parameters as a whole, and by other ways.
+    "{variables: [{name: whole, expression: 'variables.params'}, {name: most, expression: \
+     'variables.?params.?most.orValue(7)'}], validations: [{expression: 'has(variables.whole.exempt)', \
+     message: w}, {expression: 'variables.most == params.spec.parameters.most', message: o}]}",
+    "{validations: [{expression: 'variables.params[\"most\"] > 1', message: i}, {expression: \
+     'params.metadata.name == \"c0\"', messageExpression: params.metadata.name}]}",
+    // A name that others have, for something else.
+    "{variables: [{name: all, expression: '{\"exempt\": [\"a:1\"]}'}, {name: exempt, expression: \
+     '!has(variables.all.exempt) ? [] : variables.all.exempt'}], validations: [{expression: \
+     'size(variables.exempt) == 1', message: own}]}",
+    "{matchCondition: [{name: any, expression: 'size(variables.all) > 0'}], variables: [{name: all, \
+     expression: 'has(variables.anyObject.spec.containers) ? variables.anyObject.spec.containers : \
+     []'}], validations: [{expression: 'false', messageExpression: 'string(size(variables.all))'}]}",
+];
+
+const PARAMETERS: [&str; 6] = [
+    "",
+    "spec: {}",
+    "spec: {parameters: {most: 2}}",
+    "spec: {parameters: {most: 1, exempt: ['a:1']}}",
+    "spec: {parameters: {most: 2, exempt: ['b:1']}}",
+    "spec: {parameters: {exempt: ['b:1', 'a:1'], other: x}}",
+];
+
+const OBJECTS: [&str; 3] = [
+    "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: 'a:1'}, \
+     {name: b, image: 'b:1'}]}}",
+    "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nothing: 2, containers: [{name: nameless}]}}",
+    "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {}}",
+];
+
+fn value(text: &str) -> Value {
+    yaml::value(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Every template with every set of parameters, in force and not.
+fn constraints() -> (Store, Vec<CompiledConstraint>) {
+    let options = ConstraintOptions::default();
+    let (mut store, mut plain) = (Store::default(), Vec::new());
+    for (index, source) in TEMPLATES.iter().enumerate() {
+        let template = format!(
+            "{{apiVersion: templates.gatekeeper.sh/v1, kind: ConstraintTemplate, metadata: {{name: \
+             probe{index}}}, spec: {{crd: {{spec: {{names: {{kind: Probe{index}}}, validation: \
+             {{legacySchema: true}}}}}}, targets: [{{target: admission.k8s.gatekeeper.sh, code: \
+             [{{engine: K8sNativeValidation, source: {source}}}]}}]}}}}"
+        );
+        let template = CompiledTemplate::compile(&value(&template), &TemplateOptions::default());
+        let template = Arc::new(template.unwrap_or_else(|error| panic!("{error}\n{source}")));
+        store.insert_template(Arc::clone(&template), &options);
+        for (number, parameters) in PARAMETERS.iter().enumerate() {
+            let constraint = value(&format!(
+                "{{apiVersion: constraints.gatekeeper.sh/v1beta1, kind: Probe{index}, metadata: \
+                 {{name: c{number}}}, {parameters}}}"
+            ));
+            store
+                .insert_constraint(PolicySource::of_object(constraint.clone()), &options)
+                .expect("a constraint");
+            let constraint =
+                CompiledConstraint::compile(&constraint, Arc::clone(&template), &options);
+            plain.push(constraint.expect("a constraint"));
+        }
+    }
+    (store, plain)
+}
+
+/// What constraints find, each within these limits, and the steps and bytes that they spend.
+fn found<'c>(
+    constraints: impl Iterator<Item = &'c CompiledConstraint>,
+    object: &str,
+    limits: Limits,
+) -> (Vec<Violation>, u64, u64) {
+    let request = value(&format!(
+        "{{operation: CREATE, name: p, kind: {{group: '', version: v1, kind: Pod}}, object: {object}}}"
+    ));
+    let admission = Admission::of_request(&request, None).expect("a request");
+    let inventory = Inventory::default();
+    let budget = Budget::unlimited();
+    let evaluation = Evaluation {
+        meter: Meter::default(),
+        point: EnforcementPoint::Webhook,
+        externals: Externals { inventory: &inventory, host: &Isolated },
+        budget: &budget,
+        limits,
+    };
+    let violations = review(constraints, &admission, evaluation, &mut Arena::new());
+    (violations, budget.steps_spent(), budget.bytes_spent())
+}
+
+#[test]
+fn what_is_shared_is_found_and_paid_for_as_if_it_were_not() {
+    let (store, plain) = constraints();
+    assert_eq!(store.constraints().count(), plain.len());
+    let mut differ = std::collections::BTreeSet::new();
+    for object in OBJECTS {
+        let shared = |limits| found(store.constraints().map(AsRef::as_ref), object, limits);
+        let alone = |limits| found(plain.iter(), object, limits);
+        let unlimited = alone(Limits::UNLIMITED);
+        assert!(unlimited.0.len() > 20, "{} violations", unlimited.0.len());
+        assert_eq!(shared(Limits::UNLIMITED), unlimited);
+        let backwards = found(
+            store.constraints().map(AsRef::as_ref).collect::<Vec<_>>().into_iter().rev(),
+            object,
+            Limits::UNLIMITED,
+        );
+        assert_eq!(backwards, unlimited);
+        // Budgets end evaluations where they would end.
+        for steps in (0..120).step_by(2) {
+            let limits = Limits { steps, ..Limits::UNLIMITED };
+            let (found, ..) = alone(limits);
+            differ.insert(found.len());
+            assert!(shared(limits).0 == found, "{steps} steps");
+        }
+        for bytes in (0..4000).step_by(133) {
+            let limits = Limits { bytes, ..Limits::UNLIMITED };
+            assert!(shared(limits).0 == alone(limits).0, "{bytes} bytes");
+        }
+    }
+    assert!(differ.len() > 3, "budgets make a difference: {differ:?}");
+}

@@ -1,0 +1,29 @@
+//! The binary as people run it: one program of tests, because linking each costs seconds. A verb has a
+//! module: `cargo test -p modgate --test all plan`.
+
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests fail by panicking, and their output says why"
+)]
+
+mod admission_policies;
+mod agreement;
+mod audit;
+mod cli;
+mod compare;
+mod constraints;
+mod decisions;
+mod flags;
+mod gator;
+mod lint;
+mod migrate;
+mod migrate_chart;
+mod plan;
+mod render;
+mod reports;
+mod reviewed;

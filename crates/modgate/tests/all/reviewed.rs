@@ -1,0 +1,272 @@
+//! Inputs on which modgate once differed from the originals, through the binary, with what the
+//! originals answer (`MODGATE_REVIEWED`, else `../shared/review/inputs`).
+//!
+//! Each folder's files are counted: one that is gone, or that no case uses, fails.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::{Value, json};
+
+/// The folder `name` of the inputs; `None`, and a line, where there are none. Under `CI=true` they are
+/// required.
+fn inputs(name: &str, files: usize) -> Option<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = env::var_os("MODGATE_REVIEWED")
+        .map_or(root.join("../shared/review/inputs"), PathBuf::from)
+        .join(name);
+    if !folder.is_dir() {
+        let is_required =
+            env::var("CI").is_ok_and(|ci| ci == "true") && root.join("../shared").is_dir();
+        assert!(!is_required, "there is no {}", folder.display());
+        println!("skipped: there is no {}", folder.display());
+        return None;
+    }
+    assert_eq!(listed(&folder).len(), files, "files in {}", folder.display());
+    Some(fs::canonicalize(folder).expect("a folder"))
+}
+
+/// All files below a folder, by their path in it.
+fn listed(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(listed(&path).into_iter().map(|file| format!("{name}/{file}")));
+        } else {
+            found.insert(name);
+        }
+    }
+    found
+}
+
+fn run(program: &Path, folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(folder).env("NO_COLOR", "1").env("COLUMNS", "200");
+    command.env_remove("KUBERNETES_SERVICE_HOST").output().expect("the program runs")
+}
+
+fn modgate(folder: &Path, args: &[&str]) -> Output {
+    run(Path::new(env!("CARGO_BIN_EXE_modgate")), folder, args)
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// What gator finds in the files of `realworld`: all messages, sorted.
+const FOUND: &[(&str, &[&str])] = &[
+    // EV-144: gator does not find the template.
+    ("capitals.yaml", &["found", "found"]),
+    ("cel1.yaml", &["is false"]),
+    ("constraint-as-object.yaml", &["explicit-action says deny"]),
+    ("dedupe.yaml", &["a container has no probe"]),
+    ("items-string.yaml", &["missing owner"]),
+    ("items.yaml", &["missing owner"]),
+    ("ns-absent.yaml", &["cluster-scoped objects are forbidden"]),
+    (
+        "orvalue.yaml",
+        &[
+            "C optional",
+            "expression 'object.metadata.name.or(optional.of(\"q\")).orValue(\"r\") == \"y\"' resulted in error: no such overload",
+            "expression 'object.metadata.name.orValue(\"x\") == \"y\"' resulted in error: no such overload",
+            "expression 'object.spec.containers.all(c, c.volumeMounts.hasValue())' resulted in error: no such overload: hasValue(list)",
+            "expression 'object.spec.containers.all(c, c.volumeMounts.orValue([]).size() == 99)' resulted in error: no such overload",
+            "expression 'object.spec.containers.all(c, c.volumeMounts.value().size() == 99)' resulted in error: no such overload: value(list)",
+            "expression 'object.spec.containers.orValue([]).exists(c, c.name == \"zz\")' resulted in error: no such overload",
+            "expression 'object.spec.containers.orValue([]).size() == 99' resulted in error: no such overload",
+        ],
+    ),
+    ("prefix.yaml", &[]),
+    (
+        "sprintf.yaml",
+        &[
+            "10 %!s(int=3) %!s(int=3)",
+            "3 %!d(float64=1.5)",
+            "4 %!d(string=p)",
+            "6 %!s(int=3)",
+            // fix-numbers-shown: `%!s(float64=1.2345678901234567e+19)` in gator.
+            "7 12345678901234567890",
+            "8 3 3 %!s(int=3)",
+            "9%!(EXTRA int=3)",
+        ],
+    ),
+];
+
+#[test]
+fn public_policies() {
+    let Some(folder) = inputs("realworld", 23) else { return };
+    let bin = tempfile::tempdir().expect("a folder");
+    let gator = bin.path().join("gator");
+    symlink(env!("CARGO_BIN_EXE_modgate"), &gator).expect("a link");
+    let messages = |file: &str| -> Vec<String> {
+        let output = run(&gator, &folder, &["test", "-o", "json", "-f", file]);
+        // Without results gator prints `null`.
+        let results: Option<Vec<Value>> = serde_json::from_slice(&output.stdout).expect("JSON");
+        let mut messages: Vec<String> = results
+            .iter()
+            .flatten()
+            .map(|it| it["msg"].as_str().expect("a message").to_owned())
+            .collect();
+        messages.sort();
+        messages
+    };
+    for (file, expected) in FOUND {
+        assert_eq!(messages(file), *expected, "{file}");
+    }
+    // EV-142: a Namespace that a file has, and an empty object for everything else.
+    let reviews = messages("review.yaml");
+    let objects: Vec<&String> =
+        reviews.iter().filter(|it| it.contains("\"namespaceObject\": {}")).collect();
+    assert_eq!((reviews.len(), objects.len()), (10, 2), "{reviews:?}");
+    assert!(messages("review-ns.yaml").iter().all(|it| !it.contains("no such key")));
+    for object in ["pod.yaml", "pod2.json", "rev.json"] {
+        let output = modgate(&folder, &["review", "-f", "ns-absent.yaml", object]);
+        let is_cluster_scoped = text(&output).contains("cluster-scoped objects are forbidden");
+        assert_eq!(is_cluster_scoped, object == "rev.json", "{object}: {}", text(&output));
+    }
+    let verified = |suite: &str| text(&run(&gator, &folder, &["verify", "-v", suite]));
+    assert!(verified("dd/suite.yaml").contains("--- PASS: one"), "{}", verified("dd/suite.yaml"));
+    let kind = r#"got messages [{"group": "", "kind": "", "version": ""}]"#;
+    assert!(verified("rk/suite.yaml").contains(kind), "{}", verified("rk/suite.yaml"));
+}
+
+/// Policies, objects, the exit code of `review`, and a part of what it prints.
+const REVIEWS: &[(&str, &[&str], i32, &str)] = &[
+    ("policies.yaml", &["rev.json"], 0, "Namespace is set to be ignored by Gatekeeper config"),
+    ("policies.yaml", &["pod.yaml"], 0, "Namespace is set to be ignored by Gatekeeper config"),
+    ("policies.yaml", &["rev2.json"], 1, "denied by DenyAll c: no"),
+    ("rule.yaml", &["quota.yaml"], 0, "`ResourceQuota` is not among the kinds of the webhook"),
+    ("mut.yaml", &["own.yaml"], 0, "it is the namespace the engine runs in"),
+    ("mut.yaml", &["ns.yaml", "cm.yaml"], 0, "has the label `admission.gatekeeper.sh/ignore`"),
+    ("tpl.yaml", &["rev3.json"], 1, "\"nonsense\" is not within the supported list"),
+    ("tpl.yaml", &["badtpl.yaml"], 1, "\"nonsense\" is not within the supported list"),
+    ("tpl.yaml", &["gens.yaml"], 0, "ConstraintTemplate denyall: allowed"),
+    ("tpl.yaml", &["gvkobj.yaml"], 1, "DeviceClass d: allowed"),
+    ("regork.yaml", &["rk.json"], 1, "apps/v1beta1 is not allowed"),
+    ("regork.yaml", &["suite/obj.yaml"], 1, "apps/v1beta1 is not allowed"),
+    (
+        "echo.yaml",
+        &["rk.json"],
+        1,
+        "\"requestKind\": {\"group\": \"apps\", \"kind\": \"Deployment\", \"version\": \"v1beta1\"}",
+    ),
+];
+
+#[test]
+fn one_decision_for_every_caller() {
+    let Some(folder) = inputs("decision", 23) else { return };
+    let mut used: BTreeSet<String> = BTreeSet::new();
+    for (policies, objects, code, part) in REVIEWS {
+        let mut args = vec!["review", "-f", policies];
+        args.extend(*objects);
+        let output = modgate(&folder, &args);
+        let shown = text(&output);
+        assert_eq!(output.status.code(), Some(*code), "{args:?}: {shown}");
+        assert!(shown.contains(part), "{args:?}: {part}: {shown}");
+        used.insert((*policies).to_owned());
+        used.extend(objects.iter().map(|file| (*file).to_owned()));
+    }
+    let output = modgate(&folder, &["review", "-f", "celrk.yaml", "rk.json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    used.insert("celrk.yaml".to_owned());
+    let output = modgate(&folder, &["verify", "-v", "suite/suite.yaml"]);
+    assert!(text(&output).contains("--- PASS: c"), "{}", text(&output));
+    used.extend(["suite", "template", "constraint"].map(|file| format!("suite/{file}.yaml")));
+    assert_eq!(used, listed(&folder), "every file is used");
+}
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What KubeMod leaves of the annotations in the scenarios of `d1x.in`; `l` stands for the last-applied
+/// annotation.
+fn annotations() -> Vec<(&'static str, Value)> {
+    let applied = |annotations: &str| {
+        let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{},"name":"p"},"spec":{}}"#;
+        text.replace("{}", annotations).replace(&format!("\"spec\":{annotations}"), "\"spec\":{}")
+    };
+    vec![
+        ("remove-notjson", json!({"x": "y"})),
+        ("replace-notjson", json!({"l": "z", "x": "y"})),
+        ("add-notjson", json!({"l": "z", "x": "y"})),
+        ("remove-json", json!({"l": applied("{}"), "x": "y"})),
+        ("add-json", json!({"l": applied(&format!("{{\"{ANNOTATION}\":\"z\"}}")), "x": "y"})),
+        ("replace-json", json!({"l": "z", "x": "y"})),
+        ("replace-x-then-remove", json!({"x": "z"})),
+        ("removeall-notjson", Value::Null),
+        // Q-33: KubeMod crashes.
+        ("removeall-json", Value::Null),
+        ("replaceall-json", json!({"l": applied("{\"q\":\"r\"}"), "q": "r"})),
+        ("replace-x-then-replaceall", json!({"q": "r"})),
+        // Q-33
+        ("replace-meta", Value::Null),
+        // Q-25: KubeMod drops the patch, because it does not escape the captured key.
+        ("select-replace", json!({"l": "z", "x": "z"})),
+        ("redact-add", json!({"l": applied("{}")})),
+    ]
+}
+
+#[test]
+fn rules_about_annotations() {
+    let Some(folder) = inputs("modrules", 17) else { return };
+    let work = tempfile::tempdir().expect("a folder");
+    let scenarios = fs::read_to_string(folder.join("d1x.in")).expect("d1x.in");
+    let expected = annotations();
+    assert_eq!(scenarios.lines().count(), expected.len());
+    for (line, (id, expected)) in scenarios.lines().zip(expected) {
+        let scenario: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(scenario["id"], id);
+        let rules = scenario["rules"].as_array().expect("rules").iter();
+        let rules: Vec<String> = rules.map(Value::to_string).collect();
+        fs::write(work.path().join("rules.json"), rules.join("\n")).expect("written");
+        let object = scenario["requests"][0]["object"].to_string();
+        fs::write(work.path().join("object.json"), object).expect("written");
+        let args =
+            ["review", "-o", "json", "-n", "my-namespace", "-f", "rules.json", "object.json"];
+        let output = modgate(work.path(), &args);
+        let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let mut got = results[0]["object"]["metadata"]["annotations"].clone();
+        if let Some(members) = got.as_object_mut()
+            && let Some(applied) = members.remove(ANNOTATION)
+        {
+            members.insert("l".to_owned(), applied);
+        }
+        assert_eq!(got, expected, "{id}");
+    }
+}
+
+/// Rules, an object, and a part of what `review -o yaml` prints.
+const PATCHED: &[(&str, &str, &str)] = &[
+    ("d1-rules.yaml", "d1-secret.yaml", "last-applied-configuration: redacted\n"),
+    (
+        "d1b-rules.yaml",
+        "d1b-secret.yaml",
+        "  annotations:\n    injected-by-controller: z\n  name: s\n",
+    ),
+    ("d1b-rules.yaml", "d1b-secret.yaml", "the last-applied annotation is patched no further"),
+    ("rule.json", "pod.json", "a: \"\\U0001F600\""),
+    ("rule.json", "esc.json", "u: a/b\n"),
+    ("rule.json", "list.json", "a: \"\\U0001F600\""),
+    ("rule.json", "stream.json", "  name: q\n"),
+    ("rule.json", "ctl.json", "t: \"x\\x7F\\x01\\L\""),
+    ("rule.json", "ind.json", "name: tab\n"),
+    ("rule.json", "tab.json", "name: tab\n"),
+    ("issue113.yaml", "pod.json", "which is no text, and the API server refuses the object"),
+];
+
+#[test]
+fn json_and_yaml_that_were_refused() {
+    let Some(folder) = inputs("modrules", 17) else { return };
+    for (rules, object, part) in PATCHED {
+        let output = modgate(&folder, &["review", "-o", "yaml", "-f", rules, object]);
+        let shown = text(&output);
+        assert!(output.status.success(), "{rules} {object}: {shown}");
+        assert!(shown.contains(part), "{rules} {object}: {part}: {shown}");
+    }
+}
