@@ -229,7 +229,7 @@ pub struct AdmissionResponse {
     pub patch: Option<String>,
     /// Shown to the user by kubectl; left out when empty.
     pub warnings: Vec<String>,
-    /// What the API server writes into the audit event, under keys that begin with the name of the
+    /// Annotations that the API server writes into the audit event, under keys that begin with the name of the
     /// webhook; left out when empty.
     pub audit_annotations: Vec<(String, String)>,
 }

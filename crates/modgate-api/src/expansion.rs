@@ -41,7 +41,7 @@ pub struct ExpansionTemplateSpec {
     /// The group, version and kind of the resultant.
     #[serde(rename = "generatedGVK")]
     pub generated_gvk: GroupVersionKind,
-    /// What violations of resultants lead to, whatever the constraint says; empty leaves it to the
+    /// The action for violations of resultants, whatever the constraint says; empty leaves it to the
     /// constraint.
     pub enforcement_action: Str,
 }

@@ -44,7 +44,7 @@ use crate::{
     report::Counts,
 };
 
-/// What is known of all objects.
+/// The findings about all objects.
 ///
 /// The order of calls: [`adopt`](Self::adopt) the policies, hand in objects with
 /// [`run`](Self::run) until nothing is [`stale`](Self::stale), take the [`report`](Self::report).
@@ -83,7 +83,7 @@ pub struct Stale {
     pub of: usize,
 }
 
-/// What must be evaluated of an object.
+/// The policies to evaluate for an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Need {
     Nothing,
@@ -213,7 +213,7 @@ impl Incremental {
         self.kinds.entry(kind.clone()).or_default()
     }
 
-    /// What must be evaluated of an object that arrives.
+    /// The policies to evaluate for an object that arrives.
     fn look_at(&mut self, item: &Item, host: &dyn Host) -> Need {
         let subject = &item.subject;
         let namespace = excluded_as(subject);
@@ -243,7 +243,7 @@ impl Incremental {
         }
     }
 
-    /// What must be evaluated of an object that has not changed; `since` belongs to its kind.
+    /// The policies to evaluate for an object that has not changed; `since` belongs to its kind.
     fn need(
         &self,
         (kind, namespace, name): (&GroupVersionKind, &Str, &Str),
@@ -375,7 +375,7 @@ impl Incremental {
         self.params = params;
     }
 
-    /// What generators expand to may be something else.
+    /// The resultants of generators may have changed.
     fn change_generators(&mut self, before: &Policies, next: &Policies) {
         if !self.options.expansion || !change::expands_otherwise(before, next) {
             return;
@@ -389,7 +389,7 @@ impl Incremental {
     }
 }
 
-/// What a Namespace means to the objects in it; the empty name stands for none.
+/// Facts about a Namespace for the objects in it; the empty name stands for none.
 fn fingerprint(name: &str, policies: &Policies, host: &dyn Host) -> u64 {
     let mut hash = DefaultHasher::new();
     policies.snapshot().exclusions().excludes(Process::Audit, name).hash(&mut hash);

@@ -1,4 +1,4 @@
-//! What violations refer to: a policy and an object.
+//! References of violations: to a policy and an object.
 
 use modgate_engine::{Position, api::meta::GroupVersionKind};
 use modgate_value::{Object, Str, Value};

@@ -17,7 +17,7 @@ use crate::{
     violation::{SCOPED, Violation},
 };
 
-/// What an audit found.
+/// The findings of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The audit's name: when it began, RFC 3339 with seconds, UTC (AU-2).

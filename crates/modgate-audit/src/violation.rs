@@ -1,4 +1,4 @@
-//! What an audit reports: violations, of which policy, by which object.
+//! The violations that an audit reports, each with its policy and its object.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Violation {
     pub subject: Arc<ObjectRef>,
     /// The `enforcementAction` of the constraint, or of the expansion template instead.
     pub action: Str,
-    /// What it leads to in audits, sorted; shown for scoped constraints.
+    /// Its actions in audits, sorted; shown for scoped constraints.
     pub actions: Vec<EnforcementAction>,
     /// At most 256 bytes: longer ones are cut ([`message::cut`](crate::message::cut)).
     pub message: Str,
@@ -35,7 +35,7 @@ pub struct Violation {
 pub const SCOPED: &str = "scoped";
 
 impl Violation {
-    /// What it leads to, as reports list it: for scoped constraints only.
+    /// Its actions, as reports list them: for scoped constraints only.
     pub fn scoped_actions(&self) -> &[EnforcementAction] {
         if self.action == SCOPED { &self.actions } else { &[] }
     }

@@ -329,7 +329,7 @@ impl<'e> Checker<'e> {
         if before.is_no_more_specific_than(&next) { before } else { next }
     }
 
-    /// What an optional element holds.
+    /// The value of an optional element.
     fn unwrap(&mut self, ty: &Type, span: Span) -> Type {
         match ty {
             Type::Optional(inner) => return inner.as_ref().clone(),

@@ -45,7 +45,7 @@ pub(crate) enum CallCost {
     Product(u8),
     /// An authorization.
     Check,
-    /// What a selector may have of requirements.
+    /// The most requirements of a selector.
     Selector,
     /// An address in a network; `text` if it has to be read first.
     ContainsIp {

@@ -96,7 +96,7 @@ impl Val<'_> {
         json(self)
     }
 
-    /// What is wrong with the type names of an object that a mutation builds: that of a field is
+    /// The error of the type names of an object that a mutation builds: that of a field is
     /// the name of the object's type with the field's name.
     pub fn misnamed(self) -> Vec<String> {
         let mut problems = Vec::new();

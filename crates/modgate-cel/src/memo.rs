@@ -42,7 +42,7 @@ impl Key {
         Self(digest)
     }
 
-    /// What it was made of.
+    /// Its source.
     pub fn digest(self) -> u128 {
         self.0
     }
@@ -102,7 +102,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) read: &'a [Key],
 }
 
-/// What an expression itself took, without the variables that it read.
+/// The cost of an expression itself, without the variables that it read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spent {
     pub(crate) cost: u64,
@@ -111,7 +111,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// What is spent so far.
+    /// The spent part so far.
     pub(crate) fn so_far(budget: &Budget<'_>) -> Self {
         Self { cost: 0, steps: budget.steps_spent(), bytes: budget.bytes_spent() }
     }

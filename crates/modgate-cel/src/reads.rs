@@ -1,4 +1,4 @@
-//! What an expression reads from outside of itself.
+//! The variables that an expression reads.
 
 use crate::{
     code::{Attribute, Base, Key, Node},

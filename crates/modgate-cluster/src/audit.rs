@@ -111,7 +111,7 @@ impl Default for AuditConfig {
     }
 }
 
-/// What audits are done with beside the cluster.
+/// Settings and collaborators of audits, beside the cluster.
 pub(crate) struct Auditing {
     pub(crate) config: AuditConfig,
     pub(crate) metrics: AuditMetrics,
@@ -185,7 +185,7 @@ fn second(now: SystemTime, last: i64) -> i64 {
     Timestamp::try_from(now).unwrap_or_default().as_second().max(last + 1)
 }
 
-/// What an audit is called that begins in this second since 1970 (AU-2).
+/// The name of an audit that begins in this second since 1970 (AU-2).
 fn name(second: i64) -> Str {
     Timestamp::from_second(second).unwrap_or_default().to_string().into()
 }
@@ -221,7 +221,7 @@ struct Auditor {
     /// `None` while it is lent to a thread, and for good if that failed.
     incremental: Option<Incremental>,
     host: Option<Arc<AuditHost>>,
-    /// What constraints took in this audit, if that is logged.
+    /// The statistics of constraints in this audit, if they are logged.
     statistics: Option<Arc<Mutex<Statistics>>>,
     writing: write::Writing,
     collector: Option<Arc<Collector>>,
@@ -350,7 +350,7 @@ impl Auditor {
         self.reporting.start(self.context.clone(), collector.format(), reports);
     }
 
-    /// What the API server has.
+    /// The API server's objects.
     async fn audit_cluster(&mut self, state: &State) -> Result<(), Ended> {
         let found = listing::listable(&self.context.client).await;
         let Served { mut kinds, unknown } =
@@ -468,7 +468,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// What is synced, without what it expands to (AU-8).
+    /// Audits the synced objects, without expansion (AU-8).
     async fn audit_inventory(&mut self, state: &State) -> Result<(), String> {
         let (policies, host) = (Arc::clone(&state.current), self.host.clone());
         let statistics = self.statistics.clone();

@@ -135,7 +135,7 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a certificate says.
+/// The contents of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Certificate {
     pub(crate) der: CertificateDer<'static>,

@@ -164,7 +164,7 @@ impl Configuration {
     }
 }
 
-/// What is missing where the API server forbids something with a configuration.
+/// The missing permission where the API server forbids a request for a configuration.
 fn permission(resource: &ApiResource, name: &str) -> String {
     let plural = &resource.plural;
     format!(
@@ -208,7 +208,7 @@ pub struct Rotation {
     serving: Arc<dyn ServingCertificate>,
     /// As last seen; none before that, and none in it if there is none.
     secret: Option<Option<Secret>>,
-    /// What is served.
+    /// The certificates that are served.
     served: Option<Contents>,
     /// Since when every configuration has been seen to trust this authority first.
     trusted: Option<(Vec<u8>, Instant)>,

@@ -30,7 +30,7 @@ pub enum ClusterError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its error.
         reason: String,
     },
     /// This process does not run in a cluster.
@@ -39,13 +39,13 @@ pub enum ClusterError {
          is not in a cluster: {reason}"
     )]
     Nowhere {
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
-    /// What the configuration says cannot be done, such as an unreadable key.
+    /// The configuration cannot be used: its key is unreadable, for example.
     #[error("cannot make a client of the cluster: {reason}")]
     Client {
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }

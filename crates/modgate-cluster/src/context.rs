@@ -1,4 +1,4 @@
-//! What every controller is given.
+//! The context of every controller.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::operations::Operations;
 
-/// What a controller needs to do its work: the cluster, what is loaded, and whether to write.
+/// The context of a controller: the cluster, the loaded policies, and whether to write.
 ///
 /// A controller is a task that lives as long as its process. It follows [`Context::state`], brings
 /// the cluster in line with it, tries again later what failed, and never holds up the next state.
@@ -22,16 +22,16 @@ pub(crate) struct Context {
     /// Changes when this process begins and ceases to write what must be written by one process
     /// only; [`Context::leads`] says whether it may now.
     pub(crate) leadership: Leadership,
-    /// What is loaded; none before everything present at start is.
+    /// The loaded policies; none before everything present at start is loaded.
     pub(crate) state: watch::Receiver<Option<Arc<State>>>,
-    /// What the statuses of policies contain beside the result of loading.
+    /// The parts of policies' statuses beside the result of loading.
     pub(crate) reports: Reports,
     /// Queues Events about objects.
     pub(crate) events: Events,
 }
 
 impl Context {
-    /// What is loaded, once it is; `None` when the process ends.
+    /// The loaded policies, once they are; `None` when the process ends.
     pub(crate) async fn loaded(&mut self) -> Option<Arc<State>> {
         self.state.wait_for(Option::is_some).await.ok()?.clone()
     }

@@ -43,7 +43,7 @@ use crate::{
     watches::{Event, Seen, Target, Watches},
 };
 
-/// What to do in a cluster, and as which Pod.
+/// The work in a cluster, and the Pod that does it.
 pub struct Settings {
     /// The installation and the Pod.
     pub identity: Identity,
@@ -65,7 +65,7 @@ pub struct Settings {
     pub lookup_timeout: Duration,
 }
 
-/// What controllers share with the webhooks of this process.
+/// State that controllers share with the webhooks of this process.
 pub struct Shared {
     /// Where the policies in force are published.
     pub current: Arc<PolicyHandle>,
@@ -175,7 +175,7 @@ impl Controllers {
         }
     }
 
-    /// What the statuses of policies contain beside the result of loading.
+    /// The parts of policies' statuses beside the result of loading.
     pub fn reports(&self) -> Reports {
         self.context.reports.clone()
     }

@@ -1,4 +1,4 @@
-//! What CRDs of our kinds say besides how their objects are watched.
+//! Facts from CRDs of our kinds that watches do not need.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use modgate_value::Value;
 
 use super::kinds::{Definition, Kind, STATUS_GROUP};
 
-/// What is known of the kinds that the API server serves.
+/// The kinds that the API server serves.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Facts(BTreeMap<Kind, Fact>);
 
-/// What the CRD of one kind says.
+/// Facts from the CRD of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fact {
     /// The name of the CRD.
@@ -51,7 +51,7 @@ impl Facts {
         self.0.len() < before
     }
 
-    /// What is known of a kind, if it is served.
+    /// Facts about a kind, if it is served.
     pub(crate) fn of(&self, kind: &Kind) -> Option<&Fact> {
         self.0.get(kind)
     }

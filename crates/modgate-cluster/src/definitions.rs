@@ -161,7 +161,7 @@ impl Writer {
         }
     }
 
-    /// What is due now, and when the next CRD is due that another writer has changed.
+    /// The CRDs that are due now, and the time at which the next one is due that another writer has changed.
     fn due(&self, definitions: Definitions) -> (Vec<Due>, Option<Instant>) {
         let Definitions { wanted, lost, seen } = definitions;
         let now = Instant::now();

@@ -38,7 +38,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A message for users about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What it is about, and where it is found: the API server wants an Event in the namespace of
+    /// The object of the Event, which decides its place: the API server requires an Event in the namespace of
     /// its object.
     pub involved: Involved,
     /// The component that reports it, such as `gatekeeper-webhook`.

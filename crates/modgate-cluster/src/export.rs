@@ -20,7 +20,7 @@ use super::{
     state::State,
 };
 
-/// What our reports go by.
+/// The key of our reports.
 const CONTROLLER: &str = "export";
 
 /// How often a status may change for no other reason than that something was exported.

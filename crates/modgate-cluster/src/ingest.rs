@@ -50,7 +50,7 @@ pub(crate) struct Ingest {
     listed: BTreeSet<String>,
     sync: SyncedInventory,
     synced: Arc<BTreeMap<GroupVersionKind, SyncedKind>>,
-    /// What the Config last said.
+    /// The last Config.
     config: Config,
     /// Whether what is to be synced may have changed.
     sync_stale: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Ingest {
     node_rules: BTreeSet<Key>,
     /// Whether whole objects are synced, whatever policies look at.
     keeps_all_fields: bool,
-    /// What was compiled and not reported yet.
+    /// Compiled policies that were not reported yet.
     compiled: Vec<Compiled>,
     /// The newest policies, while they wait for fields of synced objects.
     held: Option<Snapshot>,
@@ -127,12 +127,12 @@ impl Ingest {
         &self.policies
     }
 
-    /// What has become of the kinds that are synced, as of the last [`apply`](Self::apply).
+    /// The state of the synced kinds, as of the last [`apply`](Self::apply).
     pub(crate) fn synced(&self) -> &Arc<BTreeMap<GroupVersionKind, SyncedKind>> {
         &self.synced
     }
 
-    /// What is synced.
+    /// The synced kinds.
     pub(crate) fn sync(&self) -> &SyncedInventory {
         &self.sync
     }
@@ -169,7 +169,7 @@ impl Ingest {
         }
     }
 
-    /// What the next [`apply`](Self::apply) has to do.
+    /// The work of the next [`apply`](Self::apply).
     pub(crate) fn pending(&self) -> Pending {
         let is_released = self.held.is_some() && !self.sync.lacks_fields();
         if self.changed || !self.changes.is_empty() || self.sync.report_has_changed() || is_released
@@ -221,7 +221,7 @@ impl Ingest {
         findings
     }
 
-    /// What bindings of the cluster's own policies pass.
+    /// Parameters of bindings of the cluster's own policies.
     pub(crate) fn params(&self) -> &WatchedParams {
         self.objects.watched_params()
     }
@@ -556,7 +556,7 @@ fn unreadable(kind: &ParamKind, key: &Key, error: &str) {
         "a parameter cannot be read: policies do not see it");
 }
 
-/// What people wrote: without what the API server and controllers add as time goes by.
+/// The object as its author wrote it: without the fields that the API server and controllers add.
 fn as_written(mut object: Value) -> Value {
     if let Value::Object(members) = &mut object {
         members.remove("status");

@@ -111,7 +111,7 @@ pub(crate) fn versions_of(kind: &Kind) -> impl Iterator<Item = GroupVersionKind>
     })
 }
 
-/// What a CRD means to us.
+/// The use of a CRD.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Definition {
     /// Its objects are no policies.

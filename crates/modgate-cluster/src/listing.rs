@@ -28,7 +28,7 @@ impl Listable {
     }
 }
 
-/// What a cluster serves.
+/// The resources that a cluster serves.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     /// Every kind that can be listed, in the version its group prefers. A kind that several groups
@@ -52,7 +52,7 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// What the API server says of an APIService that does not answer.
+/// The API server's message about an APIService that does not answer.
 const STALE: &str = "Stale";
 const CURRENT: &str = "Current";
 

@@ -1,4 +1,4 @@
-//! What a process does of all there is to do.
+//! The operations of a process.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 

@@ -21,13 +21,13 @@ const LEASE_CHECK: Duration = Duration::from_secs(1);
 
 /// Brings a part of the cluster in line with the policies that are loaded.
 pub(crate) trait Reconcile: Send {
-    /// What there should be.
+    /// The desired state.
     type Desired: Send;
 
     /// Changes that follow each other within this time are reconciled together.
     const COALESCE: Duration = Duration::ZERO;
 
-    /// What there should be, according to the policies that are loaded.
+    /// The desired state, from the loaded policies.
     fn desired(&mut self, state: &Arc<State>) -> Self::Desired;
 
     /// Makes it so; returns when to do this again even if nothing changes.

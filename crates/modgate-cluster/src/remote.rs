@@ -115,7 +115,7 @@ pub enum RemoteError {
     Place {
         /// The files.
         files: Vec<PathBuf>,
-        /// What is wrong with them.
+        /// Their error.
         reason: String,
     },
     /// It answered that it will not.
@@ -123,7 +123,7 @@ pub enum RemoteError {
     Refused {
         /// HTTP status.
         code: u16,
-        /// What the API server says.
+        /// The API server's message.
         message: String,
     },
     /// It did not answer, or nothing that can be understood.
@@ -131,7 +131,7 @@ pub enum RemoteError {
     Unreachable {
         /// Its URL.
         server: String,
-        /// What happened.
+        /// The error.
         reason: String,
     },
 }
@@ -410,7 +410,7 @@ impl Remote {
     }
 }
 
-/// What happened, down to its cause: "client error" alone is no help.
+/// The error with its causes: "client error" alone is no help.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

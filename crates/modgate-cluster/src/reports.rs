@@ -1,4 +1,4 @@
-//! What controllers found out about policies beside loading them, on its way into statuses.
+//! Findings of controllers about policies beside loading them, for statuses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::{kinds::Kind, object::Key};
 
-/// What one controller says about one policy: a part of this Pod's entry in `status.byPod`.
+/// The report of one controller about one policy: a part of this Pod's entry in `status.byPod`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Report {
     /// Errors beside those of loading the policy.
@@ -29,7 +29,7 @@ pub(crate) struct Report {
 pub(crate) struct ReportedError {
     /// `code` of templates and constraints (TC-40), `type` of all other kinds.
     pub(crate) code: &'static str,
-    /// What is wrong.
+    /// The error.
     pub(crate) message: String,
 }
 

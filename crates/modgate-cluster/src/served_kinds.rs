@@ -60,7 +60,7 @@ impl KnownKinds {
         self.complete
     }
 
-    /// What has not been seen yet.
+    /// The kinds that have not been seen yet.
     pub(super) fn missing(&self, sync: &SyncedInventory, params: &WatchedParams) -> Vec<String> {
         let core = [kinds::definitions(), kinds::namespaces()];
         let core = core.iter().map(|resource| (resource.plural.clone(), Some(resource)));

@@ -1,4 +1,4 @@
-//! What is loaded of a cluster's policies, as controllers see it.
+//! The loaded policies of a cluster, for controllers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,13 +17,13 @@ pub(crate) type OfKind = BTreeMap<Key, Arc<Loaded>>;
 /// Those who wait for it to change are woken when anything but the inventory has.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// What requests are decided by.
+    /// The policy set that decides requests.
     pub(crate) current: Arc<PolicySet>,
     /// All policies that can be read, whether they load or not. Without their status.
     pub(crate) policies: BTreeMap<Kind, Arc<OfKind>>,
     /// Kinds of policies that the API server serves, as they are watched.
     pub(crate) served: Arc<BTreeMap<Kind, ApiResource>>,
-    /// What else is known of our kinds.
+    /// Further facts about our kinds.
     pub(crate) facts: Arc<Facts>,
     /// Kinds that are copied into the inventory, and what has become of them.
     pub(crate) synced: Arc<BTreeMap<GroupVersionKind, SyncedKind>>,

@@ -37,7 +37,7 @@ pub(crate) struct SyncedInventory {
     patterns: BTreeSet<Str>,
     exclusions: Exclusions,
     inventory: Inventory,
-    /// What policies look at; everything until that is known.
+    /// The data that policies read; everything until that is known.
     reads: Reads,
     /// Kinds to list anew.
     refills: BTreeSet<GroupVersionKind>,
@@ -47,7 +47,7 @@ pub(crate) struct SyncedInventory {
     report_changed: bool,
 }
 
-/// What has become of a kind that is to be synced.
+/// The state of a kind that is to be synced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SyncedKind {
     /// Whether its objects were all seen at least once.
@@ -107,7 +107,7 @@ impl Default for SyncedInventory {
 }
 
 impl SyncedInventory {
-    /// What policies see.
+    /// The data that policies see.
     pub(crate) fn inventory(&self) -> &Inventory {
         &self.inventory
     }
@@ -504,7 +504,7 @@ mod tests {
         assert!(sync.kinds()[&pods].unreadable.is_empty());
     }
 
-    /// What is read by a template.
+    /// The data that a template reads.
     fn reads(rego: &str) -> Reads {
         use modgate_engine::rego::{Capabilities, Program, ast, parse_module};
         let text = format!("package p\n{rego}");

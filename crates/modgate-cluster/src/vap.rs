@@ -1,7 +1,7 @@
 //! ValidatingAdmissionPolicies of templates written in CEL, and the bindings of their constraints:
 //! made, kept as they are made, taken away and reported (spec `gatekeeper-validation`, 4.6 to 4.8).
 //!
-//! What there should be is computed from the policies that are loaded ([`plan`]), what there is is
+//! The desired state is computed from the loaded policies ([`plan`]); the observed state is
 //! watched ([`observed`]), and the difference is written ([`write`]). Objects keep the names that
 //! Gatekeeper gives them, so that those it left behind are taken over.
 //!
@@ -51,7 +51,7 @@ use super::{
     state::State,
 };
 
-/// What our reports go by.
+/// The key of our reports.
 const CONTROLLER: &str = "vap";
 
 /// States of the reports (CE-32, CE-34).
@@ -61,7 +61,7 @@ mod state {
     pub(super) const ERROR: &str = "error";
 }
 
-/// What becomes ValidatingAdmissionPolicies (spec `gatekeeper-validation`, 9.5).
+/// The templates that become ValidatingAdmissionPolicies (spec `gatekeeper-validation`, 9.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VapConfig {
     /// Whether templates that do not say get a policy.
@@ -89,7 +89,7 @@ impl Default for VapConfig {
     }
 }
 
-/// What the flags say, of the webhook and the engine as well.
+/// The settings of the flags, of the webhook and the engine as well.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Which ones.
@@ -125,7 +125,7 @@ pub(crate) struct AdmissionPolicies {
     created: BTreeMap<Str, Timestamp>,
 }
 
-/// What exists only where the API server has the API.
+/// State that exists only where the API server has the API.
 struct Served {
     version: VapVersion,
     follow: Follow,
@@ -399,7 +399,7 @@ impl AdmissionPolicies {
     }
 }
 
-/// What a binding came to.
+/// The result for a binding.
 enum Binding {
     Written,
     /// It must not be written before this time.

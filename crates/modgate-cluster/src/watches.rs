@@ -29,18 +29,18 @@ use super::{
     object::Item,
 };
 
-/// What is watched.
+/// The object of a watch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     /// Policies of a kind, or what all policies may refer to.
     Kind(Kind),
-    /// What policies see in `data.inventory`.
+    /// The objects under `data.inventory`.
     Synced(GroupVersionKind),
-    /// What bindings of the cluster's own policies pass.
+    /// Parameters of bindings of the cluster's own policies.
     Params(ParamKind),
 }
 
-/// What a watch saw.
+/// An event of a watch.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) target: Target,

@@ -1,4 +1,4 @@
-//! What an operator may set.
+//! The settings of an operator.
 
 use std::time::Duration;
 
@@ -19,35 +19,35 @@ pub struct EngineConfig {
     pub cluster_rules_namespaces: Vec<Str>,
     /// Namespace of a namespaced policy that names none.
     pub default_namespace: Str,
-    /// What happens when the Namespace or Node of an object does not exist or cannot be read.
+    /// The behaviour when the Namespace or Node of an object does not exist or cannot be read.
     pub missing_reference: MissingReference,
-    /// What ModRules see of a Pod's Node.
+    /// The parts of a Pod's Node that ModRules see.
     pub node_references: NodeReferences,
     /// The resources whose requests reach ModRules in one webhook with mutators
     /// ([`Stages::UNIFIED`](crate::Stages::UNIFIED)), by their plural names, `*` for all; `None` for those of KubeMod's webhook as shipped.
     pub modrule_resources: Option<Vec<Str>>,
-    /// What ConstraintTemplates may use.
+    /// The options of ConstraintTemplates.
     pub templates: TemplateOptions,
-    /// What constraints may say.
+    /// The options of constraints.
     pub constraints: ConstraintOptions,
-    /// What mutators may use.
+    /// The options of mutators.
     pub mutators: mutation::Options,
-    /// What one request may spend on ModRules.
+    /// The budget of one request for ModRules.
     pub request_limits: Limits,
-    /// What one rule may spend of it.
+    /// The part of it that one rule may spend.
     pub rule_limits: Limits,
-    /// What mutation of one request may spend.
+    /// The budget of mutation for one request.
     pub mutation_limits: Limits,
-    /// What expanding one object may spend, mutators included.
+    /// The budget of expanding one object, mutators included.
     pub expansion_limits: Limits,
     /// Whether workloads are expanded (`--enable-generator-resource-expansion`).
     pub expansion: bool,
     /// Whether resultants are patched by ModRules, too (`--expand-modrules`). Gatekeeper's verdicts
     /// know nothing of ModRules.
     pub expand_modrules: bool,
-    /// What one review may spend on constraints.
+    /// The budget of one review for constraints.
     pub review_limits: Limits,
-    /// What one constraint may spend of it.
+    /// The part of it that one constraint may spend.
     pub constraint_limits: Limits,
     /// Which of the cluster's own policies the webhooks for them evaluate.
     pub admission_policies: ServedPolicies,
@@ -78,7 +78,7 @@ pub enum Lookup {
     Scan,
 }
 
-/// What to do when the Namespace or Node of an object, its synthetic references, cannot be had.
+/// The behaviour when the Namespace or Node of an object, its synthetic references, cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissingReference {
     /// One that does not exist is an empty object, with a warning, and every rule runs. Rules that
@@ -91,7 +91,7 @@ pub enum MissingReference {
     Deny,
 }
 
-/// What ModRules see of the Node that a Pod names, by where the rule lives.
+/// The parts of a Pod's Node that ModRules see, by the namespace of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeReferences {
     /// Rules of any namespace but the cluster-rules namespaces.

@@ -1,4 +1,4 @@
-//! What policies cost, counted as they are evaluated.
+//! The cost of policies, counted as they are evaluated.
 //!
 //! Counting must not slow down what it counts, so each policy keeps its own counters and nothing is
 //! looked up; threads that work at the same time use different [shards](Meter::shard) of them;
@@ -22,7 +22,7 @@ use self::conduct::Conduct;
 pub use self::statistics::{Evaluated, Figures, Statistics};
 use crate::PolicyId;
 
-/// What evaluations took.
+/// The time and steps of evaluations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// How many there were.
@@ -41,7 +41,7 @@ impl Cost {
         Self { evaluations: 1, time, steps: budget.steps_spent(), bytes: budget.bytes_spent() }
     }
 
-    /// What came on top of `before`.
+    /// The difference to `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Cost {
     }
 }
 
-/// What a policy has cost since it was compiled.
+/// The cost of a policy since it was compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyCost {
     /// The policy.
@@ -131,7 +131,7 @@ impl Usage {
         }
     }
 
-    /// What the next evaluation of the policy may spend: less time while it is demoted.
+    /// The budget of the next evaluation of the policy: less time while it is demoted.
     pub(crate) fn limits(&self, limits: Limits, uptime: impl FnOnce() -> Duration) -> Limits {
         self.conduct.limits(limits, uptime)
     }

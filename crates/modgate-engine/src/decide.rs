@@ -293,7 +293,7 @@ fn namespace(review: &Review, host: &dyn Host) -> Result<Option<Value>, Failure>
     }
 }
 
-/// What constraints see. gator shows them a request where it was given one, else an object.
+/// The input of constraints. gator gives them a request where it was given one, else an object.
 fn admission(
     review: &Review,
     namespace: Option<&Value>,
@@ -307,7 +307,7 @@ fn admission(
         .map_err(|error| Failure::Admission { name: review.request().name.clone(), error })
 }
 
-/// What is expanded. gator expands objects, not requests, and mutated ones also where no template
+/// The input of expansion. gator expands objects, not requests, and mutated ones also where no template
 /// applies, which is an error where they have no kind.
 fn generator(
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! What a run of stages comes to.
+//! The result of a run of stages.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -34,19 +34,19 @@ pub struct Decision {
     /// Every reason of one of the cluster's own policies to deny the request; the first is what the
     /// API server answers.
     pub denials: Vec<Denial>,
-    /// What they find and only warn of, or write into the audit event.
+    /// Findings that only warn, or that are written into the audit event.
     pub remarks: Vec<(ValidationAction, Denial)>,
-    /// What they write into the audit event.
+    /// Annotations of the audit event.
     pub audit_annotations: BTreeMap<String, String>,
     /// For the user who made the request, one line each.
     pub warnings: Vec<String>,
-    /// What changes the object as sent into the patched one; empty when denied.
+    /// The changes from the object as sent to the patched one; empty when denied.
     pub patch: Vec<PatchOperation>,
     /// The object with the patch applied, also when the request is denied.
     pub object: Value,
     /// Rules that could not do their work, for the operator's log.
     pub failures: Vec<RuleFailure>,
-    /// What the mutators did, as far as they were asked: for the log and the metrics.
+    /// The results of the mutators that ran: for the log and the metrics.
     pub mutated: Option<Mutated>,
     /// The result of each stage.
     pub stages: StageReports,
@@ -110,7 +110,7 @@ pub struct StageReports {
     pub modrules: StageReport,
     /// The checks of Gatekeeper's own resources.
     pub checks: StageReport,
-    /// What the object expands to.
+    /// The resultants of the object.
     pub expansion: StageReport,
     /// The constraints.
     pub constraints: StageReport,
@@ -226,7 +226,7 @@ impl Serialize for Rejection {
 /// A rule that could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFailure {
-    /// What failed.
+    /// The failures.
     pub kind: FailureKind,
     /// `namespace/name` of the rule; empty when the failure is not of one rule.
     pub rule: String,
@@ -234,7 +234,7 @@ pub struct RuleFailure {
     pub message: String,
 }
 
-/// What failed, hence which line KubeMod's log has for it (spec `kubemod.md`, 7.8).
+/// The kind of a failure, which decides the line in KubeMod's log (spec `kubemod.md`, 7.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -373,7 +373,7 @@ impl Decision {
         }
     }
 
-    /// What ModRules decided about the object as the mutators left it.
+    /// The decision of ModRules about the object as the mutators left it.
     pub(crate) fn add_modrules(&mut self, decided: Self) {
         let Self {
             allowed, code, mut reason, rejections, warnings, patch, object, failures, ..
@@ -397,7 +397,7 @@ impl Decision {
         self.stages.modrules = StageReport::of(allowed);
     }
 
-    /// What constraints found, in the order in which it is shown. A violation may both deny and
+    /// Violations of constraints, in the order in which they are shown. A violation may both deny and
     /// warn (EA-2).
     pub(crate) fn conclude(&mut self, violations: Vec<Violation>) {
         let lines = |action: EnforcementAction| -> Vec<String> {
@@ -439,7 +439,7 @@ pub enum Skipped {
 }
 
 impl Skipped {
-    /// What Gatekeeper's webhooks answer; empty for what they are never sent.
+    /// The answer of Gatekeeper's webhooks; empty for requests that they never receive.
     pub(crate) fn answer(&self) -> &'static str {
         match self {
             Self::OwnAccount => "Gatekeeper does not self-manage",

@@ -1,4 +1,4 @@
-//! What a run of stages uses besides the policies.
+//! The resources of a run of stages besides the policies.
 
 use crate::{
     Host,
@@ -6,11 +6,11 @@ use crate::{
     cost::Meter,
 };
 
-/// What a run needs besides the policies.
+/// The resources of a run besides the policies.
 pub struct Evaluation<'a> {
-    /// What policies may ask of the outside.
+    /// The host of policies.
     pub host: &'a dyn Host,
-    /// What policies see as `data.inventory`.
+    /// The documents under `data.inventory`.
     pub inventory: &'a Inventory,
     /// Memory for one thread to keep; what was in it is forgotten.
     pub arena: &'a mut Arena,

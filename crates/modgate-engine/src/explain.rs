@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{PolicyId, Position, Rejection};
 
-/// What one rule did.
+/// The actions of one rule.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleTrace {
@@ -54,7 +54,7 @@ pub struct CriterionTrace {
     pub index: usize,
     /// The expression.
     pub select: String,
-    /// What the result is compared with, in words: `matchValue "Pod"`.
+    /// The expected result, in words: `matchValue "Pod"`.
     pub test: String,
     /// Where the item starts in its file.
     pub position: Option<Position>,
@@ -66,7 +66,7 @@ pub struct CriterionTrace {
     pub positive: bool,
 }
 
-/// What one operation of a patch did to one selected item.
+/// The effect of one operation of a patch on one selected item.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationTrace {
@@ -84,6 +84,6 @@ pub struct OperationTrace {
     pub value: Option<Value>,
     /// The value before the change.
     pub before: Option<Value>,
-    /// What it did: `added`, `replaced`, `removed`, `nothing to remove`, or why it failed.
+    /// The effect: `added`, `replaced`, `removed`, `nothing to remove`, or why it failed.
     pub effect: String,
 }

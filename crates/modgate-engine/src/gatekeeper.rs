@@ -1,4 +1,4 @@
-//! What Gatekeeper's webhooks do with a request (spec `gatekeeper-validation`, section 6).
+//! The decisions of Gatekeeper's webhooks about a request (spec `gatekeeper-validation`, section 6).
 //!
 //! [`Snapshot::decide`](crate::Snapshot::decide) runs them; here is what is Gatekeeper's own.
 //! [`Exclusions`] are the namespaces its Config leaves alone, [`admit_label`] answers `/v1/admitlabel`.

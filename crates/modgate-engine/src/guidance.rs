@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 512;
 pub struct Guidance {
     /// Who owns the policy.
     pub owner: Str,
-    /// What to do.
+    /// The advice.
     pub remediation: Str,
     /// Where to read about it.
     pub docs_url: Str,

@@ -1,4 +1,4 @@
-//! What the engine needs from outside.
+//! The engine's interface to the outside.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub trait Host {
         &template::Isolated
     }
 
-    /// What Rego's built-ins may ask of the outside: time, randomness, external data; by default
+    /// The host of Rego's built-ins: time, randomness, external data; by default
     /// they get nothing, and those that need it are undefined.
     fn policies(&self) -> &dyn builtins::Host {
         &builtins::Isolated
@@ -65,7 +65,7 @@ pub trait Host {
         Types::kubernetes()
     }
 
-    /// What `authorizer` answers in the cluster's own policies; by default it does not know.
+    /// The answers of `authorizer` in the cluster's own policies; by default it does not know.
     fn authorizer(&self) -> &dyn Authorizer {
         &NoAuthorizer
     }

@@ -25,7 +25,7 @@ pub use tree::Tree;
 /// One RFC 6902 operation of the kinds modgate makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchOperation {
-    /// What to do.
+    /// The advice.
     pub op: Op,
     /// RFC 6901 pointer.
     pub path: String,

@@ -1,4 +1,4 @@
-//! What loads and does not do what its author means: warnings about policies, each with a [`Code`].
+//! Warnings about policies that load and do not do what their authors intend, each with a [`Code`].
 //!
 //! One function, [`lint`], is behind every door: the command line and the server that reads files
 //! (`snapshot/load.rs`), and the validating webhook that stores policies (`gatekeeper/resources.rs`,

@@ -253,7 +253,7 @@ impl Criteria {
     }
 }
 
-/// What several criteria want to know about a subject.
+/// Facts about a subject that several criteria use.
 struct Facts<'a> {
     is_namespace: bool,
     has_namespace: bool,

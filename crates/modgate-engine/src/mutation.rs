@@ -92,7 +92,7 @@ pub struct CompiledMutator {
     usage: Usage,
 }
 
-/// What a mutator does at the end of its location.
+/// The action of a mutator at the end of its location.
 #[derive(Debug, Clone)]
 enum Action {
     /// Assign and AssignMetadata.
@@ -149,7 +149,7 @@ impl CompiledMutator {
         &self.id
     }
 
-    /// What it has cost since it was compiled; what it takes to see that it does not match is not
+    /// Its cost since it was compiled; the time for finding that it does not match is not
     /// counted.
     pub fn cost(&self) -> Cost {
         self.usage.total()
@@ -170,7 +170,7 @@ impl CompiledMutator {
         &self.criteria
     }
 
-    /// What its author should know although it is valid.
+    /// Warnings for its author; it is valid.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

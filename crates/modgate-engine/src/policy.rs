@@ -178,9 +178,9 @@ pub struct Problem {
     /// That part of `text`.
     #[serde(serialize_with = "span_as_list")]
     pub span: Option<Span>,
-    /// What is wrong: a lower-case fragment.
+    /// The message: a lower-case fragment.
     pub message: String,
-    /// What to do about it.
+    /// Advice for its author.
     pub help: Option<String>,
 }
 

@@ -21,7 +21,7 @@ pub use self::rego::{
     ExternalData, FUNCTION, NoExternalData, Responses, Unanswered, external_data,
 };
 
-/// What a call may take where the Provider does not say (`fix-timeout-zero`).
+/// The time limit of a call where the Provider sets none (`fix-timeout-zero`).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A Provider that can be asked. Holding one is the proof that its fields are valid.
@@ -108,7 +108,7 @@ impl CompiledProvider {
         })
     }
 
-    /// What policies call it.
+    /// The name in policies.
     pub fn name(&self) -> &Str {
         &self.name
     }
@@ -118,7 +118,7 @@ impl CompiledProvider {
         &self.url
     }
 
-    /// What a call may take.
+    /// The time limit of a call.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }

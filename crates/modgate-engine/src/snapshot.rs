@@ -36,12 +36,12 @@ pub struct Snapshot {
     policies: Arc<PolicySet>,
 }
 
-/// What [`Snapshot::apply`] returns.
+/// The result of [`Snapshot::apply`].
 #[derive(Debug)]
 pub struct Update {
     /// The next snapshot.
     pub snapshot: Snapshot,
-    /// What is wrong with the policies that changed: errors, and warnings about those that loaded.
+    /// The findings about the policies that changed: errors, and warnings about those that loaded.
     pub problems: Vec<Problem>,
     /// The policies that are new or have changed.
     pub compiled: Vec<Compiled>,
@@ -54,7 +54,7 @@ pub struct Compiled {
     pub policy: PolicyId,
     /// Whether nothing stood in its way; that it does not fit to others may show later.
     pub loaded: bool,
-    /// What it took, if there was a clock.
+    /// Its time, if there was a clock.
     pub time: Duration,
 }
 
@@ -160,7 +160,7 @@ impl Snapshot {
         modrules.chain(gatekeepers).chain(own)
     }
 
-    /// What each ModRule, mutator, constraint and policy of the cluster has cost since it was compiled.
+    /// The cost of each ModRule, mutator, constraint and policy of the cluster since it was compiled.
     pub fn costs(&self) -> impl Iterator<Item = PolicyCost> {
         let modrules = self.modrules.entries().iter().map(|entry| PolicyCost {
             policy: entry.rule.id.clone(),

@@ -62,7 +62,7 @@ const WAITING: usize = 64;
 /// How long to wait before looking for a place again.
 const NO_PLACE: Duration = Duration::from_millis(1);
 
-/// What the answer may say.
+/// The longest answer.
 const ANSWER: usize = 64 << 10;
 
 /// Something on its way to the sidecar.
@@ -72,7 +72,7 @@ struct Parcel {
     part: Part,
 }
 
-/// What a message is to those around it.
+/// The position of a message among others.
 #[derive(Debug)]
 enum Part {
     Request,
@@ -468,7 +468,7 @@ impl Sender {
     }
 }
 
-/// What a sidecar that is protected asks for, as Dapr's own clients find it.
+/// The token of a protected sidecar, as Dapr's own clients find it.
 fn token() -> Option<HeaderValue> {
     let token = std::env::var("DAPR_API_TOKEN").ok().filter(|token| !token.is_empty())?;
     let mut token = HeaderValue::from_str(&token).ok()?;

@@ -22,7 +22,7 @@ const OPEN: &str = "txt";
 /// Files of audits that are complete.
 const DONE: &str = "log";
 
-/// What the files of requests begin with ([`spool`](super::spool)).
+/// The prefix of the files of requests ([`spool`](super::spool)).
 pub(super) const REQUESTS: &str = "admission-";
 
 /// Of longer lines only the end is read, where their ids are.
@@ -149,7 +149,7 @@ pub(crate) struct Disk {
 struct Run {
     file: File,
     path: PathBuf,
-    /// What was written before this process took over.
+    /// The lines of earlier processes.
     known: BTreeSet<u128>,
     /// Bytes of complete lines.
     length: u64,
@@ -308,7 +308,7 @@ impl Disk {
     }
 }
 
-/// What a file says already.
+/// The lines of a file.
 #[derive(Debug, Default)]
 struct Known {
     lines: usize,

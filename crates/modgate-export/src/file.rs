@@ -1,4 +1,4 @@
-//! What the last audit found, in one file: JSON, a line for each violation.
+//! The findings of the last audit, in one file: JSON, a line for each violation.
 //!
 //! The file is there as a whole or not at all: an audit writes beside it and takes its place when it
 //! is complete, so that readers always read one audit. Its last line says how many violations
@@ -50,7 +50,7 @@ impl ViolationsFile {
         Self { config, open: Mutex::default() }
     }
 
-    /// What is written before it takes the place of the file.
+    /// The temporary file that then replaces the file.
     fn unfinished(&self) -> PathBuf {
         let mut name = OsString::from(&self.config.path);
         name.push(".part");

@@ -42,7 +42,7 @@ pub use self::{
 /// Logger of exports.
 const LOGGER: &str = "export";
 
-/// What is exported, and how it is found.
+/// The kinds of exported lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportConfig {
     /// Whether audits export (`--enable-violation-export`).
@@ -99,7 +99,7 @@ pub enum ConnectionError {
     Config {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What is exported of a violation (XP-2).
+//! The exported members of a violation (XP-2).
 
 use modgate_audit::Violation;
 use modgate_engine::{

@@ -41,7 +41,7 @@ impl Exporter {
         Self { config, connected, published, metrics, abandoned }
     }
 
-    /// What is exported.
+    /// The lines to export.
     pub fn config(&self) -> &ExportConfig {
         &self.config
     }

@@ -33,7 +33,7 @@ pub struct PublishState {
     active: bool,
     attempted: Option<Timestamp>,
     succeeded: Option<Timestamp>,
-    /// What went wrong since the last time of everything going well, by what it begins with.
+    /// The errors since the last success, by their prefix.
     errors: BTreeMap<String, String>,
 }
 

@@ -240,7 +240,7 @@ fn relative(mut result: SuiteResult, io: &Io<'_>) -> SuiteResult {
     result
 }
 
-/// What the system says about a file that could not be opened.
+/// The system's error for a file that could not be opened.
 fn open_error(path: &str, error: &std::io::Error) -> String {
     format!("open {path}: {}", os_text(error))
 }

@@ -56,7 +56,7 @@ pub struct Outgoing {
     pub method: Method,
     /// Where to.
     pub url: Uri,
-    /// What goes with it, beside `Host`, `User-Agent` and `Content-Length`.
+    /// Its headers, beside `Host`, `User-Agent` and `Content-Length`.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: Bytes,
@@ -107,7 +107,7 @@ pub enum ClientError {
 pub struct ExchangeError {
     /// How far it got.
     pub stage: Stage,
-    /// What went wrong: a lower-case fragment.
+    /// The message: a lower-case fragment.
     pub reason: String,
 }
 

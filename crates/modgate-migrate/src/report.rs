@@ -77,7 +77,7 @@ pub struct Remark {
     pub field: String,
     /// Where that stands: `file:line:column`, or the URL of the cluster.
     pub place: String,
-    /// What is wrong.
+    /// The error.
     pub sentence: String,
 }
 
@@ -218,7 +218,7 @@ pub fn check(
     }
 }
 
-/// What the values of a user do not carry over.
+/// The settings that the values of a user do not carry over.
 fn unset(carried: &[Carried], values: &Value) -> Vec<Unset> {
     let of = |carried: &Carried| {
         let given = values::given(values, &carried.value);

@@ -1,4 +1,4 @@
-//! What `authorizer` answers where files stand in for a cluster: SubjectAccessReviews with their
+//! The answers of `authorizer` where files stand in for a cluster: SubjectAccessReviews with their
 //! answers.
 
 use modgate_engine::{

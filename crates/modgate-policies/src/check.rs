@@ -1,4 +1,4 @@
-//! What is wrong with policies that are given as objects, not as files to watch.
+//! Findings about policies that are given as objects, not as files to watch.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 /// How often watched files are looked at unless configured otherwise.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the file system says of a file's content without reading it; follows symbolic links.
+/// The state of a file from the file system, without reading it; follows symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint {
     length: u64,

@@ -23,7 +23,7 @@ use modgate_value::{
 pub const MAX_FILE_BYTES: u64 = 32 << 20;
 /// Folders nested deeper are refused: a symbolic link points to its own parent.
 const MAX_FOLDER_DEPTH: usize = 32;
-/// What a policy or object file is called.
+/// The extensions of policy and object files.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Why a file or folder cannot be read.
@@ -35,7 +35,7 @@ pub enum FileError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         source: io::Error,
     },
     /// Larger than [`MAX_FILE_BYTES`].
@@ -70,7 +70,7 @@ pub enum FileError {
     },
 }
 
-/// What the system said, without its number.
+/// The system's message, without its number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or_default().to_lowercase()
@@ -92,12 +92,12 @@ impl FileError {
     }
 }
 
-/// What a path holds.
+/// The files of a path.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The policy and object files, sorted.
     pub files: Vec<PathBuf>,
-    /// What was left out, and why. [`FileError::Read`] is of a folder whose files are unknown now.
+    /// The files left out, and why. [`FileError::Read`] is of a folder whose files are unknown now.
     pub problems: Vec<FileError>,
 }
 
@@ -356,14 +356,14 @@ fn collect(
     }
 }
 
-/// What `kubectl get -o yaml` prints for several objects.
+/// The kind that `kubectl get -o yaml` prints for several objects.
 fn is_list(document: &Value) -> bool {
     let text = |key| document.get(key).and_then(Value::as_str).unwrap_or_default();
     text("kind").ends_with("List")
         && document.get("items").is_some_and(|items| items.as_array().is_some())
 }
 
-/// What the engine found about a policy, as a finding about its file.
+/// The engine's finding about a policy, as a finding about its file.
 ///
 /// `source` is the file, where its text is still at hand.
 pub fn diagnose(problem: &Problem, source: Option<&Source>) -> Diagnostic {
@@ -593,7 +593,7 @@ mod tests {
         assert_eq!(manifests[0].object.get("x"), Some(&Value::from("😀/")));
     }
 
-    /// What cannot be listed or read is left out and named; the files beside it are listed.
+    /// Files that cannot be listed or read are left out and named; the files beside it are listed.
     #[cfg(unix)]
     #[test]
     fn what_is_no_file_spares_its_neighbours() {

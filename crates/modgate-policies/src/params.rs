@@ -13,7 +13,7 @@ use modgate_engine::{
 };
 use modgate_value::{Str, Value};
 
-/// What watches have seen of each kind of parameters.
+/// The watched objects of each kind of parameters.
 #[derive(Debug, Clone, Default)]
 pub struct WatchedParams(BTreeMap<ParamKind, Watched>);
 

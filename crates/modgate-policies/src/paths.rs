@@ -16,7 +16,7 @@ pub enum PathError {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// Its error.
         reason: String,
     },
     /// A pattern matches nothing.
@@ -133,7 +133,7 @@ fn matching(pattern: &str, exclude: &Exclude) -> Result<Vec<PathBuf>> {
     Ok(files.filter(|file| matcher.is_match(file) && !exclude.excludes(file)).collect())
 }
 
-/// What a file of another tool is that holds no Kubernetes object, by its name.
+/// The kind of a file that belongs to another tool and has no Kubernetes object, by its name.
 pub fn is_of_a_tool(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     match name {

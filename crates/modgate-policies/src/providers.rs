@@ -130,7 +130,7 @@ impl Providers {
         self.len() == 0
     }
 
-    /// What one review asks with; nothing is waited for longer than until `deadline`.
+    /// The session of one review; it waits for nothing after `deadline`.
     pub fn asking(self: &Arc<Self>, deadline: Instant) -> ProviderSession<'static> {
         ProviderSession::new(Arc::clone(self), deadline)
     }

@@ -39,7 +39,7 @@ pub struct PolicySet {
     pub snapshot: Snapshot,
     /// Namespaces and Nodes.
     pub objects: Objects,
-    /// What policies see as `data.inventory`.
+    /// The documents under `data.inventory`.
     pub inventory: Inventory,
 }
 
@@ -53,13 +53,13 @@ pub struct PolicySet {
 pub struct Objects {
     namespaces: Arc<BTreeMap<Str, Value>>,
     nodes: Arc<BTreeMap<Str, Value>>,
-    /// What bindings of the cluster's own policies may pass: every other object of files.
+    /// Possible parameters of bindings of the cluster's own policies: every other object of files.
     params: Arc<ParamObjects>,
     /// The same in a cluster.
     watched: WatchedParams,
     /// The types of Kubernetes' own kinds and of the CustomResourceDefinitions of files, if there are any.
     types: Option<Arc<Types>>,
-    /// What `authorizer` answers in them, by files.
+    /// The answers of `authorizer` in them, by files.
     access: Arc<DeclaredAccess>,
     cluster: Option<Arc<dyn ClusterLookup>>,
     /// Whether budgets count the processor time of the evaluation instead of the time that passes.
@@ -132,7 +132,7 @@ impl Objects {
         Arc::make_mut(&mut self.params).insert(object);
     }
 
-    /// What a cluster has of the objects that bindings pass.
+    /// The cluster's objects that bindings pass as parameters.
     pub fn watched_params(&self) -> &WatchedParams {
         &self.watched
     }
@@ -312,7 +312,7 @@ pub struct YieldingHost<'p> {
     until: Instant,
     /// Why the cluster is not read.
     only_known: Option<&'static str>,
-    /// What the cluster has answered to `authorizer` in this evaluation.
+    /// The cluster's answers to `authorizer` in this evaluation.
     answers: RefCell<BTreeMap<String, Result<Access, String>>>,
 }
 

@@ -48,10 +48,10 @@ pub struct PolicyStore {
     seen: BTreeMap<PathBuf, SeenFile>,
     /// Why parts of the folders were left out at the last look.
     skipped: BTreeSet<String>,
-    /// What was last given to the engine, and from which reading of which file.
+    /// The object that the engine last received, and from which reading of which file.
     given: BTreeMap<PolicyId, Reading>,
     broken: BTreeSet<PolicyId>,
-    /// What was compiled and not reported yet.
+    /// Compiled policies that were not reported yet.
     compiled: Vec<Compiled>,
     readings: u64,
     current: Arc<PolicySet>,
@@ -74,12 +74,12 @@ struct Reading {
     index: usize,
 }
 
-/// What [`PolicyStore::refresh`] found.
+/// The result of [`PolicyStore::refresh`].
 #[derive(Debug)]
 pub struct Refresh {
     /// Whether any file appeared, changed or went.
     pub changed: bool,
-    /// What is wrong with the files that changed, in the order of the files.
+    /// The findings about the files that changed, in the order of the files.
     pub findings: Vec<Diagnostic>,
     /// The policies that are new or have changed.
     pub compiled: Vec<Compiled>,
@@ -304,7 +304,7 @@ fn without_managed_fields(object: &Value) -> Value {
     root.into()
 }
 
-/// What a file holds.
+/// The contents of a file.
 struct Content {
     manifests: Vec<Manifest>,
     /// Why some of it, or all, cannot be read.
@@ -418,7 +418,7 @@ mod tests {
             fs::rename(fresh, self.dir.path().join(name)).expect("rename");
         }
 
-        /// What is found, as `file:line:column: message`, and which policies are in force.
+        /// The findings, as `file:line:column: message`, and the policies in force.
         fn refresh(&mut self) -> (Vec<String>, Vec<String>) {
             let prefix = format!("{}/", self.dir.path().display());
             let findings = self.store.refresh().findings;

@@ -48,7 +48,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent lookups, including those that have timed out.
 const MAX_LOOKUPS: usize = 8;
 
-/// What Sprig's impure functions get: KubeMod offers them, so rules may rely on them.
+/// The values of Sprig's impure functions: KubeMod offers them, so rules may rely on them.
 impl template::Host for SystemHost {
     fn now(&self) -> Result<Duration, Refused> {
         SystemTime::now()
@@ -89,7 +89,7 @@ impl template::Host for SystemHost {
     }
 }
 
-/// What Rego's impure built-ins get. There is no network for policies but through providers.
+/// The values of Rego's impure built-ins. There is no network for policies but through providers.
 impl builtins::Host for SystemHost {
     fn now_ns(&self) -> Option<i64> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;

@@ -50,7 +50,7 @@ impl Class {
 /// One difference between the decisions about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// What differs.
+    /// The kind of difference.
     pub class: Class,
     /// The policies that make the difference, such as `K8sRequiredLabels owner`; empty where none
     /// does, as with a request that cannot be decided.
@@ -90,7 +90,7 @@ pub struct Example {
     pub object: Value,
 }
 
-/// What differs between two sets of policies.
+/// The differences between two sets of policies.
 #[derive(Debug, Clone, Default)]
 pub struct Comparison {
     /// Requests decided.

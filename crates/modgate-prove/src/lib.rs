@@ -1,4 +1,4 @@
-//! What a change of policies does, and what gets past a policy. Every answer comes with an object that
+//! The effects of a change of policies, and the ways around a policy. Every answer comes with an object that
 //! proves it.
 //!
 //! A [`Side`] is a set of policies with what it sees. [`compare`] decides the same requests with two of

@@ -1,11 +1,11 @@
-//! What gets past a policy: an object that it denies is changed so that the offence stays and the form
+//! Ways around a policy: an object that it denies is changed so that the offence stays and the form
 //! differs. If the policy admits the result, that is a finding, and the two objects prove it.
 //!
 //! Every witness fits its kind ([`Types`](modgate_engine::admissionpolicy::Types)), and is in the form in
 //! which an API server sends objects to admission: it drops nulls and writes quantities in their
 //! canonical form, so these are no spellings to try.
 //!
-//! What the match of a policy leaves out is never a finding.
+//! An object that the match of a policy leaves out is never a finding.
 
 mod images;
 mod moves;
@@ -42,7 +42,7 @@ pub struct Subject<'a> {
 pub struct Options {
     /// Decisions.
     pub budget: usize,
-    /// What invented objects depend on.
+    /// The parameters of invented objects.
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct Bypass {
     pub witness: Request,
 }
 
-/// What was found about a policy.
+/// The findings about a policy.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The ways past it, by code.

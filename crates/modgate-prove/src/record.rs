@@ -62,7 +62,7 @@ impl fmt::Display for Unreplayed {
     }
 }
 
-/// What of a replayed request is not as it was.
+/// The differences of a replayed request to the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Caveat {
     /// An update, and no earlier event has the old object: policies see none.
@@ -80,14 +80,14 @@ impl fmt::Display for Caveat {
     }
 }
 
-/// What an event stands for.
+/// The request of an event.
 #[derive(Debug)]
 pub enum Event {
     /// A request.
     Request {
         /// The request.
         review: Box<Review>,
-        /// What of it is not as it was.
+        /// Its differences to the original.
         caveats: Vec<Caveat>,
     },
     /// Nothing that admission sees: a read, or another stage of a request.

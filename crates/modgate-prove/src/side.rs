@@ -19,7 +19,7 @@ pub struct Side<'a> {
     pub snapshot: &'a Snapshot,
     /// The facts outside of a request that they read. Its time and its randomness are not used.
     pub host: &'a (dyn Host + Sync),
-    /// What they see as `data.inventory`.
+    /// The documents under `data.inventory`.
     pub inventory: &'a Inventory,
 }
 

@@ -114,7 +114,7 @@ pub struct Head {
     pub name: Vec<Term>,
     /// The arguments, when it is a function.
     pub args: Option<Vec<Term>>,
-    /// What the rule defines: a value or a member of a set.
+    /// The result of the rule: a value or a member of a set.
     pub kind: HeadKind,
     /// The whole head.
     pub span: Span,

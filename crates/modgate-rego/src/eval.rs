@@ -39,7 +39,7 @@ pub const MAX_NESTING: u32 = 1000;
 /// Frames differ between builds, so this is measured rather than counted.
 pub const MAX_STACK: usize = 1 << 20;
 
-/// What an evaluation reads and spends.
+/// The input and the budget of an evaluation.
 pub struct Context<'a> {
     /// The input document, if there is one.
     pub input: Option<Value<'a>>,
@@ -47,7 +47,7 @@ pub struct Context<'a> {
     pub data: Option<Value<'a>>,
     /// Where values are built, and the budget that pays for everything.
     pub heap: Heap<'a>,
-    /// What built-ins may ask of the outside.
+    /// The host of built-ins.
     pub host: &'a dyn Host,
     /// Whether an error of a built-in ends the evaluation; otherwise the call is undefined.
     pub strict_builtin_errors: bool,

@@ -1,4 +1,4 @@
-//! What a compiled program is: resolved, ordered and flat enough to interpret directly.
+//! Compiled programs: resolved, ordered and flat enough to interpret directly.
 //!
 //! Names are gone. A variable is a [`Slot`] of its rule's frame, a constant an index into
 //! [`Program::constants`], a rule an index into [`Program::rules`]; nothing that evaluation reads
@@ -14,7 +14,7 @@
 //! once for every way through all of them. A slot belongs to one variable for the whole rule, so
 //! backtracking needs no undo: whatever runs after a `Bind` sees the newest value.
 //!
-//! What can be undefined has been hoisted out: operands, arguments, members and keys are
+//! Terms that can be undefined have been hoisted out: operands, arguments, members and keys are
 //! [`Term`]s, which always have a value. Only a [`Source`] can be undefined, and then its
 //! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
 //! front of the `not`, as OPA does, which makes the whole body undefined when they are.
@@ -83,7 +83,7 @@ pub struct Program {
     pub(crate) replaces_functions: bool,
     /// Whether any `with` replaces something under `data`; when not, references need not look.
     pub(crate) replaces_data: bool,
-    /// What was inferred about rules, for checking queries.
+    /// The inferred types of rules, for checking queries.
     pub(crate) types: Arc<Environment>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Builtin {
     pub(crate) name: Str,
     /// How many arguments it takes.
     pub(crate) arity: usize,
-    /// What runs it; `None` for a function that only the host has.
+    /// Its implementation; `None` for a function that only the host has.
     pub(crate) run: Option<&'static builtins::Builtin>,
 }
 

@@ -1,6 +1,6 @@
 //! Which parts of a document a program can look at.
 //!
-//! What is found is never too little: a part that is not among [`Reads`] can be taken out of the
+//! The result is never too small: a part that is not among [`Reads`] can be taken out of the
 //! document, and no evaluation comes to another result. It may be too much. References are followed
 //! through variables and into the arguments of functions; a value that goes anywhere else (a
 //! built-in, a comparison, a result) counts as looked at in full.
@@ -43,7 +43,7 @@ impl Reads {
         self.all
     }
 
-    /// What is read below a key; `None` if it is not even looked for.
+    /// The reads below a key; `None` if the key is not looked up.
     pub fn step(&self, key: &str) -> Option<Self> {
         if self.all {
             return Some(Self::everything());
@@ -51,7 +51,7 @@ impl Reads {
         join(self.named.get(key).into_iter().chain(self.each.as_deref()))
     }
 
-    /// What is read below some key; `None` if none is looked for.
+    /// The reads below some key; `None` if none is looked up.
     pub fn any_step(&self) -> Option<Self> {
         if self.all {
             return Some(Self::everything());
@@ -175,11 +175,11 @@ struct Analysis<'p> {
     program: &'p Program,
     root: &'p str,
     reads: Reads,
-    /// What functions are called with.
+    /// The arguments of functions.
     params: BTreeMap<GroupId, Vec<Places>>,
 }
 
-/// What the variables of one rule may hold.
+/// The possible values of one rule's variables.
 type Slots = BTreeMap<Slot, Places>;
 
 impl Analysis<'_> {
@@ -259,7 +259,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// What a function yields of its arguments it has read in full.
+    /// A function has read in full those of its arguments that it returns.
     fn call(&mut self, call: &Call, slots: &Slots) {
         match call.callee {
             // A function that stands in for another is not known by its calls.

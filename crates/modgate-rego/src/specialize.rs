@@ -88,7 +88,7 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     }
 }
 
-/// What is known about a group of rules.
+/// Facts about a group of rules.
 #[derive(Debug, Clone)]
 enum Fact {
     /// It has no value, for any arguments.
@@ -100,7 +100,7 @@ enum Fact {
     Dynamic { closed: bool },
 }
 
-/// What is left of a body.
+/// The specialised body.
 enum Left {
     /// It never succeeds.
     Never,
@@ -148,7 +148,7 @@ impl Specializer<'_> {
         self.spent |= self.kept > MAX_KEPT || self.budget.allocate(bytes).is_err();
     }
 
-    /// What is known about a group, whose rules are rewritten on the way.
+    /// Facts about a group, whose rules are rewritten on the way.
     fn fact(&mut self, id: GroupId) -> Fact {
         if let Some(Some(fact)) = self.facts.get(id.0 as usize) {
             return fact.clone();
@@ -204,7 +204,7 @@ impl Specializer<'_> {
         })
     }
 
-    /// What is left of a rule; `None` when it never succeeds.
+    /// The specialised rule; `None` when it never succeeds.
     fn rule(&mut self, id: RuleId) -> Option<Rule> {
         let rule = self.original.rules.get(id.0 as usize)?;
         let mut left = rule.clone();

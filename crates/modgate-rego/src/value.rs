@@ -83,7 +83,7 @@ enum Repr<'a> {
 /// A string that is not UTF-8, as Go's strings may be.
 struct Bytes<'a> {
     bytes: &'a [u8],
-    /// What Go shows where it wants characters: U+FFFD for each byte that is not part of one.
+    /// The text as Go's characters: U+FFFD for each byte that is not part of one.
     text: &'a str,
 }
 
@@ -107,7 +107,7 @@ pub trait Tree: Sync {
     fn entry(&self, index: usize) -> Option<(&str, Node<'_>)>;
 }
 
-/// What a [`Tree`] holds under a key.
+/// The entry of a [`Tree`] under a key.
 #[derive(Clone, Copy)]
 pub enum Node<'a> {
     /// A document.
@@ -354,7 +354,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What a reference to `key` inside this value gives: the element at an index, the member of
+    /// The value of a reference to `key` inside this value: the element at an index, the member of
     /// an object, the element of a set itself; `None` when undefined.
     #[inline]
     pub fn get(self, key: Value<'a>) -> Option<Value<'a>> {

@@ -59,7 +59,7 @@ impl Format {
         }
     }
 
-    /// What it is, for help.
+    /// Its description, for help.
     pub const fn description(self) -> &'static str {
         match self {
             Self::Text => "lines for people",

@@ -1,4 +1,4 @@
-//! What commands report.
+//! The reports of commands.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl From<Severity> for Level {
     }
 }
 
-/// What kind of rule made a finding.
+/// The kind of rule that made a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleKind {
     /// modgate itself: the code of a warning about a policy, or an error of a policy.
@@ -65,13 +65,13 @@ impl RuleKind {
     }
 }
 
-/// What a finding violates. Empty texts are unknown.
+/// The rule that a finding violates. Empty texts are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What identifies it: a code such as `never-matches`, or `Kind/name` or `Kind/namespace/name` of
+    /// Its identifier: a code such as `never-matches`, or `Kind/name` or `Kind/namespace/name` of
     /// a policy.
     pub id: String,
-    /// What kind of rule it is.
+    /// The kind of the rule.
     pub kind: RuleKind,
     /// Its title, one line.
     pub title: String,
@@ -83,7 +83,7 @@ pub struct Rule {
     pub level: Level,
     /// Who is responsible for it.
     pub owner: String,
-    /// What to do about its findings.
+    /// The remediation of its findings.
     pub remediation: String,
 }
 
@@ -189,11 +189,11 @@ pub struct Finding {
     pub field: String,
     /// The object of the finding.
     pub object: Option<Object>,
-    /// What the policy does about it, such as `deny`; empty for findings about policies.
+    /// The policy's action, such as `deny`; empty for findings about policies.
     pub action: String,
-    /// What to do, where that is known of this finding; else see the rule.
+    /// The remediation of this finding; empty where the rule has it.
     pub remediation: String,
-    /// What identifies it from one run to the next; computed where it is empty.
+    /// Its fingerprint, the same from one run to the next; computed where it is empty.
     pub fingerprint: String,
 }
 
@@ -233,20 +233,20 @@ impl Finding {
 pub struct Passed {
     /// The number of its rule in [`Report::rules`].
     pub rule: usize,
-    /// What passed, such as an object or a case.
+    /// A passed object or case.
     pub name: String,
 }
 
-/// What a command found.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The version of modgate.
     pub version: String,
-    /// What was checked. A rule need not have findings.
+    /// The checked rules. A rule need not have findings.
     pub rules: Vec<Rule>,
     /// Everything that was found, in the order in which it is reported.
     pub findings: Vec<Finding>,
-    /// What passed.
+    /// The passed objects and cases.
     pub passed: Vec<Passed>,
     /// Whether the command could read and evaluate everything. If not, more may be wrong.
     pub complete: bool,
@@ -313,7 +313,7 @@ impl Report {
         self.findings.iter().filter_map(move |finding| Some((finding, rules.get(finding.rule)?)))
     }
 
-    /// What to do about a finding: its own remediation, else that of its rule.
+    /// The remediation of a finding: its own, else that of its rule.
     pub fn remediation<'r>(&'r self, finding: &'r Finding) -> &'r str {
         match self.rules.get(finding.rule) {
             Some(rule) if finding.remediation.is_empty() => &rule.remediation,

@@ -21,7 +21,7 @@ pub(crate) const MAX_NESTING: usize = 64;
 /// How long an expression may be, in bytes.
 pub(crate) const MAX_LENGTH: usize = 64 * 1024;
 
-/// What the literal regular expressions of one expression may compile to: the first gets all of it,
+/// The size limit of the compiled literal regular expressions of one expression: the first gets all of it,
 /// the n-th an n-th, so that their sum stays within a few times this.
 const REGEX_BYTES: usize = 8 << 20;
 
@@ -546,7 +546,7 @@ impl<'t> Parser<'t> {
 
     /// Reads behind `[`; `descending` behind `..[`.
     fn bracket(&mut self, descending: bool) -> Parsed<Step> {
-        /// What the `:` of a slice stands for where a bound is missing.
+        /// The default of a missing bound of a slice.
         type Bound = Option<Box<Node>>;
         let mut keys: Vec<Bound> = Vec::new();
         let mut separator = None;

@@ -25,7 +25,7 @@ use self::{
     requests::Requests,
 };
 
-/// What a client has from its connection to the first request, handshake and head included.
+/// The time from a connection to the head of its first request, handshake included.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
 /// A connection without an open request is closed after this, whatever pings it sends.
 const IDLE: Duration = Duration::from_secs(90);
@@ -35,7 +35,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Streams of one HTTP/2 connection. A client with more requests opens another.
 const MAX_STREAMS: u32 = 128;
-/// What a client may send on one stream ahead of us reading it.
+/// The bytes that a client may send on one stream before they are read.
 const STREAM_WINDOW: u32 = 128 << 10;
 /// The same for all streams of a connection.
 const CONNECTION_WINDOW: u32 = 256 << 10;
@@ -49,7 +49,7 @@ const MAX_CONNECTIONS_PER_PEER: usize = 256;
 /// Pause after `accept` failed, typically for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What a listener speaks below HTTP.
+/// The transport of a listener.
 #[derive(Clone)]
 pub(crate) enum Transport {
     Plain,

@@ -125,7 +125,7 @@ pub enum CertificateError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What the file should hold.
+        /// The expected contents of the file.
         what: &'static str,
         /// The error of the PEM parser.
         source: pem::Error,

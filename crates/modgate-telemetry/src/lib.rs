@@ -1,4 +1,4 @@
-//! What operators see of modgate: logs on standard error, metrics on `/metrics`, traces by OTLP.
+//! Telemetry of modgate: logs on standard error, metrics on `/metrics`, traces by OTLP.
 //!
 //! [`init_logs`] sets up logs; [`metrics::Metrics`] holds every metric of the process, and hands out
 //! handles to the parts that report; [`otlp::start`] sends metrics and traces to a collector.

@@ -74,7 +74,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// What is logged and how.
+/// The settings of logging.
 #[derive(Debug, Clone)]
 pub struct LogConfig {
     /// How lines look.
@@ -161,15 +161,15 @@ pub enum LogError {
     /// Not a [`LogFormat`].
     #[error("unknown log format `{found}`, expected `auto`, `text` or `json`")]
     Format {
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// Not a filter.
     #[error("`{filter}` is not a log filter: {cause}")]
     Filter {
-        /// What was given.
+        /// The given value.
         filter: String,
-        /// What is wrong with it.
+        /// Its error.
         cause: String,
     },
     /// The log file cannot be written to.
@@ -177,7 +177,7 @@ pub enum LogError {
     File {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
     /// The process logs already.
@@ -226,7 +226,7 @@ pub fn init_logs(config: &LogConfig) -> Result<LogFormat, LogError> {
     Ok(format)
 }
 
-/// What `--log-level` asks for.
+/// The filter of `--log-level`.
 #[derive(Debug)]
 struct Wanted {
     levels: Targets,

@@ -49,7 +49,7 @@ pub enum OtlpError {
     Endpoint {
         /// As given.
         endpoint: String,
-        /// What is wrong with it.
+        /// Its error.
         reason: String,
     },
     /// There is no client.

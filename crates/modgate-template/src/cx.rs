@@ -55,7 +55,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// What this rendering may still take.
+    /// The remaining budget of this rendering.
     pub(crate) fn budget(&self) -> &Budget<'a> {
         self.env.budget
     }

@@ -29,13 +29,13 @@ pub struct Page {
     pub version: &'static str,
     /// Arguments that name the policies, such as `-f`, `policies`: commands in the page repeat them.
     pub arguments: Vec<String>,
-    /// What the command prints with `-o json`.
+    /// The document of the command's `-o json`.
     pub document: Value,
     /// The policies, as `PolicyData` in `ui/src/report/page.ts`.
     pub policies: Vec<Value>,
     /// The objects, as `SubjectData` there; for `review` one for each result.
     pub subjects: Vec<Value>,
-    /// What the page leaves out, in sentences.
+    /// The parts that the page leaves out, in sentences.
     pub omitted: Vec<String>,
 }
 

@@ -122,7 +122,7 @@ fn html(found: &Found, args: &AuditCommandArgs, store: &PolicyStore) -> Result<S
     Ok(page.html())
 }
 
-/// What an audit found.
+/// The findings of an audit.
 pub(crate) struct Found {
     pub(crate) report: Report,
     /// In the order in which they are shown.

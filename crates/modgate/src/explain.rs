@@ -157,7 +157,7 @@ fn is_named(wanted: &str, kind: &str, namespace: &str, name: &str) -> bool {
     }
 }
 
-/// What failed stands first.
+/// Failures stand first.
 fn rank(trace: &ConstraintTrace) -> u8 {
     match trace.outcome {
         ConstraintOutcome::Undecided(_) | ConstraintOutcome::Violated => 0,

@@ -222,7 +222,7 @@ fn tried(units: &Units, args: &LintArgs) -> Vec<Found> {
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What gets past a policy, in a few words.
+/// The way around a policy, in a few words.
 fn words(code: Code) -> &'static str {
     match code {
         Code::BypassInitContainers => {

@@ -97,7 +97,7 @@ Exit codes:
   1  a policy or a flag is refused, or less would be enforced than before
   2  arguments, files or objects are not valid, or the cluster cannot be read";
 
-/// What stands above values that are written.
+/// The comment above written values.
 const VALUES: &str = "\
 # Written by `modgate migrate --check`: what the installation has and modgate's chart has not by default.
 ";

@@ -27,7 +27,7 @@ pub(crate) struct Outputs<F> {
 pub(crate) struct Sink<F> {
     pub(crate) format: F,
     file: Option<PathBuf>,
-    /// What a file will hold; it is written when all is done.
+    /// The future contents of a file; it is written at the end.
     held: Vec<u8>,
     /// How text is coloured: not in files.
     pub(crate) terminal: Terminal,

@@ -87,7 +87,7 @@ pub(crate) struct Subject<'s> {
     pub(crate) name: &'s str,
     /// `file:line:column`; empty if it does not come from a file.
     pub(crate) place: String,
-    /// What policies made of it.
+    /// The object after the policies.
     pub(crate) after: Option<&'s Value>,
 }
 

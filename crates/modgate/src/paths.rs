@@ -9,7 +9,7 @@ use modgate_value::diag::Source;
 /// The longest output of kustomize that is read.
 const MAX_KUSTOMIZE_BYTES: usize = 64 << 20;
 
-/// What kustomize builds of a folder.
+/// The output of kustomize for a folder.
 ///
 /// # Errors
 ///

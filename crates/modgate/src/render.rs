@@ -227,7 +227,7 @@ struct Template {
     schema: ConstraintSchema,
 }
 
-/// What was read, and whether anything in it was wrong.
+/// The input, and whether it had errors.
 struct Input<'t> {
     manifests: Vec<(Manifest, Source)>,
     terminal: &'t Terminal,
@@ -342,7 +342,7 @@ impl<'t> Input<'t> {
         templates
     }
 
-    /// What the webhook of the installation leaves out.
+    /// The objects that the webhook of the installation leaves out.
     fn scope(&mut self, args: &VapArgs) -> VapScope {
         let mut scope = VapScope::default();
         for index in 0..self.manifests.len() {

@@ -202,7 +202,7 @@ fn remark(subject: &Subject, decision: &Decision, terminal: &Terminal) {
     }
 }
 
-/// What the user should hear of besides the decision: warnings, and rules that could not do their
+/// Notes besides the decision: warnings, and rules that could not do their
 /// work.
 fn warnings(decision: &Decision) -> impl Iterator<Item = String> + '_ {
     let is_warned = |rule: &str, message: &str| {

@@ -1,4 +1,4 @@
-//! What people see: colours where they help, diagnostics with their source underlined.
+//! Output for people: colours where they help, diagnostics with their source underlined.
 
 use std::{
     env, fmt,
@@ -48,7 +48,7 @@ pub(crate) struct Terminal {
     heard: Arc<Mutex<Option<Vec<Diagnostic>>>>,
 }
 
-/// What a stretch of text is, hence its colour.
+/// The role of a text, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,

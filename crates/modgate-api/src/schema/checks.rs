@@ -15,7 +15,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 const METADATA: [&str; 3] = ["metadata", "kind", "apiVersion"];
 
 impl Schema {
-    /// What the API server holds against the schema of a custom resource; `path` is the schema's.
+    /// The API server's errors for the schema of a custom resource; `path` is the schema's.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What Kubernetes calls a valid name, label key or label value, in its own words
+//! Kubernetes' rules for names, label keys and label values, in its own words
 //! (`apimachinery/pkg/util/validation`).
 
 use super::{FieldError, path::Path};

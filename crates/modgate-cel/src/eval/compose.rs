@@ -150,7 +150,7 @@ pub struct Evaluation<'a> {
     sharing: Option<(&'a Memo<'a>, &'a VariableKeys)>,
     /// The variables that what is running has read, by their places; only while sharing.
     read: Cell<u64>,
-    /// What variables that it read took, of the budget.
+    /// The part of the budget that the variables it read took.
     elsewhere: Cell<Spent>,
 }
 

@@ -27,7 +27,7 @@ use super::{
     Place,
 };
 
-/// What there is to do next.
+/// The next step.
 pub(super) enum Seen {
     /// A kind is listed from its beginning.
     Begins(GroupVersionKind),
@@ -44,7 +44,7 @@ pub(super) enum Seen {
 /// Objects that have changed wait to be evaluated once, however often they change until an audit, as
 /// long as there are not more than so many.
 const PENDING: usize = 500;
-/// What watches have seen beyond that; a watch that is ahead by more is held up.
+/// Events that wait; a watch that is ahead by more is held up.
 const BACKLOG: usize = 512;
 /// Kinds listed at the same time: each holds a page in memory.
 const LISTINGS: usize = 2;
@@ -69,7 +69,7 @@ pub(super) struct Follower {
     quiet: Duration,
 }
 
-/// What is wrong with a kind.
+/// The error of a kind.
 pub(super) struct Failure<'a> {
     pub(super) kind: &'a GroupVersionKind,
     /// Whether its objects were listed before.
@@ -118,7 +118,7 @@ impl Follower {
         }
     }
 
-    /// What is followed.
+    /// The kinds that are followed.
     pub(super) fn followed(&self) -> impl Iterator<Item = &Listable> {
         self.running.values().map(|running| &running.listable)
     }
@@ -185,7 +185,7 @@ impl Follower {
         std::mem::take(&mut self.pending).into_values().collect()
     }
 
-    /// What watches saw next. Nothing is lost if this is not waited for.
+    /// The next event of the watches. Nothing is lost if this future is dropped.
     pub(super) async fn next(&mut self) -> Seen {
         // Kinds may come to refuse to be listed while one waits.
         let Ok(Some(event)) = timeout(Duration::from_secs(1), self.events.recv()).await else {

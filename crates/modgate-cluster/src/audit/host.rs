@@ -1,4 +1,4 @@
-//! What policies may ask during an audit.
+//! The host of policies during an audit.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -75,7 +75,7 @@ fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     }
 }
 
-/// What a report is called.
+/// The name of a report.
 const NAME: &str = "modgate-audit";
 /// Labels of our reports; all that have them are ours.
 const LABELS: [(&str, &str); 2] =
@@ -129,7 +129,7 @@ impl Collector {
         self.config.format
     }
 
-    /// What was found since the last time, and how many namespaces have no report although they
+    /// Findings since the last time, and how many namespaces have no report although they
     /// should.
     pub(super) fn take(&self) -> (Vec<PolicyReport>, usize) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);

@@ -175,7 +175,7 @@ impl AsEvents {
     }
 }
 
-/// What all constraints cost (SS-1): one line, with the sums of all that this audit evaluated.
+/// The cost of all constraints (SS-1): one line, with the sums of all that this audit evaluated.
 pub(super) fn statistics(audit: &str, from_cache: bool, statistics: &Statistics) {
     let (event_type, message) = if from_cache {
         ("audit_cache_stats", "audit from cache review request stats")

@@ -26,7 +26,7 @@ const CONCURRENCY: usize = 8;
 const ATTEMPTS: u32 = 5;
 const BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
 
-/// What the status of a constraint is to say of the audit.
+/// The audit's part of a constraint's status.
 pub(super) struct Status {
     resource: ApiResource,
     name: String,

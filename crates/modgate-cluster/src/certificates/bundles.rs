@@ -13,7 +13,7 @@ use crate::authority::{Certificate, to_pem};
 /// Who signed the certificates of KubeMod's installation (spec `kubemod.md`, 7.4).
 const KUBEMOD_AUTHORITY: &str = "KubeMod";
 
-/// What a configuration lacks: for each webhook whose bundle is another, its name and the bundle it
+/// The missing bundles of a configuration: for each webhook whose bundle is another, its name and the bundle it
 /// should have, in the order of the configuration.
 pub(super) fn missing(
     configuration: &Value,

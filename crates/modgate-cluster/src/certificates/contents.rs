@@ -1,4 +1,4 @@
-//! What stands in the Secret, and what should stand there next.
+//! The contents of the Secret, and its next contents.
 //!
 //! A new authority is trusted before anything it signed is served, and an old one until everything
 //! it signed is out of use. So it takes three steps, each of which any replica may take:
@@ -35,7 +35,7 @@ pub(crate) struct Contents {
     pub(crate) ca_crt: Vec<u8>,
     /// The key of the first one.
     pub(crate) ca_key: Vec<u8>,
-    /// What is served.
+    /// The certificates that are served.
     pub(crate) tls_crt: Vec<u8>,
     pub(crate) tls_key: Vec<u8>,
 }
@@ -68,12 +68,12 @@ impl fmt::Debug for Contents {
     }
 }
 
-/// What the Secret holds that is of use.
+/// The usable contents of the Secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// Authorities whose time has come and is not over, in the order of the Secret.
     pub(crate) authorities: Vec<Certificate>,
-    /// What can be served: a certificate that one of them signed, whose time is not over.
+    /// A pair that can be served: a certificate that one of them signed, whose time is not over.
     pub(crate) leaf: Option<Leaf>,
 }
 
@@ -105,7 +105,7 @@ impl Reading {
     }
 }
 
-/// What should be done.
+/// The next step.
 #[derive(Debug, Default)]
 pub(crate) struct Next {
     /// To be written instead.
@@ -127,13 +127,13 @@ impl Next {
 /// How certificates are made.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
-    /// What the certificate must be for.
+    /// The names that the certificate must have.
     pub(crate) names: Vec<String>,
     pub(crate) times: RotationTimes,
 }
 
 impl Rules {
-    /// What should become of the Secret. `before` is what was served until now, which counts where
+    /// The next contents of the Secret. `before` is the pair served until now, which counts where
     /// the Secret was emptied or spoilt; `trusted_for` tells for how long every webhook configuration
     /// has been seen to trust the first authority.
     ///

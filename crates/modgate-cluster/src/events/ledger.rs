@@ -46,7 +46,7 @@ impl Key {
     }
 }
 
-/// What is known of an Event.
+/// The state of an Event.
 #[derive(Debug)]
 struct Entry {
     event: Event,
@@ -110,7 +110,7 @@ impl Bucket {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     entries: BTreeMap<Key, Entry>,
-    /// What is to be written, by when.
+    /// Due times of writes.
     agenda: BTreeSet<(Instant, Key)>,
     objects: BTreeMap<(&'static str, Involved), Bucket>,
     writes: Option<Bucket>,
@@ -168,7 +168,7 @@ impl Ledger {
         Some(if has_turn { *at } else { turn.unwrap_or(*at).max(*at) })
     }
 
-    /// What is to be written now, if anything. Record the result with [`written`](Self::written) or
+    /// The next write that is due now, if any. Record the result with [`written`](Self::written) or
     /// [`failed`](Self::failed).
     pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
         self.agenda.first().filter(|(at, _)| *at <= now)?;

@@ -38,7 +38,7 @@ impl Fixture {
         Self(Ingest::new(EngineConfig::default(), "gatekeeper-system".into(), objects))
     }
 
-    /// What is found, and what is in force afterwards.
+    /// The findings, and the policies in force afterwards.
     fn take(&mut self, kind: &Kind, seen: Seen) -> Option<(Vec<String>, Vec<String>)> {
         let unread = self.0.take(&Target::Kind(kind.clone()), seen);
         let found = self.0.apply()?;

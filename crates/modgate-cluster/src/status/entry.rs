@@ -1,4 +1,4 @@
-//! What a Pod says of each policy: one entry of `status.byPod` (RM-23). No IO here.
+//! A Pod's report on each policy: one entry of `status.byPod` (RM-23). No IO here.
 //!
 //! Entries are made of the snapshot, not of what was found when a policy was loaded: a conflict, a
 //! cycle or a missing template comes and goes with other policies.
@@ -42,7 +42,7 @@ pub(crate) struct Entries {
     templates: BTreeMap<Key, (Arc<Loaded>, Vec<ReportedError>)>,
 }
 
-/// What is common to all entries of a Pod.
+/// The common members of all entries of a Pod.
 struct Pod<'a> {
     id: &'a str,
     operations: Value,

@@ -66,7 +66,7 @@ pub(crate) async fn run(context: Context, own: watch::Receiver<bool>) {
 /// A policy's status; what is created again under the same name is another.
 type Target = (Kind, Key, Str);
 
-/// What one Pod says of one policy.
+/// One Pod's report on one policy.
 #[derive(Debug)]
 struct Report {
     policy: (Kind, Key),
@@ -90,7 +90,7 @@ struct Gatherer {
     reports: BTreeMap<(Subject, Str), Report>,
     by_policy: BTreeMap<(Kind, Key), BTreeSet<(Subject, Str)>>,
     ledger: Ledger<Target>,
-    /// What ModRules were, and since when.
+    /// The states of ModRules, and since when.
     since: BTreeMap<Target, (Value, Value)>,
     /// When the statuses the cluster has were last read.
     read: BTreeMap<Kind, Instant>,
@@ -526,7 +526,7 @@ mod tests {
     use super::*;
     use crate::context::scripted;
 
-    /// What cannot be listed is waited for, not looked at again and again.
+    /// A kind that cannot be listed is waited for, not listed again and again.
     #[tokio::test]
     async fn nothing_is_done_before_all_reports_are_seen() {
         let client = scripted::client(|_, _, _| (403, "{}".to_owned()));

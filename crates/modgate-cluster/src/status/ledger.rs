@@ -1,4 +1,4 @@
-//! What was written to the cluster, what is to be written next, and when to try again. No IO here.
+//! The written objects, the next writes, and the times of retries. No IO here.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -7,7 +7,7 @@ use modgate_value::Value;
 use super::BACKOFF;
 use crate::retry::Retries;
 
-/// What to do with something written that is not wanted any more.
+/// The treatment of a written object that is no longer wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unwanted {
     /// It is deleted.
@@ -27,7 +27,7 @@ pub(crate) enum Written {
     Refused(String),
 }
 
-/// What the cluster has of the things called `T`, as far as this process knows: only what differs
+/// The cluster's objects with the names `T`, as far as this process knows: only what differs
 /// from it is written.
 #[derive(Debug)]
 pub(crate) struct Ledger<T> {
@@ -35,7 +35,7 @@ pub(crate) struct Ledger<T> {
     /// By what could not be written; none for a deletion.
     failures: Retries<T, Option<Value>>,
     unwanted: Unwanted,
-    /// What the cluster has where nothing was ever written.
+    /// The cluster's state where nothing was ever written.
     nothing: Value,
 }
 
@@ -45,7 +45,7 @@ impl<T: Ord + Clone> Ledger<T> {
         Self { written: BTreeMap::new(), failures: Retries::new(BACKOFF), unwanted, nothing }
     }
 
-    /// What the cluster has.
+    /// The cluster's state.
     pub(crate) fn get(&self, target: &T) -> &Value {
         self.written.get(target).unwrap_or(&self.nothing)
     }
@@ -61,7 +61,7 @@ impl<T: Ord + Clone> Ledger<T> {
         self.failures.retain(|target, _: &Option<Value>| !is_gone(target));
     }
 
-    /// What differs from what the cluster has and may be written now; none is a deletion.
+    /// The differences to the cluster's state that may be written now; none is a deletion.
     pub(crate) fn due(
         &mut self,
         wanted: &BTreeMap<T, Value>,

@@ -63,7 +63,7 @@ fn text(problem: &Problem) -> String {
     format!("{field}{place}{separator}{}", message.replace('\n', " "))
 }
 
-/// What the cluster has, without times, and since when the condition has its status.
+/// The cluster's condition, without times, and the time since when it has its status.
 pub(crate) fn stored(object: &Value) -> (Value, Option<(Value, Value)>) {
     let condition = object
         .path(&["status", "conditions"])

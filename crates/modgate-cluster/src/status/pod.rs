@@ -1,4 +1,4 @@
-//! What this Pod says of each policy, in objects that go when the Pod goes (RM-20, ST-1, ST-4).
+//! This Pod's report on each policy, in objects that are deleted with the Pod (RM-20, ST-1, ST-4).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -83,19 +83,19 @@ struct Reporter {
     /// so nothing is reported before the Pod is found.
     owner: Option<Value>,
     apis: BTreeMap<Subject, Api<Stored>>,
-    /// What other controllers report.
+    /// The reports of other controllers.
     reports: watch::Receiver<AllReports>,
     /// Becomes true with the first complete report.
     reported: watch::Sender<bool>,
     entries: Entries,
     ledger: Ledger<Target>,
-    /// What Providers were, and since when.
+    /// The states of Providers, and since when.
     since: BTreeMap<Target, (Value, Value)>,
     /// When what the cluster has was last read.
     read: BTreeMap<Subject, Instant>,
     /// When to read it again.
     resync: Instant,
-    /// What could not be read: the objects of a kind, or the Pod.
+    /// The error: the objects of a kind, or the Pod, could not be read.
     failed: Retries<Option<Subject>>,
 }
 

@@ -57,7 +57,7 @@ impl Subject {
         Self::Template,
     ];
 
-    /// What the policies of a kind are, if Pods report on them.
+    /// The category of a kind of policies, if Pods report on them.
     pub(crate) fn of(kind: &Kind) -> Option<Self> {
         match (kind.group.as_str(), kind.kind.as_str()) {
             (config::GROUP, config::KIND) => Some(Self::Config),
@@ -126,7 +126,7 @@ impl Subject {
         }
     }
 
-    /// What a process does that brings the entries of all Pods together.
+    /// The work of a process that gathers the entries of all Pods.
     pub(crate) fn gathered_by(self) -> Operation {
         match self {
             Self::Mutator => Operation::MutationStatus,

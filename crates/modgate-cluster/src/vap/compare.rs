@@ -49,7 +49,7 @@ fn more(wanted: &Value, live: &Value) -> bool {
     }
 }
 
-/// What the API server adds of itself.
+/// The fields that the API server adds.
 fn is_default(key: &str, value: &Value) -> bool {
     match key {
         "matchPolicy" => value.as_str() == Some("Equivalent"),

@@ -1,4 +1,4 @@
-//! What there is: policies and bindings that may be ours, and the configuration of the webhook.
+//! The observed objects: policies and bindings that may be ours, and the configuration of the webhook.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ impl Follow {
         ]))
     }
 
-    /// What is seen next.
+    /// The next event.
     pub(super) async fn next(&mut self) -> Seen {
         match self.0.next().await {
             Some(seen) => seen,
@@ -150,7 +150,7 @@ impl Observed {
         all
     }
 
-    /// What the API server's controllers found when they checked the types of a policy's
+    /// The findings of the API server's controllers when they checked the types of a policy's
     /// expressions, if that is about the policy as it is now.
     pub(super) fn type_warnings(&self, name: &str) -> Vec<String> {
         let Some(policy) = self.policies.by_name.get(name) else { return Vec::new() };
@@ -180,7 +180,7 @@ impl Observed {
 const MAX_WARNING: usize = 256;
 const MAX_WARNINGS: usize = 10;
 
-/// What is worth keeping: what may be ours.
+/// The objects to keep: those that may be ours.
 fn kept(source: Source, stored: Stored) -> Named {
     let name = stored.key().name.to_string();
     let is_ours = |object: &Value| {

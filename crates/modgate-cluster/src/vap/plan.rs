@@ -1,4 +1,4 @@
-//! What there should be, and the reports on policies for which there is nothing. No IO here.
+//! The desired objects, and the reports on policies for which there are none. No IO here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,14 +33,14 @@ const API_ABSENT: &str = "validatingAdmissionPolicy API is not enabled";
 const CONDITIONS: &str = "conditions are not satisfied to generate ValidatingAdmissionPolicy and \
                           ValidatingAdmissionPolicyBinding";
 
-/// What there should be.
+/// The desired state.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// By name.
     pub(super) policies: BTreeMap<String, WantedPolicy>,
     /// By name.
     pub(super) bindings: BTreeMap<String, WantedBinding>,
-    /// What stays as it is, if it is there.
+    /// Existing objects that stay as they are.
     pub(super) kept: BTreeSet<Target>,
     /// Reports that do not depend on the cluster.
     pub(super) reports: BTreeMap<(Kind, Key), Report>,
@@ -78,7 +78,7 @@ pub(super) enum Blocked {
     ByAge,
 }
 
-/// What constraints of a template can expect.
+/// The state of a template's policy, for its constraints.
 enum Ground {
     /// A policy.
     Policy(Blocked),
@@ -279,7 +279,7 @@ fn owned(mut object: Value, policy: &Value) -> Value {
     object
 }
 
-/// What Gatekeeper noted on a template (Q-15). A time that cannot be read is as good as none.
+/// Gatekeeper's annotation of a template (Q-15). A time that cannot be read counts as none.
 fn blocked(template: &Value) -> Blocked {
     let annotation = |name| template.path(&["metadata", "annotations", name])?.as_str();
     if annotation(BLOCK_STATE) == Some("unblocked") {

@@ -52,7 +52,7 @@ pub(super) struct Failure {
     pub(super) again: Instant,
 }
 
-/// What was written.
+/// The written object.
 #[derive(Debug)]
 struct Written {
     object: Value,
@@ -268,7 +268,7 @@ impl Writer {
     }
 }
 
-/// What the API server says, for statuses.
+/// The API server's error, for statuses.
 pub(super) fn text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -41,7 +41,7 @@ pub(super) struct Watch {
     /// To be found where unknown.
     pub(super) resource: Option<ApiResource>,
     pub(super) target: Target,
-    /// What is kept of objects.
+    /// The parts of objects that are kept.
     pub(super) fields: Arc<Fields>,
     pub(super) watch: u64,
     pub(super) events: mpsc::Sender<Event>,
@@ -59,7 +59,7 @@ enum End {
     Gone,
 }
 
-/// What to do about an error.
+/// The treatment of an error.
 #[derive(Debug, PartialEq, Eq)]
 enum Remedy {
     /// Wait, and go on.
@@ -124,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// What to report of a kind that was not found.
+    /// The report of a kind that was not found.
     fn unserved(&self, problem: NotFound) -> Option<Seen> {
         let target = &self.target;
         tracing::debug!(target: LOGGER, kind = ?target, %problem, "kind cannot be watched yet");
@@ -216,7 +216,7 @@ impl Watch {
         if self.streams { config.streaming_lists() } else { config }
     }
 
-    /// What is kept of an object; the rest is dropped as it arrives, not when all have arrived.
+    /// The kept part of an object; the rest is dropped as it arrives, not when all have arrived.
     fn item(&self, stored: Stored, resource: &ApiResource) -> Item {
         let mut item = Item::from(stored.of_kind(resource));
         if *resource == kinds::definitions() {

@@ -67,7 +67,7 @@ const SERVED: &str = r#"{"kind": "APIResourceList", "apiVersion": "v1", "groupVe
     "resources": [{"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod",
     "verbs": ["list", "watch"]}]}"#;
 
-/// What was asked for that the script does not know, or knows later.
+/// Requests that the script does not know, or knows later.
 type Unexpected = Arc<Mutex<Vec<String>>>;
 
 /// Answers requests in the order of the script.
@@ -190,7 +190,7 @@ async fn pages_and_an_expired_watch() {
     assert_eq!(*unexpected.lock().expect("list"), [""; 0]);
 }
 
-/// What is expired before it begins is not begun again and again.
+/// A watch that is expired before it begins is not started again and again.
 #[tokio::test]
 async fn a_watch_that_is_refused_as_expired() {
     let page: &[&str] = &[PODS, "limit=100"];

@@ -34,7 +34,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What the binding does above all: it denies, it warns, or it writes into the audit event.
+    /// The strongest action of the binding: it denies, it warns, or it writes into the audit event.
     pub fn strongest(&self) -> ValidationAction {
         let order = [ValidationAction::Deny, ValidationAction::Warn, ValidationAction::Audit];
         let found = order.into_iter().find(|action| self.actions.contains(action));
@@ -49,7 +49,7 @@ impl PolicySet {
         policies.filter(|policy| self.validating.bindings_of(policy.name()).next().is_some())
     }
 
-    /// What the policy of this name finds in a request; `None` where it is not about the request.
+    /// The findings of the named policy in a request; `None` where it does not match the request.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl PolicySet {
         Ok(findings)
     }
 
-    /// What the policy of this name finds in an object that exists: as if the object were created, or,
+    /// The findings of the named policy in an existing object: as if the object were created, or,
     /// if the policy is not about that, as if it were updated to what it is. `namespace` is where the
     /// object lives, for a Namespace its own name.
     ///

@@ -24,7 +24,7 @@ pub struct PolicyProblem {
     pub field: String,
     /// The text of the field and the place in it, for an expression.
     pub expression: Option<(Str, Option<modgate_value::diag::Span>)>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ pub enum PolicyError {
     Invalid(Vec<PolicyProblem>),
 }
 
-/// What was compiled, if nothing is wrong with it.
+/// The compiled policy, if it has no error.
 fn strict<T>((compiled, problems): (T, Vec<PolicyProblem>)) -> Result<T, PolicyError> {
     if problems.is_empty() { Ok(compiled) } else { Err(PolicyError::Invalid(problems)) }
 }
@@ -57,7 +57,7 @@ fn describe(problems: &[PolicyProblem]) -> String {
     lines.join("; ")
 }
 
-/// What policies of both kinds have.
+/// The common members of both kinds of policies.
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) name: Str,
@@ -66,7 +66,7 @@ pub(super) struct Base {
     pub(super) failure_policy: FailurePolicy,
     pub(super) variables: Variables,
     pub(super) conditions: Vec<Expression>,
-    /// What it has cost.
+    /// Its cost.
     pub(super) usage: Usage,
 }
 
@@ -380,7 +380,7 @@ struct Head {
     variables: Option<Vec<NamedExpression>>,
 }
 
-/// What expressions may name: `object`, `oldObject`, `request`, `namespaceObject`, with a
+/// The names that expressions may use: `object`, `oldObject`, `request`, `namespaceObject`, with a
 /// `paramKind` `params`, and outside of messages `authorizer`.
 pub(super) fn environment_of(params: bool, authorizer: bool) -> Env {
     let mut environment = crate::constraint::cel_environment();

@@ -52,7 +52,7 @@ impl Activation for Scope<'_> {
     }
 }
 
-/// What one evaluation of a policy came to, before its binding's actions.
+/// The result of one evaluation of a policy, before its binding's actions.
 pub(super) struct Outcome {
     /// Validations that failed, with their positions.
     pub(super) failed: Vec<Failed>,
@@ -112,7 +112,7 @@ impl PolicySet {
     }
 }
 
-/// What a budget had paid for at one moment.
+/// The spent part of a budget at one moment.
 pub(super) struct Spent {
     time: Duration,
     steps: u64,
@@ -171,7 +171,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What expressions see; in another version of the resource where the policy asks for that.
+/// The input of expressions; in another version of the resource where the policy's rules name one.
 pub(super) fn input_of(
     review: &Review,
     attributes: &Attributes<'_>,
@@ -402,7 +402,7 @@ impl Validation {
 }
 
 impl Outcome {
-    /// What denies, warns or is audited, whatever the actions are.
+    /// The findings that deny, warn or are audited, whatever the actions are.
     pub(super) fn messages(&self) -> Vec<String> {
         let failed = self.failed.iter().map(|failed| &failed.message);
         failed.chain(&self.annotation_errors).cloned().collect()

@@ -37,7 +37,7 @@ pub(super) struct Attributes<'a> {
     pub(super) unlabelled: bool,
     /// The name of the user.
     pub(super) user: &'a str,
-    /// What the request has of the user.
+    /// The user of the request.
     pub(super) user_info: &'a Value,
 }
 

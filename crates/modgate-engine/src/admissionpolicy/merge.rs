@@ -84,7 +84,7 @@ fn joined(mistakes: &[Mistake]) -> String {
     }
 }
 
-/// What tells an element of a list apart from the others.
+/// The key of an element of a list.
 #[derive(Clone, PartialEq)]
 enum Identity {
     Keys(Vec<(Str, Value)>),
@@ -318,7 +318,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What `left` becomes with `right`; `None` for what is no longer there.
+    /// `left` merged with `right`; `None` for a removed value.
     fn merge(
         &self,
         ty: &Reference,

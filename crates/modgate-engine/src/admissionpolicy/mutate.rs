@@ -26,14 +26,14 @@ use crate::{
     constraint::{CelInput, ExpressionFailure},
 };
 
-/// What policies made of an object.
+/// The result of policies for an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mutated {
     /// The object, where it differs from the one that was sent.
     pub object: Option<Value>,
     /// Why the request is denied.
     pub denials: Vec<Denial>,
-    /// What each policy did, in order.
+    /// The actions of each policy, in order.
     pub steps: Vec<MutationStep>,
 }
 
@@ -48,7 +48,7 @@ pub struct MutationStep {
     pub param: Option<(Str, Str)>,
     /// Whether it is the second pass, after others have changed the object.
     pub again: bool,
-    /// What each mutation made of the object, in order; none where a match condition does not hold.
+    /// The object after each mutation, in order; none where a match condition does not hold.
     pub mutations: Vec<AppliedMutation>,
 }
 
@@ -98,7 +98,7 @@ enum Failure {
 }
 
 impl PolicySet {
-    /// What the policies that mutate make of the object of a request. `IfNeeded` gives policies a
+    /// The object of a request after the policies that mutate. `IfNeeded` gives policies a
     /// second pass where anything was applied.
     ///
     /// # Errors

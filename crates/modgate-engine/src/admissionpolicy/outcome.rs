@@ -6,7 +6,7 @@ use modgate_value::Str;
 
 use crate::PolicyId;
 
-/// What a binding does about a validation that is false.
+/// The action of a binding for a validation that is false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValidationAction {
     /// The request is denied.
@@ -194,7 +194,7 @@ pub(super) fn is_dropped(warning: &str) -> bool {
     warning.contains(char::is_control)
 }
 
-/// What policies decided about a request.
+/// The decision of policies about a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyDecision {
     /// Every reason to deny it, in the order of policies, bindings, parameters and validations.

@@ -28,14 +28,14 @@ pub struct PolicySet {
     pub(super) mutating: Bound<CompiledMutatingPolicy>,
 }
 
-/// What policies ask for beside the request.
+/// The data that policies read beside the request.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The Namespace of the request, if it is in one.
     pub namespace: &'a dyn Fn() -> Result<Option<Value>, String>,
     /// The objects that bindings pass.
     pub params: &'a dyn Params,
-    /// What `authorizer` answers.
+    /// The answers of `authorizer`.
     pub authorizer: &'a dyn Authorizer,
     /// Where costs are counted.
     pub meter: Meter<'a>,
@@ -124,7 +124,7 @@ impl Policy for CompiledMutatingPolicy {
     }
 }
 
-/// What a request meets, in the order of policies and bindings.
+/// The findings about a request, in the order of policies and bindings.
 pub(super) enum Met<'p, P> {
     /// A policy or a binding that cannot be evaluated, and why.
     Misconfigured { policy: &'p P, binding: Option<&'p CompiledBinding>, error: String },
@@ -178,7 +178,7 @@ impl<P> Bound<P> {
 }
 
 impl<P: Policy> Bound<P> {
-    /// What a request meets.
+    /// The findings about a request.
     pub(super) fn met(
         &self,
         attributes: &Attributes<'_>,
@@ -191,7 +191,7 @@ impl<P: Policy> Bound<P> {
         policies.flat_map(|policy| self.met_of(policy, attributes, surroundings)).collect()
     }
 
-    /// What a request that is not exempt meets of one policy.
+    /// The findings of one policy about a request that is not exempt.
     fn met_of<'p>(
         &'p self,
         policy: &'p P,
@@ -253,7 +253,7 @@ impl<P: Policy> Bound<P> {
         met
     }
 
-    /// What a request meets of the policy of this name.
+    /// The findings of the named policy about a request.
     pub(super) fn met_named(
         &self,
         name: &str,
@@ -343,7 +343,7 @@ impl PolicySet {
         mutating.chain(validating).flatten().collect()
     }
 
-    /// What each policy has cost since it was compiled.
+    /// The cost of each policy since it was compiled.
     pub fn costs(&self) -> impl Iterator<Item = PolicyCost> {
         let cost = |kind: PolicyKind, base: &Base| PolicyCost {
             policy: kind.id(&base.name),

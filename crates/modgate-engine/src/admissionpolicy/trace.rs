@@ -21,7 +21,7 @@ use crate::{
     jsonpatch::{self, Op},
 };
 
-/// What a MutatingAdmissionPolicy did, with one binding and one parameter.
+/// The actions of a MutatingAdmissionPolicy with one binding and one parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MutatingPolicyTrace {
@@ -55,7 +55,7 @@ pub enum MutatingOutcome {
     Failed,
 }
 
-/// What one mutation did.
+/// The effect of one mutation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MutationTrace {
@@ -63,7 +63,7 @@ pub struct MutationTrace {
     pub patch_type: &'static str,
     /// Its expression.
     pub expression: Str,
-    /// What is different afterwards.
+    /// The changes.
     pub changes: Vec<ChangeTrace>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]

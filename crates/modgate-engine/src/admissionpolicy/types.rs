@@ -24,7 +24,7 @@ pub(crate) use self::unknown::Unknown;
 /// How deep the schema of a custom resource is read.
 const MAX_SCHEMA_DEPTH: usize = 100;
 
-/// What a value may be. Several of the three for values that may be anything.
+/// The allowed types of a value. Several of the three for values of any type.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Atom {
     pub(super) scalar: Option<Scalar>,

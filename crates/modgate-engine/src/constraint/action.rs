@@ -1,4 +1,4 @@
-//! What the violations of a constraint lead to, and where (spec 6.2).
+//! The effects of a constraint's violations, and where they apply (spec 6.2).
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ impl Enforcement {
         &self.name
     }
 
-    /// What violations lead to at `point`, sorted; `None` when the constraint is not evaluated
+    /// The actions for violations at `point`, sorted; `None` when the constraint is not evaluated
     /// there.
     pub fn at(&self, point: EnforcementPoint) -> Option<&[EnforcementAction]> {
         match &self.actions {

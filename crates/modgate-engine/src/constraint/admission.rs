@@ -21,7 +21,7 @@ pub struct Admission {
     source: Option<Source>,
     operation: Str,
     name: Str,
-    /// What CEL sees, made when the first policy in CEL asks.
+    /// The input of CEL, made when the first policy in CEL is evaluated.
     cel: OnceLock<Input>,
 }
 
@@ -193,7 +193,7 @@ impl Admission {
         }
     }
 
-    /// What policies in CEL see.
+    /// The input of policies in CEL.
     pub(super) fn cel(&self) -> &Input {
         let named = self.namespace.as_ref().filter(|object| !metadata(object, "name").is_empty());
         self.cel.get_or_init(|| Input::of(&self.review, named))
@@ -289,11 +289,11 @@ impl Admission {
 pub(super) struct Mismatch {
     /// The criterion that is not met.
     pub(super) criterion: Criterion,
-    /// What the object is in that regard, in words.
+    /// The object's value for the criterion, in words.
     pub(super) found: String,
 }
 
-/// What a subject is in regard to a criterion.
+/// The value of a subject for a criterion.
 fn found(criterion: Criterion, subject: Matchable<'_>) -> String {
     let text = |path: &[&str], of: &Value| {
         let value = of.path(path).filter(|value| !value.is_null());

@@ -155,7 +155,7 @@ impl CelDriver {
         &self.source
     }
 
-    /// What errors of its expressions lead to.
+    /// The effect of errors of its expressions.
     pub fn failure_policy(&self) -> FailurePolicy {
         self.failure_policy
     }
@@ -246,7 +246,7 @@ impl CelDriver {
         }
     }
 
-    /// What a validation that is false says (CE-16).
+    /// The message of a validation that is false (CE-16).
     fn message<'a>(
         &'a self,
         validation: &'a Validation,

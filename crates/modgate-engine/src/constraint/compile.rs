@@ -24,7 +24,7 @@ use crate::{
     matching::{Criteria, MatchError},
 };
 
-/// What an installation allows constraints.
+/// The options of an installation for constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConstraintOptions {
     /// Whether unknown actions are accepted (`--disable-enforcementaction-validation`).
@@ -49,9 +49,9 @@ pub struct CompiledConstraint {
     /// The template's Rego as these parameters leave it, made when the constraint comes into force
     /// and never by a review: its cost is that of the policy's author, not of a request.
     specialized: Option<Arc<RegoDriver>>,
-    /// What of the template's CEL it may share with other constraints, made at the same time.
+    /// The keys of the template's CEL that it shares with other constraints compiled at the same time.
     shared: Option<Arc<Keys>>,
-    /// What it has cost, whatever version of the template it had.
+    /// Its cost, with every version of the template.
     usage: Usage,
 }
 
@@ -67,10 +67,10 @@ pub enum ConstraintError {
     Invalid {
         /// The field, such as `spec.match`; empty for the whole.
         field: String,
-        /// What is wrong with it.
+        /// Its error.
         message: String,
     },
-    /// What the generated CRD's schema refuses (AD-31).
+    /// The errors of the generated CRD's schema (AD-31).
     #[error("schema validation failed: {message}")]
     Schema {
         /// The field of the first error.
@@ -184,12 +184,12 @@ impl CompiledConstraint {
         &self.effective
     }
 
-    /// What it has cost since it was compiled.
+    /// Its cost since it was compiled.
     pub fn cost(&self) -> Cost {
         self.usage.total()
     }
 
-    /// What the next evaluation may spend: less time while the constraint is demoted.
+    /// The budget of the next evaluation: less time while the constraint is demoted.
     pub(super) fn limits(&self, limits: Limits, meter: Meter<'_>) -> Limits {
         match meter.uptime {
             Some(uptime) => self.usage.limits(limits, || uptime),
@@ -263,7 +263,7 @@ impl CompiledConstraint {
         self.criteria.as_ref()
     }
 
-    /// What its violations lead to.
+    /// The actions for its violations.
     pub fn enforcement(&self) -> &Enforcement {
         &self.enforcement
     }
@@ -285,7 +285,7 @@ impl CompiledConstraint {
         Arc::new(self)
     }
 
-    /// What of its template's CEL it may share, once it is in force.
+    /// The keys of its template's CEL that it shares once it is in force.
     pub(super) fn shared(&self) -> Option<&Keys> {
         self.shared.as_deref()
     }
@@ -295,7 +295,7 @@ impl CompiledConstraint {
         self.specialized.as_deref().unwrap_or(driver)
     }
 
-    /// What its author should know although it is valid.
+    /// Warnings for its author; it is valid.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -16,7 +16,7 @@ use serde::Deserialize as _;
 
 use super::compile::ConstraintError;
 
-/// What checking one schema, or one constraint against it, may cost.
+/// The budget for checking one schema, or one constraint against it.
 const CHECK: Limits = Limits { steps: 10_000_000, bytes: 16 << 20, time: Duration::MAX };
 
 /// Where a template says which parameters its constraints have.
@@ -55,7 +55,7 @@ pub enum SchemaError {
     /// A legacy schema with a list of `items` (RM-2).
     #[error(transparent)]
     Items(#[from] UnsupportedItems),
-    /// What Kubernetes' validation of CRDs refuses.
+    /// The errors of Kubernetes' validation of CRDs.
     #[error("invalid ConstraintTemplate: {}", schema::aggregate(.0))]
     Invalid(Vec<FieldError>),
     /// Checking it costs too much.

@@ -25,7 +25,7 @@ use super::{
     inventory::{Inventory, InventoryPart, Watched},
 };
 
-/// What evaluates a template: exactly one engine (TC-11).
+/// The evaluator of a template: exactly one engine (TC-11).
 #[derive(Debug)]
 pub enum Driver {
     /// `Rego`
@@ -43,7 +43,7 @@ impl Driver {
         }
     }
 
-    /// What of `data.inventory` it can look at, down to the fields of objects; `None` for CEL.
+    /// The parts of `data.inventory` that it can read, down to the fields of objects; `None` for CEL.
     pub fn inventory_reads(&self) -> Option<&Reads> {
         match self {
             Self::Rego(driver) => Some(&driver.fields),
@@ -83,10 +83,10 @@ impl Driver {
     }
 }
 
-/// What the evaluations of several constraints for one object share.
+/// The state that evaluations of several constraints for one object share.
 pub(super) struct Session<'a> {
     arena: &'a Arena,
-    /// What the arena may hold from the system; then it is full.
+    /// The most bytes that the arena may hold; then it is full.
     room: usize,
     data: Watched<'a>,
     host: &'a dyn Host,
@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What may be computed ahead for one constraint when it comes into force. There is no clock then;
+/// The budget for specialising one constraint when it comes into force. There is no clock then;
 /// the steps bound the time.
 const SPECIALIZING: Limits = Limits { steps: 1_000_000, bytes: 16 << 20, time: Duration::MAX };
 
@@ -126,7 +126,7 @@ pub struct RegoDriver {
     violation: GroupId,
     reads: Vec<InventoryPart>,
     fields: Arc<Reads>,
-    /// What constraints in force use, by their parameters: equal ones share it.
+    /// The compiled forms of constraints in force, by their parameters: equal ones share one.
     specialized: Mutex<BTreeMap<Value, Weak<RegoDriver>>>,
 }
 
@@ -168,12 +168,12 @@ impl fmt::Debug for Arena {
     }
 }
 
-/// What an evaluation may see and use beside its input.
+/// The resources of an evaluation beside its input.
 #[derive(Clone, Copy)]
 pub struct Externals<'a> {
     /// `data.inventory`.
     pub inventory: &'a Inventory,
-    /// What built-ins may ask of the outside.
+    /// The host functions of built-ins.
     pub host: &'a dyn Host,
 }
 
@@ -269,7 +269,7 @@ impl RegoDriver {
         self.run(review, parameters, (&data, externals.host), arena, budget, Some(tracer))
     }
 
-    /// What was compiled.
+    /// The compiled code.
     pub(super) fn program(&self) -> &Program {
         &self.program
     }
@@ -350,7 +350,7 @@ fn violation(member: Rego<'_>, budget: &Budget<'_>) -> Result<Option<RawViolatio
     Ok(Some(RawViolation { message, details, cause: Cause::Policy }))
 }
 
-/// What Go calls the type of a decoded value.
+/// Go's name for the type of a decoded value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -15,16 +15,16 @@ use crate::{
     guidance::Guidance,
 };
 
-/// What constraints are evaluated with.
+/// The settings of an evaluation of constraints.
 #[derive(Clone, Copy)]
 pub struct Evaluation<'a> {
     /// Where the result is enforced.
     pub point: EnforcementPoint,
-    /// What policies may see.
+    /// The data that policies may read.
     pub externals: Externals<'a>,
     /// Pays for the whole review.
     pub budget: &'a Budget<'a>,
-    /// What one constraint may spend of it.
+    /// The part of it that one constraint may spend.
     pub limits: Limits,
     /// Where costs are counted.
     pub meter: Meter<'a>,
@@ -39,7 +39,7 @@ pub struct Violation {
     pub constraint: Str,
     /// Its `enforcementAction`.
     pub action: Str,
-    /// What the violation leads to at the enforcement point, sorted; empty for an unknown action.
+    /// The actions for the violation at the enforcement point, sorted; empty for an unknown action.
     pub actions: Vec<EnforcementAction>,
     /// The policy's message, or why there is none.
     pub message: String,
@@ -118,7 +118,7 @@ pub fn review<'c>(
     all
 }
 
-/// What one constraint finds, and what that leads to; `None` where it does not apply.
+/// The violations of one constraint, and their actions; `None` where it does not apply.
 fn of_constraint<'a>(
     constraint: &'a CompiledConstraint,
     admission: &'a Admission,

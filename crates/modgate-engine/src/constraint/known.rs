@@ -1,4 +1,4 @@
-//! What policies read has names and values that are known: those of a review, of an object's metadata,
+//! The documents that policies read, as far as their names and values are known: those of a review, of an object's metadata,
 //! and the parameters of a template.
 
 use modgate_api::kinds;

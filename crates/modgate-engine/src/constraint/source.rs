@@ -33,7 +33,7 @@ const WRAPPER: &str = concat!(
     "\tfound := [\n\t\tobject.get(r, \"details\", {}),\n\t\tr.msg,\n\t]\n}\n"
 );
 
-/// What errors call it.
+/// Its name in errors.
 pub(super) const WRAPPER_NAME: &str = "hooks.hooks_builtin";
 
 /// Parses, checks and compiles, and finds what can only be a mistake although it compiles; the order and the texts of errors are the original's.
@@ -239,7 +239,7 @@ fn check_references(module: &Module, options: &TemplateOptions) -> Result<(), Te
     })
 }
 
-/// What the installation switches off does not exist (TC-28).
+/// Functions that the installation disables do not exist (TC-28).
 fn check_builtins(module: &Module, options: &TemplateOptions) -> Result<(), TemplateError> {
     let mut refused: Option<(String, Span)> = None;
     module.visit_terms(&mut |term| {

@@ -71,7 +71,7 @@ impl ConstraintKey {
 }
 
 impl Store {
-    /// What all templates together can look at of `data.inventory`.
+    /// The parts of `data.inventory` that all templates together can read.
     pub fn inventory_reads(&self) -> Reads {
         let mut all = Reads::default();
         let drivers = self.templates.values().map(|template| template.driver());

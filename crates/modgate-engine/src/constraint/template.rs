@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Code, PolicyId, Severity, policy::pointer};
 
-/// What an installation allows templates.
+/// The options of an installation for templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateOptions {
     /// Whether `data.inventory` may be read (`--enable-referential-rules`).
@@ -28,7 +28,7 @@ pub struct TemplateOptions {
     /// Whether the CEL engine is there (`--enable-k8s-native-validation`). A template that has a
     /// source for it is evaluated by it alone (TC-11).
     pub cel: bool,
-    /// What errors of CEL sources lead to that do not say
+    /// The effect of errors of CEL sources that set none
     /// (`--default-k8s-native-validation-failure-policy`).
     pub failure_policy: FailurePolicy,
     /// Whether CEL sources may say `matchConditions` for `matchCondition`.
@@ -91,7 +91,7 @@ pub enum TemplateError {
     /// Its source does not, whatever its engine.
     #[error("invalid ConstraintTemplate: {message}")]
     Source {
-        /// What is wrong with it.
+        /// Its error.
         message: String,
         /// Where, if it is at one place.
         place: Option<SourcePlace>,
@@ -114,13 +114,13 @@ pub enum TemplateError {
     Cel {
         /// The field of the template.
         field: String,
-        /// What is wrong with it.
+        /// Its error.
         message: String,
     },
     /// It calls what the installation has switched off.
     #[error("{message}")]
     Uncompilable {
-        /// What is wrong with it.
+        /// Its error.
         message: String,
         /// Where.
         place: SourcePlace,
@@ -157,9 +157,9 @@ pub struct TemplateProblem {
     pub text: Option<Str>,
     /// That part.
     pub span: Option<Span>,
-    /// What is wrong, without the place.
+    /// The error, without the place.
     pub message: String,
-    /// What to do about it.
+    /// Advice for its author.
     pub help: Option<String>,
 }
 
@@ -364,12 +364,12 @@ impl CompiledTemplate {
             || self.operations.iter().any(|known| known == "*" || known == operation)
     }
 
-    /// What evaluates it.
+    /// Its evaluator.
     pub fn driver(&self) -> &Driver {
         &self.driver
     }
 
-    /// What is wrong with it although it was accepted: CEL that does not compile, hence fails when
+    /// Its errors although it was accepted: CEL that does not compile, hence fails when
     /// it is evaluated, and members of its source that are never read.
     pub fn problems(&self) -> &[TemplateProblem] {
         &self.problems

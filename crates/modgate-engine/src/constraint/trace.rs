@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{PolicyId, PolicySource, Position};
 
-/// What one constraint did.
+/// The result of one constraint.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConstraintTrace {
@@ -45,7 +45,7 @@ pub struct ConstraintTrace {
     pub expressions: Vec<ExpressionTrace>,
     /// How many more there were.
     pub omitted: usize,
-    /// What its policy noted with `trace`.
+    /// The notes of its policy's `trace` calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -75,9 +75,9 @@ pub struct Exclusion {
     pub field: String,
     /// Where it stands.
     pub position: Option<Position>,
-    /// What the criterion says.
+    /// The text of the criterion.
     pub wanted: Value,
-    /// What the object is, in words.
+    /// The object's value, in words.
     pub found: String,
 }
 
@@ -95,7 +95,7 @@ pub struct ExpressionTrace {
     pub position: Option<Position>,
     /// How it went.
     pub result: ExpressionResult,
-    /// What it read, by name; a value that is not there is `undefined`.
+    /// The values that it read, by name; a missing value is `undefined`.
     pub values: Vec<(String, String)>,
 }
 
@@ -254,7 +254,7 @@ impl builtins::Host for NotingHost<'_> {
     }
 }
 
-/// What tracing one policy gave.
+/// The trace of one policy.
 pub(super) struct Traced {
     pub(super) violations: Vec<String>,
     pub(super) expressions: Vec<Placed>,

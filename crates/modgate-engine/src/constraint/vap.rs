@@ -116,7 +116,7 @@ pub enum VapError {
 pub struct Policy {
     /// The object.
     pub object: Value,
-    /// What it does not cover although the template wants it to (CE-32).
+    /// The parts of the template that it does not cover (CE-32).
     pub warning: Option<&'static str>,
 }
 

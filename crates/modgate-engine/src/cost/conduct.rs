@@ -51,7 +51,7 @@ struct Record {
 }
 
 impl Conduct {
-    /// What the next evaluation may spend. `uptime` is a clock that all evaluations share.
+    /// The budget of the next evaluation. `uptime` is a clock that all evaluations share.
     pub(crate) fn limits(&self, limits: Limits, uptime: impl FnOnce() -> Duration) -> Limits {
         if !self.is_demoted() {
             return limits;
@@ -109,7 +109,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const LIMITS: Limits = Limits { steps: 1, bytes: 1, time: Duration::from_secs(2) };
 
-    /// What one evaluation got that began at `at` and used all of it.
+    /// The budget of one evaluation that began at `at` and used all of it.
     fn run_out(conduct: &Conduct, at: Duration) -> Duration {
         let granted = conduct.limits(LIMITS, || at).time;
         conduct.ended(LIMITS, granted, || true, || at + granted);

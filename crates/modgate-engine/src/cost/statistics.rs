@@ -1,4 +1,4 @@
-//! What the constraints of one review or audit took, as Gatekeeper reports it (SS-1).
+//! The statistics of the constraints of one review or audit, as Gatekeeper reports them (SS-1).
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,7 @@ use super::Cost;
 #[derive(Debug, Clone, Default)]
 pub struct Statistics(RefCell<BTreeMap<Evaluated, Figures>>);
 
-/// What is evaluated at once.
+/// The scope of one evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Evaluated {
     /// The kind of the constraints.
@@ -20,7 +20,7 @@ pub struct Evaluated {
     pub name: Option<Str>,
 }
 
-/// What it took.
+/// Its value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     /// The time of all constraints together.

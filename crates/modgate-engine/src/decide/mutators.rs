@@ -12,7 +12,7 @@ use crate::{
     mutation::{Mutated, MutationError, MutationRequest},
 };
 
-/// What the mutators did that came to no end, for the log.
+/// The actions of mutators that did not converge, for the log.
 pub(crate) fn unfinished(error: &MutationError) -> Option<Mutated> {
     match error {
         MutationError::NotConverging { run, passes, .. } => {
@@ -116,7 +116,7 @@ impl Prepared {
         }
     }
 
-    /// What the mutators changed, with the namespace as it was sent: the patch from the object as
+    /// The changes of the mutators, with the namespace as it was sent: the patch from the object as
     /// sent, and the new object.
     pub(crate) fn change(&self, mutated: &Mutated) -> Option<(Vec<PatchOperation>, Value)> {
         let object = mutated.object.as_ref()?;

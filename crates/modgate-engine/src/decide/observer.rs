@@ -16,13 +16,13 @@ pub trait Observer {
     /// Whether the stages explain what they do.
     const EXPLAINS: bool;
 
-    /// What MutatingAdmissionPolicies did.
+    /// The actions of MutatingAdmissionPolicies.
     fn mutating_policies(&mut self, _traces: Vec<MutatingPolicyTrace>) {}
 
-    /// What the mutators did.
+    /// The actions of the mutators.
     fn mutators(&mut self, _explanation: MutationExplanation) {}
 
-    /// What every ModRule did.
+    /// The actions of every ModRule.
     fn modrules(&mut self, _rules: Vec<RuleTrace>) {}
 
     /// How every one of the cluster's own policies decides about the object.
@@ -31,14 +31,14 @@ pub trait Observer {
     /// How every constraint decides about the object.
     fn constraints(&mut self, _traces: Vec<ConstraintTrace>) {}
 
-    /// What the object expands to, and how every constraint decides about that.
+    /// A resultant of the object, and the decision of every constraint about it.
     fn resultant(&mut self, _resultant: &Resultant, _traces: Vec<ConstraintTrace>) {}
 
     /// The constraints have reviewed the object or one of its resultants; also where nothing is
     /// explained.
     fn reviewed(&mut self, _resultant: Option<&Resultant>) {}
 
-    /// What the object expands to, once the run is over; also where nothing is explained.
+    /// The resultants of the object, once the run is over; also where nothing is explained.
     fn expanded(&mut self, _resultants: Vec<Resultant>) {}
 }
 
@@ -62,7 +62,7 @@ pub struct Trace {
     /// ValidatingAdmissionPolicies with their bindings, then every constraint about the object, by
     /// kind, then name.
     pub constraints: Vec<ConstraintTrace>,
-    /// What the object expands to, in the order in which it is reviewed.
+    /// The resultants of the object, in the order in which they are reviewed.
     pub resultants: Vec<PlannedResultant>,
 }
 

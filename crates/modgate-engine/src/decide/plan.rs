@@ -1,4 +1,4 @@
-//! What would run for a request, in which order, and why.
+//! The stages and policies that would run for a request, in order, with reasons.
 
 use modgate_api::{constraints::EnforcementAction, meta::GroupVersionKind};
 use modgate_value::{Str, Value};
@@ -14,7 +14,7 @@ use crate::{
     mutation::MutatorTrace,
 };
 
-/// What policies have to do with a request, from the mutators to the constraints.
+/// The policies that apply to a request, from the mutators to the constraints.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -24,7 +24,7 @@ pub struct Plan {
     pub mutators: Stage<Vec<MutatorTrace>>,
     /// KubeMod's ModRules, in the order in which they are visited, on what the mutators leave.
     pub modrules: Stage<RuleTrace>,
-    /// What the object expands to, in the order in which it is reviewed.
+    /// The resultants of the object, in the order in which they are reviewed.
     pub resultants: Stage<PlannedResultant>,
     /// Whether ModRules patched the resultants, too.
     pub expands_with_modrules: bool,
@@ -40,7 +40,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage<T> {
-    /// What runs, in order.
+    /// The steps, in order.
     pub steps: Vec<T>,
     /// Why nothing runs, or what stops the request here.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,10 +66,10 @@ impl<T> Stage<T> {
 pub struct PlannedResultant {
     /// The template that makes it.
     pub template: Str,
-    /// What its violations lead to, whatever the constraint says.
+    /// The action for its violations, whatever the constraint says.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "action")]
     pub enforcement_action: Option<EnforcementAction>,
-    /// What it is.
+    /// Its kind.
     pub kind: GroupVersionKind,
     /// Its name.
     pub name: Str,
@@ -106,7 +106,7 @@ pub struct PlannedConstraint {
 }
 
 impl Plan {
-    /// What a run came to, stage by stage; what fails or denies a request ends the plan there.
+    /// The result of a run, stage by stage; a failure or denial ends the plan.
     pub fn of(decision: &Decision, trace: &Trace, config: &EngineConfig) -> Self {
         let constraints = trace.constraints.iter().map(|constraint| (None, constraint));
         let implied = trace.resultants.iter().flat_map(|resultant| {

@@ -41,7 +41,7 @@ pub(super) const GROUPS: [&str; 7] = [
 ///
 /// # Errors
 ///
-/// What Gatekeeper's webhook refuses, in its words; with
+/// The refusals of Gatekeeper's webhook, in its words; with
 /// [`deny_invalid_templates`](crate::gatekeeper::Installation::deny_invalid_templates) also a template whose source
 /// does not compile, which is only warned about otherwise.
 pub(crate) fn check_resource(
@@ -123,7 +123,7 @@ pub fn lacks_template(review: &Review, snapshot: &Snapshot) -> Option<Str> {
         .then_some(kind.kind)
 }
 
-/// What cannot be decoded is refused with the code of a fault of ours (1.13 of the mutation
+/// Objects that cannot be decoded are refused with the code of an internal error (1.13 of the mutation
 /// specification).
 fn check_version(object: &Value, known: &[&str]) -> Result<(), Refusal> {
     let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -179,7 +179,7 @@ fn source_warning(object: &Value, error: &TemplateError) -> String {
     warning
 }
 
-/// What is wrong with a part of a template that is enforced all the same.
+/// The error of a part of a template that is enforced all the same.
 fn located(problem: &TemplateProblem) -> String {
     let place = place(problem).unwrap_or_else(|| problem.field.clone());
     let code = problem.code.map(|code| format!(" [{code}]")).unwrap_or_default();

@@ -47,7 +47,7 @@ impl Scope {
     /// Everything.
     pub const ALL: Self = Self { gatekeeper: Ok(()), modrules: Ok(()) };
 
-    /// What the labels of the request's namespace, its kind and its operation let through. A
+    /// The stages that the labels of the request's namespace, its kind and its operation allow. A
     /// namespace that cannot be read has no labels.
     pub fn of(review: &Review, config: &EngineConfig, host: &dyn Host) -> Self {
         let request = review.request();

@@ -17,7 +17,7 @@ pub struct Stages {
     pub(super) patches: bool,
     /// Reject rules.
     pub(super) rejects: bool,
-    /// What the object expands to.
+    /// The resultants of the object.
     pub(super) expansion: bool,
     /// The constraints.
     pub(super) constraints: bool,

@@ -97,7 +97,7 @@ fn name(parent: &Value, kind: &GroupVersionKind) -> String {
     format!("{}{separator}{}", text(parent, "name"), kind.kind).to_lowercase()
 }
 
-/// What names `parent` as an owner; `None` when it lacks a name or its kind.
+/// The owner reference to `parent`; `None` when it lacks a name or its kind.
 fn owner(parent: &Value) -> Option<Value> {
     let members = [
         ("apiVersion", member(parent, &["apiVersion"])?),

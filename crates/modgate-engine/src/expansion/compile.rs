@@ -72,7 +72,7 @@ pub enum CompileError {
     Loop {
         /// The template.
         name: Str,
-        /// What it makes.
+        /// The kind of its resultants.
         generated: GroupVersionKind,
     },
     /// Its action is none (`fix-expansion-action`).
@@ -151,12 +151,12 @@ impl CompiledTemplate {
         }
     }
 
-    /// What its resultants are.
+    /// The form of its resultants.
     pub fn generated(&self) -> &GroupVersionKind {
         &self.generated
     }
 
-    /// What violations of its resultants lead to; `None` leaves that to the constraint (5.5).
+    /// The action for violations of its resultants; `None` leaves it to the constraint (5.5).
     pub fn action(&self) -> Option<EnforcementAction> {
         self.action
     }

@@ -34,7 +34,7 @@ const MAX_LEVELS: usize = 30;
 /// How many resultants an object may have.
 const MAX_RESULTANTS: usize = 1000;
 
-/// What is wrong with a template on a cycle.
+/// The error of a template on a cycle.
 pub const CYCLE: &str = "template forms expansion cycle";
 
 /// One object to be expanded.
@@ -46,7 +46,7 @@ pub struct ExpansionRequest<'a> {
     pub namespace: Option<&'a Value>,
     /// Who asks.
     pub username: &'a str,
-    /// What resultants are mutated with.
+    /// The mutators for resultants.
     pub mutators: &'a MutationSystem,
     /// Whether mutators leave annotations.
     pub annotate: bool,
@@ -75,7 +75,7 @@ impl Resultant {
         format!("[Implied by {}] {message}", self.template.name())
     }
 
-    /// What its violations lead to, whatever the constraint says.
+    /// The action for its violations, whatever the constraint says.
     pub fn action(&self) -> Option<EnforcementAction> {
         self.template.action()
     }
@@ -110,7 +110,7 @@ pub enum ExpansionError {
     SourceType {
         /// The fields up to the one that could not be read.
         path: String,
-        /// What is there.
+        /// The value found.
         value: String,
         /// The Go name of its type.
         found: &'static str,
@@ -215,7 +215,7 @@ impl ExpansionSystem {
         self.resultants(request, ExpandOptions::default())
     }
 
-    /// What [`ExpansionSystem::expand`] does, with what mutators had to do with each resultant.
+    /// As [`ExpansionSystem::expand`], with the actions of mutators on each resultant.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl ExpansionSystem {
 pub(crate) struct ExpandOptions<'a> {
     /// Whether to keep what mutators had to do with each resultant.
     pub(crate) explain: bool,
-    /// What else changes a resultant, after the mutators.
+    /// Further changes of a resultant, after the mutators.
     pub(crate) post_process: Option<PostProcess<'a>>,
 }
 

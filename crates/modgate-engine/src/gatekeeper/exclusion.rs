@@ -17,7 +17,7 @@ pub struct Exclusions {
 }
 
 impl Exclusions {
-    /// What a Config says. Entries add up, and names of unknown processes have no effect
+    /// The exclusions of a Config. Entries add up, and names of unknown processes have no effect
     /// (EX-2).
     pub fn of_config(config: &Config) -> Self {
         let patterns = Process::ALL.into_iter().map(|process| {

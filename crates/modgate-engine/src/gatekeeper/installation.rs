@@ -1,10 +1,10 @@
-//! What an operator says of an installation as a whole.
+//! Settings of an installation as a whole.
 
 use modgate_value::{Str, Value};
 
 use super::ExemptNamespaces;
 
-/// What an operator says of an installation as a whole.
+/// Settings of an installation as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
     /// The namespace it runs in: `POD_NAMESPACE`.

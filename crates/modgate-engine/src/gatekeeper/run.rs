@@ -1,4 +1,4 @@
-//! What runs of mutators start from: the object in its namespace, and an id.
+//! The input of runs of mutators: the object in its namespace, and an id.
 
 use modgate_value::{Object, Value};
 

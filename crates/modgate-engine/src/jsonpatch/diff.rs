@@ -21,7 +21,7 @@ pub fn diff(from: &Value, to: &Value) -> Vec<PatchOperation> {
     out.patch
 }
 
-/// What holds the value being compared: in a list `add` would insert.
+/// The parent of the compared value: in a list `add` would insert.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parent {
     Object,

@@ -37,7 +37,7 @@ fn values(out: &mut Writer, from: &Value, to: &Value) {
     }
 }
 
-/// What both lists begin and end with stays; between that, elements are compared by position.
+/// The common beginning and end of both lists stay; between them, elements are compared by position.
 fn lists(out: &mut Writer, a: &[Value], b: &[Value]) {
     let start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let rest_a = a.get(start..).unwrap_or_default();

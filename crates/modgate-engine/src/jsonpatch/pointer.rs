@@ -27,7 +27,7 @@ pub(super) fn segments(path: &str) -> Option<Segments<'_>> {
     Some(Segments { rest: Some(rest) })
 }
 
-/// What [`segments`] gives.
+/// The result of [`segments`].
 pub(super) struct Segments<'p> {
     rest: Option<&'p str>,
 }

@@ -15,7 +15,7 @@ pub enum Tree<'t> {
     Array(Vec<Tree<'t>>),
 }
 
-/// What can be done with a node without opening it.
+/// Operations on a node that do not open it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Null,

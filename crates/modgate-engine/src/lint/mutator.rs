@@ -195,7 +195,7 @@ pub(super) fn template_source(lints: &mut Lints<'_>) {
     }
 }
 
-/// What to do about a mutator that does not compile because of this field.
+/// Advice about a mutator that does not compile because of this field.
 pub(crate) fn advice(object: &Value, field: &str) -> Option<String> {
     let at = |field: &str| object.pointer(&crate::policy::pointer(field));
     let text = |field: &str| at(field).and_then(Value::as_str).unwrap_or_default();

@@ -15,7 +15,7 @@ pub struct NotLoaded {
     pub place: Place,
     /// The message.
     pub message: String,
-    /// What to do about it.
+    /// Advice for its author.
     pub help: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl NotLoaded {
     }
 }
 
-/// What is wrong with a document that is no policy but looks as if it should be one.
+/// The error of a document that is no policy but looks like one.
 pub fn not_loaded(object: &Value) -> Option<NotLoaded> {
     let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));

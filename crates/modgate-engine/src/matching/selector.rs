@@ -27,7 +27,7 @@ pub enum SelectorError {
     /// An operator it does not know.
     #[error("{} is not a valid label selector operator", gofmt::quote(.0))]
     Operator(String),
-    /// What is wrong with one requirement: its key, or its values.
+    /// The error of one requirement: its key, or its values.
     #[error("{}", list(.0))]
     Requirement(Vec<String>),
 }

@@ -18,7 +18,7 @@ pub struct Denied {
     pub code: u16,
     /// `status.reason`, the whole text.
     pub reason: String,
-    /// What is wrong, field by field; empty for a member of the wrong type.
+    /// The errors, field by field; empty for a member of the wrong type.
     pub errors: Vec<FieldError>,
 }
 

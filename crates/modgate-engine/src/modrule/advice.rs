@@ -1,4 +1,4 @@
-//! What to do about a ModRule that does not compile: help for the mistakes that most authors make.
+//! Advice about a ModRule that does not compile: help for the mistakes that most authors make.
 
 use modgate_value::{Value, diag::Span, near};
 
@@ -18,7 +18,7 @@ pub(super) fn word(text: &str) -> Option<Span> {
     })
 }
 
-/// What to do about a `select` expression that does not parse at `span`.
+/// Advice about a `select` expression that does not parse at `span`.
 pub(super) fn select(text: &str, span: Span) -> Option<String> {
     let written = text.get(span.start..).unwrap_or_default();
     if written.starts_with('=') && !written.starts_with("==") {
@@ -37,7 +37,7 @@ pub(super) fn select(text: &str, span: Span) -> Option<String> {
     })
 }
 
-/// What to do about a template that does not parse.
+/// Advice about a template that does not parse.
 pub(super) fn template(message: &str) -> Option<String> {
     if let Some((_, rest)) = message.split_once("function \"") {
         let name = rest.split('"').next().unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn template(message: &str) -> Option<String> {
         .then(|| "an `{{ if }}`, `{{ range }}` or `{{ with }}` needs an `{{ end }}`".to_owned())
 }
 
-/// What to do about a member of the wrong type.
+/// Advice about a member of the wrong type.
 pub(crate) fn decoding(object: &Value, path: &str, message: &str) -> Option<String> {
     let value = object.pointer(&crate::policy::pointer(path))?;
     let name = path.rsplit('.').next().unwrap_or(path);

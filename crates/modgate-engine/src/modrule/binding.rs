@@ -37,7 +37,7 @@ pub enum Disbelief {
 }
 
 impl PodBinding {
-    /// What to look up.
+    /// The reference to look up.
     ///
     /// # Errors
     ///

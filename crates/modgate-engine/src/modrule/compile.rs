@@ -25,7 +25,7 @@ pub(crate) struct CompiledModRule {
     pub(crate) id: PolicyId,
     /// `namespace/name`, as rejections and logs have it.
     pub(crate) label: Str,
-    /// What its rejections end with.
+    /// The end of its rejections' messages.
     pub(crate) guidance: Guidance,
     pub(crate) tier: i16,
     pub(crate) operations: Operations,
@@ -42,7 +42,7 @@ pub(crate) struct CompiledModRule {
     pub(crate) origin: Str,
     /// Where it starts in its file.
     pub(crate) position: Option<Position>,
-    /// What it has cost.
+    /// Its cost.
     pub(crate) usage: Usage,
 }
 
@@ -60,7 +60,7 @@ impl Operations {
     }
 }
 
-/// What a rule does when it matches.
+/// The action of a rule when it matches.
 #[derive(Debug)]
 pub(crate) enum Action {
     Patch(Vec<PatchStep>),
@@ -104,7 +104,7 @@ pub(crate) enum Quantifier {
     All,
 }
 
-/// What each value of a criteria item is compared with (3.4): only the first one given counts.
+/// The condition for each value of a criteria item (3.4): only the first one given counts.
 #[derive(Debug)]
 pub(crate) enum Test {
     Value(String),
@@ -164,11 +164,11 @@ pub struct FieldError {
     pub field: String,
     /// Which sentence it makes.
     pub kind: FieldErrorKind,
-    /// What is wrong.
+    /// The error.
     pub detail: String,
     /// The field's text and the part of it that is wrong, where only a part is.
     pub span: Option<(Str, Span)>,
-    /// What to do about it.
+    /// Advice for its author.
     pub help: Option<String>,
 }
 
@@ -528,7 +528,7 @@ fn patch_step(
     })
 }
 
-/// What the CRD's schema asks for beyond V1 to V12 (1.2), so that rules that did not pass through
+/// The requirements of the CRD's schema beyond V1 to V12 (1.2), so that rules that did not pass through
 /// an API server are held to it too.
 fn check_schema(rule: &ModRule, errors: &mut Vec<FieldError>) -> Operations {
     if rule.spec.criteria.is_empty() {

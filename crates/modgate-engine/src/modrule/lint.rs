@@ -1,4 +1,4 @@
-//! What loads but probably does not do what its author thinks: the verdicts W of section 9.
+//! Rules that load but probably do not do what their authors intend: the verdicts W of section 9.
 
 use modgate_api::{kinds, meta::Operation, modrule::ModRule};
 use modgate_select::PatchSelect;

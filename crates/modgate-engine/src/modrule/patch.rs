@@ -19,7 +19,7 @@ pub(super) struct Calculated {
     /// Index in `spec.patch`.
     pub(super) step: usize,
     pub(super) operation: PatchOperation,
-    /// What the template rendered to; absent where the value is the same for every object.
+    /// The rendered template; absent where the value is the same for every object.
     pub(super) rendered: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Calculated {
     }
 }
 
-/// What an operation makes of a label or an annotation that is no text, in words: the API server
+/// The effect of an operation on a label or an annotation that is no text, in words: the API server
 /// refuses such an object.
 pub(super) fn not_text(operation: &PatchOperation) -> Option<String> {
     let value = operation.value.as_ref().filter(|_| operation.op != Op::Remove)?;
@@ -87,7 +87,7 @@ impl CalculateError {
     }
 }
 
-/// What the steps of one rule are calculated from.
+/// The costs from which the steps of one rule are calculated.
 pub(super) struct Context<'a> {
     pub(super) document: &'a Value,
     pub(super) namespace: &'a str,

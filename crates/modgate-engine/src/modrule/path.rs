@@ -30,7 +30,7 @@ enum Part {
 pub struct PathError {
     /// The template.
     pub template: String,
-    /// What it came to, with `#(BADINDEX)` in the place of what is missing.
+    /// The rendered path, with `#(BADINDEX)` in place of missing keys.
     pub generated: String,
 }
 

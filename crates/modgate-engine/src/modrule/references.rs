@@ -86,7 +86,7 @@ impl Reads {
         Self::of(|place| select.may_read(place))
     }
 
-    /// What a template may look at, by its text: `.Target.x` looks at one member of the document,
+    /// The members that a template may read, by its text: `.Target.x` looks at one member of the document,
     /// any other use of `.Target`, of `.` and of `$` may look at all of it.
     pub(super) fn of_template(text: &str) -> Self {
         Self::of(|place| template_may_read(text, place))
@@ -237,7 +237,7 @@ impl ReferenceError {
         }
     }
 
-    /// What the user reads about a reference that does not exist.
+    /// The message for a reference that does not exist.
     pub(super) fn warning(&self) -> String {
         match self {
             Self::Namespace { name, .. } => format!(

@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What a rule made of the document as it saw it, with the whole Node again unless the rule
+    /// The document after a rule, as the rule saw it, with the whole Node again unless the rule
     /// changed a reference.
     fn with_all_references(&self, seen: &Value, document: Value) -> Value {
         let unchanged = document.get(SYNTHETIC_REFS) == seen.get(SYNTHETIC_REFS);
@@ -455,7 +455,7 @@ impl<'a> Run<'a> {
         matched
     }
 
-    /// What one rule may spend from the moment the last one was done.
+    /// The budget of one rule, from the end of the previous one.
     fn budget_of(&self, rule: &CompiledModRule) -> Budget<'a> {
         let limits = rule.usage.limits(self.config.rule_limits, || self.host.uptime());
         self.budget.child_since(limits, self.mark)
@@ -526,7 +526,7 @@ fn apply_all<'o>(
     Ok(tree.into_value())
 }
 
-/// What the API server will make of the patch; it only has operations that apply.
+/// The object after the patch; the patch only has operations that apply.
 fn patched(object: &Value, patch: &[PatchOperation]) -> Option<Value> {
     if patch.is_empty() {
         return None;
@@ -557,7 +557,7 @@ struct Tiers<'s> {
     last: Option<i16>,
 }
 
-/// What the index goes by: the kind, and the namespace as the document has it.
+/// The keys of the index: the kind, and the namespace as the document has it.
 fn indexed(document: &Value) -> (Known<'_>, Known<'_>) {
     (Known::at(document, &["kind"]), Known::at(document, &["metadata", "namespace"]))
 }

@@ -70,7 +70,7 @@ pub(super) struct Query<'a> {
     pub(super) document: Option<Document<'a>>,
 }
 
-/// What a place of the document holds, as far as the index goes by it.
+/// The value at a place of the document, as far as the index uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known<'a> {
     /// A text.

@@ -23,7 +23,7 @@ use crate::{
 /// How many values of one criteria item are shown.
 const MAX_VALUES: usize = 100;
 
-/// What [`run::mutate`] does, and what every loaded rule did: Patch tiers, then Reject tiers, then those
+/// As [`run::mutate`], with the actions of every loaded rule: Patch tiers, then Reject tiers, then those
 /// that were no candidates.
 pub(crate) fn explain(
     store: &Store,

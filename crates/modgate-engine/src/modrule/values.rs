@@ -80,7 +80,7 @@ struct Select {
     lists: Vec<Vec<Entry>>,
 }
 
-/// What rules are looked up for.
+/// The request for which rules are looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Document<'a> {
     pub(super) value: &'a Value,

@@ -28,7 +28,7 @@ const MAX_STEPS: usize = 256;
 /// How many combinations of group, version and kind `applyTo` may name.
 const MAX_KINDS: usize = 1000;
 
-/// What an installation allows.
+/// The options of an installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Whether mutators may ask providers (`--enable-external-data`).
@@ -56,7 +56,7 @@ pub enum CompileError {
     /// Anything else, in the original's words.
     #[error("{message}")]
     Invalid {
-        /// What is wrong.
+        /// The error.
         message: String,
         /// The field at fault; empty for the whole.
         field: &'static str,
@@ -407,7 +407,7 @@ fn changes_key(nodes: &[Node]) -> bool {
     matches!(nodes, [.., Node::List { key, .. }, Node::Field(field)] if key == field)
 }
 
-/// What is wrong with the operations of `applyTo`, entry by entry.
+/// The errors of the operations of `applyTo`, entry by entry.
 pub(super) fn operation_complaints(entries: &[ApplyTo]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (index, entry) in entries.iter().enumerate() {

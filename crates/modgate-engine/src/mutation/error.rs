@@ -76,7 +76,7 @@ pub enum ApplyError {
     /// AssignImage at something that is no text.
     #[error("expected value at AssignImage location to be a string, got {value} of type {found}")]
     NotAnImage {
-        /// What is there.
+        /// The value found.
         value: String,
         /// The Go name of its type.
         found: &'static str,
@@ -84,7 +84,7 @@ pub enum ApplyError {
     /// A provider's key at something that is no text.
     #[error("value assigned to external data placeholder is not a string, got {value} ({found})")]
     NotAKey {
-        /// What is there.
+        /// The value found.
         value: String,
         /// The Go name of its type.
         found: &'static str,

@@ -26,7 +26,7 @@ pub trait Providers {
     fn ask(&self, keys: &BTreeMap<Str, BTreeSet<Str>>) -> Result<Answers, String>;
 }
 
-/// What each provider answered, by its name.
+/// The answers of each provider, by its name.
 pub type Answers = BTreeMap<Str, Result<Answer, String>>;
 
 /// No provider can be asked: the command line's, which has no client certificate (6.5).
@@ -134,7 +134,7 @@ impl Placeholders {
     ///
     /// # Errors
     ///
-    /// What failed under `failurePolicy: Fail`.
+    /// The failures under `failurePolicy: Fail`.
     pub(super) fn resolve(
         &self,
         object: &Value,

@@ -40,7 +40,7 @@ pub enum LocationError {
     /// Something else was expected here.
     #[error("unexpected token: expected {expected}, got: {found}")]
     Unexpected {
-        /// What was expected.
+        /// The expected syntax.
         expected: String,
         /// The token that is there, with its type.
         found: String,

@@ -42,7 +42,7 @@ impl Conflict {
     }
 }
 
-/// What stands at a node of a location, as far as the location determines it.
+/// The type of a node of a location, as far as the location determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
     /// An Assign ends here: anything.
@@ -55,7 +55,7 @@ enum Shape {
     String,
 }
 
-/// What mutators say about the children of one node.
+/// The types that mutators give the children of one node.
 #[derive(Default)]
 struct Tree<'a> {
     children: BTreeMap<&'a Str, BTreeMap<Shape, Child<'a>>>,

@@ -39,7 +39,7 @@ pub struct MutationRequest<'a> {
     pub object: &'a Value,
     /// Its Namespace, where there is one and it is known.
     pub namespace: Option<&'a Value>,
-    /// What is being done to it; `None` in an audit or expansion.
+    /// The operation on it; `None` in an audit or expansion.
     pub operation: Option<Operation>,
     /// Where it came from; `None` when that is not known.
     pub source: Option<Source>,
@@ -57,7 +57,7 @@ pub struct MutationRequest<'a> {
     pub shard: usize,
 }
 
-/// What [`MutationSystem::mutate`] did.
+/// The result of [`MutationSystem::mutate`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mutated {
     /// The object afterwards; `None` when no mutator changed anything.
@@ -124,7 +124,7 @@ impl MutationSystem {
         self.converge(request, None)
     }
 
-    /// What [`MutationSystem::mutate`] does, and what each mutator had to do with it.
+    /// As [`MutationSystem::mutate`], with the actions of each mutator.
     pub fn explain(&self, request: &MutationRequest<'_>) -> MutationExplanation {
         let mut passes = Vec::new();
         let result = self.converge(request, Some(&mut passes));
@@ -310,12 +310,12 @@ impl CompiledMutator {
     }
 }
 
-/// What all passes over the mutators share.
+/// The state that all passes over the mutators share.
 struct Passes<'r, 't> {
     request: &'r MutationRequest<'r>,
     run: LazyRun<'r>,
     placeholders: Option<Placeholders>,
-    /// What each mutator did, by pass.
+    /// The actions of each mutator, by pass.
     trace: Option<&'t mut Vec<Vec<MutatorTrace>>>,
 }
 

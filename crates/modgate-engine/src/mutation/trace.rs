@@ -1,4 +1,4 @@
-//! What mutators did and why, for explanations.
+//! The actions of mutators and the reasons, for explanations.
 
 use modgate_value::{Str, Value};
 use serde::{Serialize, Serializer};
@@ -18,12 +18,12 @@ use crate::matching::Criterion;
 pub struct MutationExplanation {
     /// The result.
     pub result: Result<Mutated, MutationError>,
-    /// What each mutator did, pass by pass, in the order in which they run. A pass that failed
+    /// The actions of each mutator, pass by pass, in the order in which they run. A pass that failed
     /// ends with the mutator that failed it.
     pub passes: Vec<Vec<MutatorTrace>>,
 }
 
-/// What one mutator did in one pass.
+/// The actions of one mutator in one pass.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MutatorTrace {
@@ -32,7 +32,7 @@ pub struct MutatorTrace {
     pub mutator: MutatorId,
     /// Its result.
     pub outcome: MutatorOutcome,
-    /// What happened at each place its location led to.
+    /// The result at each place of its location.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
 }
@@ -108,18 +108,18 @@ impl MutatorTrace {
     }
 }
 
-/// What happened at one place of the object.
+/// The result at one place of the object.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Note {
     /// The place: the location with the list elements that were met.
     pub at: String,
-    /// What happened there.
+    /// The result there.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened at a place, and what decided it.
+/// The result at a place, and its cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "effect")]
 #[non_exhaustive]
@@ -153,7 +153,7 @@ pub enum What {
     Same,
     /// The value was set.
     Set {
-        /// What was there.
+        /// The value before.
         before: Option<Value>,
         /// The value after the change.
         after: Value,

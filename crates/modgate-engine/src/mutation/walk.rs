@@ -10,7 +10,7 @@ use super::{
     trace::{Trail, What},
 };
 
-/// What a mutator did to a value.
+/// The effect of a mutator on a value.
 pub(super) struct Outcome {
     /// Whether the walk got to its end, even if that changed nothing.
     pub(super) applied: bool,
@@ -30,7 +30,7 @@ fn identical(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// What a run knows beside the mutator.
+/// The context of a run beside the mutator.
 pub(super) struct Run<'a> {
     /// The whole object at this moment.
     pub(super) object: &'a Value,

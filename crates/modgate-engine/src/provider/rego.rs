@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use modgate_api::externaldata::Item;
 use modgate_value::{Str, Value};
 
-/// What the function is called.
+/// The name of the function.
 pub const FUNCTION: &str = "external_data";
 
 /// Where `external_data` gets its answers; implemented by the edge.
 pub trait ExternalData {
-    /// What the provider says about these keys, which are distinct and in the order asked.
+    /// The provider's answers for these distinct keys, in the order requested.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ pub trait ExternalData {
     fn query(&self, provider: &str, keys: &[Str]) -> Result<Responses, Unanswered>;
 }
 
-/// What is known about the keys that were asked for.
+/// The answers for the requested keys.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Responses {
     /// Those that were known already, in the order asked, then those of the call, in the order

@@ -22,7 +22,7 @@ pub struct Expansion<'a> {
     pub object: &'a Value,
     /// Its Namespace, where there is one and it is known.
     pub namespace: Option<&'a Value>,
-    /// What is done to the generator; `None` in an audit and on the command line.
+    /// The operation on the generator; `None` in an audit and on the command line.
     pub operation: Option<Operation>,
     /// The user; empty where there is none.
     pub username: &'a str,

@@ -28,7 +28,7 @@ use crate::{
     provider::CompiledProvider,
 };
 
-/// What kind of policy an object or id is.
+/// The kind of policy of an object or id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     ModRule,
@@ -247,7 +247,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// What loads and does not do what its author means, unless the author allows it.
+    /// Policies that load and do not do what their authors intend, unless these allow it.
     fn lint(&mut self, source: &PolicySource, first: usize) {
         let mut id = source.id();
         if id.namespace.is_empty() && id.group == api::GROUP {

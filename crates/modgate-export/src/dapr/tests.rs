@@ -14,7 +14,7 @@ pub(crate) const SHORT: Limits = Limits {
     audit: Duration::from_secs(60),
 };
 
-/// What a sidecar does with a message.
+/// The reaction of a sidecar to a message.
 #[derive(Clone, Copy)]
 pub(crate) enum Does {
     Take,

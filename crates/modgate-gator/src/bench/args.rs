@@ -58,7 +58,7 @@ pub struct BenchArgs {
     pub(crate) rest: Vec<String>,
 }
 
-/// What evaluates.
+/// The evaluator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     Rego,

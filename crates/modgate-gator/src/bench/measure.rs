@@ -320,7 +320,7 @@ impl<'p> Run<'p> {
         (violations, budget.bytes_spent())
     }
 
-    /// What each constraint has cost so far, by kind and name.
+    /// The cost of each constraint so far, by kind and name.
     fn costs(&self) -> Vec<PolicyCost> {
         let constraints = self.policies.store.constraints();
         constraints

@@ -31,7 +31,7 @@ pub(crate) struct Input {
     pub(crate) manifests: Vec<Manifest>,
     /// The texts that they are from.
     pub(crate) sources: Vec<Source>,
-    /// What is wrong with files, then with policies.
+    /// The findings about files, then about policies.
     pub(crate) findings: Vec<Diagnostic>,
     files: BTreeSet<PathBuf>,
     /// Notes about files that are left out.
@@ -106,7 +106,7 @@ impl Input {
         Ok(input)
     }
 
-    /// What files were left out, for people.
+    /// The files left out, for people.
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -78,7 +78,7 @@ impl AdmissionPolicies {
         }
     }
 
-    /// What the policies find in an object, as results of `test`. Policies and bindings themselves are
+    /// The findings of the policies in an object, as results of `test`. Policies and bindings themselves are
     /// exempt, as in the API server.
     ///
     /// # Errors

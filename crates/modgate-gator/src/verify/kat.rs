@@ -411,7 +411,7 @@ impl Authorizer for Rules {
     }
 }
 
-/// What a test expects.
+/// The expectation of a test.
 struct Expected {
     denied: bool,
     message: Option<String>,

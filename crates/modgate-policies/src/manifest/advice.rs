@@ -1,4 +1,4 @@
-//! What to do about a text that is no YAML.
+//! Advice about a text that is no YAML.
 
 use modgate_value::yaml;
 
@@ -15,7 +15,7 @@ pub(super) fn message(error: &yaml::Error) -> String {
     }
 }
 
-/// What to do about it, by the message and the text at the mark.
+/// The advice, by the message and the text at the mark.
 pub(super) fn help(error: &yaml::Error, text: &str) -> Option<String> {
     let at = error.position.map_or(0, |position| position.offset);
     let (before, after) = (text.get(..at).unwrap_or(text), text.get(at..).unwrap_or_default());

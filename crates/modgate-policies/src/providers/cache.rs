@@ -1,4 +1,4 @@
-//! What providers answered, for a while (6.4).
+//! A cache of providers' answers (6.4).
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,11 @@ use std::{
 use modgate_engine::mutation::Item;
 use modgate_value::{Str, Value};
 
-/// What the cache may hold, counted as the JSON text of keys, values and errors and a little for
+/// The most bytes of the cache, counted as the JSON text of keys, values and errors and a little for
 /// each entry. The oldest answers make room for new ones.
 pub const MAX_CACHE_BYTES: usize = 64 << 20;
 
-/// What an entry costs beside its texts.
+/// The bytes of an entry beside its texts.
 const ENTRY_BYTES: usize = 256;
 
 /// Answers by provider and key.
@@ -48,7 +48,7 @@ impl ResponseCache {
         Self { ttl, max_bytes: MAX_CACHE_BYTES, answers: Mutex::default() }
     }
 
-    /// What is known of `keys`, in their order, and the keys of which nothing is.
+    /// The answers for `keys`, in their order, and the keys without an answer.
     pub(super) fn look_up(
         &self,
         provider: &str,

@@ -14,7 +14,7 @@ use modgate_value::{Clock, Value};
 
 use super::ProviderSession;
 
-/// What `inner` knows, with external data and a clock that does not count the time spent on waiting
+/// The host `inner`, with external data and a clock that does not count the time spent on waiting
 /// for it.
 pub struct ProviderHost<'h> {
     inner: &'h dyn Host,

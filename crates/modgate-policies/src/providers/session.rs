@@ -24,7 +24,7 @@ use crate::blocking::{Permit, wait_without};
 /// How much longer than its deadline a call is waited for; its own error is the better one.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What one review asks providers with.
+/// The session of one review with providers.
 #[derive(Debug)]
 pub struct ProviderSession<'p> {
     providers: Arc<Providers>,

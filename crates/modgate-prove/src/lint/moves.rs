@@ -198,7 +198,7 @@ fn empty(prober: &mut Prober<'_>, offender: &Offender) -> Option<Bypass> {
     bypass(prober, Code::BypassEmptyValue, &place, denied, Request::create(witness))
 }
 
-/// What an update may change of the containers: of a Pod the images, of a workload everything.
+/// The parts of containers that an update may change: of a Pod the images, of a workload everything.
 fn update_of_container(prober: &mut Prober<'_>, offender: &Offender) -> Option<Bypass> {
     let kind = offender.clean.get("kind").and_then(Value::as_str)?;
     let mutable = match kind {

@@ -89,7 +89,7 @@ impl Request {
     }
 }
 
-/// What a policy answers.
+/// The answer of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// It objects: its messages.

@@ -24,7 +24,7 @@ const INVENTED: usize = 150;
 /// Decisions to make one object smaller.
 const TRIES: usize = 150;
 
-/// What a policy denies and what it admits.
+/// Examples that a policy denies and admits.
 pub(super) struct Seeds {
     /// Objects whose creation it denies, each for another reason, as small as they can be.
     pub(super) denied: Vec<Value>,
@@ -92,7 +92,7 @@ fn created(seed: &Value) -> Option<Value> {
     (request.operation == Operation::Create).then(|| request.object.clone())?
 }
 
-/// What kind of offence an object has: its kind and its members, whatever their values.
+/// The form of an offending object: its kind and its members, whatever their values.
 fn signature(object: &Value) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for path in paths(object) {

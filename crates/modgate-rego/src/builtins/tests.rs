@@ -1,4 +1,4 @@
-//! What all groups have in common.
+//! The common part of all groups.
 
 use super::*;
 

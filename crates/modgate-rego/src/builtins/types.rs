@@ -62,7 +62,7 @@ fn to_number<'a>(context: &mut Context<'a>, args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// What Go's `strconv.ParseFloat` accepts of decimal numbers, kept as it is written unless that
+/// Decimal numbers as Go's `strconv.ParseFloat` accepts them, kept as it is written unless that
 /// is no JSON number.
 fn parse_number<'a>(context: &mut Context<'a>, value: Value<'a>, text: &'a str) -> Outcome<'a> {
     context.spend(text.len())?;

@@ -374,7 +374,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What has been computed in one overlay.
+/// The results computed under one overlay.
 pub(super) struct Cache<'a> {
     documents: Vec<Option<Option<Value<'a>>>>,
     entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>>,

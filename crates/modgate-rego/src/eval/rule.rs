@@ -176,7 +176,7 @@ impl<'a> Machine<'a> {
         Ok(document.build(self.heap)?)
     }
 
-    /// What a partial document holds under known leading keys (at least one), evaluating only
+    /// The part of a partial document under known leading keys (at least one), evaluating only
     /// what can produce them.
     pub(super) fn group_at(
         &mut self,
@@ -355,7 +355,7 @@ impl<'a> Partial<'a> {
         }
     }
 
-    /// What is under `keys`.
+    /// The value under `keys`.
     fn take(self, keys: &[Value<'a>], heap: Heap<'a>) -> Result<Option<Value<'a>>, Limit> {
         match (self, keys) {
             (Self::Object(mut members), [key, rest @ ..]) => match members.remove(key) {

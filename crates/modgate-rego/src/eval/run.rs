@@ -17,7 +17,7 @@ const FEW: usize = 6;
 /// Room for the members of a usual comprehension.
 const SOME: usize = 8;
 
-/// What a source gives without iterating.
+/// The value of a source without iterating.
 enum Values<'a> {
     /// Undefined.
     None,
@@ -389,5 +389,5 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What OPA says of an object with two values for a key.
+/// OPA's error for an object with two values for a key.
 pub(super) const KEYS_NOT_UNIQUE: &str = "object keys must be unique";

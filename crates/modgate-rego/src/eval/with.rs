@@ -15,7 +15,7 @@ pub(super) struct Overlay<'a> {
     cache: Cache<'a>,
 }
 
-/// What stands in for a function.
+/// The replacement of a function.
 #[derive(Clone, Copy)]
 pub(super) enum Mock<'a> {
     Value(Value<'a>),

@@ -34,7 +34,7 @@ enum Followed<'i> {
 }
 
 impl Specializer<'_> {
-    /// What is left of a body, with what `env` knows; it learns what the body binds.
+    /// The specialised body, under the bindings in `env`, to which the body's own are added.
     pub(super) fn body(&mut self, body: &[Stmt], env: &mut Env) -> Left {
         let mut left = Vec::with_capacity(body.len());
         for stmt in body {

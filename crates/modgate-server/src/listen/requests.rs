@@ -59,7 +59,7 @@ impl Service<Request<Incoming>> for Requests {
 /// A request whose answer is not ready.
 struct Open {
     connection: Arc<Connection>,
-    /// What its handler left of the body.
+    /// The rest of the body that its handler did not read.
     rest: Mutex<Option<Incoming>>,
 }
 

@@ -4,18 +4,18 @@ use modgate_cluster::{Operation, Operations};
 use modgate_engine::Stages;
 use modgate_telemetry::metrics::Webhook;
 
-/// What a webhook does.
+/// The work of a webhook.
 pub(super) struct Route {
     /// The operation that serves it; `None` if any operation with a webhook does (SV-1). KubeMod's
     /// webhooks both patch and reject, so either operation serves them.
     operation: Option<Operation>,
-    /// What it does.
+    /// Its work.
     pub(super) task: Task,
     /// The original whose texts the answer uses.
     pub(super) words: Words,
 }
 
-/// What a webhook does with a request.
+/// The treatment of a request by a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// It runs these stages.

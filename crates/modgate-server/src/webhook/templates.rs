@@ -52,7 +52,7 @@ pub(super) async fn wait(
     }
 }
 
-/// What the cluster holds for a template's name.
+/// The cluster's state for a template's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     /// Neither, or the cluster does not answer.

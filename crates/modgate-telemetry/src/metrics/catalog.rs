@@ -1,10 +1,10 @@
-//! What each metric is, in one place: nothing can be registered that is not described here.
+//! The description of each metric, in one place: nothing can be registered that is not described here.
 
 use std::fmt::Write as _;
 
 use prometheus_client::registry::{Metric, Registry};
 
-/// What a metric is, as Prometheus has it.
+/// The type of a metric, in Prometheus' terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricType {
     /// Only grows, until the process ends or its subject is deleted.
@@ -32,7 +32,7 @@ pub enum Origin {
     Gatekeeper,
     /// KubeMod's, from controller-runtime and client-go (spec `kubemod.md`, 7.7).
     KubeMod,
-    /// What Prometheus expects of every process.
+    /// The metrics that Prometheus expects of every process.
     Process,
     /// Our own.
     Modgate,
@@ -69,7 +69,7 @@ pub struct Descriptor {
     pub kind: MetricType,
     /// Its labels.
     pub labels: &'static [Label],
-    /// What it says, in one sentence without a full stop.
+    /// Its help, one sentence without a full stop.
     pub help: &'static str,
     /// Whose it is.
     pub origin: Origin,

@@ -1,4 +1,4 @@
-//! What each policy costs, so that the expensive one is found.
+//! The cost of each policy, so that the expensive one is found.
 
 use std::{
     cell::Cell,

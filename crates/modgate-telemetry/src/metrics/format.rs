@@ -12,7 +12,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What the `Accept` headers of a request want most.
+    /// The format that the `Accept` headers of a request prefer.
     pub fn accepted<'h>(headers: impl Iterator<Item = &'h str>) -> Self {
         let (mut text, mut open) = (0.0_f32, 0.0_f32);
         for range in headers.flat_map(|header| header.split(',')) {

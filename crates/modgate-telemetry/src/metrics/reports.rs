@@ -1,4 +1,4 @@
-//! What other parts of the process report: audit, sync, watches, admission policies of the API
+//! Metrics of other parts of the process: audit, sync, watches, admission policies of the API
 //! server, export, events, reconciling.
 //!
 //! A handle is cheap to clone, and each method is what its owner calls when something happened.
@@ -87,7 +87,7 @@ const AUDIT_ENDED: Descriptor = gatekeepers(
 const AUDIT_SECONDS: [f64; 10] =
     [60.0, 180.0, 300.0, 600.0, 900.0, 1200.0, 2400.0, 4800.0, 9600.0, 19200.0];
 
-/// What an audit reports.
+/// Metrics of audits.
 #[derive(Debug, Clone)]
 pub struct AuditMetrics {
     violations: Family<Labels<1>, Gauge>,
@@ -169,7 +169,7 @@ const SYNC_SECONDS: [f64; 19] = [
     0.004, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05,
 ];
 
-/// What keeps the inventory reports.
+/// Metrics of the inventory.
 #[derive(Debug, Clone)]
 pub struct SyncMetrics {
     objects: Family<[(&'static str, Cow<'static, str>); 2], Gauge>,
@@ -225,7 +225,7 @@ const INTENDED: Descriptor = gatekeepers(
     "Kinds that should be watched, served or not",
 );
 
-/// What follows the cluster reports.
+/// Metrics of the watches.
 #[derive(Debug, Clone)]
 pub struct WatchMetrics {
     watched: Gauge,
@@ -264,7 +264,7 @@ const VAP_BINDINGS: Descriptor = gatekeepers(
     "ValidatingAdmissionPolicyBindings made of constraints",
 );
 
-/// What makes ValidatingAdmissionPolicies reports.
+/// Metrics of generated ValidatingAdmissionPolicies.
 #[derive(Debug, Clone)]
 pub struct AdmissionPolicyMetrics {
     policies: Family<Labels<1>, Gauge>,
@@ -389,7 +389,7 @@ impl DropReason {
     }
 }
 
-/// What exports the violations of requests reports.
+/// Metrics of the export of requests' violations.
 #[derive(Debug, Clone)]
 pub struct ExportMetrics {
     queued: Counter,
@@ -448,7 +448,7 @@ impl ExportMetrics {
         self.dropped.get_or_create(&[("reason", reason.as_str())]).inc_by(count);
     }
 
-    /// What the queue holds now.
+    /// The current length of the queue.
     pub fn waiting(&self, messages: usize, bytes: usize) {
         self.depth.set(saturated(messages));
         self.bytes.set(saturated(bytes));
@@ -493,7 +493,7 @@ impl EventResult {
     }
 }
 
-/// What writes Events reports.
+/// Metrics of Events.
 #[derive(Debug, Clone)]
 pub struct EventMetrics(Family<Labels<1>, Counter>);
 
@@ -587,7 +587,7 @@ impl Reconciled {
     }
 }
 
-/// What controllers report.
+/// Metrics of controllers.
 #[derive(Debug, Clone)]
 pub struct ControllerMetrics {
     total: Family<Labels<2>, Counter>,

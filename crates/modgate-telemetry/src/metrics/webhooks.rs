@@ -171,7 +171,7 @@ struct WebhookMetrics {
     decisions: [Counter; Decided::ALL.len()],
 }
 
-/// What a decision comes to, for counting.
+/// The label of a decision, for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decided {
     Unchanged,

@@ -27,7 +27,7 @@ use crate::{Env, Host, Refused, Template};
 
 const LIMITS: Limits = Limits { steps: 200_000, bytes: 1 << 20, time: Duration::from_millis(400) };
 
-/// What a call may take beside its budget: the machinery, and tables of expressions of ours that
+/// The allowance of a call beside its budget: the machinery, and tables of expressions of ours that
 /// are made once.
 const ALLOWANCE: u64 = 256 << 10;
 
@@ -227,7 +227,7 @@ fn all_calls() -> Vec<String> {
     all
 }
 
-/// What one call took.
+/// The cost of one call.
 struct Taken {
     call: String,
     bytes: u64,
@@ -256,7 +256,7 @@ fn run(call: &str) -> Taken {
 }
 
 impl Taken {
-    /// What is wrong with it.
+    /// Its error.
     fn excess(&self) -> Option<String> {
         let Self { call, bytes, allocations, looks, .. } = self;
         // Each look is a millisecond to the budget: no call goes on once the time is over.

@@ -73,7 +73,7 @@ impl CompatArgs {
         Ok(())
     }
 
-    /// What is to be said of flags without effect.
+    /// The notes about flags without effect.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
         let mut notes = Vec::new();
         if self.enable_mutation.is_some() {
@@ -113,7 +113,7 @@ impl CompatArgs {
         program == Program::Kubemod && self.webapp && !self.operator
     }
 
-    /// What KubeMod says when there is nothing for it to do.
+    /// KubeMod's error when there is nothing for it to do.
     pub(crate) fn idle(&self, program: Program) -> Option<[&'static str; 2]> {
         (program == Program::Kubemod && !self.operator && !self.webapp).then_some([
             "skipping operator: -operator option is not set",

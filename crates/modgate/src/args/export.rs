@@ -25,7 +25,7 @@ pub(crate) struct ExportArgs {
 }
 
 impl ExportArgs {
-    /// What is exported. Where a Dapr sidecar listens is found as Dapr's own clients find it.
+    /// The lines to export. Where a Dapr sidecar listens is found as Dapr's own clients find it.
     pub(crate) fn config(&self) -> ExportConfig {
         let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let port = || set("DAPR_HTTP_PORT").map(|port| format!("http://localhost:{port}"));

@@ -79,7 +79,7 @@ impl TelemetryArgs {
         Ok(())
     }
 
-    /// What is to be said of flags without effect.
+    /// The notes about flags without effect.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
         let mut notes = Vec::new();
         if self.enable_pprof == Some(true) || self.pprof_port.is_some() {

@@ -1,4 +1,4 @@
-//! What an audit found, for people and as a document.
+//! The findings of an audit, for people and as a document.
 
 use std::io::Write;
 
@@ -20,7 +20,7 @@ const SHOWN: usize = 20;
 
 /// Violations that stand together.
 pub(crate) struct Group<'f> {
-    /// What they have in common, in words.
+    /// Their common part, in words.
     pub(crate) title: String,
     pub(crate) violations: Vec<&'f Violation>,
 }

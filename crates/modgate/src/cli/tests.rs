@@ -136,7 +136,7 @@ fn parse(line: &[&str]) -> Result<ServeArgs, String> {
     }
 }
 
-/// What is refused, or the notes of what does nothing.
+/// The refusals, or the notes about flags without effect.
 fn tried(line: &[&str]) -> Result<usize, String> {
     let args = parse(line)?;
     args.compat.check().map_err(|error| error.to_string())?;

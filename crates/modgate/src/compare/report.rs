@@ -1,4 +1,4 @@
-//! What a comparison found, for people and for machines.
+//! The result of a comparison, for people and for machines.
 
 use std::io::Write;
 

@@ -23,7 +23,7 @@ use modgate_value::Value;
 use super::{Checkout, CompareArgs, GENERATED};
 use crate::{args::PathArgs, inputs, terminal::Terminal};
 
-/// What files of one JSON document on each line are called.
+/// The extensions of files with one JSON document on each line.
 const LINES: [&str; 3] = ["jsonl", "ndjson", "log"];
 /// A longer line is not read.
 const MAX_LINE: u64 = 32 << 20;

@@ -59,7 +59,7 @@ impl Checkout {
     }
 }
 
-/// What git prints.
+/// The output of git.
 fn git<const N: usize>(arguments: [&str; N]) -> Result<Vec<u8>> {
     let mut child = Command::new("git")
         .args(arguments)

@@ -7,7 +7,7 @@
 /// The columns of one level of nesting.
 const WIDTH: usize = 2;
 
-/// What the lines after the present one belong to.
+/// The context of the lines after the present one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     /// Nothing: the next line is a key or an item.
@@ -276,7 +276,7 @@ fn key_end(text: &str) -> Option<usize> {
     None
 }
 
-/// What the lines behind a value belong to.
+/// The context of the lines behind a value.
 fn value(text: &str, parent: Option<usize>, shift: isize) -> Open {
     let mut text = text;
     // Anchors and tags stand in front of the value.

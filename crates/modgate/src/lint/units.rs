@@ -78,7 +78,7 @@ fn place(manifest: &Manifest) -> (String, u32, u32) {
     (manifest.origin.to_string(), position.line, position.column)
 }
 
-/// What a unit is made of.
+/// The parts of a unit.
 struct Parts<'m> {
     policy: &'m Manifest,
     /// Everything that it needs besides.

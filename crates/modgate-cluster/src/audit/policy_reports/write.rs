@@ -34,12 +34,12 @@ pub(in super::super) struct Reporting {
     once: Arc<Once>,
 }
 
-/// What was logged or done once, and need not be again.
+/// Actions and log lines that happen once.
 #[derive(Default)]
 struct Once {
     /// There are no such kinds.
     absent: AtomicBool,
-    /// What another format left was looked for.
+    /// Reports of another format were searched for.
     cleaned: AtomicBool,
 }
 

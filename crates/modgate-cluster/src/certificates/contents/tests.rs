@@ -13,7 +13,7 @@ fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
 }
 
-/// What is to be written, and nothing is to be done after.
+/// The next write, after which there is none.
 fn written(next: Next) -> Contents {
     next.write.expect("something to write")
 }

@@ -1,4 +1,4 @@
-//! What the API server refuses beside expressions: names, rules and selectors
+//! Errors that the API server finds beside those of expressions: names, rules and selectors
 //! (`kubernetes/pkg/apis/admissionregistration/validation`, Kubernetes 1.36).
 
 use modgate_api::{

@@ -1,4 +1,4 @@
-//! What an API server says of an object whose values do not fit the Go types of its kind.
+//! The API server's error for an object whose values do not fit the Go types of its kind.
 
 use modgate_value::Value;
 

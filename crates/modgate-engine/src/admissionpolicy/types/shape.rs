@@ -13,7 +13,7 @@ pub struct Shape<'t> {
     resolved: Resolved<'t>,
 }
 
-/// What a scalar may be.
+/// The types of scalars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalarShape {
     /// A number.
@@ -32,7 +32,7 @@ impl Types {
         self.of(api_version, kind).map(|ty| self.shape_of(ty))
     }
 
-    /// What about an object does not fit its kind: unknown members, values of other types, elements
+    /// The parts of an object that do not fit its kind: unknown members, values of other types, elements
     /// that are there twice. `None` where the kind is not known.
     pub fn mistakes(&self, object: &Value) -> Option<Vec<String>> {
         let GroupVersionKind { kind, .. } = GroupVersionKind::of_object(object);
@@ -47,7 +47,7 @@ impl Types {
 }
 
 impl<'t> Shape<'t> {
-    /// What the value is, if it is a scalar.
+    /// The type of the value, if it is a scalar.
     pub fn scalar(&self) -> Option<ScalarShape> {
         Some(match self.resolved.scalar? {
             Scalar::Numeric => ScalarShape::Number,

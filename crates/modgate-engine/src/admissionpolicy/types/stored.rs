@@ -221,7 +221,7 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// What Pods have and the templates of Pods do not: links to Services, and requests of what is limited.
+/// Fields that Pods have and their templates do not: links to Services, and requests for limited resources.
 fn pod(pod: &mut Value) {
     let Value::Object(members) = pod else { return };
     let Some(Value::Object(spec)) = members.get_mut("spec") else { return };

@@ -1,9 +1,9 @@
-//! What to do about CEL that does not compile: help for the mistakes that most authors make.
+//! Advice about CEL that does not compile: help for the mistakes that most authors make.
 
 use modgate_cel::{Issue, signatures};
 use modgate_value::{diag::Span, near, regex::GoRegex};
 
-/// What policies may name (CE-10).
+/// The names that policies may use (CE-10).
 const NAMES: [&str; 7] =
     ["authorizer", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
 
@@ -40,7 +40,7 @@ const MEMBERS: [&str; 26] = [
     "version",
 ];
 
-/// What to do about an error in an expression where these variables are declared.
+/// Advice about an error in an expression where these variables are declared.
 pub(super) fn advice(text: &str, message: &str, variables: &[&str]) -> Option<String> {
     let quoted = || message.split('\'').nth(1).unwrap_or_default();
     if message.starts_with("undeclared reference to ") {

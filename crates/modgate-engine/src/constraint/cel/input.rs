@@ -1,4 +1,4 @@
-//! What CEL expressions see of an admission (CE-10 to CE-14).
+//! The variables of CEL expressions, from an admission (CE-10 to CE-14).
 
 use modgate_cel::{Activation, Val};
 use modgate_value::{Object, Str, Value};

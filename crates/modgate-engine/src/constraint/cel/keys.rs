@@ -79,7 +79,7 @@ impl CelDriver {
     }
 }
 
-/// What is known when the keys of an expression are made.
+/// The context in which the keys of an expression are made.
 struct Known<'a> {
     parameters: Parameters<'a>,
     /// Of the variables so far.
@@ -110,7 +110,7 @@ impl Known<'_> {
     }
 }
 
-/// What the variable `params` is computed from.
+/// The source of the variable `params`.
 struct Parameters<'a> {
     has_spec: bool,
     value: Option<&'a Value>,
@@ -131,7 +131,7 @@ impl<'a> Parameters<'a> {
         format!("{} {}", self.has_spec, self.value.is_some())
     }
 
-    /// What reading one member depends on.
+    /// The dependencies of reading one member.
     fn member(&self, name: &str) -> String {
         let read = match self.value {
             Some(Value::Object(members)) => text_of(members.get(name)),

@@ -1,4 +1,4 @@
-//! What CEL of a template says that can only be a mistake: it compiles, and always has the same result
+//! Expressions of a template's CEL that can only be a mistake: they compile, and always have the same result
 //! or fails for every object.
 
 use modgate_api::templates::CelSource;

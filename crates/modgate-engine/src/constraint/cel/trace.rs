@@ -10,7 +10,7 @@ use super::{
 };
 use crate::constraint::trace::{ExpressionResult, ExpressionTrace, Placed, Traced, paths, shorten};
 
-/// What expressions read.
+/// The values that expressions read.
 const ROOTS: [&str; 5] = ["variables", "object", "oldObject", "request", "namespaceObject"];
 
 /// How many levels of a value are shown.
@@ -119,7 +119,7 @@ impl Expression {
     }
 }
 
-/// What an expression reads by a plain name.
+/// The variables that an expression reads.
 fn paths_of(text: &str) -> impl Iterator<Item = &str> {
     ROOTS.into_iter().flat_map(|root| paths(text, root))
 }

@@ -1,4 +1,4 @@
-//! What CEL expressions may name, as Kubernetes declares it for ValidatingAdmissionPolicies
+//! The names that CEL expressions may use, as Kubernetes declares them for ValidatingAdmissionPolicies
 //! (CE-10, CE-12).
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) fn environment() -> Env {
         .with("namespaceObject", namespace())
 }
 
-/// What `variables` expressions see: the constraint, too.
+/// The names for expressions of `variables`: the constraint, too.
 pub(super) fn environment_of_variables() -> Env {
     environment().with("params", Type::Dyn)
 }

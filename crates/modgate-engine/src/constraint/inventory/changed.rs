@@ -1,4 +1,4 @@
-//! What differs between two inventories, and what policies read of one.
+//! The differences between two inventories, and the parts that policies read of one.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What to do about Rego that does not compile: help for the mistakes that most authors make.
+//! Advice about Rego that does not compile: help for the mistakes that most authors make.
 
 use modgate_rego::{Code, Error, RegoVersion, parse_module};
 use modgate_value::{Value, diag::Span, near};
@@ -6,7 +6,7 @@ use modgate_value::{Value, diag::Span, near};
 /// The keywords that a module of version 0 has to import.
 const KEYWORDS: [&str; 4] = ["contains", "every", "if", "in"];
 
-/// What to do about an error in a module with this text, which was read as this version.
+/// Advice about an error in a module with this text, which was read as this version.
 pub(in crate::constraint) fn advice(
     text: &str,
     version: RegoVersion,
@@ -79,7 +79,7 @@ fn parse(text: &str, version: RegoVersion, message: &str) -> Option<String> {
     })
 }
 
-/// What other languages write differently.
+/// Operators of other languages.
 fn classic(message: &str) -> Option<&'static str> {
     let starts = |start: &str| message.starts_with(start);
     Some(match () {
@@ -176,7 +176,7 @@ pub(in crate::constraint) fn wrong_rule(
     Some((lint.place.span, lint.help?))
 }
 
-/// What types a call has and wants, as OPA's errors say it behind their first line.
+/// The types that a call has and wants, as OPA's errors list them after their first line.
 pub(in crate::constraint) fn details(error: &Error) -> Option<String> {
     let lines = error.details.iter().map(|line| line.trim());
     let types: Vec<&str> =
@@ -184,7 +184,7 @@ pub(in crate::constraint) fn details(error: &Error) -> Option<String> {
     (!types.is_empty()).then(|| types.join(", "))
 }
 
-/// What to do about a reference into `data` that no template may read.
+/// Advice about a reference into `data` that no template may read.
 pub(in crate::constraint) fn reference(written: &str) -> String {
     let name = written.strip_prefix("data.").unwrap_or(written);
     let name = name.split(['.', '[']).next().unwrap_or(name);

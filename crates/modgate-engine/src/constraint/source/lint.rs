@@ -1,4 +1,4 @@
-//! What Rego of a template says that can only be a mistake: it compiles, and is undefined or
+//! Expressions of a template's Rego that can only be a mistake: it compiles, and is undefined or
 //! reports nothing.
 
 use modgate_rego::ast::{HeadKind, Module, Span, Term, TermKind};

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// The memory that a byte of a pattern takes when parsed: a token with a range of its own.
 pub(super) const BYTES_PER_BYTE: usize = 96;
 
-/// What a pair of places takes while it is looked at: it is met in up to four ways.
+/// The memory of a pair of places during its visit: it is met in up to four ways.
 pub(super) const BYTES_PER_STATE: usize = 4 * size_of::<State>();
 
 /// A pattern, taken apart.

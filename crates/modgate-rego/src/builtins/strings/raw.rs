@@ -94,7 +94,7 @@ impl StandIn {
         out
     }
 
-    /// What verbs such as `%x` and `%q` make of the characters, as they write the bytes.
+    /// The characters for verbs such as `%x` and `%q`, which write the bytes.
     pub(super) fn unescaped(&self, text: String) -> String {
         let first = self.first();
         let mut text = text;
