@@ -51,6 +51,28 @@ impl GroupVersionKind {
     }
 }
 
+/// Reads the metadata of an object that is not decoded.
+pub trait ObjectExt {
+    /// A text member of `metadata`.
+    fn metadata(&self, member: &str) -> Option<&str>;
+
+    /// `metadata.name`; empty where there is none.
+    fn name(&self) -> &str {
+        self.metadata("name").unwrap_or_default()
+    }
+
+    /// `metadata.namespace`; empty where there is none.
+    fn namespace(&self) -> &str {
+        self.metadata("namespace").unwrap_or_default()
+    }
+}
+
+impl ObjectExt for Value {
+    fn metadata(&self, member: &str) -> Option<&str> {
+        self.path(&["metadata", member])?.as_str()
+    }
+}
+
 /// The kinds without a namespace, by group; an empty list means all kinds of the group.
 const CLUSTER_SCOPED: [(&str, &[&str]); 23] = [
     ("", &["Namespace", "Node", "PersistentVolume", "ComponentStatus"]),

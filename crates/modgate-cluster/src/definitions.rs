@@ -14,6 +14,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use modgate_engine::api::meta::ObjectExt as _;
 use modgate_engine::api::{constraints, meta::GroupVersionKind, templates};
 use modgate_value::Value;
 use tokio::sync::watch;
@@ -98,7 +99,7 @@ fn of_templates(state: &State) -> BTreeMap<String, Value> {
         .filter_map(|template| {
             let resource = *resources.get(template.name().as_str())?;
             let mut definition = template.schema().crd();
-            let name = definition.path(&["metadata", "name"])?.as_str()?.to_owned();
+            let name = definition.metadata("name")?.to_owned();
             if let Value::Object(members) = &mut definition
                 && let Some(Value::Object(metadata)) = members.get_mut("metadata")
             {

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use modgate_engine::api::meta::ObjectExt as _;
 use modgate_engine::{
     Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Problem, Severity,
     Snapshot, Update,
@@ -337,7 +338,7 @@ impl Ingest {
             return;
         }
         let item = |object: &Value| {
-            let name = object.path(&["metadata", "name"]).and_then(Value::as_str);
+            let name = object.metadata("name");
             let name = Str::from(name.unwrap_or_default());
             Item { key: Key { namespace: Str::default(), name }, object: Ok(object.clone()) }
         };

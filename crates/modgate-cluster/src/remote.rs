@@ -11,6 +11,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use modgate_engine::api::meta::ObjectExt as _;
 use modgate_value::Value;
 use tokio::runtime::{Builder, Runtime};
 
@@ -318,7 +319,7 @@ impl Remote {
     ///
     /// When the API server refuses it, or has one of its name.
     pub fn create(&self, resource: &Resource, object: &Value) -> Result<Value, RemoteError> {
-        let namespace = object.path(&["metadata", "namespace"]).and_then(Value::as_str);
+        let namespace = object.metadata("namespace");
         let path = resource.path(namespace.unwrap_or_default(), "");
         self.json(Method::POST, &path, Some(object))
     }

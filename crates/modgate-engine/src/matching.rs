@@ -7,6 +7,7 @@
 
 mod selector;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{matching as wire, meta::GroupVersionKind};
 use modgate_value::{Str, Value};
 
@@ -211,7 +212,7 @@ impl Criteria {
             (SourceCriterion::All, _) => Ok(None),
             (SourceCriterion::Unknown(text), _) => Err(MatchError::InvalidSource(text.to_string())),
             (SourceCriterion::Only(_), None) => {
-                Err(MatchError::UnknownSource(metadata(subject.object, "name").to_owned()))
+                Err(MatchError::UnknownSource(subject.object.name().to_owned()))
             }
             (SourceCriterion::Only(wanted), Some(source)) => {
                 Ok((*wanted != source).then_some(Criterion::Source))
@@ -263,12 +264,12 @@ struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn of(subject: Matchable<'a>) -> Self {
-        let own = metadata(subject.object, "namespace");
+        let own = subject.object.namespace();
         let is_namespace = subject.kind.group.is_empty() && subject.kind.kind == "Namespace";
         let namespace_name = if is_namespace {
-            Some(metadata(subject.object, "name"))
+            Some(subject.object.name())
         } else if let Some(namespace) = subject.namespace {
-            Some(metadata(namespace, "name"))
+            Some(namespace.name())
         } else {
             (!own.is_empty()).then_some(own)
         };
@@ -278,10 +279,6 @@ impl<'a> Facts<'a> {
             namespace_name,
         }
     }
-}
-
-fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
-    object.path(&["metadata", field]).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn labels(object: &Value) -> Option<&modgate_value::Object> {
@@ -323,7 +320,7 @@ impl Wildcard {
     fn matches_name(&self, object: &Value) -> bool {
         // How a name of that beginning will end cannot be known.
         let beginning = matches!(self, Self::Prefix(_) | Self::Contains(_));
-        self.matches(metadata(object, "name"))
-            || beginning && self.matches(metadata(object, "generateName"))
+        self.matches(object.name())
+            || beginning && self.matches(object.metadata("generateName").unwrap_or_default())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use modgate_audit::{Sink, Violation};
+use modgate_engine::api::meta::ObjectExt as _;
 use modgate_telemetry::metrics::ExportMetrics;
 use modgate_value::Value;
 use tokio::sync::watch;
@@ -63,7 +64,7 @@ impl Exporter {
             return Ok(());
         };
         let spec = connection.get("spec").cloned().unwrap_or_default();
-        let name = connection.path(&["metadata", "name"]).and_then(Value::as_str);
+        let name = connection.metadata("name");
         let is_ours = name == Some(self.config.connection.as_str());
         if is_ours && self.connected().as_ref().is_some_and(|connected| connected.spec == spec) {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{Review, Stages, constraint::Inventory};
 use modgate_value::Value;
 
@@ -10,7 +11,6 @@ use crate::{
     args::ExpandArgs,
     expander::Expander,
     files,
-    object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
     read,
@@ -86,5 +86,5 @@ fn resultants<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Result<Ve
 
 fn sort_key(object: &Value) -> String {
     let text = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    format!("{}{}{}", metadata(object, "name"), text("apiVersion"), text("kind"))
+    format!("{}{}{}", object.name(), text("apiVersion"), text("kind"))
 }

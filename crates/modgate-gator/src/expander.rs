@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{expansion as wire, meta::GroupVersionKind, mutations};
 use modgate_engine::{
     Snapshot,
@@ -10,7 +11,7 @@ use modgate_engine::{
 };
 use modgate_value::{Str, Value};
 
-use crate::{object::metadata, policies::Policies};
+use crate::policies::Policies;
 
 /// All policies of an input, and the Namespaces in it.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Expander {
             } else if wire::ExpansionTemplate::is_expansion_template(object) {
                 templates.push(object);
             } else if kind.group.is_empty() && kind.kind == "Namespace" {
-                namespaces.insert(metadata(object, "name").into(), object.clone());
+                namespaces.insert(object.name().into(), object.clone());
             }
         }
         let templates = expansion_templates(&templates)
@@ -66,7 +67,7 @@ impl Expander {
     /// An object without a namespace counts as one whose namespace was left out, unless its kind
     /// cannot have one (`fix-gator-scope`).
     pub(crate) fn namespace_of(&self, object: &Value) -> Option<&Value> {
-        match metadata(object, "namespace") {
+        match object.namespace() {
             "" if GroupVersionKind::of_object(object).is_cluster_scoped() => None,
             "" => Some(&self.nameless),
             name => {
@@ -82,7 +83,7 @@ pub(crate) fn expansion_templates(resources: &[&Value]) -> Result<ExpansionSyste
     let mut templates = Vec::new();
     for resource in resources {
         let template = CompiledTemplate::compile(resource)
-            .map_err(|error| (metadata(resource, "name").into(), error.to_string()))?;
+            .map_err(|error| (resource.name().into(), error.to_string()))?;
         templates.push(Arc::new(template));
     }
     let system = |count: usize| ExpansionSystem::new(templates.iter().take(count).cloned());

@@ -3,6 +3,7 @@
 use std::fs;
 
 use modgate_api::meta::GroupVersionKind;
+use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{constraint::Violation, guidance::Guidance};
 use modgate_policies::{manifest::Manifest, place};
 use modgate_report::{Finding, Format, Level, Object, Report, Rule, snippet, write};
@@ -11,7 +12,7 @@ use modgate_value::{
     diag::{Diagnostic, Severity, Source},
 };
 
-use crate::{Failure, Io, files::os_text, object::metadata};
+use crate::{Failure, Io, files::os_text};
 
 /// One `-o FORMAT[=FILE]`.
 pub(crate) struct Output<'a> {
@@ -141,8 +142,8 @@ pub(crate) fn violation(
         group: group.to_string(),
         version: version.to_string(),
         kind: kind.to_string(),
-        namespace: metadata(object, "namespace").to_owned(),
-        name: metadata(object, "name").to_owned(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
     };
     let (place, field) =
         place::of_violation(manifest, source, &violation.message, &violation.details);

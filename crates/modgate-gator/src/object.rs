@@ -1,6 +1,7 @@
 //! Members of objects that several verbs read.
 
 use modgate_api::meta::GroupVersionKind;
+use modgate_api::meta::ObjectExt as _;
 use modgate_value::Value;
 
 /// Group, version and kind as the original's messages give them: `apps/v1, Kind=Deployment`.
@@ -11,15 +12,10 @@ pub(crate) fn kind_text(object: &Value) -> String {
 
 /// The namespace of the request that creates an object: `default` where it gives none.
 pub(crate) fn request_namespace<'o>(object: &'o Value, kind: &GroupVersionKind) -> &'o str {
-    match metadata(object, "namespace") {
-        _ if kind.is_namespace() => metadata(object, "name"),
+    match object.namespace() {
+        _ if kind.is_namespace() => object.name(),
         "" if kind.is_cluster_scoped() => "",
         "" => "default",
         own => own,
     }
-}
-
-/// A text member of `metadata`; empty where there is none.
-pub(crate) fn metadata<'o>(object: &'o Value, key: &str) -> &'o str {
-    object.path(&["metadata", key]).and_then(Value::as_str).unwrap_or_default()
 }

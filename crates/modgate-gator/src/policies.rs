@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     constraints::{self, EnforcementAction},
     meta::GroupVersionKind,
@@ -21,7 +22,7 @@ use modgate_value::{Limits, Object, Value};
 use crate::{
     Failure,
     args::CelArgs,
-    object::{kind_text, metadata},
+    object::kind_text,
     outside::{OBJECT, POLICY},
 };
 
@@ -107,7 +108,7 @@ impl Policies {
     ) -> Result<Self, String> {
         let mut policies = Self::default();
         for object in objects.clone().filter(|object| is_template(object)) {
-            let name = modgate_value::gofmt::quote(metadata(object, "name"));
+            let name = modgate_value::gofmt::quote(object.name());
             let template = settings.template(object).map_err(|error| match error {
                 TemplateError::Decode(_) => {
                     format!("converting unstructured {name} to template: {error}")
@@ -118,7 +119,7 @@ impl Policies {
         }
         for object in objects.clone().filter(|object| is_constraint(object)) {
             policies.add_constraint(object).map_err(|error| {
-                let name = modgate_value::gofmt::quote(metadata(object, "name"));
+                let name = modgate_value::gofmt::quote(object.name());
                 format!("adding constraint {name}: {error}")
             })?;
         }
@@ -160,7 +161,7 @@ impl Policies {
     pub(crate) fn add_data(&mut self, object: &Value) -> Result<(), String> {
         let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let added = match has_version(version) {
-            false => Err(InventoryError::NoVersion { name: metadata(object, "name").to_owned() }),
+            false => Err(InventoryError::NoVersion { name: object.name().to_owned() }),
             true => match self.inventory.insert(object.clone()) {
                 // A Namespace of such a name ends the run in gator, too (G41).
                 Err(InventoryError::NoName) if !(is_namespace(object) && has_name(object)) => {

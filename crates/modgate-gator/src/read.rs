@@ -12,6 +12,7 @@ use std::{
 };
 
 use modgate_api::meta::GroupVersionKind;
+use modgate_api::meta::ObjectExt as _;
 use modgate_value::{
     Str, Value, gofmt,
     gotime::{Time, Zone},
@@ -22,7 +23,6 @@ use crate::{
     Failure, Io,
     args::ImageArgs,
     files::{clean, os_text, walk},
-    object::metadata,
     oci,
 };
 
@@ -313,8 +313,8 @@ fn warn_of_duplicates(read: &[Resource], io: &mut Io<'_>) {
     for resource in read {
         let object = &resource.object;
         let kind = GroupVersionKind::of_object(object);
-        let name = metadata(object, "name");
-        let key = (kind.group, kind.kind, metadata(object, "namespace"), name);
+        let name = object.name();
+        let key = (kind.group, kind.kind, object.namespace(), name);
         if let Some(before) = known.insert(key, resource) {
             io.note(&format!(
                 "{} WARNING - Resource named {} (from {}) is already defined in {}",

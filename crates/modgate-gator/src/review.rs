@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{
     Decision, Evaluation, Failure, Host, HostError, Observer, PlannedResultant, Review, Snapshot,
     Stages, Trace,
@@ -16,10 +17,7 @@ use modgate_engine::{
 };
 use modgate_value::{Clock, Str, Value, gofmt};
 
-use crate::{
-    object::metadata,
-    outside::{Outside, WallClock},
-};
+use crate::outside::{Outside, WallClock};
 
 /// One violation, with all printed details.
 #[derive(Debug, Clone)]
@@ -60,7 +58,7 @@ impl Reviewed {
     ///
     /// The failure as gator words it for an object.
     pub(crate) fn of_object(self, object: &Value) -> Result<Self, String> {
-        let name = metadata(object, "name");
+        let name = object.name();
         Err(match self.decision.failure.as_deref() {
             None => return Ok(self),
             Some(Failure::Mutation(error)) => {
@@ -226,7 +224,7 @@ impl Host for GatorHost<'_> {
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
-        let known = self.namespace.filter(|known| metadata(known, "name") == name).cloned();
+        let known = self.namespace.filter(|known| known.name() == name).cloned();
         known.or_else(|| bare_namespace(name)).ok_or_else(|| {
             HostError::NotFound(format!("namespaces {} not found", gofmt::quote(name)))
         })

@@ -5,12 +5,11 @@ mod needs;
 use std::collections::BTreeSet;
 
 use modgate_api::meta::GroupVersionKind;
+use modgate_api::meta::ObjectExt as _;
 use modgate_value::{Str, Value};
 
 use self::needs::{Needs, needs_of};
-use crate::{
-    Failure, Io, args::SyncTestArgs, object::metadata, policies::is_template, read, read::input,
-};
+use crate::{Failure, Io, args::SyncTestArgs, policies::is_template, read, read::input};
 
 /// Kinds, by group, version and kind.
 type Kinds = BTreeSet<GroupVersionKind>;
@@ -40,7 +39,7 @@ pub(crate) fn run(args: &SyncTestArgs, is_gator: bool, io: &mut Io<'_>) -> Resul
             .add(&resource.object)
             .map_err(|error| Failure::plain(format!("checking: {error}")))?;
         if !is_known {
-            let name = modgate_value::gofmt::quote(metadata(&resource.object, "name"));
+            let name = modgate_value::gofmt::quote(resource.object.name());
             io.line(&format!(
                 "skipping unstructured {name} because it is not a syncset, config, gvk manifest, \
                  or template"
@@ -88,7 +87,7 @@ impl Input {
     /// Adds one object; returns whether its kind matters.
     fn add(&mut self, object: &Value) -> Result<bool, String> {
         if is_template(object) {
-            let name = metadata(object, "name").into();
+            let name = object.name().into();
             match needs_of(object) {
                 Ok(needs) => self.needs.push((name, needs)),
                 Err(error) => self.errors.push((name, error)),

@@ -3,6 +3,7 @@
 mod admission_policies;
 mod output;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     admissionregistration, constraints::EnforcementAction, meta::GroupVersionKind, modrule::ModRule,
 };
@@ -16,7 +17,6 @@ use crate::{
     args::TestArgs,
     expander::Expander,
     finding::{self, Output},
-    object::metadata,
     policies::{Policies, Settings, is_constraint},
     read::input::Input,
     read::{self, Resource},
@@ -207,7 +207,7 @@ fn review(
     let namespace = expander.namespace_of(object);
     let (snapshot, inventory) = (&expander.snapshot, &policies.inventory);
     let reviewed = session.decide(snapshot, inventory, review, namespace, Stages::TEST);
-    let name = metadata(object, "name");
+    let name = object.name();
     let reviewed = reviewed
         .of_object(object)
         .map_err(|error| format!("expanding resource {name}: {error}"))?;

@@ -9,6 +9,7 @@ use std::{
     fmt,
 };
 
+use modgate_engine::api::meta::ObjectExt as _;
 use modgate_engine::{
     Review,
     api::{
@@ -272,7 +273,7 @@ fn key(event: &Value) -> Key {
         // The name of a created object may stand in the answer only.
         _ => {
             let object = event.get("responseObject").or(event.get("requestObject"));
-            let name = object.and_then(|object| object.path(&["metadata", "name"])?.as_str());
+            let name = object.and_then(|object| object.metadata("name"));
             name.unwrap_or_default().into()
         }
     };
@@ -283,7 +284,7 @@ fn key(event: &Value) -> Key {
 fn located(object: &Value, event: &Value) -> Value {
     let namespace = event.path(&["objectRef", "namespace"]).and_then(Value::as_str);
     let is_namespace = GroupVersionKind::of_object(object).is_namespace();
-    let own = object.path(&["metadata", "namespace"]).and_then(Value::as_str);
+    let own = object.metadata("namespace");
     match (namespace, own) {
         (Some(namespace), None | Some("")) if !is_namespace && !namespace.is_empty() => {
             value::replaced(object, &["metadata".into(), "namespace".into()], namespace.into())

@@ -2,6 +2,7 @@
 //! `gatekeeper-validation`, 1.7; `gatekeeper-mutation…`, 1.9).
 
 use kube::api::ApiResource;
+use modgate_engine::api::meta::ObjectExt as _;
 use modgate_engine::api::{
     config, constraints, expansion, externaldata, mutations::MutatorKind, templates,
 };
@@ -155,7 +156,7 @@ impl Subject {
     /// The policy of a Pod's report, from its labels.
     pub(crate) fn policy(self, report: &Value) -> Option<(Kind, Key)> {
         let label = |name: &str| report.path(&["metadata", "labels", name])?.as_str();
-        let namespace = || Str::from(report.path(&["metadata", "namespace"])?.as_str()?).into();
+        let namespace = || Str::from(report.metadata("namespace")?).into();
         let (group, kind, name, namespace) = match self {
             Self::Config => (config::GROUP, config::KIND, CONFIG_NAME, namespace()),
             Self::Connection => (CONNECTIONS, CONNECTION, CONNECTION_NAME, namespace()),

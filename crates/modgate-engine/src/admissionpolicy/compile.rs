@@ -4,6 +4,7 @@ mod valid;
 
 use std::collections::BTreeSet;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     admissionregistration::{
         self as wire, BindingSpec, MatchResources, MutatingPolicySpec, NamedExpression, ParamKind,
@@ -149,7 +150,7 @@ pub(super) struct CompiledParamRef {
 }
 
 fn name_of(object: &Value) -> Str {
-    object.path(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().into()
+    object.name().into()
 }
 
 /// Collects what is wrong while a policy is compiled.

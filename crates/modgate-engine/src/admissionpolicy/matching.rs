@@ -1,6 +1,7 @@
 //! Which requests a policy or binding applies to
 //! (`apiserver/pkg/admission/plugin/policy/matching`).
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     admission::AdmissionRequest,
     admissionregistration::{MatchResources, ResourceRule},
@@ -248,7 +249,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// A Namespace with the label of its name, which files need not have.
 pub(super) fn with_name_label(mut namespace: Value) -> Value {
-    let name = namespace.path(&["metadata", "name"]).and_then(Value::as_str);
+    let name = namespace.metadata("name");
     let Some(name) = name.filter(|name| !name.is_empty()).map(Str::from) else { return namespace };
     let mut labels = labels(&namespace).cloned().unwrap_or_default();
     if labels.get(NAME_LABEL).and_then(Value::as_str) == Some(name.as_str()) {

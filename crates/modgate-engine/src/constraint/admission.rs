@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::meta::{GroupVersionKind, Operation};
 use modgate_value::{Object, Str, Value};
 
@@ -34,7 +35,7 @@ struct TypedObject {
 
 impl TypedObject {
     fn name(&self) -> Str {
-        metadata(&self.object, "name").into()
+        self.object.name().into()
     }
 }
 
@@ -104,7 +105,7 @@ impl Admission {
             members.extend(present(key).map(|value| (key.into(), value)));
         }
         let name = match text("name") {
-            "" => object.as_ref().map_or("", |object| metadata(object, "name")),
+            "" => object.as_ref().map_or("", |object| object.name()),
             name => name,
         };
         Ok(Self::new(members, object.clone(), old_object, namespace, operation.into(), name.into()))
@@ -132,12 +133,12 @@ impl Admission {
             ("options".into(), Value::Null),
         ];
         for key in ["name", "namespace"] {
-            let text = metadata(&object, key);
+            let text = object.metadata(key).unwrap_or_default();
             if !text.is_empty() {
                 members.push((key.into(), text.into()));
             }
         }
-        let name: Str = metadata(&object, "name").into();
+        let name: Str = object.name().into();
         Self::new(members, Some(object), None, namespace, Str::default(), name)
     }
 
@@ -195,7 +196,7 @@ impl Admission {
 
     /// The input of policies in CEL.
     pub(super) fn cel(&self) -> &Input {
-        let named = self.namespace.as_ref().filter(|object| !metadata(object, "name").is_empty());
+        let named = self.namespace.as_ref().filter(|object| !object.name().is_empty());
         self.cel.get_or_init(|| Input::of(&self.review, named))
     }
 
@@ -273,7 +274,7 @@ impl Admission {
     }
 
     fn subject<'a>(&'a self, typed: &'a TypedObject, inventory: &'a Inventory) -> Matchable<'a> {
-        let own = metadata(&typed.object, "namespace");
+        let own = typed.object.namespace();
         let synced = || inventory.namespace(own).filter(|_| !is_namespace(&typed.object));
         Matchable {
             object: &typed.object,
@@ -299,9 +300,9 @@ fn found(criterion: Criterion, subject: Matchable<'_>) -> String {
         let value = of.path(path).filter(|value| !value.is_null());
         value.map_or_else(|| "none".to_owned(), Value::to_json)
     };
-    let namespace = match (subject.namespace, metadata(subject.object, "namespace")) {
-        _ if is_namespace(subject.object) => metadata(subject.object, "name"),
-        (Some(namespace), _) => metadata(namespace, "name"),
+    let namespace = match (subject.namespace, subject.object.namespace()) {
+        _ if is_namespace(subject.object) => subject.object.name(),
+        (Some(namespace), _) => namespace.name(),
         (None, own) => own,
     };
     match criterion {
@@ -320,8 +321,8 @@ fn found(criterion: Criterion, subject: Matchable<'_>) -> String {
             let namespace = subject.namespace.unwrap_or(subject.object);
             format!("the namespace's labels are {}", text(&["metadata", "labels"], namespace))
         }
-        Criterion::Name => match metadata(subject.object, "generateName") {
-            "" => format!("the object's name is {}", metadata(subject.object, "name")),
+        Criterion::Name => match subject.object.metadata("generateName").unwrap_or_default() {
+            "" => format!("the object's name is {}", subject.object.name()),
             beginning => format!("the object's name begins with {beginning}"),
         },
         Criterion::Source => match subject.source {
@@ -335,7 +336,7 @@ fn found(criterion: Criterion, subject: Matchable<'_>) -> String {
 /// A Namespace as policies see it: without what only its file says (EV-3); `None` for one without a
 /// name, which stands for none.
 fn exposed(namespace: &Value) -> Option<Value> {
-    if metadata(namespace, "name").is_empty() {
+    if namespace.name().is_empty() {
         return None;
     }
     let mut members = namespace.as_object()?.clone();
@@ -347,10 +348,6 @@ fn exposed(namespace: &Value) -> Option<Value> {
 fn is_namespace(object: &Value) -> bool {
     let kind = GroupVersionKind::of_object(object);
     kind.group.is_empty() && kind.kind == "Namespace"
-}
-
-fn metadata<'o>(object: &'o Value, key: &str) -> &'o str {
-    object.path(&["metadata", key]).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// These text members, empty where missing.

@@ -1,5 +1,6 @@
 //! The stages and policies that would run for a request, in order, with reasons.
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{constraints::EnforcementAction, meta::GroupVersionKind};
 use modgate_value::{Str, Value};
 use serde::Serialize;
@@ -164,7 +165,7 @@ impl PlannedResultant {
             }
         }
         let object = resultant.object.clone();
-        let name = object.path(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+        let name = object.name();
         let mutation = resultant.mutation.as_ref();
         Self {
             template: resultant.template.name().clone(),

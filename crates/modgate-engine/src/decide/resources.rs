@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     config, constraints, expansion as expansions,
     externaldata::{self, Provider},
@@ -96,7 +97,7 @@ fn checked(
             }
         }
         (config::GROUP, config::KIND) => {
-            let name = object.path(&["metadata", "name"]).and_then(Value::as_str);
+            let name = object.metadata("name");
             if name != Some(config::NAME) {
                 return Err(Refusal::invalid("config resource must have name 'config'"));
             }

@@ -9,6 +9,7 @@ use modgate_api::{
 
 use super::kind_of;
 use crate::{constraint::Synced, matching::Wildcard};
+use modgate_api::meta::ObjectExt as _;
 
 /// The `spec.match` of a Config, compiled.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +51,7 @@ pub fn subject_namespace(request: &AdmissionRequest) -> &str {
         return &request.namespace;
     }
     let objects = request.object.iter().chain(&request.old_object);
-    let mut names = objects.filter_map(|object| object.path(&["metadata", "name"])?.as_str());
+    let mut names = objects.filter_map(|object| object.metadata("name"));
     names.find(|name| !name.is_empty()).unwrap_or(&request.name)
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/admitlabel`: which namespaces may be exempted by a label (6.8).
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{admission::AdmissionRequest, meta::Operation};
 use modgate_value::{Str, Value};
 
@@ -67,7 +68,7 @@ pub fn admit_label(request: &AdmissionRequest, installation: &Installation) -> D
         let message = format!("while deserializing resource: expected an object, found {found}");
         return refused(500, message);
     }
-    let name = object.path(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    let name = object.name();
     let verdict = gatekeepers(object, name, &installation.exempt);
     if !verdict.allowed || installation.modrule_exempt.contain(name) {
         return verdict;

@@ -1,5 +1,6 @@
 //! Whether a mutator may be stored: what the validating webhook says of it (1.13).
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     meta::split_api_version,
     mutations::{GROUP, Mutator, MutatorKind},
@@ -40,7 +41,7 @@ impl Refusal {
 ///
 /// When it is longer than 63 bytes.
 pub fn check_name(resource: &Value) -> Result<(), Refusal> {
-    let name = resource.path(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    let name = resource.name();
     if name.len() > MAX_NAME {
         return Err(Refusal::failed(format!(
             "resource cannot have metadata.name larger than {MAX_NAME} char; length: {}",

@@ -9,6 +9,7 @@ use std::{
 };
 
 use modgate_api::constraints::EnforcementPoint;
+use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{
     Review, Stages,
     constraint::{Admission, Evaluation, Externals, review},
@@ -21,7 +22,6 @@ use modgate_value::{Budget, Limits, Object, Value, gofmt};
 
 use super::args::Engine;
 use crate::{
-    object::metadata,
     outside::{POLICY, WallClock},
     policies::{Policies, Settings},
     review::{Session, Timing},
@@ -142,7 +142,7 @@ impl Plan<'_> {
         let mut kinds = BTreeSet::new();
         let mut skipped_templates = Vec::new();
         for template in &self.templates {
-            let name = metadata(template, "name");
+            let name = template.name();
             let Some(only) = for_engine(template, engine) else {
                 skipped_templates.push(name.to_owned());
                 continue;
@@ -163,7 +163,7 @@ impl Plan<'_> {
         }
         let mut skipped_constraints = Vec::new();
         for constraint in &self.constraints {
-            let name = metadata(constraint, "name");
+            let name = constraint.name();
             let kind = constraint.get("kind").and_then(Value::as_str).unwrap_or_default();
             if !kinds.contains(kind) {
                 skipped_constraints.push(name.to_owned());
@@ -184,7 +184,7 @@ impl Plan<'_> {
         if referential_data {
             for object in &self.objects {
                 policies.add_data(object).map_err(|error| {
-                    format!("adding data {}: {error}", gofmt::quote(metadata(object, "name")))
+                    format!("adding data {}: {error}", gofmt::quote(object.name()))
                 })?;
             }
         }

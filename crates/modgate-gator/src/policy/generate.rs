@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_value::{Value, yaml};
 
 use super::{
@@ -104,11 +105,7 @@ fn policy(folder: &Path, path: &str) -> Result<Option<Policy>, String> {
         .map(str::to_owned)
         .collect();
     Ok(Some(Policy {
-        name: template
-            .path(&["metadata", "name"])
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        name: template.name().to_owned(),
         version,
         description: annotation("description").unwrap_or_default().to_owned(),
         category: category(path),

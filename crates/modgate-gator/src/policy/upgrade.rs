@@ -5,6 +5,7 @@ use super::{
     cluster::Cluster,
     install::{Done, Installation, Installed, is_managed},
 };
+use modgate_api::meta::ObjectExt as _;
 
 /// A policy in another version than the catalog's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +126,7 @@ mod tests {
     }
 
     fn name(object: &Value) -> String {
-        object.path(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned()
+        object.name().to_owned()
     }
 
     impl Cluster for Fake {

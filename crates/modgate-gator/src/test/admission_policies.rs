@@ -1,5 +1,6 @@
 //! ValidatingAdmissionPolicies of an input: `modgate test` evaluates them; gator does not know them.
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     admissionregistration::{self as registration},
     constraints::EnforcementAction,
@@ -17,7 +18,7 @@ use modgate_value::{Budget, Str, Value};
 
 use crate::{
     Failure, Io,
-    object::{metadata, request_namespace},
+    object::request_namespace,
     outside::{POLICY, WallClock},
     policies::config,
     review::{Outcome, bare_namespace},
@@ -64,7 +65,7 @@ impl AdmissionPolicies {
         }
         let mut params = ParamObjects::default();
         objects.iter().filter(|object| !is_about(object)).for_each(|it| params.insert(it));
-        let sources = own.iter().map(|object| (metadata(object, "name").into(), (*object).clone()));
+        let sources = own.iter().map(|object| (object.name().into(), (*object).clone()));
         let sources = sources.filter(|(_, object): &(Str, Value)| {
             object.get("kind").and_then(Value::as_str) == Some(registration::POLICY_KIND)
         });
@@ -91,7 +92,7 @@ impl AdmissionPolicies {
     ) -> Result<Vec<Outcome>, String> {
         let kind = GroupVersionKind::of_object(object);
         let place = request_namespace(object, &kind);
-        let namespace = match metadata(object, "namespace") {
+        let namespace = match object.namespace() {
             _ if kind.is_namespace() || kind.is_cluster_scoped() => None,
             "" => bare_namespace("default"),
             name => namespace.cloned().or_else(|| bare_namespace(name)),

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::templates;
 use modgate_value::{Object, Value, gofmt};
 
 use super::{TestResult, Tested};
 use crate::{
-    object::metadata,
     policies::Policies,
     print::{self, Layout, Node, Style},
     review::{Outcome, Timing},
@@ -96,14 +96,14 @@ fn text(results: &[TestResult<'_>], timings: Option<&[Timing]>) -> String {
         let object = &resource.object;
         let member = |key| object.get(key).and_then(Value::as_str).unwrap_or_default();
         let _ = write!(out, "{}/{} ", member("apiVersion"), member("kind"));
-        let namespace = metadata(object, "namespace");
+        let namespace = object.namespace();
         if !namespace.is_empty() {
             let _ = write!(out, "{namespace}/");
         }
         let _ = writeln!(
             out,
             "{}: [{}] Message: {}",
-            metadata(object, "name"),
+            object.name(),
             gofmt::quote(&outcome.violation.constraint),
             gofmt::quote(&outcome.violation.message)
         );

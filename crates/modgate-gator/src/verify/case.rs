@@ -1,6 +1,7 @@
 //! One case: reviews an object and compares the violations with the assertions.
 
 use modgate_api::meta::GroupVersionKind;
+use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{Review, Stages, constraint::Inventory};
 use modgate_value::{Object, Value, regex::GoRegex};
 
@@ -11,7 +12,7 @@ use super::{
     suite::{Assertion, Case, Violations},
 };
 use crate::{
-    object::{kind_text, metadata},
+    object::kind_text,
     policies::Policies,
     review::{Outcome, Session},
 };
@@ -61,8 +62,8 @@ fn add_inventory(policies: &Policies, case: &Case, folder: &str) -> Result<Polic
                 format!(
                     "unable to add object to data.inventory: {} {}/{}: {error}",
                     kind_text(&object),
-                    metadata(&object, "namespace"),
-                    metadata(&object, "name")
+                    object.namespace(),
+                    object.name()
                 )
             })?;
         }

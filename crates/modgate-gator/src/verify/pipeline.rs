@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
     meta::{GroupVersionKind, Operation},
     modrule::ModRule,
@@ -22,7 +23,6 @@ use super::{
 };
 use crate::{
     expander::mutation_system,
-    object::metadata,
     outside::{OBJECT, WallClock},
     policies::config,
     review::{Session, bare_namespace},
@@ -189,7 +189,7 @@ impl Given {
             })?;
         let namespace = match &case.namespace {
             Some(file) => Some(one_object(&beside(folder, file))?),
-            None => bare_namespace(metadata(&object, "namespace")),
+            None => bare_namespace(object.namespace()),
         };
         Ok(Self { document, review, object, operation, namespace })
     }

@@ -1,6 +1,7 @@
 //! Events about violations of requests (spec `gatekeeper-validation`, 6.5).
 
 use modgate_cluster::events::{Event, EventSeverity, Events, Involved};
+use modgate_engine::api::meta::ObjectExt as _;
 use modgate_engine::{
     Review,
     api::{
@@ -169,7 +170,7 @@ mod tests {
 
     fn event(object: &str, in_object_namespace: bool, action: EnforcementAction) -> Event {
         let object = Value::from_json(object.as_bytes()).expect(object);
-        let namespace = object.path(&["metadata", "namespace"]).and_then(Value::as_str);
+        let namespace = object.metadata("namespace");
         let namespace = namespace.unwrap_or_default().to_owned();
         let review = Review::of_object(object, Operation::Create, &namespace);
         let violation = Violation {

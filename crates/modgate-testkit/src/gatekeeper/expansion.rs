@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{
     api::{expansion::ExpansionTemplate, mutations::Mutator},
     expansion::{CYCLE, CompiledTemplate, ExpansionRequest, ExpansionSystem},
@@ -74,7 +75,7 @@ fn expand(documents: &[Value]) -> Result<Vec<Value>, String> {
             let mutator = CompiledMutator::compile(document, Options::default());
             mutators.push(Arc::new(mutator.map_err(|error| error.to_string())?));
         } else if ExpansionTemplate::is_expansion_template(document) {
-            let name = document.path(&["metadata", "name"]).and_then(Value::as_str);
+            let name = document.metadata("name");
             let failed = |error: String| {
                 format!("error upserting template {}: {error}", name.unwrap_or_default())
             };
@@ -92,7 +93,7 @@ fn expand(documents: &[Value]) -> Result<Vec<Value>, String> {
     for document in documents {
         let budget = Budget::unlimited();
         let namespace = namespace_of(document, documents);
-        let name = document.path(&["metadata", "name"]).and_then(Value::as_str);
+        let name = document.metadata("name");
         let failed = |error: String| {
             format!("error expanding resource {}: {error}", name.unwrap_or_default())
         };
@@ -123,10 +124,10 @@ fn expand(documents: &[Value]) -> Result<Vec<Value>, String> {
 /// The Namespace among the documents, or what gator makes up: `default`, and one without a name for
 /// an object that names none (7.4). None of the cases is about a cluster-scoped kind.
 fn namespace_of(object: &Value, documents: &[Value]) -> Option<Value> {
-    let name = object.path(&["metadata", "namespace"]).and_then(Value::as_str).unwrap_or_default();
+    let name = object.namespace();
     let is_it = |document: &&Value| {
         document.get("kind").and_then(Value::as_str) == Some("Namespace")
-            && document.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name)
+            && document.metadata("name") == Some(name)
     };
     let made_up = || {
         let metadata: Value = [("name", Value::from(name))].into_iter().collect();

@@ -1,6 +1,7 @@
 //! Drives the engine the way a corpus asks for.
 
 use anyhow::{Context as _, Result, bail, ensure};
+use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{
     Change, Decision, EngineConfig, Evaluation, Host, HostError, Lookup, NoopObserver, OnError,
     PolicySource, Problem, Review, Severity, Snapshot, Stages,
@@ -97,7 +98,7 @@ fn wire(request: &Request<'_>) -> Value {
         .into_iter()
         .collect();
     // An API server sends a text, or nothing.
-    let name = subject.and_then(|it| it.path(&["metadata", "name"])?.as_str()).map(Value::from);
+    let name = subject.and_then(|it| it.metadata("name")).map(Value::from);
     let members = [
         ("uid", Value::from("testkit")),
         ("kind", kind),
@@ -118,7 +119,7 @@ impl TestHost<'_> {
     fn read(&self, kind: &str, name: &str) -> Option<Value> {
         let is_it = |object: &&Value| {
             object.get("kind").and_then(Value::as_str) == Some(kind)
-                && object.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name)
+                && object.metadata("name") == Some(name)
         };
         self.request.cluster.iter().find(is_it).cloned()
     }

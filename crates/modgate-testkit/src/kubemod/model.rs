@@ -14,6 +14,7 @@ mod rules;
 
 use std::collections::BTreeMap;
 
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::modrule::ModRule;
 use modgate_engine::jsonpatch;
 use modgate_template::{Env, Isolated, RejectContext, Template};
@@ -410,7 +411,7 @@ impl Model<'_> {
     fn read(&self, kind: &str, name: &str) -> Option<Value> {
         let is_it = |object: &&Value| {
             object.get("kind").and_then(Value::as_str) == Some(kind)
-                && object.path(&["metadata", "name"]).and_then(Value::as_str) == Some(name)
+                && object.metadata("name") == Some(name)
         };
         self.request.cluster.iter().find(is_it).cloned()
     }

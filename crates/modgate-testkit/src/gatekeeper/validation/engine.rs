@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use modgate_api::meta::ObjectExt as _;
 use modgate_api::{admission::AdmissionResponse, constraints::EnforcementPoint};
 use modgate_engine::{
     AdmissionStatus, Change, Decision, EngineConfig, Evaluation, Host, HostError, NoopObserver,
@@ -116,9 +117,8 @@ impl Cluster {
         let namespaces = objects
             .iter()
             .filter(|object| object.get("kind").and_then(Value::as_str) == Some("Namespace"));
-        let named = namespaces.filter_map(|object| {
-            Some((object.path(&["metadata", "name"])?.as_str()?.into(), object.clone()))
-        });
+        let named =
+            namespaces.filter_map(|object| Some((object.metadata("name")?.into(), object.clone())));
         Self { namespaces: named.collect(), absent: settings.absent_namespaces.clone() }
     }
 }
