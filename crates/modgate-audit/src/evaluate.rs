@@ -19,13 +19,13 @@ use crate::{
     unit::{Attribution, UnitViolation},
 };
 
-/// What one thread keeps from object to object.
+/// The state that one thread keeps from object to object.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     arena: Arena,
     /// Which counters of policies this thread uses.
     shard: usize,
-    /// What constraints took on this thread, if that is counted.
+    /// The statistics of constraints on this thread, if they are counted.
     statistics: Option<Statistics>,
 }
 
@@ -35,7 +35,7 @@ impl Session {
         Self { shard, statistics, ..Self::default() }
     }
 
-    /// What constraints took on this thread.
+    /// The statistics of constraints on this thread.
     pub(crate) fn into_statistics(self) -> Option<Statistics> {
         self.statistics
     }
@@ -176,7 +176,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// What one constraint finds does not depend on what others spend: each has a budget of its own.
+    /// The violations of one constraint do not depend on the cost of others: each has a budget of its own.
     fn constraint(
         &mut self,
         id: UnitId,

@@ -16,7 +16,7 @@ use modgate_engine::{
 };
 use modgate_value::{Clock, Str, Value};
 
-/// What `inner` knows; an evaluation that asked it for anything that can change by itself must be
+/// The host `inner`; an evaluation that asked it for anything that can change by itself must be
 /// done again each time.
 ///
 /// Policies are pure functions of what they are given, and all that is not given to them they get

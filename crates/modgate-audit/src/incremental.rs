@@ -1,20 +1,20 @@
 //! Audits that keep what they found, and evaluate again what may have changed since.
 //!
-//! What a constraint finds in an object depends on the object, its Namespace, the constraint with its
+//! The violations of a constraint by an object depend on the object, its Namespace, the constraint with its
 //! template, the parts of the inventory that the template can look at if it did look at any, the expansion templates and
-//! mutators where the object is a generator, and what the host is asked. What a
-//! ValidatingAdmissionPolicy finds depends on its bindings and the objects they pass, too. So for each object is kept
-//! which version of it was evaluated, when, and what was found; for everything else, when it last
-//! changed. *When* is an epoch: the number of the last [`Incremental::adopt`].
+//! mutators where the object is a generator, and the host's answers. The violations of a
+//! ValidatingAdmissionPolicy depend on its bindings and the parameters they pass, too. [`Incremental`] keeps for each
+//! object the version that was evaluated, the time of the evaluation and its findings; for everything else, the time of
+//! the last change. Times are epochs: the number of the last [`Incremental::adopt`].
 //!
-//! What asked the host for anything that may change by itself (time, randomness, providers, Nodes),
+//! An evaluation that asked the host for anything that may change by itself (time, randomness, providers, Nodes),
 //! was cut short, or failed, is done again in every epoch.
 
+mod assemble;
 mod change;
 mod kept;
 mod pack;
 mod record;
-mod tell;
 mod verdicts;
 
 use std::{

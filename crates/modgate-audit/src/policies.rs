@@ -16,7 +16,7 @@ use modgate_value::{Clock, Object, Str, Value, budget::Frozen};
 
 use crate::reference::PolicyRef;
 
-/// What an audit looks at beside constraints.
+/// The policies of an audit beside constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Whether what workloads expand to is evaluated, too. An audit of synced objects does
@@ -41,7 +41,7 @@ impl Default for Options {
 /// Numbers a unit: what is evaluated, and kept, as a whole.
 pub(crate) type UnitId = u32;
 
-/// What is evaluated as a whole.
+/// The unit of evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnitKey {
     Constraint(ConstraintKey),
@@ -211,7 +211,7 @@ impl Policies {
         &self.snapshot
     }
 
-    /// What policies see of other objects.
+    /// The other objects that policies see.
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
     }

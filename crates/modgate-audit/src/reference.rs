@@ -54,7 +54,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// What identifies an object as far as that is known.
+    /// The identity of an object as far as it is known.
     pub(crate) fn known(kind: &GroupVersionKind, namespace: &Str, name: &Str) -> Self {
         Self {
             kind: kind.clone(),
@@ -67,7 +67,7 @@ impl ObjectRef {
         }
     }
 
-    /// What identifies an object, and its labels.
+    /// The identity of an object, and its labels.
     pub fn of_object(object: &Value) -> Self {
         let labels = object.path(&["metadata", "labels"]).cloned();
         Self {

@@ -1,4 +1,4 @@
-//! What an audit comes to: totals, and for each policy the first of its violations (AU-20 to AU-33).
+//! The result of an audit: totals, and for each policy the first of its violations (AU-20 to AU-33).
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
@@ -33,14 +33,14 @@ pub struct Report {
     pub errors: Vec<ObjectError>,
 }
 
-/// What an audit has to say about one policy.
+/// The result of an audit for one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicySummary {
     /// Which policy.
     pub policy: Arc<PolicyRef>,
     /// Its `enforcementAction`; what it would do for ModRules and mutators.
     pub action: Str,
-    /// What that leads to in audits.
+    /// Its actions in audits.
     pub actions: Vec<EnforcementAction>,
     /// How many violations there are.
     pub total: u64,
@@ -172,7 +172,7 @@ impl Violation {
 }
 
 impl PolicySummary {
-    /// What the status of the constraint says of the audit: `auditTimestamp`, `totalViolations`, and
+    /// The audit's members of the constraint's status: `auditTimestamp`, `totalViolations`, and
     /// `violations` unless there are none. The last in order stand first.
     pub fn status(&self, audit: &str) -> Value {
         let total = i64::try_from(self.total).unwrap_or(i64::MAX);

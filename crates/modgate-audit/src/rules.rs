@@ -23,14 +23,14 @@ use crate::{
     unit::{Attribution, UnitViolation},
 };
 
-/// What a Reject rule would do.
+/// The action of a Reject rule.
 pub const REJECT: &str = "reject";
-/// What a Patch rule would do.
+/// The action of a Patch rule.
 pub const PATCH: &str = "patch";
-/// What a mutator would do.
+/// The action of a mutator.
 pub const MUTATE: &str = "mutate";
 
-/// What a ValidatingAdmissionPolicy with `validationActions: [Deny]` would do.
+/// The action of a ValidatingAdmissionPolicy with `validationActions: [Deny]`.
 pub const DENY: &str = "deny";
 /// With `[Warn]`.
 pub const WARN: &str = "warn";
@@ -128,7 +128,7 @@ fn of_rule(rule: &RuleTrace) -> Option<UnitViolation> {
     }
 }
 
-/// What Gatekeeper's mutators would still change.
+/// Findings about changes that Gatekeeper's mutators would still make.
 pub(crate) fn mutators(
     policies: &Policies,
     object: &Value,
@@ -178,7 +178,7 @@ pub(crate) fn mutators(
     result
 }
 
-/// What one ValidatingAdmissionPolicy finds in the object.
+/// The findings of one ValidatingAdmissionPolicy in the object.
 ///
 /// The policy is evaluated as if the object were created; one that is not about creations, as if the
 /// object were updated to what it is. Each violation has the strongest action of its binding.

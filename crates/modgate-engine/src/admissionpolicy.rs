@@ -6,7 +6,7 @@
 //! evaluation per binding and parameter, the same texts, reasons, warnings, audit annotations and
 //! cost budgets. Where the API server's order is that of a hash map, this one sorts by name.
 //!
-//! What differs: an object is evaluated as it was given. The API server evaluates it with its
+//! One thing differs: an object is evaluated as it was given. The API server evaluates it with its
 //! defaults.
 
 mod audit;

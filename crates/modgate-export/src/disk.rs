@@ -47,7 +47,7 @@ pub(super) struct DiskConfig {
 }
 
 impl DiskConfig {
-    /// What is said, or what is wrong with it.
+    /// The text, or its error.
     pub(super) fn of(config: &Value) -> Result<Self, String> {
         if config.as_object().is_none() {
             return Err("invalid config format, expected map[string]interface{}".to_owned());

@@ -1,4 +1,4 @@
-//! What an installation has that the chart does not have by default: webhook configurations and Deployments
+//! Settings of an installation that differ from the chart's defaults: webhook configurations and Deployments
 //! as they are in the cluster, field by field, as values of the chart.
 //!
 //! Fields are compared as the API server defaults them. What no value can say is [`Lost`].
@@ -28,9 +28,9 @@ pub struct Carried {
     pub place: String,
     /// Path of the value, such as `validation.failurePolicy`.
     pub value: String,
-    /// What it has to be.
+    /// The required value.
     pub is: Value,
-    /// What the chart has by default.
+    /// The chart's default.
     pub default: Value,
 }
 
@@ -123,7 +123,7 @@ impl Carry {
     }
 }
 
-/// What the chart has by default at a path of its values.
+/// The chart's default at a path of its values.
 pub(crate) fn default(path: &str) -> Value {
     static VALUES: OnceLock<Value> = OnceLock::new();
     const TEXT: &str = include_str!("../../../deploy/chart/values.yaml");

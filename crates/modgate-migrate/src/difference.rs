@@ -1,4 +1,4 @@
-//! What differs by a decision.
+//! A difference by decision.
 
 use serde::Serialize;
 
@@ -16,6 +16,6 @@ pub struct Difference {
     pub field: String,
     /// Where that stands: `file:line:column`, or the URL of the cluster.
     pub place: String,
-    /// What happens now, and what happened before.
+    /// The behaviour now, and before.
     pub sentence: String,
 }

@@ -32,7 +32,7 @@ pub enum Fate {
     Differs {
         /// The row of `docs/compatibility.md`.
         decision: &'static str,
-        /// What it means.
+        /// Its meaning.
         sentence: &'static str,
     },
     /// It is taken and does nothing.

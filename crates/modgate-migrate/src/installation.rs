@@ -61,7 +61,7 @@ impl<'f> Workload<'f> {
     }
 }
 
-/// What of the originals is there.
+/// The parts of the originals that are present.
 pub(crate) struct Installation<'f> {
     pub(crate) workloads: Vec<Workload<'f>>,
     pub(crate) objects: &'f [Found],
@@ -336,7 +336,7 @@ pub struct Part {
     pub name: &'static str,
 }
 
-/// What to look for besides policies, Deployments and webhook configurations, given those. Secrets
+/// Objects to look for besides policies, Deployments and webhook configurations, given those. Secrets
 /// are not among it: they need not be read.
 pub fn parts(objects: &[Found]) -> Vec<Part> {
     let installation = Installation::of(objects);

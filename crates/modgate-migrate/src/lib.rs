@@ -5,7 +5,7 @@
 //! is known that *they* do, which flags mean something else, and how to switch, command by command.
 //! It is pure: reading objects and printing reports is for others.
 //!
-//! What it deliberately does not do: list every decision for everybody. A decision is named where an
+//! This crate deliberately does not list every decision for every user. A decision is named where an
 //! object shows that it is affected ([`Difference`]), and nowhere else.
 //!
 //! # Invariants

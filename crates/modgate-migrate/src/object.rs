@@ -64,7 +64,7 @@ impl Found {
         }
     }
 
-    /// What it is and where it stands.
+    /// Its kind and place.
     pub(crate) fn subject(&self) -> Subject {
         Subject {
             kind: self.kind().to_owned(),

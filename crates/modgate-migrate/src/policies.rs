@@ -25,13 +25,13 @@ pub struct OwnPolicy {
     pub object: Subject,
     /// `file:line:column`, or the URL of the cluster.
     pub place: String,
-    /// What evaluates requests by it.
+    /// The evaluators of the policy.
     pub evaluated_by: Evaluator,
-    /// What the switch means for it.
+    /// The effect of the switch on it.
     pub sentence: String,
 }
 
-/// What evaluates a policy.
+/// The evaluator of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Evaluator {

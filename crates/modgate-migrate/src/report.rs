@@ -27,25 +27,25 @@ use crate::{
 pub struct Report {
     /// Which programs are there, and what runs them.
     pub originals: Vec<Installed>,
-    /// What runs as it is.
+    /// Policies that run unchanged.
     pub unchanged: Vec<Subject>,
-    /// What runs, and differs in a way that `docs/compatibility.md` decides.
+    /// Policies that run, and differ in a way that `docs/compatibility.md` decides.
     pub differs: Vec<Difference>,
-    /// What runs, and probably does not do what its author thinks; so it is with the original.
+    /// Policies that run, and probably do not do what their authors intend; the same holds in the original.
     pub warnings: Vec<Remark>,
-    /// What does not run.
+    /// Policies that do not run.
     pub refused: Vec<Remark>,
     /// The cluster's own policies, and who evaluates them.
     pub admission_policies: Vec<OwnPolicy>,
     /// Flags of the originals' Deployments.
     pub flags: Vec<Flag>,
-    /// What the originals' objects have that the chart does not have by default, with the values that keep it.
+    /// Settings of the originals' objects that differ from the chart's defaults, with the values that keep them.
     pub carried: Vec<Carried>,
-    /// What no value keeps.
+    /// Settings that no value keeps.
     pub lost: Vec<Lost>,
     /// Values of Gatekeeper's chart that become none of modgate's.
     pub left: Vec<Left>,
-    /// What is carried over, and is otherwise in the values that the chart will be installed with.
+    /// Settings that are carried over, and have another value in the chart's values.
     pub unset: Vec<Unset>,
     /// Values of modgate's chart that keep all of it; an empty object if the defaults do.
     pub values: Value,
@@ -63,7 +63,7 @@ pub struct Installed {
     pub program: Original,
     /// Its Deployments.
     pub deployments: Vec<Subject>,
-    /// What they run.
+    /// Their programs.
     pub images: BTreeSet<String>,
 }
 
@@ -86,9 +86,9 @@ pub struct Remark {
 pub struct Unset {
     /// Path of the value, such as `validation.failurePolicy`.
     pub value: String,
-    /// What it has to be.
+    /// The required value.
     pub is: Value,
-    /// What it would be.
+    /// The value it would have.
     pub given: Value,
     /// Whether less would be enforced.
     pub weakens: bool,

@@ -21,7 +21,7 @@ use crate::{
 /// One step of the switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// What is done.
+    /// The action.
     pub title: String,
     /// Why, and what to mind.
     pub why: String,
@@ -199,7 +199,7 @@ fn without_rotation(workload: &Workload<'_>) -> String {
     }
 }
 
-/// What makes the originals' objects part of modgate's release. Helm 4 applies on the server, where
+/// The step that makes the originals' objects part of modgate's release. Helm 4 applies on the server, where
 /// the first writer of a field keeps it without this option.
 const TAKE: &str = "--take-ownership --force-conflicts";
 

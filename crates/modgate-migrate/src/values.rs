@@ -1,4 +1,4 @@
-//! What an installation becomes in the values of modgate's chart (`deploy/chart/values.yaml`): its flags, and
+//! An installation as values of modgate's chart (`deploy/chart/values.yaml`): its flags, and
 //! what is carried over of its objects.
 //!
 //! The chart says some flags itself, as its ports, rights and webhook configurations have to agree with
@@ -161,7 +161,7 @@ impl Values {
 /// The value that gives audits a Deployment of their own.
 const SPLIT: &str = "split.enabled";
 
-/// What a file of values says at a path, or the chart by default.
+/// The value of a file of values at a path, or the chart's default.
 pub(crate) fn given(values: &Value, path: &str) -> Value {
     let keys: Vec<&str> = path.split('.').collect();
     values.path(&keys).cloned().unwrap_or_else(|| default(path))

@@ -109,7 +109,7 @@ pub(crate) struct Builtin {
 
 /// A node of the tree of documents.
 ///
-/// What a reference into `data` yields at a node is the merge of what is below it here and what
+/// A reference into `data` yields at a node the merge of the values below it here and the values that
 /// the base documents hold at the same path; rules win.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Node {

@@ -23,7 +23,7 @@ pub(super) struct Changes {
 struct Changed {
     /// The unit itself.
     own: u32,
-    /// What it may see in the inventory.
+    /// The parts of the inventory that it may read.
     inventory: u32,
 }
 
@@ -106,7 +106,7 @@ impl Changes {
     }
 }
 
-/// What [`Changes::since`] says of one kind, asked for many of its objects.
+/// The answer of [`Changes::since`] for one kind, used for many of its objects.
 #[derive(Debug, Default)]
 pub(super) struct Since(BTreeMap<u32, ChangedUnits>);
 

@@ -1,4 +1,4 @@
-//! What was found about one object, in few bytes: a cluster may have millions of violations.
+//! The findings about one object, in few bytes: a cluster may have millions of violations.
 //!
 //! In front stands what every report needs, namely which units must be asked each time and how many
 //! violations there are of what; behind it, packed, their words.
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::policies::UnitId;
 
-/// What there is to say about an object.
+/// The findings about an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PackedViolations {
     pub(super) uid: Str,
@@ -56,7 +56,7 @@ impl Json {
     }
 }
 
-/// What was kept cannot be read. Nothing that this program does leads to it.
+/// The kept bytes cannot be read. No known path of this program leads to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("what was found before cannot be read; the object is evaluated again in the next audit")]
 pub(super) struct Broken;
@@ -215,7 +215,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// What is left to read.
+/// The bytes left to read.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {

@@ -14,7 +14,7 @@ pub(super) struct Dictionary(Box<[u8]>);
 const MAX_DICTIONARY: usize = 16 << 10;
 /// And grows by at least this, since what is packed keeps the dictionary it was packed with.
 const STEP: usize = 4 << 10;
-/// What takes more than one byte of so many has something that the dictionary lacks.
+/// A text that takes more than one byte of this many has parts that the dictionary lacks.
 const NOVEL: usize = 3;
 
 /// Packs violations; what it sees makes it better.

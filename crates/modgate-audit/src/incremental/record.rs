@@ -1,4 +1,4 @@
-//! What is known of objects, in few bytes.
+//! The records of objects, in few bytes.
 
 use std::collections::BTreeMap;
 

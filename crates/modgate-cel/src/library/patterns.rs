@@ -72,7 +72,7 @@ pub(crate) fn with_pattern<'a>(
     }
 }
 
-/// What the original takes an argument for where the pattern is constant: it looks into optionals,
+/// The value that the original takes for an argument where the pattern is constant: it looks into optionals,
 /// and takes the name of a type for a text.
 pub(crate) fn loose(value: Val<'_>) -> Val<'_> {
     match value {

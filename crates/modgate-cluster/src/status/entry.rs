@@ -205,7 +205,7 @@ fn mutator(
     (vec![("enforced", (known.is_some() && errors.is_empty()).into())], errors)
 }
 
-/// What is synced and cannot be seen is said of the Config, also where a SyncSet asks for it, as these
+/// Synced kinds that cannot be listed are reported on the Config, also where a SyncSet asks for it, as these
 /// have no status (ST-34).
 fn config(state: &State, loaded: &Loaded) -> Vec<ReportedError> {
     let mut errors = of_problems(loaded, true);

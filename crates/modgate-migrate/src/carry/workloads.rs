@@ -111,7 +111,7 @@ fn program<'f>(workload: &Workload<'f>) -> Option<&'f Value> {
     all.iter().find(|it| text(it, &["name"]) == "manager").or_else(|| all.first())
 }
 
-/// What a container may use, unless it is what the original's manifest says.
+/// The resources of a container, unless they are those of the original's manifest.
 fn resources(workload: &Workload<'_>) -> Option<Value> {
     let of_manifest = yaml::value(RESOURCES).unwrap_or_default();
     let is = program(workload)?.get("resources")?.clone();
@@ -150,7 +150,7 @@ fn container(carry: &mut Carry, workload: &Workload<'_>) {
     }
 }
 
-/// What else a Pod has.
+/// Further fields of a Pod.
 fn pod(carry: &mut Carry, found: &Found) {
     for key in ["hostNetwork", "imagePullSecrets", "dnsConfig", "runtimeClassName"] {
         if let Some(is) = member(found, key) {
@@ -197,7 +197,7 @@ fn pod(carry: &mut Carry, found: &Found) {
     }
 }
 
-/// What the audit has of its own: only then there is a Deployment of its own, too.
+/// The audit's own settings: only with them there is a Deployment of its own, too.
 fn audits(carry: &mut Carry, audit: &Workload<'_>, serving: Option<&Workload<'_>>) {
     if let Some(is) = resources(audit).filter(|is| serving.and_then(resources).as_ref() != Some(is))
     {

@@ -9,7 +9,7 @@ use modgate_value::{Value, regex::GoRegex};
 use super::About;
 use crate::object::{Found, list, text, texts};
 
-/// What a policy shows; `objects` are all there are.
+/// Findings about a policy; `objects` are all objects.
 pub(super) fn policy(about: &mut About<'_>, objects: &[Found]) {
     match about.found.group() {
         templates::GROUP => template(about),
@@ -187,7 +187,7 @@ fn numbers(value: &Value) -> Box<dyn Iterator<Item = i64> + '_> {
     }
 }
 
-/// What `kubectl apply` last sent.
+/// The object that `kubectl apply` last sent.
 fn last_applied(found: &Found) -> Option<Value> {
     const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
     Value::from_json(found.text(&["metadata", "annotations", ANNOTATION]).as_bytes()).ok()

@@ -12,7 +12,7 @@ use crate::{
     object::{Found, text, texts},
 };
 
-/// What a rule shows.
+/// Findings about a rule.
 pub(super) fn rule(about: &mut About<'_>, config: &EngineConfig) {
     let found = about.found;
     if found.kind() != modrule::KIND {

@@ -6,7 +6,7 @@ use crate::{
     object::text,
 };
 
-/// What a webhook configuration of an original shows.
+/// Findings about a webhook configuration of an original.
 pub(super) fn configuration(about: &mut About<'_>) {
     let found = about.found;
     let known = CONFIGURATIONS

@@ -145,7 +145,7 @@ fn is_inside(outer: Value<'_>, inner: Value<'_>) -> Result<bool, BuiltinError> {
     Ok(outer.contains(inner.address) && outer.contains(inner.last()))
 }
 
-/// What an operand of `net.cidr_contains_matches` names: each text with what stands for it in the
+/// The entries of an operand of `net.cidr_contains_matches`: each text with its key in the
 /// result, an index, a key or the element itself.
 fn candidates<'a>(
     args: &[Value<'a>],

@@ -65,7 +65,7 @@ pub struct Label {
 pub struct Descriptor {
     /// As in the text that is scraped, `_total` of counters included.
     pub name: &'static str,
-    /// What it is.
+    /// Its name.
     pub kind: MetricType,
     /// Its labels.
     pub labels: &'static [Label],

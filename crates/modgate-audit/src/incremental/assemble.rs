@@ -24,11 +24,11 @@ use crate::{
 };
 
 impl Incremental {
-    /// What is known of all objects; each violation goes to `sink`, if it wants them.
+    /// The findings about all objects; each violation goes to `sink`, if it wants them.
     pub fn report(&mut self, audit: &str, limit: usize, sink: &dyn Sink) -> Option<Report> {
         let policies = self.policies.clone()?;
         sink.started(audit);
-        let mut telling = Telling {
+        let mut assembly = Assembly {
             audit,
             policies: &policies,
             verdicts: &self.verdicts,
@@ -52,15 +52,15 @@ impl Incremental {
                     counts.excluded += u64::from(record.excluded);
                     let Some(kept) = &record.kept else { continue };
                     let place = (kind, namespace, name);
-                    if let Err(broken) = telling.object(place, kept, record.failed) {
+                    if let Err(broken) = assembly.object(place, kept, record.failed) {
                         let subject = Arc::new(ObjectRef::known(kind, namespace, name));
-                        telling.tally.error(&subject, &broken.to_string());
+                        assembly.tally.error(&subject, &broken.to_string());
                         record.failed = true;
                     }
                 }
             }
         }
-        let Telling { mut tally, of_verdict, .. } = telling;
+        let Assembly { mut tally, of_verdict, .. } = assembly;
         for (id, of_verdict) in (0..).zip(&of_verdict) {
             if let Some((unit, attribution)) = self.verdicts.get(id)
                 && let Some((policy, action, actions)) = attributed(&policies, *unit, attribution)
@@ -78,7 +78,7 @@ impl Incremental {
 }
 
 /// A report on its way.
-struct Telling<'a> {
+struct Assembly<'a> {
     audit: &'a str,
     policies: &'a Policies,
     verdicts: &'a Verdicts,
@@ -95,7 +95,7 @@ struct OfVerdict {
     is_short: bool,
 }
 
-impl Telling<'_> {
+impl Assembly<'_> {
     /// The next object in order.
     fn object(
         &mut self,
