@@ -5,7 +5,6 @@ use super::{
     cluster::Cluster,
     install::{Done, Installation, Installed, is_managed},
 };
-use modgate_api::meta::ObjectExt as _;
 
 /// A policy in another version than the catalog's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +112,7 @@ pub(super) fn uninstall(
 mod tests {
     use std::{cell::RefCell, collections::BTreeMap, fs};
 
+    use modgate_api::meta::ObjectExt as _;
     use modgate_value::Value;
 
     use super::*;

@@ -1,7 +1,6 @@
 //! Events about violations of requests (spec `gatekeeper-validation`, 6.5).
 
 use modgate_cluster::events::{Event, EventSeverity, Events, Involved};
-use modgate_engine::api::meta::ObjectExt as _;
 use modgate_engine::{
     Review,
     api::{
@@ -161,7 +160,10 @@ impl<'a> Subject<'a> {
 
 #[cfg(test)]
 mod tests {
-    use modgate_engine::{api::meta::Operation, constraint::Cause};
+    use modgate_engine::{
+        api::meta::{ObjectExt as _, Operation},
+        constraint::Cause,
+    };
 
     use super::*;
 
