@@ -1,4 +1,4 @@
-//! What the fuzz targets of `fuzz/` do, as ordinary functions.
+//! What the fuzz targets do, as ordinary functions.
 //!
 //! A target takes any bytes and must not panic; where two ways lead to the same result it checks
 //! that they do. The targets live here so that tests replay every input that ever broke one

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: libFuzzer on every target, on the toolchain of this repository.
 //!
-//! The program in `fuzz/` is built with the coverage instrumentation of LLVM, which needs no nightly
-//! compiler and no `cargo-fuzz`, but a C++ compiler for libFuzzer itself. Corpora grow in
+//! `modgate-fuzz` is built with the coverage instrumentation of LLVM, which needs no nightly compiler and
+//! no `cargo-fuzz`, but a C++ compiler for libFuzzer itself. Corpora grow in
 //! `fuzz/corpus`; an input that breaks a target is in `fuzz/artifacts` and belongs into
 //! `fuzz/regressions`, from where every run of the tests replays it.
 
@@ -21,6 +21,7 @@ use modgate_testkit::{
     Roots, corpus,
     fuzz::{Mutations, Target},
 };
+use modgate_value::Value;
 
 /// Options of `cargo xtask fuzz`.
 #[derive(Debug, clap::Args)]
@@ -31,13 +32,16 @@ pub(crate) struct Args {
     /// How many targets run at a time. Default: as many as there are processors.
     #[arg(long)]
     jobs: Option<usize>,
+    /// An input that takes longer is a finding; more for a machine that is busy.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    timeout: u64,
     /// A folder of policies to load besides those of this repository, for the targets `review` and
     /// `http`.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
     /// Without libFuzzer and its build: mutations of the seeds by chance, one target after the other,
     /// as the tests do it but for longer. Coverage is not known then.
-    #[arg(long, conflicts_with_all = ["jobs", "policies"])]
+    #[arg(long, conflicts_with_all = ["jobs", "policies", "timeout"])]
     plain: bool,
     /// Only write the inputs to start from.
     #[arg(long)]
@@ -54,18 +58,7 @@ fn target(name: &str) -> Result<&'static str, String> {
     })
 }
 
-/// What LLVM is to count: edges, and what comparisons compare.
-const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
-    -Cllvm-args=-sanitizer-coverage-level=4 \
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-    -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares \
-    -Ccodegen-units=1";
-
-/// An input may take this long before it counts as a finding.
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// And the process this much memory, corpus included.
+/// The most memory of a run, corpus included.
 const MEMORY_MB: u32 = 2048;
 
 /// Runs the targets; false when one of them found something.
@@ -162,28 +155,28 @@ fn plain(targets: &[&Target], folder: &Path, roots: &Roots, args: &Args) -> Resu
     Ok(broken == 0)
 }
 
-/// Builds the program of `fuzz/` and says where it is.
+/// Builds the program with libFuzzer, its crates of this workspace with coverage, and says where it is.
 fn build(folder: &Path) -> Result<PathBuf> {
-    let host = host()?;
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--target", &host, "--target-dir"])
-        .arg(folder.join("target"))
-        .current_dir(folder)
-        .env("RUSTFLAGS", INSTRUMENTATION)
-        // The folder for intermediate files belongs to builds without instrumentation.
-        .env_remove("CARGO_BUILD_BUILD_DIR")
-        .status()
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--package", "modgate-e2e", "--bin", "modgate-fuzz"])
+        .args(["--features", "libfuzzer", "--message-format", "json-render-diagnostics"])
+        .current_dir(corpus::repository())
+        .env("RUSTC_WORKSPACE_WRAPPER", folder.join("rustc.sh"))
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .env("CARGO_INCREMENTAL", "0")
+        .stderr(Stdio::inherit())
+        .output()
         .context("cannot run cargo")?;
-    ensure!(status.success(), "the fuzzer does not build; it needs a C++ compiler");
-    Ok(folder.join("target").join(host).join("release/modgate-fuzz"))
-}
-
-/// The machine to build for: with a target named, build scripts stay without instrumentation.
-fn host() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
-    let text = String::from_utf8(output.stdout)?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc names no host")
+    ensure!(
+        output.status.success(),
+        "the fuzzer does not build; it needs a C++ compiler. `--plain` runs the targets without it"
+    );
+    let messages = String::from_utf8(output.stdout)?;
+    let mut executables = messages
+        .lines()
+        .filter_map(|line| Value::from_json(line.as_bytes()).ok()?.get("executable").cloned());
+    let path = executables.find_map(|path| path.as_str().map(PathBuf::from));
+    path.context("cargo names no executable")
 }
 
 /// The result of one target.
@@ -193,6 +186,8 @@ struct Outcome {
     executions: u64,
     /// Edges and features after the inputs it started from, and at the end.
     coverage: Option<(Coverage, Coverage)>,
+    /// Processor time, in seconds; 0 where the system does not say.
+    processor: u64,
     /// The first line of what is wrong.
     finding: Option<String>,
 }
@@ -203,7 +198,8 @@ struct Coverage {
     features: u64,
 }
 
-const HEAD: &str = "target          executions     edges         features        finding";
+const HEAD: &str =
+    "target          executions     edges         features      processor s  finding";
 
 impl Outcome {
     fn line(&self) -> String {
@@ -212,11 +208,12 @@ impl Outcome {
             None => "-".to_owned(),
         };
         format!(
-            "{:<15} {:>10}  {:>15}  {:>17}  {}",
+            "{:<15} {:>10}  {:>15}  {:>17}  {:>11}  {}",
             self.name,
             self.executions,
             growth(|coverage| coverage.edges),
             growth(|coverage| coverage.features),
+            self.processor,
             self.finding.as_deref().unwrap_or("none")
         )
     }
@@ -260,7 +257,7 @@ fn fuzz(program: &Path, folder: &Path, target: &Target, args: &Args) -> Result<O
     let mut command = Command::new(program);
     command
         .arg(format!("-max_total_time={}", args.minutes * 60))
-        .arg(format!("-timeout={}", TIMEOUT.as_secs()))
+        .arg(format!("-timeout={}", args.timeout))
         .arg(format!("-rss_limit_mb={MEMORY_MB}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args(["-print_final_stats=1", "-detect_leaks=0"])
@@ -286,10 +283,20 @@ fn fuzz(program: &Path, folder: &Path, target: &Target, args: &Args) -> Result<O
         writeln!(log, "{line}")?;
         outcome.read(&line);
     }
+    // It has ended, and is there until it is waited for.
+    outcome.processor = processor_seconds(child.id());
     if !child.wait()?.success() && outcome.finding.is_none() {
         outcome.finding = Some("it ended with an error".to_owned());
     }
     Ok(outcome)
+}
+
+/// The processor time of a process: fields 14 and 15 of its `stat`, in hundredths of a second.
+fn processor_seconds(id: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // Field 2, the name of the program, ends with the last parenthesis.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() / 100
 }
 
 #[cfg(test)]
