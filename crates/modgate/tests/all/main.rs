@@ -26,4 +26,5 @@ mod migrate_chart;
 mod plan;
 mod render;
 mod reports;
+mod review_findings;
 mod reviewed;
