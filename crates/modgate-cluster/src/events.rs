@@ -101,6 +101,13 @@ pub struct Events {
 #[derive(Debug)]
 pub struct EventQueue(mpsc::Receiver<Event>);
 
+impl EventQueue {
+    /// How many Events wait.
+    pub fn waiting(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Events {
     /// Leaves an Event to be written. It is dropped if too many wait, or if there is no cluster.
     pub fn emit(&self, event: Event) {

@@ -21,13 +21,15 @@ use axum::{
     http::{Request, StatusCode, header},
 };
 use http_body_util::BodyExt as _;
+use modgate_cluster::events::Events;
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicySource, Snapshot, constraint::Inventory,
 };
 use modgate_export::{AdmissionQueue, ExportConfig, Exporter};
 use modgate_policies::{Objects, PolicyHandle, PolicySet};
 use modgate_server::{
-    App, Bodies, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes, router,
+    AdmissionEvents, App, Bodies, Evaluators, GatekeeperConfig, OnFailure, RequestLimits, Routes,
+    router,
 };
 use modgate_telemetry::metrics::Metrics;
 use modgate_testkit::{
@@ -662,29 +664,44 @@ async fn a_write_without_an_object_is_denied_on_every_route() {
 /// Events and exports reach others, so they need a request that an API server can have sent. The decision
 /// does not.
 #[tokio::test]
-async fn only_plausible_requests_are_exported() {
+async fn only_plausible_requests_cause_events_and_exports() {
     let metrics = Metrics::new();
     let exporter = Exporter::new(ExportConfig::default(), metrics.export().clone());
     let queue = AdmissionQueue::start(Arc::new(exporter), metrics.export().clone());
-    let config =
-        GatekeeperConfig { export: Some(queue.expect("a thread")), ..GatekeeperConfig::default() };
+    let (events, waiting) = Events::channel(metrics.events().clone());
+    let config = GatekeeperConfig {
+        export: Some(queue.expect("a thread")),
+        events: AdmissionEvents { emit: true, in_object_namespace: false, to: Some(events) },
+        ..GatekeeperConfig::default()
+    };
     let mut server = Server::new(EngineConfig::default(), config);
     server.load(&policies());
     let queued = || {
         let name = "gatekeeper_admission_export_queued_count_total ";
         let text = metrics.encode();
         let line = text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-        line.expect("the metric")
+        line.expect("the metric").parse::<usize>().expect("a number")
     };
-    for (uid, expected) in [("u-1", "0"), ("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "1")] {
+    let uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+    let old = pod().get("object").cloned().expect("an object");
+    for (what, uid, changes, expected) in [
+        ("no UUID", "u-1", vec![], 0),
+        ("no user", uid, vec![("userInfo", Value::default())], 0),
+        ("no resource", uid, vec![("resource", Value::default())], 0),
+        ("a CREATE of what exists", uid, vec![("oldObject", old)], 0),
+        ("as an API server sends it", uid, vec![], 1),
+    ] {
         let mut request = pod().as_object().cloned().expect("an object");
         for (key, text) in [("userInfo", "{username: me}"), ("resource", "{resource: pods}")] {
             request.insert(key, yaml::value(text).expect(text));
         }
+        for (key, value) in changes {
+            request.insert(key, value);
+        }
         let body = review("v1", &request.into()).replace("u-1", uid);
         let (status, answer) = server.post("/v1/admit", body).await;
         assert_eq!(status, StatusCode::OK);
-        assert!(answer.contains("[c] no"), "{answer}");
-        assert_eq!(queued(), expected, "{uid}");
+        assert!(answer.contains("[c] no"), "{what}: {answer}");
+        assert_eq!((queued(), waiting.waiting()), (expected, expected), "{what}");
     }
 }
