@@ -237,6 +237,27 @@ fn every_function_stays_within_twice_its_memory() {
     assert!(tried > 800 && names.len() > 120, "{tried} calls of {} functions", names.len());
 }
 
+/// Where nothing but time ends a call, time does.
+#[test]
+fn every_function_ends_with_its_time() {
+    let object = hostile();
+    let (mut seen, mut all) = (BTreeSet::new(), Vec::new());
+    for call in signatures().iter().flat_map(calls) {
+        let environment = Env::new().with("object", Type::Dyn).with_patches();
+        let Ok(program) = Program::compile(&call, &environment) else { continue };
+        if seen.insert(call.clone()) {
+            let spent = modgate_corpus::spent(16 << 20, |budget| {
+                let _ = program.eval(&object, &Arena::new(), budget, u64::MAX).map(drop);
+            });
+            all.push((spent, call));
+        }
+    }
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    println!("{} calls; the slowest: {:#?}", all.len(), all.get(..12));
+    let over: Vec<_> = all.iter().filter(|call| call.0 > modgate_corpus::allowed()).collect();
+    assert!(over.is_empty(), "{over:#?}");
+}
+
 /// Functions that read none of their long arguments, or only as much as they return.
 const CONSTANT: &[&str] = &[
     "_?_:_",

@@ -5,6 +5,8 @@
 //! The suites stand with what they test: those of a language beside its crate, the others in
 //! `modgate-testkit`, which runs all of them.
 //!
+//! Tests that measure processor time do it with [`time`].
+//!
 //! This crate is never shipped.
 
 pub mod clock;
@@ -13,6 +15,7 @@ pub mod decision;
 pub mod members;
 pub mod report;
 pub mod suite;
+pub mod time;
 
 pub use clock::CountingClock;
 pub use corpus::{CorpusFile, Roots};
@@ -20,3 +23,4 @@ pub use decision::Decision;
 pub use members::Members;
 pub use report::{Case, FileReport, Report, Verdict};
 pub use suite::Suite;
+pub use time::{allowed, spent};
