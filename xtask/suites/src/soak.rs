@@ -2,8 +2,8 @@
 //!
 //! Clients send reviews on every route and check every answer against the one they got before it
 //! began; meanwhile policy files change and break, attackers hold connections open, send bombs and
-//! cut bodies short. Each minute it prints memory, descriptors and the latency of a well-behaved
-//! client. Only loopback is ever contacted.
+//! cut bodies short. Each minute it prints memory, descriptors and the latency of well-behaved
+//! clients. Only loopback is ever contacted.
 
 mod attacks;
 mod cases;
@@ -40,9 +40,12 @@ pub(crate) struct Args {
     /// The program to run. Default: `target/release/modgate`, which must have been built.
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Clients that send as fast as they are answered, beside the well-behaved one.
+    /// Clients that send as fast as they are answered, beside the well-behaved ones.
     #[arg(long, default_value_t = 2)]
     clients: usize,
+    /// Reviews a second of well-behaved clients, each of which sends 50.
+    #[arg(long, default_value_t = 100)]
+    rate: u32,
     /// Idle and half-open connections of each kind.
     #[arg(long, default_value_t = 100)]
     idle: usize,
@@ -54,8 +57,8 @@ pub(crate) struct Args {
 /// Flags of the server: what a person would give it, and room for nothing.
 const FLAGS: &[&str] = &["--log-level", "warn"];
 
-/// The well-behaved client sends a review this often.
-const PERIOD: Duration = Duration::from_millis(10);
+/// A well-behaved client sends a review this often.
+const PERIOD: Duration = Duration::from_millis(20);
 
 /// And connects anew after so many: who is locked out is seen.
 const FRESH: u64 = 20;
@@ -73,7 +76,7 @@ struct Run {
     failed: AtomicU64,
     attacks: AtomicU64,
     first_fault: Mutex<Option<String>>,
-    /// Nanoseconds of each answer to the well-behaved client in this minute.
+    /// Nanoseconds of each answer to a well-behaved client in this minute.
     latencies: Mutex<Vec<u64>>,
     probes: Mutex<Times>,
 }
@@ -126,7 +129,9 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     }
     println!("minute  memory MB  descriptors  answers     wrong  missing  p50 ms  p99 ms  max ms");
     let minutes = thread::scope(|scope| {
-        scope.spawn(|| run.behave());
+        for _ in 0..args.rate.div_ceil(50) {
+            scope.spawn(|| run.behave());
+        }
         for client in 0..args.clients {
             let run = &run;
             scope.spawn(move || run.press(client + 1));
