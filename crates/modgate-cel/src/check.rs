@@ -19,6 +19,7 @@ use crate::{
         read_timestamp, timestamp,
     },
     parser::{parse, qualified_name},
+    release::Release,
     types::{JSON_PATCH, OBJECT, Solution, Type},
 };
 
@@ -28,6 +29,7 @@ pub struct Env {
     variables: BTreeMap<String, Type>,
     builds: bool,
     mixes: bool,
+    release: Release,
 }
 
 impl Env {
@@ -41,6 +43,17 @@ impl Env {
     pub fn with(mut self, name: impl Into<String>, ty: Type) -> Self {
         self.variables.insert(name.into(), ty);
         self
+    }
+
+    /// With the results of another release of cel-go.
+    #[must_use]
+    pub fn with_release(mut self, release: Release) -> Self {
+        self.release = release;
+        self
+    }
+
+    pub(crate) fn release(&self) -> Release {
+        self.release
     }
 
     /// With what mutations have more: `Object{…}`, `JSONPatch{…}` and `jsonpatch.escapeKey`.

@@ -38,6 +38,8 @@ pub(crate) enum Node {
     /// `or` and `orValue`
     OrElse {
         value: bool,
+        /// Whether the first side need not be an optional.
+        any: bool,
         sides: Box<[Node; 2]>,
     },
     List(Box<[(Node, bool)]>),

@@ -75,7 +75,7 @@ impl<'e, 'a> Machine<'e, 'a> {
             Node::Equal { negated, sides } => self.equality(*negated, sides),
             Node::Call(call) => self.call(call),
             Node::InSet { item, set } => self.membership(item, set),
-            Node::OrElse { value, sides } => self.or_else(*value, sides),
+            Node::OrElse { value, any, sides } => self.or_else(*value, *any, sides),
             Node::List(elements) => self.elements(elements),
             Node::Map(entries) => self.entries(entries),
             Node::Message { which, fields } => self.message(which, fields),
@@ -124,12 +124,13 @@ impl<'e, 'a> Machine<'e, 'a> {
         }
     }
 
-    fn or_else(&mut self, value: bool, sides: &'a [Node; 2]) -> Result<Val<'a>> {
+    fn or_else(&mut self, value: bool, any: bool, sides: &'a [Node; 2]) -> Result<Val<'a>> {
         let [first, second] = sides;
         match (self.eval(first)?, value) {
             (Val::Optional(Some(inner)), true) => Ok(*inner),
             (first @ Val::Optional(Some(_)), false) => Ok(first),
             (Val::Optional(None), _) => self.eval(second),
+            (first, _) if any => Ok(first),
             _ => Err(EvalError::NoOverload),
         }
     }

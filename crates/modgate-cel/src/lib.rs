@@ -74,6 +74,7 @@ mod memo;
 mod parser;
 mod program;
 mod reads;
+mod release;
 mod types;
 mod value;
 
@@ -90,5 +91,6 @@ pub use memo::{Key, MAX_SHARED_VARIABLES, Memo, VariableKeys};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
 pub use program::{Arena, CompileError, Program};
 pub use reads::Read;
+pub use release::Release;
 pub use types::{ObjectType, Type};
 pub use value::{Built, Timestamp, Val};

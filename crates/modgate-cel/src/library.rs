@@ -2,6 +2,7 @@
 
 mod authorizer;
 mod convert;
+mod earlier;
 mod formats;
 mod lists;
 mod message;
@@ -33,6 +34,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use crate::{
     error::{EvalError, Result},
     heap::Heap,
+    release::Release,
     value::Val,
 };
 
@@ -109,8 +111,12 @@ impl Opaque<'_> {
 }
 
 /// The implementation of the function `name`.
-pub(crate) fn native(name: &str) -> Option<Native> {
-    NATIVES.get(name).copied()
+pub(crate) fn native(name: &str, release: Release) -> Option<Native> {
+    let earlier = match release {
+        Release::V0_26 => earlier::FUNCTIONS.iter().find(|(function, _)| *function == name),
+        Release::V0_30 => None,
+    };
+    earlier.map(|(_, native)| *native).or_else(|| NATIVES.get(name).copied())
 }
 
 static NATIVES: LazyLock<HashMap<&'static str, Native>> = LazyLock::new(|| {
@@ -134,15 +140,23 @@ static NATIVES: LazyLock<HashMap<&'static str, Native>> = LazyLock::new(|| {
 
 /// The error of a call when no overload fits its arguments.
 pub(crate) fn no_overload(name: &str, args: &[Val<'_>]) -> EvalError {
+    // cel-go hands these functions to the first operand if it has methods, and those name no function.
+    let has_methods =
+        matches!(args.first(), Some(Val::String(_) | Val::Duration(_) | Val::Timestamp(_)));
     if operators::FUNCTIONS.iter().any(|(operator, _)| *operator == name) {
         return match args.first() {
-            Some(left) if operators::takes(name, *left) => EvalError::NoOverload,
+            Some(left) if has_methods || operators::takes(name, *left) => EvalError::NoOverload,
             _ => EvalError::Failed(format!("no such overload: {name}")),
         };
     }
     match (name, args) {
-        ("size", _) => return EvalError::Failed("no such overload: size".to_owned()),
-        ("contains" | "startsWith" | "endsWith" | "matches" | "sort", _) => {
+        ("size" | "matches", _) if !has_methods => {
+            return EvalError::Failed(format!("no such overload: {name}"));
+        }
+        ("sort", [first]) if !has_methods && !first.is_list() => {
+            return EvalError::Failed("no such overload: sort".to_owned());
+        }
+        ("contains" | "startsWith" | "endsWith" | "matches" | "size" | "sort", _) => {
             return EvalError::NoOverload;
         }
         ("@sortByAssociatedKeys", _) => {
@@ -151,6 +165,7 @@ pub(crate) fn no_overload(name: &str, args: &[Val<'_>]) -> EvalError {
         ("flatten", [first]) => {
             let name = match first.type_name() {
                 "map" => "map(dyn, dyn)",
+                "optional_type" => "optional_type(dyn)",
                 name => name,
             };
             return EvalError::Failed(format!("no such overload: {name}.flatten()"));

@@ -13,6 +13,7 @@ use crate::{
     heap::{Heap, hashable},
     library::{self, Message},
     parser::qualified_name,
+    release::Release,
     types::Type,
     value::{Owned, go_type, qualifies},
 };
@@ -181,7 +182,8 @@ impl Lowering<'_> {
                 return Ok(Node::Equal { negated: name == "_!=_", sides: Box::new(sides) });
             }
             ("or" | "orValue", Ok(sides)) => {
-                return Ok(Node::OrElse { value: name == "orValue", sides: Box::new(sides) });
+                let any = self.env.release() == Release::V0_26;
+                return Ok(Node::OrElse { value: name == "orValue", any, sides: Box::new(sides) });
             }
             (_, Ok(nodes)) => nodes.into(),
             (_, Err(nodes)) => nodes,
@@ -209,8 +211,8 @@ impl Lowering<'_> {
         overload: Option<&'static Overload>,
         args: Vec<Node>,
     ) -> Result<Node, String> {
-        let native =
-            library::native(name).ok_or_else(|| format!("no such overload: {name}(...)"))?;
+        let native = library::native(name, self.env.release())
+            .ok_or_else(|| format!("no such overload: {name}(...)"))?;
         let converts = matches!(
             name,
             "bool"
@@ -355,7 +357,8 @@ fn membership(mut args: Vec<Node>) -> Node {
         }
         range => {
             args.extend(range);
-            let native = library::native("@in").unwrap_or(|_, _| Err(EvalError::NoOverload));
+            let native = library::native("@in", Release::default())
+                .unwrap_or(|_, _| Err(EvalError::NoOverload));
             let (name, args) = ("@in".into(), args.into());
             let cost = cost::CallCost::Search;
             let guard = Guard::None;

@@ -55,6 +55,7 @@ decisions! {
     CEL_1 "CEL-1" Fix "not-a-number is neither less nor greater than anything, as in cel-go 0.30"
     CEL_2 "CEL-2" Fix "a value that cannot be a key is named by its type in CEL, not in Go"
     CEL_3 "CEL-3" Fix "where the original's own code fails the error names the cause"
+    CEL_4 "CEL-4" Fix "optionals in optionals are those of cel-go 0.30 in every policy"
     AS_02 "AS-02" Fix "a rule without criteria, which would match everything, does not load"
     SCHEMA "1.3" Fix "what the CRD's schema refuses does not load from anywhere"
     ORDER "5.3" Fix "rules of one tier and namespace run in the order of their names"

@@ -6,7 +6,12 @@ use modgate_value::Value;
 
 /// Group, version and kind as the original's messages give them: `apps/v1, Kind=Deployment`.
 pub(crate) fn kind_text(object: &Value) -> String {
-    let GroupVersionKind { group, version, kind } = GroupVersionKind::of_object(object);
+    let mut read = GroupVersionKind::of_object(object);
+    // Of `a/b/c` gator reads neither group nor kind.
+    if read.version.contains('/') {
+        read = GroupVersionKind::default();
+    }
+    let GroupVersionKind { group, version, kind } = read;
     format!("{group}/{version}, Kind={kind}")
 }
 

@@ -3,6 +3,7 @@
 // values from a pool of boundary values, of the declared types and of others, and writes the answers.
 //
 //	go run . -out ../../../conformance/languages
+//	go run -modfile kubernetes.mod . -beside ../../../conformance/languages -out ../../../conformance/languages
 //
 // The same seed gives the same expressions.
 package main
@@ -23,8 +24,9 @@ import (
 func main() {
 	out := flag.String("out", ".", "folder to write the recordings to")
 	seed := flag.Int64("seed", 1, "seed of the random choice of expressions")
+	other := flag.String("beside", "", "folder with the recordings of another release: record what differs from them")
 	flag.Parse()
-	if err := run(*out, *seed); err != nil {
+	if err := run(*out, *seed, *other); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
@@ -38,10 +40,13 @@ type recording struct {
 	Cases [][2]string `json:"cases"`
 }
 
-func run(out string, seed int64) error {
+func run(out string, seed int64, other string) error {
 	environment, err := newEnvironment()
 	if err != nil {
 		return err
+	}
+	if other != "" {
+		return beside(environment, other, out)
 	}
 	if err := environment.writeOverloads(filepath.Join(out, "cel-functions.json")); err != nil {
 		return err
@@ -65,13 +70,17 @@ func run(out string, seed int64) error {
 		fmt.Printf("%s: %d answers, %d dropped: they differ between evaluations, or the original panics\n", path, len(cases), dropped)
 	}
 	fmt.Printf("%d answers\n", total)
-	cases, dropped := record(typings(seed), environment.text)
-	path := filepath.Join(out, "cel-typings.json.gz")
-	what := "Expressions whose types are in doubt: their type and their value or error, or why they do not compile"
-	if err := write(path, recording{About: about(what), Object: json.RawMessage(object), Cases: cases}); err != nil {
-		return err
+	for _, group := range []group{
+		{"typings", "Expressions whose types are in doubt: their type and their value or error, or why they do not compile", typings(seed)},
+		{"calls", "Every function and operator with operands of types that only evaluation knows: their type and their value or error, or why they do not compile", calls(environment.env, seed)},
+	} {
+		cases, dropped := record(group.expressions, environment.text)
+		path := filepath.Join(out, "cel-"+group.name+".json.gz")
+		if err := write(path, recording{About: about(group.about), Object: json.RawMessage(object), Cases: cases}); err != nil {
+			return err
+		}
+		fmt.Printf("%s: %d answers, %d dropped\n", path, len(cases), dropped)
 	}
-	fmt.Printf("%s: %d answers, %d dropped\n", path, len(cases), dropped)
 	return nil
 }
 

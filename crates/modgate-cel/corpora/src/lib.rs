@@ -10,7 +10,7 @@ mod pairs;
 mod recorded;
 
 pub use functions::functions;
-pub use pairs::{pairs, typings};
+pub use pairs::{kubernetes, pairs, typings};
 pub use recorded::{costs, expressions};
 
 use modgate_corpus::Suite;
@@ -23,4 +23,6 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "languages/cel-functions.json", run: functions },
     Suite { name: "languages/cel-pairs-*.json", run: pairs },
     Suite { name: "languages/cel-typings.json", run: typings },
+    Suite { name: "languages/cel-calls.json", run: typings },
+    Suite { name: "languages/cel-kubernetes.json", run: kubernetes },
 ];

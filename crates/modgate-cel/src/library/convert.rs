@@ -4,7 +4,7 @@ use modgate_value::gofloat;
 
 use super::{
     Opaque, Table,
-    time::{duration_text, read_duration, read_timestamp, timestamp, timestamp_text},
+    time::{duration_text, lenient, read_duration, read_timestamp, timestamp, timestamp_text},
 };
 use crate::{
     error::{EvalError, Result, failed},
@@ -97,6 +97,11 @@ pub(super) const FUNCTIONS: Table = &[
         _ => Err(EvalError::NoOverload),
     }),
 ];
+
+/// A time in any form that Go reads.
+pub(super) fn lenient_timestamp<'a>(heap: Heap<'a>, text: &str) -> Result<Val<'a>> {
+    parsing(heap, text, || lenient(text).map(Val::Timestamp))
+}
 
 /// Reads a time, which may end in an error that quotes the whole text.
 fn parsing<T>(heap: Heap<'_>, text: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {

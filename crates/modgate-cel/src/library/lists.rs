@@ -39,7 +39,10 @@ pub(super) const FUNCTIONS: Table = &[
         };
         list.items().try_fold(zero, |sum, item| {
             heap.budget.spend(1)?;
-            plus(heap, &[sum, item])
+            plus(heap, &[sum, item]).map_err(|error| match error {
+                EvalError::NoOverload => unnamed(),
+                error => error,
+            })
         })
     }),
     ("min", |heap, args| best(heap, args, "min", Ordering::is_lt)),
@@ -162,9 +165,19 @@ fn best<'a>(
     Ok(best)
 }
 
+/// The list without elements.
+pub(super) fn empty<'a>(heap: Heap<'a>) -> Result<Val<'a>> {
+    heap.list(&heap.vec(0)?)
+}
+
+/// The error where a call has an overload and the elements of its list have not: it names no function.
+fn unnamed() -> EvalError {
+    EvalError::Failed(EvalError::NoOverload.to_string())
+}
+
 /// Fails for values of types without an order.
 fn comparable(value: Val<'_>) -> Result<()> {
-    if value.has_order() { Ok(()) } else { Err(EvalError::NoOverload) }
+    if value.has_order() { Ok(()) } else { Err(unnamed()) }
 }
 
 fn slice<'a>(heap: Heap<'a>, list: Val<'a>, from: i64, to: i64) -> Result<Val<'a>> {

@@ -58,7 +58,7 @@ pub(super) const FUNCTIONS: Table = &[
 
 /// Whether the operator `name` may have such a value on its left; false for functions.
 pub(super) fn takes(name: &str, left: Val<'_>) -> bool {
-    let number = matches!(left, Val::Int(_) | Val::Uint(_) | Val::Double(_));
+    let number = is_number(left);
     let time = matches!(left, Val::Timestamp(_) | Val::Duration(_));
     let text = matches!(left, Val::String(_) | Val::Bytes(_));
     match name {
@@ -68,9 +68,8 @@ pub(super) fn takes(name: &str, left: Val<'_>) -> bool {
         "_*_" => number || matches!(left, Val::String(_)),
         "_/_" => number,
         "_%_" => matches!(left, Val::Int(_) | Val::Uint(_) | Val::String(_)),
-        "!_" => !matches!(left, Val::Uint(_) | Val::Null),
-        "-_" => !matches!(left, Val::Uint(_) | Val::Null) && !left.is_list() && !left.is_map(),
-        "@in" => true,
+        "-_" => matches!(left, Val::Bool(_) | Val::Int(_) | Val::Double(_)),
+        "!_" | "@in" => true,
         _ => false,
     }
 }
@@ -87,10 +86,17 @@ fn duration(value: Option<i64>) -> Result<Val<'static>> {
     value.map_or_else(|| failed("integer overflow"), |value| Ok(Val::Duration(value)))
 }
 
+pub(super) fn is_nan(value: &Val<'_>) -> bool {
+    matches!(value, Val::Double(value) if value.is_nan())
+}
+
+pub(super) fn is_number(value: Val<'_>) -> bool {
+    matches!(value, Val::Int(_) | Val::Uint(_) | Val::Double(_))
+}
+
 fn ordered<'a>(heap: Heap<'a>, args: &[Val<'a>], is: impl Fn(Ordering) -> bool) -> Result<Val<'a>> {
     let [left, right] = args else { return Err(EvalError::NoOverload) };
     // Nothing that has an order is less or greater than not-a-number, of whatever type it is.
-    let is_nan = |value: &Val<'_>| matches!(value, Val::Double(value) if value.is_nan());
     if left.has_order() && args.iter().any(is_nan) {
         return Ok(Val::Bool(false));
     }

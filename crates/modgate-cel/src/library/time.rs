@@ -1,5 +1,7 @@
 //! Instants and spans of time.
 
+use std::borrow::Cow;
+
 use modgate_value::gotime::{Duration, HOUR, MINUTE, SECOND, Time, Zone, parse};
 
 use super::Table;
@@ -100,10 +102,27 @@ pub(crate) fn read_timestamp(text: &str) -> Result<Timestamp> {
     if !is_strict(text) {
         return failed(format!("invalid RFC 3339 timestamp {}", quote(text)));
     }
-    match parse(RFC3339, text, &Zone::utc()) {
+    lenient(text)
+}
+
+/// As Go reads RFC 3339: also hours of one digit, a comma before fractions, an offset of 24 hours.
+pub(crate) fn lenient(text: &str) -> Result<Timestamp> {
+    let (seconds, fraction) = text.split_once(',').unwrap_or((text, ""));
+    let mut text = Cow::Borrowed(text);
+    if fraction.starts_with(|first: char| first.is_ascii_digit()) {
+        text = Cow::Owned(format!("{seconds}.{fraction}"));
+    }
+    let mut day = 0;
+    for (sign, whole_day) in [("+", 86_400), ("-", -86_400)] {
+        if let Some((time, minutes)) = text.rsplit_once(&format!("{sign}24:")) {
+            day = whole_day;
+            text = Cow::Owned(format!("{time}{sign}00:{minutes}"));
+        }
+    }
+    match parse(RFC3339, &text, &Zone::utc()) {
         Ok(time) => {
             let offset = i32::try_from(time.zone.offset_at(time.unix)).unwrap_or(0);
-            timestamp(time.unix, time.nanos, offset)
+            timestamp(time.unix - i64::from(day), time.nanos, offset + day)
         }
         Err(_) => failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"),
     }

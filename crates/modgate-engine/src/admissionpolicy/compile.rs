@@ -12,7 +12,7 @@ use modgate_api::{
     },
     templates::FailurePolicy,
 };
-use modgate_cel::{CompileError, Env, Program, Type, Variables};
+use modgate_cel::{CompileError, Env, Program, Release, Type, Variables};
 use modgate_value::{DecodeError, Str, Value};
 
 use super::{Reason, ResourceMatcher, ValidationAction};
@@ -384,7 +384,8 @@ struct Head {
 /// The names that expressions may use: `object`, `oldObject`, `request`, `namespaceObject`, with a
 /// `paramKind` `params`, and outside of messages `authorizer`.
 pub(super) fn environment_of(params: bool, authorizer: bool) -> Env {
-    let mut environment = crate::constraint::cel_environment();
+    // The API server's own policies have the results of the API server.
+    let mut environment = crate::constraint::cel_environment().with_release(Release::V0_26);
     if params {
         environment = environment.with("params", Type::Dyn);
     }

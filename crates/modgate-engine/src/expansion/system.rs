@@ -263,7 +263,8 @@ impl Expansion<'_> {
             return Err(ExpansionError::TooDeep);
         }
         let kind = GroupVersionKind::of_object(parent);
-        if kind == GroupVersionKind::default() {
+        // Of `a/b/c` Gatekeeper reads neither group nor kind.
+        if kind == GroupVersionKind::default() || kind.version.contains('/') {
             return Err(ExpansionError::NoKind(text(parent, "name").into()));
         }
         let mut direct = Vec::new();

@@ -271,20 +271,25 @@ impl GatekeeperMetrics {
     }
 
     /// Counts the policies in force and those whose newest version does not load; what there is
-    /// none of is counted as well.
+    /// none of is counted as well. A policy that is in force in an older version is an error only, as in
+    /// Gatekeeper, where each name has one status.
     pub(super) fn loaded(&self, snapshot: &Snapshot, broken: &BTreeSet<PolicyId>) {
         let store = snapshot.constraints();
         let broken_in = |group: &str| broken.iter().filter(|id| id.group == group).count();
+        let is_newest = |id: &PolicyId| !broken.contains(id);
         let conflicting = snapshot.mutators().conflicts().len();
-        let mutators = snapshot.mutators().mutators().len();
+        let mutators = snapshot.mutators().mutators().iter();
+        let mutators = mutators.filter(|mutator| is_newest(&PolicyId::from(mutator.id()))).count();
         let cyclic = snapshot.expansions().cyclic().len();
-        let expansions = snapshot.expansions().templates().len();
+        let expansions = snapshot.expansions().templates().iter();
+        let expansions = expansions.filter(|template| is_newest(&template.id())).count();
         self.conflicting.set(saturated(conflicting));
         let with_cel = store
             .templates()
             .filter(|template| template.driver().engine() == templates::CEL_ENGINE);
         self.templates_with_cel.set(saturated(with_cel.count()));
-        set_by_health(&self.templates, store.templates().count(), broken_in(templates::GROUP));
+        let templates = store.templates().filter(|template| is_newest(&template.id())).count();
+        set_by_health(&self.templates, templates, broken_in(templates::GROUP));
         set_by_health(
             &self.mutators,
             mutators.saturating_sub(conflicting),
@@ -297,7 +302,7 @@ impl GatekeeperMetrics {
         );
         set_by_health(&self.providers, snapshot.providers().len(), broken_in(externaldata::GROUP));
         self.count_broken_providers(broken);
-        self.count_constraints(snapshot, broken_in(constraints::GROUP));
+        self.count_constraints(snapshot, broken);
     }
 
     fn count_broken_providers(&self, broken: &BTreeSet<PolicyId>) {
@@ -308,15 +313,18 @@ impl GatekeeperMetrics {
         *before = now;
     }
 
-    fn count_constraints(&self, snapshot: &Snapshot, broken: usize) {
+    fn count_constraints(&self, snapshot: &Snapshot, broken: &BTreeSet<PolicyId>) {
+        let errors = broken.iter().filter(|id| id.group == constraints::GROUP).count();
         let known = EnforcementAction::ALL.map(EnforcementAction::as_str);
         for action in known.into_iter().chain([UNRECOGNIZED]) {
             let active = snapshot.constraints().constraints().filter(|constraint| {
                 let name = constraint.enforcement().name().as_str();
-                if action == UNRECOGNIZED { !known.contains(&name) } else { name == action }
+                let has_action =
+                    if action == UNRECOGNIZED { !known.contains(&name) } else { name == action };
+                has_action && !broken.contains(&constraint.id())
             });
             // A constraint that does not load has no action yet.
-            let failed = if action == UNRECOGNIZED { broken } else { 0 };
+            let failed = if action == UNRECOGNIZED { errors } else { 0 };
             for (status, count) in [(Health::Active, active.count()), (Health::Error, failed)] {
                 let labels = [(ACTIONS.name, action), (STATUS.name, status.as_str())];
                 self.constraints.get_or_create(&labels).set(saturated(count));

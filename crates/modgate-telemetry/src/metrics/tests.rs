@@ -100,6 +100,46 @@ fn asked() -> Snapshot {
     update.snapshot
 }
 
+/// A version in force whose newest version does not load is an error, not a second policy.
+#[test]
+fn each_policy_is_counted_once() {
+    let value = |text: &str| Value::from_json(text.as_bytes()).expect(text);
+    let sources = [
+        r#"{"apiVersion": "templates.gatekeeper.sh/v1", "kind": "ConstraintTemplate",
+            "metadata": {"name": "rule"}, "spec": {"crd": {"spec": {"names": {"kind": "Rule"}}},
+            "targets": [{"target": "admission.k8s.gatekeeper.sh",
+                "rego": "package rule\nviolation[{\"msg\": \"m\"}] { true }"}]}}"#,
+        r#"{"apiVersion": "constraints.gatekeeper.sh/v1beta1", "kind": "Rule",
+            "metadata": {"name": "c"}, "spec": {"enforcementAction": "warn"}}"#,
+        r#"{"apiVersion": "mutations.gatekeeper.sh/v1", "kind": "AssignMetadata",
+            "metadata": {"name": "m"}, "spec": {"location": "metadata.labels.a",
+            "parameters": {"assign": {"value": "b"}}}}"#,
+    ]
+    .map(|text| PolicySource::of_object(value(text)));
+    let ids: BTreeSet<PolicyId> = sources.iter().map(PolicySource::id).collect();
+    let changes = sources.into_iter().map(Change::Upsert).collect();
+    let update = Snapshot::default().apply(changes, OnError::Unload);
+    assert!(!update.has_errors(), "{:?}", update.problems);
+    for (broken, active, error) in [(BTreeSet::new(), 1, 0), (ids, 0, 1)] {
+        let metrics = Metrics::new();
+        metrics.gatekeeper_loaded(&update.snapshot, &broken);
+        let text = metrics.encode();
+        let unrecognized = r#"enforcement_action="unrecognized",status="error""#;
+        for line in [
+            format!("gatekeeper_constraint_templates{{status=\"active\"}} {active}"),
+            format!("gatekeeper_constraint_templates{{status=\"error\"}} {error}"),
+            format!("gatekeeper_mutators{{status=\"active\"}} {active}"),
+            format!("gatekeeper_mutators{{status=\"error\"}} {error}"),
+            format!(
+                r#"gatekeeper_constraints{{enforcement_action="warn",status="active"}} {active}"#
+            ),
+            format!("gatekeeper_constraints{{{unrecognized}}} {error}"),
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+    }
+}
+
 #[test]
 fn what_a_policy_cost_is_shown_by_its_name() {
     let metrics = Metrics::new();

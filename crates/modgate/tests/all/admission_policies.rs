@@ -426,6 +426,45 @@ fn what_an_api_server_answers() {
     }
 }
 
+/// Kubernetes 1.36 contains cel-go 0.26, Gatekeeper 3.23 contains 0.30 (CEL-1).
+#[test]
+fn policies_have_the_results_of_their_engine() {
+    let folder = tempfile::tempdir().expect("folder");
+    for (expression, cluster, gatekeeper) in [
+        ("object.data.a.orValue('') == 'x'", None, Some("no such overload")),
+        ("object.data.a.or(1) == 'x'", None, Some("no such overload")),
+        ("double('NaN') < 1.0 || true", None, None),
+        ("!(double(object.data.n) < 1.0)", Some("NaN values cannot be ordered"), None),
+        (
+            "timestamp(object.data.t) < timestamp('2025-01-01T00:00:00Z')",
+            None,
+            Some("invalid RFC 3339 timestamp"),
+        ),
+        ("lists.range(-1).size() == 0", None, Some("size must be non-negative")),
+        ("object.data.a.indexOf('', 9) == 9", None, Some("failed expression")),
+    ] {
+        let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s, namespace: shop}\n\
+                      data: {a: x, n: NaN, t: '2024-01-01T1:00:00Z'}\n";
+        fs::write(folder.path().join("o.yaml"), object).expect("written");
+        let rule = format!("expression: {}", serde_json::Value::from(expression));
+        let own = policy("v1", "configmaps", "", &rule) + &binding("");
+        let template = format!(
+            "apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\n\
+             metadata: {{name: rule}}\nspec:\n  crd: {{spec: {{names: {{kind: Rule}}}}}}\n  targets:\n  \
+             - target: admission.k8s.gatekeeper.sh\n    code:\n    - engine: K8sNativeValidation\n      \
+             source: {{validations: [{{{rule}}}]}}\n---\n\
+             apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: Rule\nmetadata: {{name: c}}\n"
+        );
+        for (policies, expected) in [(own, cluster), (template, gatekeeper)] {
+            fs::write(folder.path().join("p.yaml"), &policies).expect("written");
+            let output = modgate(folder.path(), &["review", "-f", "p.yaml", "o.yaml"]);
+            let shown = out(&output) + &errors(&output);
+            assert_eq!(output.status.code(), Some(expected.map_or(0, |_| 1)), "{policies}{shown}");
+            assert!(expected.is_none_or(|part| shown.contains(part)), "{policies}{shown}");
+        }
+    }
+}
+
 /// The API server drops warnings that no header can have, and gives an audit annotation as Go writes it.
 #[test]
 fn warnings_of_several_lines() {

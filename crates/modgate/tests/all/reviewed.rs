@@ -270,3 +270,233 @@ fn json_and_yaml_that_were_refused() {
         assert!(shown.contains(part), "{rules} {object}: {part}: {shown}");
     }
 }
+
+/// The warnings and failures of `review` about the same inputs, a part of each.
+const SAID: &[(&[&str], i32, &str)] = &[
+    // P2-1: the failure names the annotation.
+    (
+        &["review", "-f", "d1b-rules.yaml", "d1b-secret.yaml"],
+        0,
+        "default/a-owner: the last-applied annotation is patched no further: replace at \
+         `/metadata/annotations/injected-by-controller`",
+    ),
+    // P2-4: integers in suggestions.
+    (&["select", "$.a[1].b != \"x\"", "-f", "ind.json"], 0, "add `isDefined($.a[1].b) && `"),
+    (
+        &["select", "$.a[length(@)-1].b != \"x\"", "-f", "ind.json"],
+        0,
+        "add `isDefined($.a[length(@) - 1].b) && `",
+    ),
+    // P2-5: a Namespace that is nowhere is missing, and an assumed one is mentioned.
+    (
+        &["review", "--missing-reference", "deny", "-f", "issue113.yaml", "NAMESPACED"],
+        1,
+        "failed to read namespace `shop`: no file describes it: give it with `--objects`",
+    ),
+    (
+        &["explain", "-f", "issue113.yaml", "NAMESPACED"],
+        0,
+        "no file describes Namespace `shop`, so policies see one without labels of its own",
+    ),
+    // P2-6: what a bare path selects where there is nothing.
+    (&["select", "$.kind.x", "-f", "ind.json"], 0, "undefined at `.x`"),
+    // P2-7: an index that never works (Q-12).
+    (&["select", "$.a[-1].b", "-f", "ind.json"], 0, "no list has an element `-1`"),
+];
+
+#[test]
+fn what_is_said_about_rules() {
+    let Some(folder) = inputs("modrules", 17) else { return };
+    let work = tempfile::tempdir().expect("a folder");
+    let object = work.path().join("pod.json");
+    let pod =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}});
+    fs::write(&object, pod.to_string()).expect("written");
+    let object = object.to_str().expect("a path");
+    for (args, code, part) in SAID {
+        let args: Vec<&str> =
+            args.iter().map(|arg| if *arg == "NAMESPACED" { object } else { arg }).collect();
+        let output = modgate(&folder, &args);
+        let shown = text(&output);
+        assert!(shown.contains(part), "{args:?}: {part}: {shown}");
+        assert_eq!(output.status.code(), Some(*code), "{args:?}: {shown}");
+    }
+}
+
+/// The values of `nel.py` and what go-yaml makes of them, as KubeMod patches them in; `None` where it
+/// drops the patch (P2-9).
+fn values_with_line_separators() -> Vec<(&'static str, Option<Value>)> {
+    vec![
+        ("a\u{85}b", Some(json!("a b"))),
+        ("a: b\u{85}c", None),
+        ("a: \u{85}b", None),
+        ("a: b\u{85} c", Some(json!({"a": "b c"}))),
+        ("'a\u{85}b'", Some(json!("a b"))),
+        ("x: |\n  a\u{85}  b\n", Some(json!({"x": "a\nb\n"}))),
+        ("a: 1\u{85}b: 2", Some(json!({"a": 1, "b": 2}))),
+        ("a\u{2028}b", Some(json!("a\u{2028}b"))),
+        ("x: y\u{2028}  z", Some(json!({"x": "y\u{2028}z"}))),
+        ("x: y\u{2029}z", None),
+    ]
+}
+
+#[test]
+fn line_separators_in_yaml() {
+    let work = tempfile::tempdir().expect("a folder");
+    for (value, expected) in values_with_line_separators() {
+        let rule = json!({"apiVersion": "api.kubemod.io/v1beta1", "kind": "ModRule",
+            "metadata": {"name": "r", "namespace": "kubemod-system"},
+            "spec": {"type": "Patch", "match": [{"select": "$.kind"}],
+                "patch": [{"op": "add", "path": "/zz", "value": value}]}});
+        fs::write(work.path().join("rule.json"), rule.to_string()).expect("written");
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+        fs::write(work.path().join("node.json"), node.to_string()).expect("written");
+        let args =
+            ["review", "-o", "json", "--modrule-resource", "*", "-f", "rule.json", "node.json"];
+        let output = modgate(work.path(), &args);
+        let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let patched = results[0]["object"].get("zz").cloned();
+        assert_eq!(patched, expected, "{value:?}: {}", text(&output));
+    }
+}
+
+/// What gator prints about the files of `matching`: `test`, then `expand`.
+const MATCHED: &[(&str, &str, &str)] = &[
+    (
+        "av.yaml",
+        "auditing objects: adding data of GVK \"/, Kind=\": admission.k8s.gatekeeper.sh: invalid \
+         request object: resource p has no version",
+        "error expanding resources: error expanding resource p: cannot expand resource p with empty GVK",
+    ),
+    (
+        "generated-no-kind.yaml",
+        // Section Expansion: gator's message has the whole object.
+        "apps/v1/Deployment x/d: [\"a\"] Message: \"[Implied by t] unable to match constraints: \
+         invalid request object: the object has no kind\"",
+        "apiVersion: v1\nkind: \"\"",
+    ),
+    ("inventory-noname.yaml", "v1/Pod x/p: [\"a\"] Message: \"inventory has Job x/<>\"", ""),
+    (
+        "kindnum.yaml",
+        "auditing objects: adding data of GVK \"mutations.gatekeeper.sh/v1, Kind=\": \
+         admission.k8s.gatekeeper.sh: invalid request object: resource p has no kind",
+        "",
+    ),
+    ("kindother.yaml", "", ""),
+    // fix-labels
+    ("label-number.yaml", "v1/Pod x/p: [\"sel\"] Message: \"hit\"", ""),
+    ("mutator-metadata-null.yaml", "", "  containers: []\n  x: 1\n"),
+    (
+        "name-number.yaml",
+        "v1/ConfigMap x/good: [\"a\"] Message: \"hit\"\nv1/ConfigMap x/: [\"a\"] Message: \"hit\"",
+        "",
+    ),
+    // Section gator: gator's decoder fails.
+    ("ns-label-number.yaml", "v1/Pod x/p: [\"a\"] Message: \"hit\"", ""),
+    ("scoped-no-action.yaml", "v1/Pod x/p: [\"a\"] Message: \"hit\"", ""),
+    ("scoped-typo.yaml", "v1/Pod x/p: [\"a\"] Message: \"hit\"", ""),
+    // fix-template-metadata
+    ("template-metadata-null.yaml", "", "  name: d-pod\n"),
+];
+
+#[test]
+fn odd_manifests() {
+    let Some(folder) = inputs("matching", 27) else { return };
+    let bin = tempfile::tempdir().expect("a folder");
+    let gator = bin.path().join("gator");
+    symlink(env!("CARGO_BIN_EXE_modgate"), &gator).expect("a link");
+    let mut files: BTreeSet<String> = listed(&folder)
+        .into_iter()
+        .filter(|file| !file.contains('/') && file.ends_with("yaml"))
+        .collect();
+    for (file, tested, expanded) in MATCHED {
+        assert!(files.remove(*file), "{file}");
+        let shown = text(&run(&gator, &folder, &["test", "--filename", file]));
+        assert_eq!(shown.trim(), *tested, "{file}");
+        let shown = text(&run(&gator, &folder, &["expand", "--filename", file]));
+        assert!(shown.contains(expanded), "{file}: {shown}");
+        assert_eq!(shown.trim().is_empty(), expanded.is_empty(), "{file}: {shown}");
+    }
+    assert_eq!(files, BTreeSet::new(), "every file is used");
+    let output = modgate(&folder, &["review", "-f", "generated-no-kind.yaml", "rev.json"]);
+    assert_eq!(output.status.code(), Some(1), "M1: {}", text(&output));
+    let verified = text(&run(&gator, &folder, &["verify", "-v", "v/suite.yaml"]));
+    for part in [
+        "got 1 violations containing \"\" but want none",
+        "got messages [[Implied by t] hit hit]",
+        "reading ExpansionTemplate from \"",
+        "not an Expansion Template: \"",
+        "constraint should have failed schema validation: got error reading ConstraintTemplate from \"",
+        "not a ConstraintTemplate",
+        "missing ConstraintTemplate: template \"fire\" not found",
+    ] {
+        assert!(verified.contains(part), "{part}: {verified}");
+    }
+    let verified = text(&run(&gator, &folder, &["verify", "-v", "v2/suite.yaml"]));
+    assert!(verified.contains("--- PASS: y"), "M2: {verified}");
+    assert!(verified.contains("got 1 violations but want none: got messages [hit]"), "{verified}");
+}
+
+/// What gator finds in the folders of `functions`.
+const CALLED: &[(&str, &[&str])] = &[
+    (
+        "d0",
+        &[
+            "expression 'duration(object.spec.n) < duration(\"5s\")' resulted in error: no such overload: duration(int)",
+        ],
+    ),
+    ("d1", &["expression 'object.spec.list.isSorted()' resulted in error: no such overload"]),
+    ("d2", &["expression 'object.spec.list.max() == 1' resulted in error: no such overload"]),
+    // CEL-2: `[]interface {}` in gator.
+    (
+        "d3",
+        &[
+            "expression '!object.spec.m[?object.spec.list].hasValue()' resulted in error: invalid qualifier type: list",
+        ],
+    ),
+    (
+        "d4",
+        &[
+            "expression 'lists.range(-1).size() == 0' resulted in error: lists.range: size must be non-negative, got -1",
+        ],
+    ),
+    ("d5", &["no"]),
+    ("d6", &["no"]),
+    (
+        "d7",
+        &[
+            "expression '[object.spec.m].isSorted()' resulted in error: no such overload: isSorted(list)",
+        ],
+    ),
+    (
+        "d8",
+        &["expression '\"abc\".indexOf(\"\",-1) < 0' resulted in error: index out of range: -1"],
+    ),
+    (
+        "d9",
+        &[
+            "compilation error: compilation failed: ERROR: <input>:1:7: found no matching overload for 'string' applied to '(type(dyn))'\n | string(type(object.spec.n)) == \"int\"\n | ......^",
+        ],
+    ),
+    ("d10", &["no"]),
+    ("d11", &[]),
+    ("rego/b64", &["no"]),
+    ("rego/glob", &["no"]),
+    ("rego/render", &["no"]),
+    ("rego/sha", &["no"]),
+];
+
+#[test]
+fn functions_in_pairs() {
+    let Some(folder) = inputs("functions", 20) else { return };
+    let bin = tempfile::tempdir().expect("a folder");
+    let gator = bin.path().join("gator");
+    symlink(env!("CARGO_BIN_EXE_modgate"), &gator).expect("a link");
+    for (name, expected) in CALLED {
+        let output = run(&gator, &folder, &["test", "-o", "json", "-f", name]);
+        let results: Option<Vec<Value>> = serde_json::from_slice(&output.stdout).expect("JSON");
+        let results = results.unwrap_or_default();
+        let messages: Vec<&str> = results.iter().filter_map(|it| it["msg"].as_str()).collect();
+        assert_eq!(messages, *expected, "{name}");
+    }
+}

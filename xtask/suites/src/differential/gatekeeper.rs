@@ -194,16 +194,18 @@ fn leave_quotes(original: &mut Answer, ours: &Answer) {
     left.sort_by_cached_key(Value::to_string);
 }
 
-/// Numbers in one notation: whole ones without a point, an exponent or a sign before zero.
+/// Numbers in one notation: whole ones without a point, an exponent or a sign before zero, others with
+/// 15 digits, because reading 20 digits may round to another last one.
 fn by_value(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            let whole =
-                number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
-            if let Some(whole) = whole {
+            let Some(number) = number.as_f64() else { return };
+            if number.fract() == 0.0 && number.abs() < 1e15 {
                 #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
-                let whole = whole as i64;
+                let whole = number as i64;
                 *value = json!(whole);
+            } else {
+                *value = json!(format!("{number:.14e}"));
             }
         }
         Value::Array(items) => items.iter_mut().for_each(by_value),
@@ -217,6 +219,8 @@ fn by_value(value: &mut Value) {
 /// - a parse error within an object is at the token that does not fit;
 /// - each variable of `every` that is not used is an error, not only the first of a rule;
 /// - calls of a function that does not compile are no errors.
+///
+/// The original reports errors of one line in the order of a Go map.
 fn leave_words(original: &Answer, ours: &mut Answer) {
     let (Answer::Refused(left), Answer::Refused(right)) = (original, &*ours) else { return };
     let (mut left_errors, mut right_errors) = (errors(left), errors(right));
@@ -235,6 +239,11 @@ fn leave_words(original: &Answer, ours: &mut Answer) {
     let has_undefined = |errors: &[String]| errors.iter().any(|error| error.contains(UNDEFINED));
     if !right_errors.is_empty() && !has_undefined(&right_errors) {
         left_errors.retain(|error| !error.contains(UNDEFINED));
+    }
+    for errors in [&mut left_errors, &mut right_errors] {
+        for line in errors.chunk_by_mut(|a, b| place(a) == place(b)) {
+            line.sort();
+        }
     }
     if is_misplaced || (!left_errors.is_empty() && left_errors == right_errors) {
         *ours = original.clone();
@@ -292,6 +301,11 @@ mod tests {
             "x: 1 error occurred: template:3: rego_type_error: match error\n\tleft  : string";
         assert!(is_declared(other, ours));
         assert!(!is_declared(other, &ours.replace("string", "number")));
+        let unsafe_var = |a, b| {
+            format!("x: 2 errors occurred:\ntemplate:4: var {a} is unsafe\ntemplate:{b} is unsafe")
+        };
+        assert!(is_declared(&unsafe_var("a", "4: var b"), &unsafe_var("b", "4: var a")));
+        assert!(!is_declared(&unsafe_var("a", "5: var b"), &unsafe_var("b", "5: var a")));
         let parse = "x: 1 error occurred: template:6: rego_parse_error: unexpected string token: \
                      non-terminated object\n\tx\n\t^";
         let with = "x: 1 error occurred: template:6: rego_parse_error: unexpected with keyword: \
@@ -303,8 +317,8 @@ mod tests {
 
     #[test]
     fn numbers_compare_by_value() {
-        let mut left = json!({"found": [1000.0, -0.0, 2.5, "1e3"]});
-        let mut right = json!({"found": [1000, 0, 2.5, "1e3"]});
+        let mut left = json!({"found": [1000.0, -0.0, 2.5, 0.333_333_333_333_333_37, "1e3"]});
+        let mut right = json!({"found": [1000, 0, 2.5, 0.333_333_333_333_333_3, "1e3"]});
         by_value(&mut left);
         by_value(&mut right);
         assert_eq!(left, right);
