@@ -25,6 +25,12 @@ impl GroupVersionKind {
         Self { group: group.into(), version: version.into(), kind: text("kind").into() }
     }
 
+    /// The kind that the members `group`, `version` and `kind` name; empty where one is missing.
+    pub fn of_members(value: &Value) -> Self {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().into();
+        Self { group: text("group"), version: text("version"), kind: text("kind") }
+    }
+
     /// Whether it is the core group's Namespace.
     pub fn is_namespace(&self) -> bool {
         self.group.is_empty() && self.kind == "Namespace"

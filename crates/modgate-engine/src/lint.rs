@@ -12,20 +12,22 @@ mod fields;
 mod matching;
 mod mutator;
 mod resources;
+mod sync;
 mod template;
 mod unloaded;
+mod values;
 
 use modgate_api::{
     admissionregistration, config, constraints, expansion, externaldata, kinds as kubernetes, meta,
-    modrule, mutations, templates,
+    modrule, mutations, syncset, templates,
 };
 use modgate_value::{Str, Value, near};
 
 pub use allow::allows;
 pub(crate) use allow::retain;
-pub(crate) use constraint::advise;
+pub(crate) use constraint::advise as advise_constraint;
 pub(crate) use fields::help as known_fields;
-pub(crate) use mutator::{advice, misspelt_field};
+pub(crate) use mutator::{advise as advise_mutator, misspelt_field};
 pub use unloaded::{NotLoaded, Place, not_loaded};
 
 use crate::{Code, PolicyId, PolicySource, Position, Problem, Severity};
@@ -39,7 +41,7 @@ const VERSIONS: [(&str, &[&str]); 9] = [
     (expansion::GROUP, &["v1beta1", "v1alpha1"]),
     (externaldata::GROUP, &externaldata::VERSIONS),
     (config::GROUP, &["v1alpha1"]),
-    ("syncset.gatekeeper.sh", &["v1alpha1"]),
+    (syncset::GROUP, &["v1alpha1"]),
     (admissionregistration::GROUP, &admissionregistration::VERSIONS),
 ];
 
@@ -57,7 +59,7 @@ pub fn kinds(group: &str) -> &'static [&'static str] {
         expansion::GROUP => &[expansion::KIND],
         externaldata::GROUP => &[externaldata::KIND],
         config::GROUP => &[config::KIND],
-        "syncset.gatekeeper.sh" => &["SyncSet"],
+        syncset::GROUP => &[syncset::KIND],
         // With the configurations of webhooks, which are no policies.
         admissionregistration::GROUP => kubernetes::of_group(group).unwrap_or_default(),
         _ => &[],
@@ -99,11 +101,21 @@ pub(crate) fn lint(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
             fields::lint(&mut lints);
             resources::lint(&mut lints);
         }
+        config::GROUP | syncset::GROUP => {
+            fields::lint(&mut lints);
+            sync::lint(&mut lints);
+        }
         _ => fields::lint(&mut lints),
     }
     let mut found = lints.found;
     retain(&source.object, &mut found, 0);
     found
+}
+
+/// The warnings about a document that is read although it is no policy: a SyncSet.
+pub fn read(source: &PolicySource) -> Vec<Problem> {
+    let id = source.id();
+    if id.group == syncset::GROUP { lint(&id, source) } else { Vec::new() }
 }
 
 /// The warnings about a policy that does not load, such as unknown fields.
@@ -131,6 +143,10 @@ pub(crate) fn warnings(object: &Value) -> Vec<String> {
 
 /// A version that no cluster serves: what works from files would be refused there.
 fn version(lints: &mut Lints<'_>) {
+    // A constraint of another version is refused: `constraint::advise`.
+    if lints.id.group == constraints::GROUP {
+        return;
+    }
     let api_version = lints.text("apiVersion");
     let (group, version) = meta::split_api_version(&api_version);
     let known = VERSIONS.iter().find(|(known, _)| *known == group).map(|(_, versions)| *versions);

@@ -24,7 +24,7 @@ pub fn check(manifests: &[Manifest], sources: &[Source], config: &EngineConfig) 
     for manifest in manifests.iter().filter(|it| !AdmissionReview::is_review(&it.object)) {
         let text = source(&manifest.origin);
         if !Snapshot::takes(&manifest.object) {
-            findings.extend(text.and_then(|text| not_a_policy(manifest, text)));
+            findings.extend(text.into_iter().flat_map(|text| not_a_policy(manifest, text)));
             continue;
         }
         let id = policy_id(manifest, config);

@@ -247,7 +247,7 @@ impl PolicyStore {
                     continue;
                 }
                 if !Snapshot::takes(&manifest.object) {
-                    findings.extend(source.and_then(|source| not_a_policy(manifest, source)));
+                    findings.extend(source.into_iter().flat_map(|it| not_a_policy(manifest, it)));
                     continue;
                 }
                 let id = policy_id(manifest, self.current.snapshot.config());
@@ -353,14 +353,14 @@ const NO_OBJECTS: [&str; 6] = [
 const FOREIGN_GROUPS: [&str; 4] =
     ["kyverno.io", "policies.kyverno.io", "policies.kubewarden.io", "jspolicy.com"];
 
-/// A finding about an object that is not a policy: none,
-/// unless it looks as if it should be a policy. Policies often live next to the objects they are for.
-pub(crate) fn not_a_policy(manifest: &Manifest, source: &Source) -> Option<Diagnostic> {
+/// Findings about an object that is not a policy: none, unless it looks as if it should be a policy, or is a SyncSet.
+/// Policies often live next to the objects they are for.
+pub(crate) fn not_a_policy(manifest: &Manifest, source: &Source) -> Vec<Diagnostic> {
     let file = Path::new(manifest.origin.as_str()).file_name().and_then(|name| name.to_str());
     if manifest.kind().is_empty() && file.is_some_and(|file| NO_OBJECTS.contains(&file)) {
         let mut finding = Diagnostic::warning("no Kubernetes object, skipped");
         finding.severity = Severity::Note;
-        return Some(manifest.finding(finding, source));
+        return vec![manifest.finding(finding, source)];
     }
     let (group, _) = meta::split_api_version(manifest.api_version());
     if FOREIGN_GROUPS.contains(&group) {
@@ -370,15 +370,19 @@ pub(crate) fn not_a_policy(manifest: &Manifest, source: &Source) -> Option<Diagn
             manifest.api_version()
         );
         let finding = Diagnostic::warning(message).code(Code::UnknownGroup.as_str());
-        return Some(manifest.finding_at("apiVersion", finding, source));
+        return vec![manifest.finding_at("apiVersion", finding, source)];
     }
-    let lint::NotLoaded { code, place, message, help } = lint::not_loaded(&manifest.object)?;
+    let Some(lint::NotLoaded { code, place, message, help }) = lint::not_loaded(&manifest.object)
+    else {
+        let problems = lint::read(&manifest.clone().into_policy());
+        return problems.iter().map(|it| manifest::diagnose(it, Some(source))).collect();
+    };
     let mut finding = Diagnostic::warning(message).code(code.as_str());
     finding.help = help;
-    Some(match place {
+    vec![match place {
         lint::Place::Key(member) => manifest.finding_at_key(&member, finding, source),
         lint::Place::Value(member) => manifest.finding_at(&member, finding, source),
-    })
+    }]
 }
 
 #[cfg(test)]

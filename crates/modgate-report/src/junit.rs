@@ -1,4 +1,5 @@
-//! JUnit XML: a suite for each rule, with a failed test for each finding and a test for what passed.
+//! JUnit XML: a suite for each rule, with a failed test for each finding that fails the command, a skipped test for each
+//! other finding, and a test for what passed.
 //!
 //! Source: the schema of Jenkins' xUnit plugin (`junit-10.xsd`), which GitLab reads as well.
 
@@ -21,12 +22,13 @@ pub(crate) fn write(report: &Report) -> String {
         let is_error =
             |finding: &Finding| rule.kind == RuleKind::Code && finding.level == Level::Error;
         let errors = findings.iter().filter(|finding| is_error(finding)).count();
-        let failures = findings.len() - errors;
+        let skipped = findings.iter().filter(|it| it.level < report.fails_from).count();
+        let failures = findings.len() - errors - skipped;
         let tests = names.len() + findings.len();
         let class = escape(&rule.id);
         let _ = writeln!(
             body,
-            r#"  <testsuite name="{class}" tests="{tests}" failures="{failures}" errors="{errors}">"#
+            r#"  <testsuite name="{class}" tests="{tests}" failures="{failures}" errors="{errors}" skipped="{skipped}">"#
         );
         for name in names {
             let _ =
@@ -54,7 +56,11 @@ fn case(out: &mut String, report: &Report, finding: &Finding, class: &str, is_er
         None if place.is_empty() => finding.message.clone(),
         None => place.clone(),
     };
-    let element = if is_error { "error" } else { "failure" };
+    let element = match finding.level < report.fails_from {
+        true => "skipped",
+        false if is_error => "error",
+        false => "failure",
+    };
     let kind = if finding.action.is_empty() { finding.level.as_str() } else { &finding.action };
     let remediation = report.remediation(finding);
     let lines = [place.as_str(), finding.message.as_str(), remediation];

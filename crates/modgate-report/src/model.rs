@@ -248,6 +248,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// The passed objects and cases.
     pub passed: Vec<Passed>,
+    /// The lowest level of what fails the command; JUnit skips what is below.
+    pub fails_from: Level,
     /// Whether the command could read and evaluate everything. If not, more may be wrong.
     pub complete: bool,
 }
@@ -260,6 +262,7 @@ impl Report {
             rules: Vec::new(),
             findings: Vec::new(),
             passed: Vec::new(),
+            fails_from: Level::Error,
             complete: true,
         }
     }

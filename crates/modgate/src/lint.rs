@@ -293,6 +293,7 @@ impl Reported<'_> {
 
 /// Adds the findings to what was printed about the policies.
 fn report(reported: &[Reported<'_>], mut report: Report) -> Report {
+    report.fails_from = Level::Warning;
     for each in reported {
         let code = each.bypass.code;
         let rule = Rule {

@@ -184,7 +184,9 @@ impl TemplateError {
             Self::Decode(DecodeError { path, message }) => vec![plain(path, message.clone())],
             Self::Operations => vec![plain("spec.targets[0].operations", self.to_string())],
             Self::NoDriver { .. } => vec![no_driver(resource, plain("", self.to_string()))],
-            Self::Cel { field, message } => vec![plain(field, message.clone())],
+            Self::Cel { field, message } => {
+                vec![cel_problem(resource, plain(field, message.clone()))]
+            }
             Self::Source { place: None, .. } => {
                 vec![missing_rule(resource, plain(&rego_fields(resource).0, self.to_string()))]
             }
@@ -399,6 +401,17 @@ fn invalid_field(message: &str, resource: &Value) -> (&'static str, Option<Strin
     ("", None)
 }
 
+/// A CEL source that is refused: the member at fault, where its name is known.
+fn cel_problem(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
+    if !problem.message.contains("unrecognized failure policy") {
+        return problem;
+    }
+    let field = format!("{}.failurePolicy", problem.field);
+    let policy = resource.pointer(&pointer(&field)).and_then(Value::as_str).unwrap_or_default();
+    let help = near::did_you_mean_or(policy, &["Fail", "Ignore"], "the values are");
+    TemplateProblem { field, help: Some(help), ..problem }
+}
+
 /// A template without a source that an engine takes: a misspelt engine, most of the time.
 fn no_driver(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
     let code = resource.pointer("/spec/targets/0/code").and_then(Value::as_array);
@@ -410,7 +423,12 @@ fn no_driver(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
             help: Some(near::did_you_mean_or(engine, &["K8sNativeValidation", "Rego"], "engines")),
             ..problem
         },
-        None => TemplateProblem { field: "spec.targets[0]".to_owned(), ..problem },
+        None => {
+            let is_empty = resource.pointer("/spec/targets/0/rego").is_some();
+            let field = if is_empty { "spec.targets[0].rego" } else { "spec.targets[0]" };
+            let help = "write the policy in `rego`, or in `code` with its `engine`".to_owned();
+            TemplateProblem { field: field.to_owned(), help: Some(help), ..problem }
+        }
     }
 }
 

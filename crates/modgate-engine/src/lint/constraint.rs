@@ -1,12 +1,14 @@
 //! Where a constraint that is refused goes wrong, and what to do about it.
 
-use modgate_api::{constraints::EnforcementAction, schema::Schema};
+use modgate_api::{
+    constraints::{self, EnforcementAction, EnforcementPoint},
+    meta,
+    schema::Schema,
+};
 use modgate_value::{Value, near};
 
-use crate::{PolicySource, Problem, constraint::CompiledTemplate};
-
-/// The operators of label selectors.
-const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+use super::values::{OPERATORS, SELECTORS, point_at};
+use crate::{Code, PolicySource, Problem, constraint::CompiledTemplate};
 
 /// The members of `spec`, which stand beside it where they are indented too little.
 const SPEC: [&str; 5] = [
@@ -36,14 +38,32 @@ pub(crate) fn advise(
     if problem.field == "spec.enforcementAction" {
         let action = source.object.path(&["spec", "enforcementAction"]).and_then(Value::as_str);
         let known = EnforcementAction::ALL.map(EnforcementAction::as_str);
-        problem.help = action.and_then(|action| near::did_you_mean(action, known));
+        if action == Some(EnforcementAction::Scoped.as_str()) {
+            scoped_action(problem, source);
+        } else {
+            problem.help = action.and_then(|action| near::did_you_mean(action, known));
+        }
         return;
     }
-    if problem.message.contains("not a valid selector operator")
-        && let Some((field, operator)) = wrong_operator(&source.object)
-    {
+    if problem.message.contains("not a valid selector operator") {
+        point_at(problem, source, &SELECTORS, &OPERATORS, "the operators are");
+        return;
+    }
+    if problem.message.contains("unsupported version ") {
+        let api_version = source.object.get("apiVersion").and_then(Value::as_str);
+        let (_, version) = meta::split_api_version(api_version.unwrap_or_default());
+        let known = constraints::VERSIONS;
+        problem.help = Some(near::did_you_mean_or(version, &known, "the versions are"));
+        problem.position = source.position("apiVersion");
+        "apiVersion".clone_into(&mut problem.field);
+        problem.code = Some(Code::UnknownVersion);
+        return;
+    }
+    // `.spec.match.labelSelector accessor error: [a] is of the type []interface {}, ...`
+    let accessed = problem.message.split_once(" accessor error: ");
+    if let Some((_, field)) = accessed.and_then(|(before, _)| before.rsplit_once(" .")) {
+        let field = field.to_owned();
         problem.position = source.position(&field);
-        problem.help = Some(near::did_you_mean_or(operator, &OPERATORS, "the operators are"));
         problem.field = field;
         return;
     }
@@ -70,15 +90,12 @@ fn known_fields(field: &str, template: Option<&CompiledTemplate>) -> String {
     super::known_fields(field, &known)
 }
 
-/// The first operator that label selectors do not have, and its field.
-fn wrong_operator(object: &Value) -> Option<(String, &str)> {
-    ["labelSelector", "namespaceSelector"].into_iter().find_map(|selector| {
-        let path = ["spec", "match", selector, "matchExpressions"];
-        let expressions = object.path(&path)?.as_array()?;
-        expressions.iter().enumerate().find_map(|(index, expression)| {
-            let operator = expression.get("operator")?.as_str()?;
-            let field = format!("spec.match.{selector}.matchExpressions[{index}].operator");
-            (!OPERATORS.contains(&operator)).then_some((field, operator))
-        })
-    })
+/// Marks the entry of `scopedEnforcementActions` that is refused.
+fn scoped_action(problem: &mut Problem, source: &PolicySource) {
+    let mut points: Vec<&str> = EnforcementPoint::ALL.iter().map(|point| point.as_str()).collect();
+    points.push("*");
+    let names = ["spec.scopedEnforcementActions.*.enforcementPoints.*.name"];
+    let actions = ["spec.scopedEnforcementActions.*.action"];
+    let _ = point_at(problem, source, &names, &points, "the enforcement points are")
+        || point_at(problem, source, &actions, &["deny", "dryrun", "warn"], "the actions are");
 }

@@ -283,17 +283,26 @@ pub(super) fn apply_to(lints: &mut Lints<'_>) {
 /// Checks `spec.generatedGVK` of an expansion template.
 pub(super) fn generated(lints: &mut Lints<'_>) {
     let Some(generated) = lints.object().path(&["spec", "generatedGVK"]) else { return };
-    let text = |key: &str| generated.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (group, version, kind) = (text("group"), text("version"), text("kind"));
+    let kind = GroupVersionKind::of_members(generated);
+    kind_of_cluster(lints, &kind, "spec.generatedGVK", "no constraint matches it");
+}
+
+/// Warns about a kind that no cluster serves. `so` says what follows.
+pub(super) fn kind_of_cluster(
+    lints: &mut Lints<'_>,
+    kind: &GroupVersionKind,
+    field: &str,
+    so: &str,
+) {
+    let GroupVersionKind { group, version, kind } = kind;
     if kind.is_empty() {
         return;
     }
-    let field = "spec.generatedGVK";
     group_exists(lints, group, &format!("{field}.group"), false);
     let before = lints.found.len();
     kind_exists(lints, kind, Some(&vec![group]), &format!("{field}.kind"));
     if lints.found.len() == before && !is_served(version, &[group], Some(&[kind])) {
-        let message = unserved(&[version], &[group], Some(&[kind]), "no constraint matches it");
+        let message = unserved(&[version], &[group], Some(&[kind]), so);
         lints.push(Code::NeverMatches, &format!("{field}.version"), message.0, message.1);
     }
 }

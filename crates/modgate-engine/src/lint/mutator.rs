@@ -2,10 +2,13 @@
 
 use modgate_value::{Value, near};
 
-use super::{Lints, matching};
-use crate::Code;
+use super::{
+    Lints, matching,
+    values::{OPERATORS, SELECTORS, point_at},
+};
 use crate::constraint::METADATA;
 use crate::mutation::location::{Location, Node};
+use crate::{Code, PolicySource, Problem};
 
 /// The kinds whose Pods stand at `spec.template`.
 const WORKLOADS: [&str; 6] =
@@ -195,8 +198,28 @@ pub(super) fn template_source(lints: &mut Lints<'_>) {
     }
 }
 
+/// The conditions of path tests.
+const CONDITIONS: [&str; 2] = ["MustExist", "MustNotExist"];
+
+/// The operations of `applyTo`.
+const OPERATIONS: [&str; 3] = ["CREATE", "UPDATE", "*"];
+
+/// Adds place and advice to the problem of a mutator that does not compile.
+pub(crate) fn advise(problem: &mut Problem, source: &PolicySource) {
+    problem.help = advice(&source.object, &problem.field);
+    let (places, known, otherwise): (&[&str], &[&str], &str) = match problem.field.as_str() {
+        "spec.parameters.pathTests" => {
+            (&["spec.parameters.pathTests.*.condition"], &CONDITIONS, "the conditions are")
+        }
+        "spec.applyTo" => (&["spec.applyTo.*.operations.*"], &OPERATIONS, "the operations are"),
+        "spec.match" => (&SELECTORS, &OPERATORS, "the operators are"),
+        _ => return,
+    };
+    point_at(problem, source, places, known, otherwise);
+}
+
 /// Advice about a mutator that does not compile because of this field.
-pub(crate) fn advice(object: &Value, field: &str) -> Option<String> {
+fn advice(object: &Value, field: &str) -> Option<String> {
     let at = |field: &str| object.pointer(&crate::policy::pointer(field));
     let text = |field: &str| at(field).and_then(Value::as_str).unwrap_or_default();
     match field {
@@ -208,13 +231,6 @@ pub(crate) fn advice(object: &Value, field: &str) -> Option<String> {
             Some(near::did_you_mean_or(text(field), &["name", "namespace"], "the values are"))
         }
         "spec.parameters.assign.value" => Some("put the value in quotes".to_owned()),
-        "spec.parameters.pathTests" => {
-            let known = ["MustExist", "MustNotExist"];
-            let tests = at(field)?.as_array()?;
-            let mut conditions = tests.iter().filter_map(|test| test.get("condition")?.as_str());
-            let wrong = conditions.find(|condition| !known.contains(condition))?;
-            Some(near::did_you_mean_or(wrong, &known, "the values are"))
-        }
         "spec.parameters" if at("spec.parameters.value").is_some() => {
             Some("the value is `spec.parameters.assign.value`".to_owned())
         }

@@ -1,6 +1,6 @@
-//! Members of a template's sources that no engine reads: the schema of the CRD leaves them open.
+//! Sources of a template that no engine reads, and members of sources: the schema of the CRD leaves them open.
 
-use modgate_value::Value;
+use modgate_value::{Value, near};
 
 use super::{Lints, fields::help};
 use crate::Code;
@@ -13,17 +13,33 @@ const LISTS: [(&str, &[&str]); 3] = [
     ("variables", &["expression", "name"]),
 ];
 
+/// The versions of Rego that a source can name.
+const VERSIONS: [&str; 2] = ["v0", "v1"];
+
 /// Checks every entry of `code`. The members of a CEL source itself are checked where it is compiled.
 pub(super) fn lint(lints: &mut Lints<'_>) {
-    let Some(code) = lints.object().pointer("/spec/targets/0/code").and_then(Value::as_array)
-    else {
-        return;
-    };
+    let Some(target) = lints.object().pointer("/spec/targets/0") else { return };
+    let Some(code) = target.get("code").and_then(Value::as_array) else { return };
+    let legacy = target.get("rego").and_then(Value::as_str).unwrap_or_default();
+    // `rego` wins over an entry of `code` (TC-10).
+    let mut read: Vec<&str> = if legacy.is_empty() { Vec::new() } else { vec!["Rego"] };
     for (index, entry) in code.iter().enumerate() {
-        let field = format!("spec.targets[0].code[{index}].source");
+        let field = format!("spec.targets[0].code[{index}]");
         let (engine, source) = (entry.get("engine").and_then(Value::as_str), entry.get("source"));
+        if let Some(engine) = engine {
+            if read.contains(&engine) {
+                let message = "another source of this engine is read instead of this one";
+                let help = Some("keep one of them".to_owned());
+                lints.push_key(Code::NoEffect, &field, message.to_owned(), help);
+            }
+            read.push(engine);
+        }
+        let field = format!("{field}.source");
         match (engine, source) {
-            (Some("Rego"), Some(source)) => members(lints, source, &field, &REGO),
+            (Some("Rego"), Some(source)) => {
+                members(lints, source, &field, &REGO);
+                version(lints, source, &field);
+            }
             (Some("K8sNativeValidation"), Some(source)) => {
                 for (list, known) in LISTS {
                     let items = source.get(list).and_then(Value::as_array);
@@ -34,6 +50,16 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
             }
             _ => {}
         }
+    }
+}
+
+/// A version that is neither of the two means `v0`.
+fn version(lints: &mut Lints<'_>, source: &Value, field: &str) {
+    let version = source.get("version").and_then(Value::as_str).unwrap_or_default();
+    if !version.is_empty() && !VERSIONS.contains(&version) {
+        let message = format!("`{version}` is unknown and means `v0`");
+        let help = near::did_you_mean_or(version, &VERSIONS, "the versions are");
+        lints.push(Code::UnknownValue, &format!("{field}.version"), message, Some(help));
     }
 }
 

@@ -258,8 +258,10 @@ impl<'s> Loader<'s> {
         if found.iter().all(|problem| problem.severity != Severity::Error) {
             found.extend(lint::lint(&id, source));
         } else {
-            // What is missing may only be misspelt.
-            found.extend(lint::unread(&id, source));
+            // What is missing may only be misspelt. One cause is reported once.
+            let refused: Vec<String> = found.iter().map(|problem| problem.field.clone()).collect();
+            let unread = lint::unread(&id, source).into_iter();
+            found.extend(unread.filter(|it| it.field.is_empty() || !refused.contains(&it.field)));
         }
         self.problems.append(&mut found);
     }
@@ -268,7 +270,9 @@ impl<'s> Loader<'s> {
     fn upsert_config(&mut self, id: &PolicyId, source: &PolicySource) {
         if id.name != config::NAME {
             let message = "config resource must have name 'config'".to_owned();
-            self.problems.push(problem(id, source, "metadata.name", message));
+            let help = Some(format!("name it `{}`", config::NAME));
+            let found = problem(id, source, "metadata.name", message);
+            self.problems.push(Problem { help, ..found });
             return;
         }
         match Config::from_value(&source.object) {
@@ -306,7 +310,7 @@ impl<'s> Loader<'s> {
                 for (source, error) in refused {
                     let mut found = constraint_problem(&source.id(), &source, &error);
                     let template = self.constraints().template(&found.policy.kind).cloned();
-                    lint::advise(&mut found, &source, template.as_deref());
+                    lint::advise_constraint(&mut found, &source, template.as_deref());
                     self.problems.push(found);
                 }
             }
@@ -332,7 +336,7 @@ impl<'s> Loader<'s> {
             Err(error) => {
                 let mut found = constraint_problem(id, &source, &error);
                 let template = self.constraints().template(&id.kind).cloned();
-                lint::advise(&mut found, &source, template.as_deref());
+                lint::advise_constraint(&mut found, &source, template.as_deref());
                 self.problems.push(found);
             }
         }
@@ -353,9 +357,9 @@ impl<'s> Loader<'s> {
                     CompileError::Decode(DecodeError { message, .. }) => message.clone(),
                     error => error.to_string(),
                 };
-                let found = problem(id, source, error.field(), message);
-                let help = lint::advice(&source.object, error.field());
-                self.problems.push(Problem { help, ..found });
+                let mut found = problem(id, source, error.field(), message);
+                lint::advise_mutator(&mut found, source);
+                self.problems.push(found);
                 if self.on_error == OnError::Unload {
                     let PolicyId { namespace, name, .. } = id.clone();
                     self.mutators().remove(&MutatorId { kind, namespace, name });

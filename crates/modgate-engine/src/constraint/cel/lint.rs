@@ -178,8 +178,15 @@ impl Lints<'_> {
         self.push(Code::UnknownParameter, span, message, help);
     }
 
-    /// `"name" in variables.params`, and comparisons with values that never occur.
+    /// Texts that a function cannot read, `"name" in variables.params`, and comparisons with values that never occur.
     fn call(&mut self, function: &str, args: &[Expr]) {
+        if let [argument] = args
+            && let Some(text) = literal(argument)
+            && let Some(reason) = known::unreadable(function, text)
+        {
+            let message = format!("`{function}` cannot read this text, so this always fails");
+            self.push(Code::NeverMatches, argument.span, message, reason);
+        }
         let [left, right] = args else { return };
         if function == "@in" || function == "_in_" {
             let path = path(right, self.text).unwrap_or_default();

@@ -1,0 +1,48 @@
+//! Config and SyncSet: kinds that no cluster serves, and processes that do not exist.
+
+use modgate_api::{
+    config::{self, Process},
+    meta::GroupVersionKind,
+    syncset,
+};
+use modgate_value::{Value, near};
+
+use super::{Lints, matching};
+use crate::Code;
+
+/// Checks the synced kinds of both, and `spec.match` of a Config.
+pub(super) fn lint(lints: &mut Lints<'_>) {
+    let Some(spec) = lints.object().get("spec") else { return };
+    let (entries, field) = match lints.id.group.as_str() {
+        syncset::GROUP => (spec.get("gvks"), "spec.gvks"),
+        _ => (spec.path(&["sync", "syncOnly"]), "spec.sync.syncOnly"),
+    };
+    for (index, entry) in list(entries).enumerate() {
+        let kind = GroupVersionKind::of_members(entry);
+        matching::kind_of_cluster(lints, &kind, &format!("{field}[{index}]"), "nothing is synced");
+    }
+    if lints.id.group == config::GROUP {
+        processes(lints, spec);
+    }
+}
+
+fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flat_map(|list| list.iter())
+}
+
+/// A name that is no process is stored and has no effect (EX-2).
+fn processes(lints: &mut Lints<'_>, spec: &Value) {
+    let mut known: Vec<&str> = Process::ALL.iter().map(|process| process.as_str()).collect();
+    known.push("*");
+    for (index, entry) in list(spec.get("match")).enumerate() {
+        for (at, name) in matching::texts(entry, "processes") {
+            if known.contains(&name) {
+                continue;
+            }
+            let message = format!("`{name}` is no process, so this excludes nothing from it");
+            let help = near::did_you_mean_or(name, &known, "the processes are");
+            let field = format!("spec.match[{index}].processes[{at}]");
+            lints.push(Code::UnknownValue, &field, message, Some(help));
+        }
+    }
+}
