@@ -77,6 +77,12 @@ fn reason(error: &io::Error) -> String {
 }
 
 impl FileError {
+    /// Whether nothing is missed by skipping it: the files of a folder that contains its link are listed anyway, and a pipe
+    /// holds no object.
+    pub fn is_harmless(&self) -> bool {
+        matches!(self, Self::Loop { .. } | Self::NotAFile { .. })
+    }
+
     /// The same with another path in its text, such as one that is relative to the user's folder.
     #[must_use]
     pub fn shown(self, shown: &dyn Fn(&Path) -> PathBuf) -> Self {

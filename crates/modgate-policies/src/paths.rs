@@ -1,9 +1,13 @@
 //! The files that paths of the command line stand for: globs, exclusions, and what belongs to other
 //! tools.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path, PathBuf},
+};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use modgate_value::{Value, yaml};
 
 use crate::manifest::{self, FileError};
 
@@ -108,7 +112,7 @@ pub fn expanded(paths: &[PathBuf], exclude: &Exclude) -> Result<Vec<PathBuf>> {
             found.push(path.clone());
         } else {
             let listing = manifest::files(path)?;
-            if let Some(problem) = listing.problems.into_iter().next() {
+            if let Some(problem) = listing.problems.into_iter().find(|it| !it.is_harmless()) {
                 return Err(problem.into());
             }
             found.extend(listing.files.into_iter().filter(|file| !exclude.excludes(file)));
@@ -149,6 +153,37 @@ pub fn is_of_a_tool(path: &Path) -> Option<&'static str> {
             is_values.then_some("a file of Helm values")
         }
     }
+}
+
+/// The patches that the kustomizations among these files name: they look like objects, and are parts of objects.
+pub fn patches(files: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let is_kustomization = |file: &&PathBuf| is_of_a_tool(file) == Some("a kustomization");
+    files.iter().filter(is_kustomization).flat_map(|file| patches_of(file)).collect()
+}
+
+/// The patches of one kustomization; none if it cannot be read.
+fn patches_of(file: &Path) -> Vec<PathBuf> {
+    let Ok(source) = manifest::read_file(file) else { return Vec::new() };
+    let Some(Ok(document)) = yaml::manifest(&source.text).next() else { return Vec::new() };
+    let entries = |key: &str| {
+        let list = document.value.get(key).and_then(Value::as_array);
+        list.into_iter().flat_map(|list| list.iter())
+    };
+    let with_paths = entries("patches").chain(entries("patchesJson6902"));
+    let names = with_paths.filter_map(|entry| entry.get("path")?.as_str());
+    let names = names.chain(entries("patchesStrategicMerge").filter_map(Value::as_str));
+    let folder = file.parent().unwrap_or(Path::new(""));
+    names.map(|name| folder.join(name)).collect()
+}
+
+/// Whether a file is a template of a Helm chart that has to be rendered first: it stands in `templates` beside a
+/// `Chart.yaml` and has a template's `{{`. Its offset, if so.
+pub fn template_of_helm(path: &Path, text: &str) -> Option<usize> {
+    let is_of_chart = |folder: &Path| {
+        folder.file_name().is_some_and(|name| name == "templates")
+            && folder.parent().is_some_and(|chart| chart.join("Chart.yaml").is_file())
+    };
+    path.ancestors().skip(1).any(is_of_chart).then(|| text.find("{{")).flatten()
 }
 
 #[cfg(test)]

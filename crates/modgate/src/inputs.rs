@@ -23,7 +23,7 @@ use modgate_policies::{
 };
 use modgate_value::{
     Value,
-    diag::{Diagnostic, Severity, Source},
+    diag::{Diagnostic, Severity, Source, Span},
 };
 
 use crate::{
@@ -293,9 +293,11 @@ pub(crate) fn manifests(
 ) -> Result<Vec<(Manifest, Source)>> {
     let exclude = paths::Exclude::new(&args.exclude)?;
     let mut found = Vec::new();
-    for path in paths::expanded(&args.subjects, &exclude)? {
-        let is_named = args.subjects.contains(&path);
-        match read_path(&path, is_named, terminal) {
+    let paths = paths::expanded(&args.subjects, &exclude)?;
+    let patches = paths::patches(&paths);
+    for path in &paths {
+        let is_named = args.subjects.contains(path);
+        match read_path(path, is_named, &patches, terminal) {
             Ok(read) => {
                 for (manifests, source, findings) in read {
                     *incomplete |= !findings.is_empty();
@@ -321,24 +323,40 @@ pub(crate) fn manifests(
 
 type Read = (Vec<Manifest>, Source, Vec<Diagnostic>);
 
+/// Reads the files under a path. Problems of single files are findings without objects.
 fn read_path(
     path: &Path,
     is_named: bool,
+    patches: &BTreeSet<PathBuf>,
     terminal: &Terminal,
 ) -> Result<Vec<Read>, manifest::FileError> {
     let listing = manifest::files(path)?;
-    if let Some(problem) = listing.problems.into_iter().next() {
-        return Err(problem);
-    }
     let mut read = Vec::new();
+    for problem in listing.problems {
+        if !problem.is_harmless() {
+            return Err(problem);
+        }
+        terminal.note(format_args!("note: {problem}"));
+    }
+    let own = paths::patches(&listing.files);
     for file in &listing.files {
+        let is_patch = |file: &PathBuf| patches.contains(file) || own.contains(file);
         // A file that the user names is read.
-        let skipped = paths::is_of_a_tool(file).filter(|_| !is_named || file != path);
+        let skipped = paths::is_of_a_tool(file)
+            .or_else(|| is_patch(file).then_some("a patch of a kustomization"))
+            .filter(|_| !is_named || file != path);
         if let Some(what) = skipped {
             terminal.note(format_args!("note: `{}` is {what}, skipped", file.display()));
             continue;
         }
         let source = manifest::read_file(file)?;
+        if let Some(offset) = paths::template_of_helm(file, &source.text) {
+            let finding = Diagnostic::error("this is a template of a Helm chart, not an object")
+                .at(source.clone(), Span::new(offset, offset + 2))
+                .help("review what `helm template` prints");
+            read.push((Vec::new(), source, vec![finding]));
+            continue;
+        }
         let (manifests, findings) = manifest::parse(&source);
         read.push((manifests, source, findings));
     }

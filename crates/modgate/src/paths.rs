@@ -3,7 +3,9 @@
 use std::{io, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-pub(crate) use modgate_policies::paths::{Exclude, expanded, is_of_a_tool};
+pub(crate) use modgate_policies::paths::{
+    Exclude, expanded, is_of_a_tool, patches, template_of_helm,
+};
 use modgate_value::diag::Source;
 
 /// The longest output of kustomize that is read.

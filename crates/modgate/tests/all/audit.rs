@@ -360,13 +360,13 @@ totals:
         audit(only_namespace, &["-o", "junit"]).stdout,
         str![[r#"
 <?xml version="1.0" encoding="UTF-8"?>
-<testsuites name="modgate" tests="2" failures="1" errors="0">
-  <testsuite name="RequiredLabels/owner" tests="1" failures="0" errors="0">
+<testsuites name="modgate" tests="2" failures="0" errors="0">
+  <testsuite name="RequiredLabels/owner" tests="1" failures="0" errors="0" skipped="0">
     <testcase name="no violations" classname="RequiredLabels/owner"/>
   </testsuite>
-  <testsuite name="RequiredLabels/team" tests="1" failures="1" errors="0">
+  <testsuite name="RequiredLabels/team" tests="1" failures="0" errors="0" skipped="1">
     <testcase name="Namespace a" classname="RequiredLabels/team">
-      <failure message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:1&#10;add the labels {&quot;team&quot;}</failure>
+      <skipped message="add the labels {&quot;team&quot;}" type="warn">objects.yaml:1:1&#10;add the labels {&quot;team&quot;}</skipped>
     </testcase>
   </testsuite>
 </testsuites>

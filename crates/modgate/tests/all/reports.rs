@@ -499,13 +499,34 @@ fn files_of_helm_and_kustomize() {
     ] {
         assert!(ran.stderr.contains(part), "{}", ran.stderr);
     }
-    folder.write(
-        "chart/templates/x.yaml",
-        "kind: ConfigMap\nmetadata:\n  name: {{ .Values.name }}\n",
-    );
-    let ran = folder.run("audit -f policies.yaml chart");
-    assert_eq!(ran.code, 2);
-    assert!(ran.stderr.contains("review what `helm template` prints"), "{}", ran.stderr);
+    // A patch is a part of an object.
+    let patch = "patches: [{path: patch.yaml}, {patch: '[]'}]\npatchesStrategicMerge: [old.yaml]\n";
+    folder.write("chart/kustomization.yaml", patch);
+    for name in ["patch", "old"] {
+        folder.write(
+            &format!("chart/{name}.yaml"),
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: denied, namespace: shop}\n",
+        );
+    }
+    let ran = folder.run("review -f policies.yaml chart");
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    for part in ["patch", "old"] {
+        let note = format!("note: `chart/{part}.yaml` is a patch of a kustomization, skipped");
+        assert!(ran.stderr.contains(&note), "{}", ran.stderr);
+    }
+    assert_eq!(folder.run("review -f policies.yaml chart/patch.yaml").code, 1, "it is named");
+    // The second is YAML before it is rendered, too.
+    for name in ["{{ .Values.name }}", "'{{ .Values.name }}'"] {
+        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n");
+        folder.write("chart/templates/x.yaml", &text);
+        for verb in ["audit", "review"] {
+            let ran = folder.run(&format!("{verb} -f policies.yaml chart"));
+            assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
+            let advice = "review what `helm template` prints";
+            assert!(ran.stderr.contains(advice), "{}", ran.stderr);
+            assert!(ran.stderr.contains("chart/templates/x.yaml:4:"), "{}", ran.stderr);
+        }
+    }
     assert_eq!(folder.run("audit -f policies.yaml chart --exclude templates").code, 0);
     let ran = folder.run("audit -f policies.yaml chart/*.yaml");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
