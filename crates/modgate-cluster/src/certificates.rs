@@ -42,7 +42,6 @@ use kube::{
     runtime::watcher,
 };
 use modgate_http::{Backoff, Chain};
-use modgate_value::Value;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::{
@@ -138,13 +137,43 @@ impl Default for RotationTimes {
     }
 }
 
+/// An object of the cluster, as its watch reports it.
+#[derive(Debug)]
+enum Observed<T> {
+    /// The watch has not reported it yet.
+    Unseen,
+    /// It does not exist.
+    Absent,
+    Present(T),
+}
+
+impl<T> Observed<T> {
+    fn of(object: Option<T>) -> Self {
+        object.map_or(Self::Absent, Self::Present)
+    }
+}
+
+impl Observed<Stored> {
+    /// Whether a configuration trusts an authority, as one that is absent or unreadable does; `None` before
+    /// the watch has reported it.
+    fn trusts(&self, authority: &crate::authority::Certificate) -> Option<bool> {
+        match self {
+            Self::Unseen => None,
+            Self::Absent => Some(true),
+            Self::Present(stored) => {
+                let object = stored.object.as_ref();
+                Some(object.map_or(true, |object| bundles::all_trust(object, authority)))
+            }
+        }
+    }
+}
+
 /// A webhook configuration that leads here.
 struct Configuration {
     api: Api<Stored>,
     resource: ApiResource,
     name: String,
-    /// As last seen; none before that, and none in it if there is none.
-    seen: Option<Option<Stored>>,
+    seen: Observed<Stored>,
     /// Since when its bundles are others than they should be.
     wrong: Option<Instant>,
     /// Whether the last attempt to read or to write it was forbidden.
@@ -206,8 +235,7 @@ pub struct Rotation {
     leadership: Leadership,
     leader: watch::Receiver<bool>,
     serving: Arc<dyn ServingCertificate>,
-    /// As last seen; none before that, and none in it if there is none.
-    secret: Option<Option<Secret>>,
+    secret: Observed<Secret>,
     /// The certificates that are served.
     served: Option<Contents>,
     /// Since when every configuration has been seen to trust this authority first.
@@ -242,7 +270,7 @@ impl Rotation {
                 api: Api::all_with(client.clone(), &resource),
                 resource,
                 name,
-                seen: None,
+                seen: Observed::Unseen,
                 wrong: None,
                 forbidden: false,
                 backoff: Backoff::new(BACKOFF),
@@ -258,7 +286,7 @@ impl Rotation {
             leader: leadership.subscribe(),
             leadership: leadership.clone(),
             serving,
-            secret: None,
+            secret: Observed::Unseen,
             served: None,
             trusted: None,
             backoff: Backoff::new(BACKOFF),
@@ -301,10 +329,10 @@ impl Rotation {
 
     fn take(&mut self, event: Seen) {
         match event {
-            Seen::Secret(secret) => self.secret = Some(secret),
+            Seen::Secret(secret) => self.secret = Observed::of(secret),
             Seen::Configuration(index, stored) => {
                 if let Some(configuration) = self.configurations.get_mut(index) {
-                    configuration.seen = Some(stored);
+                    configuration.seen = Observed::of(stored);
                     configuration.forbidden = false;
                 }
             }
@@ -318,7 +346,11 @@ impl Rotation {
 
     /// Brings everything in line; returns how long that lasts at most.
     async fn reconcile(&mut self) -> Duration {
-        let Some(secret) = self.secret.clone() else { return Duration::MAX };
+        let secret = match &self.secret {
+            Observed::Unseen => return Duration::MAX,
+            Observed::Absent => None,
+            Observed::Present(secret) => Some(secret.clone()),
+        };
         let now = SystemTime::now();
         let data = secret.as_ref().and_then(|secret| secret.data.as_ref());
         let contents = data.map(Contents::of).unwrap_or_default();
@@ -326,7 +358,7 @@ impl Rotation {
         let pause = match self.renew(secret.as_ref(), &contents, now).await {
             Ok(Renewal::Written(secret)) => {
                 self.backoff = Backoff::new(BACKOFF);
-                self.secret = Some(Some(*secret));
+                self.secret = Observed::Present(*secret);
                 return Duration::ZERO;
             }
             Ok(Renewal::Rests(pause)) => {
@@ -447,12 +479,8 @@ impl Rotation {
     fn first_trusted_for(&mut self, contents: &Contents, now: SystemTime) -> Option<Duration> {
         let Reading { authorities, .. } = Reading::of(contents, now);
         let first = authorities.first().filter(|first| {
-            self.configurations.iter().all(|configuration| match &configuration.seen {
-                None => false,
-                Some(stored) => {
-                    object(stored).is_none_or(|object| bundles::all_trust(object, first))
-                }
-            })
+            let mut configurations = self.configurations.iter();
+            configurations.all(|configuration| configuration.seen.trusts(first) == Some(true))
         });
         self.trusted = first.map(|first| match self.trusted.take() {
             Some((known, since)) if *known == *first.der => (known, since),
@@ -471,7 +499,7 @@ impl Rotation {
         let leads = self.leadership.lasts();
         let Some(configuration) = self.configurations.get_mut(index) else { return Duration::MAX };
         let Configuration { api, name, seen, wrong, resource, forbidden, backoff } = configuration;
-        let Some(Some(stored)) = &*seen else { return Duration::MAX };
+        let Observed::Present(stored) = &*seen else { return Duration::MAX };
         let Ok(object) = &stored.object else { return Duration::MAX };
         let keep_kubemods = KUBEMOD.contains(&name.as_str());
         let missing = bundles::missing(object, authorities, keep_kubemods, seconds(now));
@@ -491,7 +519,7 @@ impl Rotation {
             Ok(stored) => {
                 let webhooks = missing.len();
                 tracing::info!(target: LOGGER, kind, name, webhooks, "authorities written");
-                *seen = Some(Some(stored));
+                *seen = Observed::Present(stored);
                 *wrong = None;
                 *forbidden = false;
                 *backoff = Backoff::new(BACKOFF);
@@ -538,11 +566,10 @@ impl Rotation {
             ));
         };
         for configuration in &self.configurations {
-            let Some(stored) = &configuration.seen else {
-                return Err(configuration.reason("not read"));
-            };
-            if !object(stored).is_none_or(|object| bundles::all_trust(object, &leaf.authority)) {
-                return Err(configuration.reason("does not trust the certificate"));
+            match configuration.seen.trusts(&leaf.authority) {
+                Some(true) => {}
+                Some(false) => return Err(configuration.reason("does not trust the certificate")),
+                None => return Err(configuration.reason("not read")),
             }
         }
         Ok(())
@@ -554,10 +581,6 @@ enum Renewal {
     Written(Box<Secret>),
     /// Nothing is to be done for so long.
     Rests(Duration),
-}
-
-fn object(stored: &Option<Stored>) -> Option<&Value> {
-    stored.as_ref().and_then(|stored| stored.object.as_ref().ok())
 }
 
 fn seconds(time: SystemTime) -> i64 {
