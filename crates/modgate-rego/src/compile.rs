@@ -229,6 +229,7 @@ impl<'m> Compiler<'m> {
             replaces_functions,
             replaces_data,
             types: Arc::new(environment),
+            shared: Arc::default(),
         })
     }
 
@@ -572,6 +573,7 @@ fn compile_query(
             builtins: symbols.builtins.into(),
             replaces_functions,
             replaces_data,
+            shared: Arc::default(),
             ..program.clone()
         },
         body,

@@ -12,14 +12,20 @@ mod document;
 mod error;
 mod rule;
 mod run;
+mod share;
 mod trace;
 mod with;
 
 use modgate_value::Exhausted;
 
+pub use share::Memo;
 pub use trace::{Event, EventKind, Tracer};
 
-use self::{document::Cache, with::Overlay};
+use self::{
+    document::{Cache, Calls},
+    share::Notes,
+    with::Overlay,
+};
 use crate::{
     ast::Span,
     builtins::{self, Host},
@@ -92,6 +98,25 @@ pub fn document<'a>(
     machine.locate(value)
 }
 
+/// As [`document`], sharing with the other evaluations that use the memo what does not depend on
+/// what their inputs differ in.
+///
+/// # Errors
+///
+/// As [`query`].
+pub fn shared_document<'a>(
+    program: &'a Program,
+    group: GroupId,
+    context: Context<'a>,
+    memo: &'a Memo<'a>,
+) -> Result<Option<Value<'a>>, Error> {
+    let mut machine = Machine::new(program, context);
+    // A trace shows everything.
+    machine.memo = machine.tracer.is_none().then_some(memo);
+    let value = machine.group_value(group);
+    machine.locate(value)
+}
+
 /// Why a run ended before every way was tried.
 enum Stop {
     /// The caller has seen enough; caught where it was raised.
@@ -144,6 +169,10 @@ struct Machine<'a> {
     /// The overlays of `with`; the last one is not always the current one.
     overlays: Vec<Overlay<'a>>,
     overlay: usize,
+    /// What is shared with other evaluations.
+    memo: Option<&'a Memo<'a>>,
+    /// Of the innermost shared document that is being computed.
+    notes: Option<Notes<'a>>,
     nesting: u32,
     /// Where the native stack was when the evaluation began.
     stack: usize,
@@ -165,6 +194,8 @@ impl<'a> Machine<'a> {
             rule: None,
             overlays: vec![Overlay::new(context.input, Cache::new(program.groups.len()))],
             overlay: 0,
+            memo: None,
+            notes: None,
             nesting: 0,
             stack: crate::stack_position(),
             span: None,
@@ -223,6 +254,10 @@ impl<'a> Machine<'a> {
     #[inline]
     fn constant_set(&self, id: SetId) -> Value<'a> {
         self.program.sets.get(id.0 as usize).map_or(Value::EMPTY_SET, |set| Value::json_set(set))
+    }
+
+    fn calls_mut(&mut self) -> &mut Calls<'a> {
+        &mut self.cache_mut().calls
     }
 
     fn node(&self, id: NodeId) -> Option<&'a crate::ir::Node> {

@@ -19,6 +19,7 @@
 //! statement simply does not succeed. The arguments of a call under `not` have been hoisted in
 //! front of the `not`, as OPA does, which makes the whole body undefined when they are.
 
+pub(crate) mod shared;
 pub(crate) mod types;
 
 use std::{
@@ -28,7 +29,7 @@ use std::{
 
 use modgate_value::Str;
 
-use self::types::Environment;
+use self::{shared::Keys, types::Environment};
 use crate::{ast::Span, builtins};
 
 /// The value of a constant.
@@ -85,6 +86,9 @@ pub struct Program {
     pub(crate) replaces_data: bool,
     /// The inferred types of rules, for checking queries.
     pub(crate) types: Arc<Environment>,
+    /// What it shares with programs that are evaluated for the same input; nothing until it is
+    /// specialized.
+    pub(crate) shared: Arc<Keys>,
 }
 
 /// The text of a module, for locations.

@@ -45,6 +45,7 @@ pub mod eval;
 mod number;
 mod policy;
 mod reads;
+mod share;
 mod specialize;
 pub mod value;
 

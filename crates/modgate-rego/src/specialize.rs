@@ -31,6 +31,7 @@ use crate::{
         Branch, Group, GroupId, GroupKind, Leaf, Program, Query, Rule, RuleId, Source, Stmt,
         StmtKind,
     },
+    share,
 };
 
 /// How many bytes of values a specialised program may hold beyond the original's.
@@ -79,13 +80,14 @@ pub fn specialize(program: &Program, key: &str, value: &Json, budget: &Budget<'_
     if specializer.is_spent() {
         return program.clone();
     }
-    Program {
+    let special = Program {
         constants: specializer.constants.into_values().into(),
         sets: specializer.sets.into(),
         rules: specializer.rules.into(),
         groups: specializer.groups.into(),
         ..program.clone()
-    }
+    };
+    Program { shared: share::keys(&special, key, value).into(), ..special }
 }
 
 /// Facts about a group of rules.

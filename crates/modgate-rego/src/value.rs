@@ -87,6 +87,20 @@ struct Bytes<'a> {
     text: &'a str,
 }
 
+/// What tells a value apart without looking inside containers, as [`Value::is_identical`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Identity<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(&'a str),
+    /// Where a container is, how long it is, and which type it has.
+    Part(usize, usize, u8),
+}
+
+/// The longest text that is an [`Identity`], in bytes.
+const MAX_IDENTITY: usize = 256;
+
 /// A part of `data` that its host looks up when asked, such as the inventory: an object with text
 /// keys whose leaves are documents.
 ///
@@ -421,6 +435,30 @@ impl<'a> Value<'a> {
             (Repr::Null, Repr::Null) => true,
             _ => false,
         }
+    }
+
+    /// Equal for values that are identical; none for what is rare or takes long to compare.
+    pub(crate) fn identity(self) -> Option<Identity<'a>> {
+        fn part<'a, T>(items: &[T], rank: u8) -> Identity<'a> {
+            Identity::Part(items.as_ptr().addr(), items.len(), rank)
+        }
+        Some(match self.0 {
+            Repr::Null => Identity::Null,
+            Repr::Bool(value) => Identity::Bool(value),
+            Repr::Int(int) => Identity::Int(int),
+            Repr::String(text) if text.len() <= MAX_IDENTITY => Identity::Text(text),
+            Repr::JsonArray(items) => part(items, 0),
+            Repr::JsonObject(object) => Identity::Part(std::ptr::from_ref(object).addr(), 0, 1),
+            Repr::JsonSet(items) => part(items, 2),
+            Repr::Array { items, .. } => part(items, 3),
+            Repr::Object { entries, .. } => part(entries, 4),
+            Repr::Set { items, .. } => part(items, 5),
+            Repr::String(_)
+            | Repr::Float(_)
+            | Repr::Literal(_)
+            | Repr::Bytes(_)
+            | Repr::Tree(_) => return None,
+        })
     }
 
     /// Steps to charge for walking the whole value, as a comparison or a print does. What is

@@ -91,6 +91,7 @@ pub(super) struct Session<'a> {
     data: Watched<'a>,
     host: &'a dyn Host,
     cel: modgate_cel::Memo<'a>,
+    rego: eval::Memo<'a>,
 }
 
 /// An arena this large is emptied before the next constraint, and what was shared is forgotten.
@@ -102,7 +103,8 @@ impl<'a> Session<'a> {
         let data = externals.inventory.watched(&arena.looked);
         // An empty arena keeps its largest block.
         let room = arena.allocated_bytes().max(MAX_SHARED);
-        Self { arena, room, data, host: externals.host, cel: modgate_cel::Memo::new() }
+        let (cel, rego) = (modgate_cel::Memo::new(), eval::Memo::new());
+        Self { arena, room, data, host: externals.host, cel, rego }
     }
 
     /// Whether no further constraint should be evaluated with it.
@@ -252,7 +254,9 @@ impl RegoDriver {
         budget: &'a Budget<'a>,
     ) -> Result<Vec<RawViolation>, Error> {
         let outside = (&session.data as &dyn Tree, session.host);
-        self.run(review, parameters, outside, session.arena, budget, None)
+        let context = Self::context(review, parameters, outside, session.arena, budget)?;
+        let found = eval::shared_document(&self.program, self.violation, context, &session.rego)?;
+        of_members(found, budget)
     }
 
     /// As [`violations`](Self::violations), and `tracer` gets every expression.
@@ -266,7 +270,10 @@ impl RegoDriver {
         tracer: &mut dyn Tracer,
     ) -> Result<Vec<RawViolation>, Error> {
         let data = externals.inventory.watched(&arena.looked);
-        self.run(review, parameters, (&data, externals.host), arena, budget, Some(tracer))
+        let outside = (&data as &dyn Tree, externals.host);
+        let context = Self::context(review, parameters, outside, arena, budget)?;
+        let context = eval::Context { tracer: Some(tracer), ..context };
+        of_members(eval::document(&self.program, self.violation, context)?, budget)
     }
 
     /// The compiled code.
@@ -274,34 +281,35 @@ impl RegoDriver {
         &self.program
     }
 
-    fn run<'a>(
-        &'a self,
+    fn context<'a>(
         review: &'a Value,
         parameters: &'a Value,
         (data, host): (&'a dyn Tree, &'a dyn Host),
         arena: &'a Arena,
         budget: &'a Budget<'a>,
-        tracer: Option<&'a mut dyn Tracer>,
-    ) -> Result<Vec<RawViolation>, Error> {
+    ) -> Result<eval::Context<'a>, Limit> {
         let heap = Heap::new(&arena.rego, budget);
         let input =
             heap.record([("parameters", Rego::json(parameters)), ("review", Rego::json(review))])?;
-        let context = eval::Context {
+        Ok(eval::Context {
             input: Some(input),
             data: Some(Rego::tree(data)),
             heap,
             host,
             strict_builtin_errors: false,
-            tracer,
-        };
-        let found = eval::document(&self.program, self.violation, context)?;
-        let members = found.and_then(Rego::as_set);
-        let members = members.iter().flat_map(|set| set.iter());
-        let found = members
-            .filter_map(|member| violation(member, budget).transpose())
-            .collect::<Result<_, Limit>>()?;
-        Ok(distinct(found))
+            tracer: None,
+        })
     }
+}
+
+/// What the members of `violation` say.
+fn of_members(found: Option<Rego<'_>>, budget: &Budget<'_>) -> Result<Vec<RawViolation>, Error> {
+    let members = found.and_then(Rego::as_set);
+    let members = members.iter().flat_map(|set| set.iter());
+    let found = members
+        .filter_map(|member| violation(member, budget).transpose())
+        .collect::<Result<_, Limit>>()?;
+    Ok(distinct(found))
 }
 
 impl fmt::Debug for RegoDriver {

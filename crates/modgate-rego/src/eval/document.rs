@@ -378,15 +378,21 @@ impl<'a> Machine<'a> {
 pub(super) struct Cache<'a> {
     documents: Vec<Option<Option<Value<'a>>>>,
     entries: HashMap<(GroupId, Value<'a>), Option<Value<'a>>>,
-    /// The latest calls of functions, and where the next one goes. Rules of one policy tend to ask
-    /// the same of the same part of the request, one after the other.
-    calls: Vec<(Call<'a>, Option<Value<'a>>)>,
-    next_call: usize,
+    pub(super) calls: Calls<'a>,
+}
+
+/// The latest calls of functions. Rules of one policy tend to ask the same of the same part of the
+/// request, one after the other.
+#[derive(Default)]
+pub(super) struct Calls<'a> {
+    known: Vec<(Call<'a>, Option<Value<'a>>)>,
+    /// Where the next one goes.
+    next: usize,
 }
 
 /// How many calls are remembered, and up to how many arguments.
 const CALLS: usize = 16;
-const CALL_ARGS: usize = 2;
+pub(super) const CALL_ARGS: usize = 2;
 
 /// A call that can be recognised without looking inside its arguments.
 #[derive(Clone, Copy)]
@@ -407,33 +413,34 @@ impl<'a> Call<'a> {
         Some(Self { function, args })
     }
 
+    pub(super) fn args(&self) -> [Value<'a>; CALL_ARGS] {
+        self.args
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         self.function == other.function
             && self.args.iter().zip(other.args).all(|(a, b)| a.is_identical(b))
     }
 }
 
+impl<'a> Calls<'a> {
+    pub(super) fn get(&self, call: &Call<'a>) -> Option<Option<Value<'a>>> {
+        self.known.iter().find(|(known, _)| known.is_same(call)).map(|(_, value)| *value)
+    }
+
+    pub(super) fn put(&mut self, call: Call<'a>, value: Option<Value<'a>>) {
+        match self.known.get_mut(self.next) {
+            Some(oldest) => *oldest = (call, value),
+            None => self.known.push((call, value)),
+        }
+        self.next = (self.next + 1) % CALLS;
+    }
+}
+
 impl<'a> Cache<'a> {
     /// Nothing yet, for a program of so many groups.
     pub(super) fn new(groups: usize) -> Self {
-        Self {
-            documents: vec![None; groups],
-            entries: HashMap::new(),
-            calls: Vec::new(),
-            next_call: 0,
-        }
-    }
-
-    pub(super) fn call(&self, call: &Call<'a>) -> Option<Option<Value<'a>>> {
-        self.calls.iter().find(|(known, _)| known.is_same(call)).map(|(_, value)| *value)
-    }
-
-    pub(super) fn set_call(&mut self, call: Call<'a>, value: Option<Value<'a>>) {
-        match self.calls.get_mut(self.next_call) {
-            Some(oldest) => *oldest = (call, value),
-            None => self.calls.push((call, value)),
-        }
-        self.next_call = (self.next_call + 1) % CALLS;
+        Self { documents: vec![None; groups], entries: HashMap::new(), calls: Calls::default() }
     }
 
     pub(super) fn document(&self, id: GroupId) -> Option<Option<Value<'a>>> {

@@ -15,17 +15,25 @@ const FUNCTION_CONFLICT: &str = "functions must not produce multiple outputs for
 impl<'a> Machine<'a> {
     /// The whole document that a group defines; `None` when undefined. Computed once per overlay.
     pub(super) fn group_value(&mut self, id: GroupId) -> Result<Option<Value<'a>>, Stop> {
+        self.note(id, None);
         if let Some(known) = self.cache().document(id) {
             return Ok(known);
         }
         let Some(group) = self.group(id) else { return Ok(None) };
-        let value = match group.kind {
-            GroupKind::Complete => self.agreed(group, &[], DOCUMENT_CONFLICT)?,
-            GroupKind::Set | GroupKind::Object => Some(self.partial_document(group)?),
-            GroupKind::Function { .. } => None,
+        let value = match self.shared_key(id) {
+            Some(key) => self.shared_document(key, |machine| machine.compute(group))?,
+            None => self.compute(group)?,
         };
         self.cache_mut().set_document(id, value);
         Ok(value)
+    }
+
+    fn compute(&mut self, group: &'a Group) -> Result<Option<Value<'a>>, Stop> {
+        match group.kind {
+            GroupKind::Complete => self.agreed(group, &[], DOCUMENT_CONFLICT),
+            GroupKind::Set | GroupKind::Object => self.partial_document(group).map(Some),
+            GroupKind::Function { .. } => Ok(None),
+        }
     }
 
     /// The value of a function for these arguments.
@@ -37,14 +45,20 @@ impl<'a> Machine<'a> {
         // A trace shows every call.
         let call = if self.tracer.is_none() { Call::new(id, args) } else { None };
         if let Some(call) = &call
-            && let Some(known) = self.cache().call(call)
+            && let Some(known) = self.cache().calls.get(call)
         {
             return Ok(known);
         }
         let Some(group) = self.group(id) else { return Ok(None) };
-        let value = self.agreed(group, args, FUNCTION_CONFLICT)?;
+        let shared = call.as_ref().and_then(|call| self.shared_call_key(id, call.args()));
+        let value = match shared {
+            Some(shared) => {
+                self.shared_call(shared, |machine| machine.agreed(group, args, FUNCTION_CONFLICT))?
+            }
+            None => self.agreed(group, args, FUNCTION_CONFLICT)?,
+        };
         if let Some(call) = call {
-            self.cache_mut().set_call(call, value);
+            self.cache_mut().calls.put(call, value);
         }
         Ok(value)
     }
@@ -187,6 +201,19 @@ impl<'a> Machine<'a> {
         for key in keys.iter().filter(|key| key.is_composite()) {
             self.charge_whole(*key)?;
         }
+        match keys {
+            [key] => self.note(id, Some(*key)),
+            _ => self.note_other(),
+        }
+        self.entries_at(id, keys)
+    }
+
+    /// The same, without what the keys cost.
+    pub(super) fn entries_at(
+        &mut self,
+        id: GroupId,
+        keys: &[Value<'a>],
+    ) -> Result<Option<Value<'a>>, Stop> {
         if let Some(whole) = self.cache().document(id) {
             return Ok(whole.and_then(|whole| descend(whole, keys)));
         }
@@ -198,6 +225,22 @@ impl<'a> Machine<'a> {
             return Ok(known);
         }
         let Some(group) = self.group(id) else { return Ok(None) };
+        let found = match self.shared_key(id) {
+            Some(_) => self.apart(None, |machine| machine.compute_at(group, keys))?,
+            None => self.compute_at(group, keys)?,
+        };
+        if let Some(key) = single {
+            self.heap.budget().allocate(4 * size_of::<Value<'_>>())?;
+            self.cache_mut().set_entry(id, key, found);
+        }
+        Ok(found)
+    }
+
+    fn compute_at(
+        &mut self,
+        group: &'a Group,
+        keys: &[Value<'a>],
+    ) -> Result<Option<Value<'a>>, Stop> {
         let mut document = Partial::new(group.kind);
         for id in &group.rules {
             let Some(rule) = self.rule(*id) else { continue };
@@ -211,12 +254,7 @@ impl<'a> Machine<'a> {
                 machine.add(&mut document, rule, branch)
             })?;
         }
-        let found = document.take(keys, self.heap)?;
-        if let Some(key) = single {
-            self.heap.budget().allocate(4 * size_of::<Value<'_>>())?;
-            self.cache_mut().set_entry(id, key, found);
-        }
-        Ok(found)
+        Ok(document.take(keys, self.heap)?)
     }
 
     /// Charges for a walk over all of a value, parts of documents included.

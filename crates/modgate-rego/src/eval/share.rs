@@ -1,0 +1,252 @@
+//! Documents that the evaluations for one input share.
+//!
+//! # Budgets
+//!
+//! Each evaluation pays for a shared document as if it had computed it: the steps and bytes of the
+//! document itself, and then every document that it read is read again, which pays for that one
+//! where this evaluation has not done so yet. So what an evaluation spends does not depend on which
+//! evaluation came first. A shared call of a function, which reads no document, is paid for as a whole.
+//! To the same end other calls of functions are remembered while one such document or call is
+//! computed, not beyond. Where too little is left to pay at once, the document is computed, and
+//! the evaluation ends where it would end without sharing.
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
+use super::{Machine, Stop, document::CALL_ARGS};
+use crate::{
+    ir::{GroupId, shared::Key},
+    value::{Identity, Value},
+};
+
+/// Most documents that are kept; later ones are not shared.
+const MAX_DOCUMENTS: usize = 4096;
+
+/// Most calls that are kept; later ones are not shared.
+const MAX_CALLS: usize = 16_384;
+
+/// A document that reads more than this is not shared.
+const MAX_READS: usize = 256;
+
+/// How many of the latest reads a new one is compared with.
+const MAX_COMPARED: usize = 16;
+
+/// Documents by key, for the evaluations of one input.
+///
+/// The inputs may differ in the member that the programs were
+/// [specialized](crate::specialize) for, and in nothing else; hosts, base documents and the strictness
+/// of errors are the same.
+#[derive(Default)]
+pub struct Memo<'a> {
+    documents: RefCell<HashMap<Key, Rc<Shared<'a>>>>,
+    calls: RefCell<HashMap<SharedCall<'a>, Paid<'a>>>,
+}
+
+/// A function and its arguments.
+type SharedCall<'a> = (Key, [Identity<'a>; CALL_ARGS]);
+
+/// The value of a call, and what it took.
+type Paid<'a> = (Option<Value<'a>>, Spent);
+
+impl Memo<'_> {
+    /// Without any document.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Debug for Memo<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memo").finish_non_exhaustive()
+    }
+}
+
+/// A document, and what it took.
+struct Shared<'a> {
+    value: Option<Value<'a>>,
+    /// Without those of the documents that were read.
+    spent: Spent,
+    reads: Vec<(Key, Option<Value<'a>>)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    steps: u64,
+    bytes: u64,
+}
+
+impl Spent {
+    fn add(&mut self, more: Self) {
+        self.steps = self.steps.saturating_add(more.steps);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+
+    fn without(self, less: Self) -> Self {
+        Self {
+            steps: self.steps.saturating_sub(less.steps),
+            bytes: self.bytes.saturating_sub(less.bytes),
+        }
+    }
+}
+
+/// What is noted while a shared document is computed.
+#[derive(Default)]
+pub(super) struct Notes<'a> {
+    /// Documents, and entries of documents, that were read.
+    reads: Vec<(Key, Option<Value<'a>>)>,
+    /// Whether that is not all.
+    incomplete: bool,
+    /// What these took.
+    elsewhere: Spent,
+}
+
+impl<'a> Machine<'a> {
+    /// The key of a group whose document may be shared here.
+    pub(super) fn shared_key(&self, id: GroupId) -> Option<Key> {
+        // The first overlay changes nothing, so the evaluations share it.
+        self.memo.filter(|_| self.overlay == 0).and_then(|_| self.program.shared.of_group(id))
+    }
+
+    /// Notes that a document, or its entry under `key`, is read.
+    pub(super) fn note(&mut self, id: GroupId, key: Option<Value<'a>>) {
+        let Some(notes) = &mut self.notes else { return };
+        let Some(group) = self.program.shared.of_group(id) else { return };
+        let same = |(other, entry): &(Key, Option<Value<'a>>)| {
+            *other == group
+                && match (entry, key) {
+                    (Some(a), Some(b)) => a.is_identical(b),
+                    (a, b) => a.is_none() && b.is_none(),
+                }
+        };
+        if !notes.reads.iter().rev().take(MAX_COMPARED).any(same) {
+            notes.incomplete |= notes.reads.len() >= MAX_READS;
+            if !notes.incomplete {
+                notes.reads.push((group, key));
+            }
+        }
+    }
+
+    /// Notes that something is read in a way that cannot be repeated: what reads it is not shared.
+    pub(super) fn note_other(&mut self) {
+        if let Some(notes) = &mut self.notes {
+            notes.incomplete = true;
+        }
+    }
+
+    /// Computes `inner` with calls and notes of its own, which come to the same whatever was computed
+    /// before.
+    pub(super) fn apart<T>(
+        &mut self,
+        notes: Option<Notes<'a>>,
+        inner: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let calls = std::mem::take(self.calls_mut());
+        let outer = std::mem::replace(&mut self.notes, notes);
+        let before = self.spent();
+        let result = inner(self);
+        let spent = self.spent().without(before);
+        *self.calls_mut() = calls;
+        self.notes = outer;
+        if let Some(notes) = &mut self.notes {
+            notes.elsewhere.add(spent);
+        }
+        result
+    }
+
+    /// The document of a group with a key: another evaluation's, or that of `compute`.
+    pub(super) fn shared_document(
+        &mut self,
+        key: Key,
+        compute: impl FnOnce(&mut Self) -> Result<Option<Value<'a>>, Stop>,
+    ) -> Result<Option<Value<'a>>, Stop> {
+        self.apart(Some(Notes::default()), |machine| {
+            if let Some(known) = machine.known_document(key)? {
+                return Ok(known);
+            }
+            let before = machine.spent();
+            let value = compute(machine)?;
+            let spent = machine.spent().without(before);
+            if let (Some(memo), Some(notes)) = (machine.memo, machine.notes.take()) {
+                let spent = spent.without(notes.elsewhere);
+                let mut documents = memo.documents.borrow_mut();
+                if documents.len() < MAX_DOCUMENTS && !notes.incomplete {
+                    let shared = Shared { value, spent, reads: notes.reads };
+                    documents.insert(key, Rc::new(shared));
+                }
+            }
+            Ok(value)
+        })
+    }
+
+    /// A document of the memo, paid for as if it had been computed here; `None` where there is none
+    /// or too little is left to pay for it.
+    fn known_document(&mut self, key: Key) -> Result<Option<Option<Value<'a>>>, Stop> {
+        let shared = self.memo.and_then(|memo| memo.documents.borrow().get(&key).cloned());
+        let Some(shared) = shared else { return Ok(None) };
+        let budget = self.heap.budget();
+        let Spent { steps, bytes } = shared.spent;
+        if steps > budget.steps_left() || bytes > budget.bytes_left() {
+            return Ok(None);
+        }
+        budget.spend(steps)?;
+        budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        for (group, entry) in &shared.reads {
+            // Its key says what it leads to, so all of that is here.
+            let Some(group) = self.program.shared.find(*group) else { continue };
+            match entry {
+                None => self.group_value(group)?,
+                Some(entry) => self.entries_at(group, &[*entry])?,
+            };
+        }
+        Ok(Some(shared.value))
+    }
+
+    /// What a call of a function is shared by, if it is.
+    pub(super) fn shared_call_key(
+        &self,
+        id: GroupId,
+        args: [Value<'a>; CALL_ARGS],
+    ) -> Option<SharedCall<'a>> {
+        self.memo.filter(|_| self.overlay == 0)?;
+        let key = self.program.shared.of_function(id)?;
+        let [first, second] = args;
+        Some((key, [first.identity()?, second.identity()?]))
+    }
+
+    /// The value of a call of a function that is shared: another evaluation's, or that of `compute`.
+    pub(super) fn shared_call(
+        &mut self,
+        call: SharedCall<'a>,
+        compute: impl FnOnce(&mut Self) -> Result<Option<Value<'a>>, Stop>,
+    ) -> Result<Option<Value<'a>>, Stop> {
+        let known = self.memo.and_then(|memo| memo.calls.borrow().get(&call).copied());
+        let budget = self.heap.budget();
+        if let Some((value, Spent { steps, bytes })) = known
+            && steps <= budget.steps_left()
+            && bytes <= budget.bytes_left()
+        {
+            budget.spend(steps)?;
+            budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            return Ok(value);
+        }
+        let before = self.spent();
+        let calls = std::mem::take(self.calls_mut());
+        let outer = self.memo.take();
+        let value = compute(self);
+        self.memo = outer;
+        *self.calls_mut() = calls;
+        let value = value?;
+        let spent = self.spent().without(before);
+        if let Some(memo) = self.memo {
+            let mut calls = memo.calls.borrow_mut();
+            if calls.len() < MAX_CALLS {
+                calls.insert(call, (value, spent));
+            }
+        }
+        Ok(value)
+    }
+
+    fn spent(&self) -> Spent {
+        let budget = self.heap.budget();
+        Spent { steps: budget.steps_spent(), bytes: budget.bytes_spent() }
+    }
+}

@@ -1,0 +1,55 @@
+//! By what programs share the documents and functions that they have in common.
+
+use super::GroupId;
+
+/// Equal for groups of the same value; a digest, so that no two others are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key(u128);
+
+impl Key {
+    pub(crate) fn new(digest: u128) -> Self {
+        Self(digest)
+    }
+
+    pub(crate) fn digest(self) -> u128 {
+        self.0
+    }
+}
+
+/// The keys of a program's groups.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    /// By group.
+    keys: Box<[Option<Key>]>,
+    /// By group: of functions that read no document and are worth it.
+    functions: Box<[Option<Key>]>,
+    /// The groups that have one, sorted.
+    groups: Box<[(Key, GroupId)]>,
+}
+
+impl Keys {
+    /// By group: their keys, and those of functions whose calls are shared.
+    pub(crate) fn new(keys: Box<[Option<Key>]>, functions: Box<[Option<Key>]>) -> Self {
+        let ids = (0..u32::try_from(keys.len()).unwrap_or(u32::MAX)).map(GroupId);
+        let groups = keys.iter().zip(ids).filter_map(|(key, id)| Some(((*key)?, id)));
+        let mut groups: Vec<(Key, GroupId)> = groups.collect();
+        groups.sort();
+        Self { keys, functions, groups: groups.into() }
+    }
+
+    /// Of a document.
+    pub(crate) fn of_group(&self, id: GroupId) -> Option<Key> {
+        self.keys.get(id.0 as usize).copied().flatten()
+    }
+
+    /// Of a function whose calls are shared.
+    pub(crate) fn of_function(&self, id: GroupId) -> Option<Key> {
+        self.functions.get(id.0 as usize).copied().flatten()
+    }
+
+    /// A group with this key.
+    pub(crate) fn find(&self, key: Key) -> Option<GroupId> {
+        let at = self.groups.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        self.groups.get(at).map(|(_, id)| *id)
+    }
+}
