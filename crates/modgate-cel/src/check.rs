@@ -16,7 +16,7 @@ use crate::{
     library::{
         Message,
         printing::{Clause, literal},
-        read_timestamp, timestamp,
+        read_any_time, read_timestamp, timestamp,
     },
     parser::{parse, qualified_name},
     release::Release,
@@ -529,6 +529,7 @@ impl<'e> Checker<'e> {
         }
         for (function, text, span) in std::mem::take(&mut self.calls) {
             let valid = match function.as_str() {
+                "timestamp" if self.env.release() == Release::V0_26 => read_any_time(&text).is_ok(),
                 "timestamp" => read_timestamp(&text).is_ok(),
                 "duration" => Duration::parse(&text).is_ok(),
                 "matches" => GoRegex::new(&text).is_ok(),

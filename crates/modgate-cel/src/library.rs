@@ -20,7 +20,9 @@ mod url;
 pub(crate) use lists::sorted_by;
 pub(crate) use message::{Message, build as message};
 pub(crate) use patterns::{loose, with_pattern};
-pub(crate) use time::{duration_text, read_timestamp, timestamp, timestamp_text};
+pub(crate) use time::{
+    duration_text, lenient as read_any_time, read_timestamp, timestamp, timestamp_text,
+};
 
 pub use authorizer::{Access, Action, Asked, Authorization, Authorizer};
 pub use formats::NamedFormat;
