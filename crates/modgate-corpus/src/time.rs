@@ -6,7 +6,7 @@ use modgate_value::{Budget, Clock, Limits};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The time that [`spent`] gives.
-const BUDGET: Duration = Duration::from_millis(50);
+const BUDGET: Duration = Duration::from_millis(10);
 
 /// The processor time of the calling thread.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ impl Clock for ProcessorTime {
     }
 }
 
-/// Runs something with a budget of 50 ms and of these bytes, and of steps without end. Returns the processor
+/// Runs something with a budget of 10 ms and of these bytes, and of steps without end. Returns the processor
 /// time that it took.
 pub fn spent(bytes: u64, run: impl FnOnce(&Budget<'_>)) -> Duration {
     let began = ProcessorTime.now();
