@@ -5,9 +5,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -15,6 +19,8 @@ import (
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus"
+	"k8s.io/kubernetes/pkg/generated/openapi"
 )
 
 const (
@@ -25,7 +31,7 @@ const (
 )
 
 // startControllers runs the controllers that tests see the effect of: without them namespaces
-// stay Terminating, and what belongs to a deleted owner stays.
+// stay Terminating, what belongs to a deleted owner stays, and policies have no type checking.
 func startControllers(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -51,10 +57,22 @@ func startControllers(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
+	schemas := resolver.NewDefinitionsSchemaResolver(
+		openapi.GetOpenAPIDefinitions, scheme.Scheme, apiextensions.Scheme,
+	).Combine(&resolver.ClientDiscoveryResolver{Discovery: client.Discovery()})
+	statuses, err := validatingadmissionpolicystatus.NewController(
+		shared.Admissionregistration().V1().ValidatingAdmissionPolicies(),
+		client.AdmissionregistrationV1().ValidatingAdmissionPolicies(),
+		&validating.TypeChecker{SchemaResolver: schemas, RestMapper: mapper},
+	)
+	if err != nil {
+		return err
+	}
 	shared.Start(ctx.Done())
 	sharedMetadata.Start(ctx.Done())
 	close(informersStarted)
 	go namespaces.Run(ctx, workers)
+	go statuses.Run(ctx, workers)
 	go garbage.Run(ctx, workers, discoveryPeriod)
 	go garbage.Sync(ctx, client.Discovery(), discoveryPeriod)
 	return nil

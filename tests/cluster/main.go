@@ -1,5 +1,5 @@
 // Command cluster runs a Kubernetes control plane for tests, all of it in this one process and on
-// loopback: kube-apiserver with RBAC, etcd, and the namespace and garbage-collector controllers.
+// loopback: kube-apiserver with RBAC, etcd, and the controllers of namespaces, of garbage and of the status of policies.
 //
 // When it is ready it prints one line of JSON (see Ready); logs go to standard error. It stops on
 // SIGTERM or SIGINT, when its standard input ends, or after --run-for, and leaves nothing behind

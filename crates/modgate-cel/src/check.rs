@@ -18,7 +18,7 @@ use crate::{
         printing::{Clause, literal},
         read_any_time, read_timestamp, timestamp,
     },
-    parser::{parse, qualified_name},
+    parser::{parse_with, qualified_name},
     release::Release,
     types::{JSON_PATCH, OBJECT, Solution, Type},
 };
@@ -105,7 +105,7 @@ pub struct Checked {
 ///
 /// The errors of the checker, with cel-go's messages.
 pub fn check(text: &str, env: &Env) -> Result<Checked, Errors> {
-    let expr = parse(text)?;
+    let expr = parse_with(text, env.release == Release::V0_30)?;
     let mut checker = Checker {
         env,
         scope: Vec::new(),

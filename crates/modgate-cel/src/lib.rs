@@ -75,6 +75,7 @@ mod parser;
 mod program;
 mod reads;
 mod release;
+mod structpb;
 mod types;
 mod value;
 

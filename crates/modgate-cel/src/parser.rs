@@ -30,6 +30,11 @@ const EXPECTING: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null',
 ///
 /// A syntax error and its place.
 pub fn parse(text: &str) -> Result<Expr, Errors> {
+    parse_with(text, true)
+}
+
+/// As [`parse`]; `quoted` where names may stand in backticks.
+pub(crate) fn parse_with(text: &str, quoted: bool) -> Result<Expr, Errors> {
     let size = text.chars().count();
     if size > MAX_SIZE {
         let message =
@@ -38,7 +43,7 @@ pub fn parse(text: &str) -> Result<Expr, Errors> {
     }
     let (tokens, mut issues) = tokens(text);
     let mut parser =
-        Parser { text, tokens, at: 0, depth: 0, ids: Cell::new(0), issues: Vec::new() };
+        Parser { text, quoted, tokens, at: 0, depth: 0, ids: Cell::new(0), issues: Vec::new() };
     let expr = parser.expression().and_then(|expr| match parser.peek() {
         Token::End => Ok(expr),
         _ => Err(parser.unexpected("<EOF>", "extraneous")),
@@ -55,6 +60,8 @@ pub fn parse(text: &str) -> Result<Expr, Errors> {
 
 struct Parser<'t> {
     text: &'t str,
+    /// Whether names may stand in backticks.
+    quoted: bool,
     tokens: Vec<(Token, Span)>,
     at: usize,
     depth: u16,
@@ -289,14 +296,22 @@ impl Parser<'_> {
         operand
     }
 
+    /// Reports a name in backticks where there may be none.
+    fn allow_quoted(&mut self, place: Span) {
+        if !self.quoted {
+            self.issues.push(Issue::new(place, "unsupported syntax: '`'"));
+        }
+    }
+
     fn postfix(&mut self, mut operand: Expr) -> Parsed<Expr> {
         loop {
             if let Some(span) = self.eat(".") {
                 let optional = self.eat("?").is_some();
-                let (token, _) = self.advance();
+                let (token, place) = self.advance();
                 let field = match token {
                     Token::Ident(name) => name,
                     Token::Quoted(name) => {
+                        self.allow_quoted(place);
                         operand = self.select(operand, name, optional, span)?;
                         continue;
                     }
@@ -489,8 +504,13 @@ impl Parser<'_> {
         let mut depth = 0;
         while self.eat("}").is_none() {
             let optional = self.eat("?").is_some();
-            let name = match self.advance().0 {
-                Token::Ident(name) | Token::Quoted(name) => name,
+            let (token, place) = self.advance();
+            let name = match token {
+                Token::Ident(name) => name,
+                Token::Quoted(name) => {
+                    self.allow_quoted(place);
+                    name
+                }
                 _ => {
                     self.at -= 1;
                     return Err(self.unexpected("IDENTIFIER", "mismatched"));

@@ -11,6 +11,7 @@
 
 mod audit;
 mod compile;
+mod convert;
 mod evaluate;
 mod matching;
 mod merge;
@@ -20,6 +21,7 @@ mod params;
 mod patch;
 mod set;
 mod trace;
+mod typecheck;
 mod types;
 
 pub use audit::Finding;
@@ -33,5 +35,6 @@ pub use outcome::{Denial, PolicyDecision, PolicyKind, Reason, ValidationAction};
 pub use params::{NoParams, ParamObjects, ParamScope, Params, selects};
 pub use set::{Bindings, NoAuthorizer, PolicySet, Surroundings};
 pub use trace::{ChangeTrace, MutatingOutcome, MutatingPolicyTrace, MutationTrace};
+pub use typecheck::{ExpressionWarning, Quantities, expression_warnings};
 pub(crate) use types::Unknown;
 pub use types::{ScalarShape, Shape, Types};

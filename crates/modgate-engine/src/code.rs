@@ -56,6 +56,9 @@ codes! {
     UnknownPath = "unknown-path",
     /// A setting that has no effect on this policy.
     NoEffect = "no-effect",
+    /// An expression does not fit the type of a kind that the policy is about; the API server says so in
+    /// `status.typeChecking`.
+    TypeCheck = "type-check",
     /// A field that still works and has a newer name.
     Deprecated = "deprecated",
     /// A `select` expression names a function that does not exist, so it always fails.

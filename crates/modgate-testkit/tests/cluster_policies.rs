@@ -8,6 +8,8 @@
 
 #[path = "cluster_policies/api.rs"]
 mod api;
+#[path = "cluster_policies/defaults.rs"]
+mod defaults;
 #[path = "cluster_policies/generated.rs"]
 mod generated;
 #[path = "cluster_policies/kubescape.rs"]
@@ -28,14 +30,15 @@ use modgate_engine::{
     admissionpolicy::{
         Access, Action, Authorizer, Bindings, CompiledBinding, CompiledMutatingPolicy,
         CompiledPolicy, Denial, Mutated, ParamScope, Params, PolicyDecision, PolicyKind, PolicySet,
-        Surroundings, Types,
+        Quantities, Surroundings, Types, expression_warnings,
     },
-    api::admissionregistration::ParamKind,
+    api::{admissionregistration::ParamKind, meta::GroupVersionKind},
+    constraint::vap::{self, VapOptions},
     cost::Meter,
     matching::Selector,
 };
 use modgate_testkit::cluster::{ASSETS, Cluster, Options};
-use modgate_value::{Budget, Object, Value};
+use modgate_value::{Budget, Object, Str, Value, yaml};
 
 use self::{
     api::{Answer, Api},
@@ -395,6 +398,45 @@ fn the_suite_of_kubescape_is_decided_as_by_the_api_server() {
     assert!(sent > 500 && denied > 200 && warned > 0, "{sent} sent, {denied} denied");
 }
 
+/// Both accept the same of the policies and bindings that are generated for `gatekeeper/vap.json`.
+#[test]
+fn policies_of_gatekeeper_are_accepted_as_by_the_api_server() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/gatekeeper/vap.json");
+    let Some(cluster) = Cluster::shared() else { return };
+    let mut api = Api::start(cluster, Path::new(""));
+    let cases = std::fs::read(&file).expect("the corpus");
+    let cases = Value::from_json(&cases).expect("JSON");
+    let cases = cases.get("cases").and_then(Value::as_array).expect("cases").clone();
+    let (mut sent, mut refused) = (0, 0);
+    let options = VapOptions::default();
+    for case in cases.iter() {
+        let Some(template) = case.get("template") else { continue };
+        let mut documents = Vec::new();
+        documents.extend(vap::policy(template, &options).ok().map(|policy| policy.object));
+        for binding in case.get("bindings").and_then(Value::as_array).into_iter().flatten() {
+            let actions = binding.get("actions").and_then(Value::as_array).into_iter().flatten();
+            let actions: Vec<Str> = actions.filter_map(Value::as_str).map(Str::from).collect();
+            let constraint = binding.get("constraint").cloned().unwrap_or_default();
+            documents.extend(vap::binding(&constraint, &actions, &options).ok());
+        }
+        for document in documents {
+            let kind = text(&document, &["kind"]);
+            let ours = match kind {
+                "ValidatingAdmissionPolicy" => CompiledPolicy::compile(&document).err(),
+                _ => CompiledBinding::compile(&document).err(),
+            };
+            let resource = format!("{}s", kind.to_lowercase()).replace("policys", "policies");
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{resource}?dryRun=All");
+            let answer = api.send("POST", &path, Some(&document));
+            sent += 1;
+            refused += usize::from(ours.is_some());
+            assert_eq!(answer.code == 201, ours.is_none(), "{} {ours:?} {document}", answer.body);
+        }
+    }
+    println!("{sent} policies and bindings of Gatekeeper, {refused} refused by both");
+    assert!(sent > 10, "{sent}");
+}
+
 /// The table of types is what the API server publishes. `MODGATE_RECORD=1` writes it anew.
 #[test]
 fn types_are_those_of_the_api_server() {
@@ -414,6 +456,132 @@ fn types_are_those_of_the_api_server() {
     let differ = found.lines().zip(known.lines()).find(|(found, known)| found != known);
     assert_eq!(differ, None);
     assert_eq!(found.lines().count(), known.lines().count());
+}
+
+/// Policies have the warnings that a controller of Kubernetes writes into `status.typeChecking`.
+#[test]
+fn type_checking_is_that_of_the_api_server() {
+    let Some(cluster) = Cluster::shared() else { return };
+    if !cluster.has_controllers() {
+        println!("skipped: no controller checks types");
+        return;
+    }
+    let mut api = Api::start(cluster, Path::new(""));
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let documents = include_str!("cluster_policies/typecheck.yaml").split("\n---\n");
+    let policies: Vec<_> = documents
+        .map(|text| yaml::value(text).unwrap_or_else(|error| panic!("{error}: {text}")))
+        .collect();
+    for policy in &policies {
+        let answer = api.send("POST", path, Some(policy));
+        assert_eq!(answer.code, 201, "{}", answer.body);
+    }
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for policy in &policies {
+        let name = text(policy, &["metadata", "name"]);
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let stored = loop {
+            let stored = api.send("GET", &format!("{path}/{name}"), None).body;
+            if stored.path(&["status", "observedGeneration"]).is_some() {
+                break stored;
+            }
+            assert!(Instant::now() < deadline, "{name} is not checked: {stored}");
+            thread::sleep(Duration::from_millis(200));
+        };
+        let found = stored.path(&["status", "typeChecking", "expressionWarnings"]);
+        let theirs: Vec<(String, String)> = found
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .map(|it| (text(it, &["fieldRef"]).to_owned(), without_numbers(text(it, &["warning"]))))
+            .collect();
+        let ours = expression_warnings(policy, Types::kubernetes(), Quantities::Undefined);
+        let ours: Vec<_> =
+            ours.iter().map(|it| (it.field.clone(), without_numbers(&it.text()))).collect();
+        count += theirs.len();
+        if theirs != ours {
+            let other = theirs.iter().zip(&ours).find(|(theirs, ours)| theirs != ours);
+            wrong.push(format!("{name}: {} and {}: {other:?}", theirs.len(), ours.len()));
+        }
+        api.send("DELETE", &format!("{path}/{name}"), None);
+    }
+    println!("{} policies, {count} warnings", policies.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 30, "{count}");
+}
+
+/// The API server puts the time into the names of types: `Pod870756749.spec`.
+fn without_numbers(warning: &str) -> String {
+    let mut kept = String::new();
+    let mut letters = false;
+    let mut chars = warning.chars().peekable();
+    while let Some(c) = chars.next() {
+        if letters && c.is_ascii_digit() {
+            let mut digits = c.to_string();
+            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+                digits.push(digit);
+            }
+            if digits.len() < 4 {
+                kept.push_str(&digits);
+            }
+            letters = false;
+            continue;
+        }
+        letters = c.is_ascii_alphabetic();
+        kept.push(c);
+    }
+    kept
+}
+
+/// Objects of Kubernetes' own kinds get the defaults that admission sees.
+#[test]
+fn defaults_are_those_of_the_api_server() {
+    let Some(cluster) = Cluster::start(&Options::default()).expect("a cluster") else { return };
+    if env::var_os(ASSETS).is_some() {
+        println!("skipped: the table is that of the version in tests/cluster");
+        return;
+    }
+    let mut api = Api::start(&cluster, Path::new(""));
+    let account =
+        r#"{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}"#;
+    let account = Value::from_json(account.as_bytes()).expect("JSON");
+    api.send("POST", "/api/v1/namespaces/default/serviceaccounts", Some(&account));
+    let webhook = defaults::Webhook::start();
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    assert_eq!(api.send("POST", path, Some(&webhook.configuration)).code, 201);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let first = defaults::objects().swap_remove(0);
+    while webhook.take().is_none() {
+        assert!(Instant::now() < deadline, "the webhook receives nothing");
+        let pods = "/api/v1/namespaces/default/pods?dryRun=All";
+        assert_eq!(api.send("POST", pods, Some(&first)).code, 201);
+    }
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for object in defaults::objects() {
+        let kind = GroupVersionKind::of_object(&object);
+        let group = if kind.group.is_empty() { "api" } else { "apis" };
+        let namespace = if kind.is_cluster_scoped() { "" } else { "namespaces/default/" };
+        let path = format!(
+            "/{group}/{}/{namespace}{}?dryRun=All&fieldValidation=Ignore",
+            kind.api_version(),
+            kind.plural()
+        );
+        let answer = api.send("POST", &path, Some(&object));
+        let name = format!("{} {}", kind.kind, text(&object, &["metadata", "name"]));
+        if answer.code != 201 {
+            wrong.push(format!("{name}: {}", answer.body));
+            continue;
+        }
+        let seen = webhook.take().unwrap_or_else(|| panic!("{name} was not reviewed"));
+        let ours = Types::kubernetes().as_stored(&object).unwrap_or_default();
+        let mut found = Vec::new();
+        let (theirs, ours) = (defaults::comparable(&seen), defaults::comparable(&ours));
+        defaults::differences(&theirs, &ours, "", &mut found);
+        wrong.extend(found.into_iter().map(|difference| format!("{name}: {difference}")));
+        count += 1;
+    }
+    println!("{count} objects");
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 fn prepare(api: &mut Api) -> World {

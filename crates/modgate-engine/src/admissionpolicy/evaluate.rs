@@ -13,6 +13,7 @@ use super::{
     CompiledBinding, CompiledPolicy, Denial, Matched, PolicyDecision, PolicyKind, PolicySet,
     Reason, Surroundings, ValidationAction,
     compile::{Base, Validation},
+    convert,
     matching::{Attributes, is_namespaces, resource_of, with_name_label},
     set::Met,
 };
@@ -36,6 +37,8 @@ pub(super) struct Scope<'a> {
     pub(super) asked: Option<&'a Asked<'a>>,
     /// Match conditions see no Namespace.
     pub(super) without_namespace: bool,
+    /// Whether a match condition is evaluated.
+    pub(super) is_condition: bool,
 }
 
 impl Activation for Scope<'_> {
@@ -47,6 +50,7 @@ impl Activation for Scope<'_> {
                 self.asked.map(|Asked { values: [_, own], .. }| Val::Opaque(own))
             }
             "namespaceObject" if self.without_namespace => Some(Val::Null),
+            "request" if self.is_condition => Some(Val::json(self.input.condition_request())),
             name => self.input.member(name).map(Val::json),
         }
     }
@@ -187,8 +191,8 @@ pub(super) fn input_of(
     if !is_namespaces(attributes.resource) {
         input.place(attributes.namespace);
     }
-    if let Matched::InVersion(version) = matched {
-        input.convert_to(version);
+    if let Matched::InVersion { group, version } = matched {
+        input.convert_to(group, version, &|object| convert::converted(object, group, version));
     }
     Ok(input)
 }
@@ -239,7 +243,7 @@ impl CompiledPolicy {
         let without_namespace = asked.without_namespace;
         let asked = Some(asked);
         match self.base.conditions_hold(
-            &Scope { input, params, asked, without_namespace },
+            &Scope { input, params, asked, without_namespace, is_condition: true },
             &arena,
             budget,
         ) {
@@ -248,7 +252,7 @@ impl CompiledPolicy {
             Err(message) => return self.failed_as_a_whole(message),
         }
         let variables = &self.base.variables;
-        let scope = Scope { input, params, asked, without_namespace: false };
+        let scope = Scope { input, params, asked, without_namespace: false, is_condition: false };
         let limits = CostLimits::VALIDATIONS;
         let evaluation = Evaluation::new(&scope, variables, &arena, budget, limits);
         let mut results = Vec::with_capacity(self.validations.len());
@@ -262,7 +266,8 @@ impl CompiledPolicy {
             }
         }
         let left = CostLimits { total: evaluation.remaining(), ..limits };
-        let silent = Scope { input, params, asked: None, without_namespace: false };
+        let silent =
+            Scope { input, params, asked: None, without_namespace: false, is_condition: false };
         let messages = Evaluation::new(&silent, variables, &arena, budget, left);
         let failed = self.failures(results, &messages);
         let mut outcome = Outcome { failed, ..Outcome::nothing() };

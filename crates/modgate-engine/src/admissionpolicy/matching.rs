@@ -9,7 +9,7 @@ use modgate_api::{
 };
 use modgate_value::{Object, Str, Value};
 
-use super::Types;
+use super::{Types, convert};
 use crate::matching::{Selector, SelectorError};
 
 /// The parts of a request that are matched.
@@ -111,7 +111,12 @@ pub enum Matched {
     AsSent,
     /// It does in another version of the same resource (`matchPolicy: Equivalent`). Expressions
     /// see the object in this version.
-    InVersion(Str),
+    InVersion {
+        /// The group, for Events another one.
+        group: Str,
+        /// The version.
+        version: Str,
+    },
 }
 
 impl ResourceMatcher {
@@ -217,8 +222,8 @@ impl ResourceMatcher {
     }
 
     fn find(&self, rules: &[ResourceRule], attributes: &Attributes<'_>) -> Matched {
-        let version = &attributes.resource.version;
-        if rules.iter().any(|rule| applies(rule, attributes, version)) {
+        let GroupVersionResource { group, version, resource } = attributes.resource;
+        if rules.iter().any(|rule| applies(rule, attributes, group, version)) {
             return Matched::AsSent;
         }
         if !self.equivalent {
@@ -226,14 +231,17 @@ impl ResourceMatcher {
         }
         // The versions of a resource are known from the rules that name them.
         for rule in rules {
-            let group = &attributes.resource.group;
             let is_served = |version: &str| {
                 !attributes.by_table || Types::kubernetes().may_serve(group, version)
             };
             let others = rule.api_versions.iter().flatten();
             let mut others = others.filter(|it| *it != version && is_served(it));
-            if let Some(other) = others.find(|other| applies(rule, attributes, other)) {
-                return Matched::InVersion(other.clone());
+            if let Some(other) = others.find(|other| applies(rule, attributes, group, other)) {
+                return Matched::InVersion { group: group.clone(), version: other.clone() };
+            }
+            let mut groups = convert::other_groups(group, resource);
+            if let Some(other) = groups.find(|other| applies(rule, attributes, other, "v1")) {
+                return Matched::InVersion { group: other, version: "v1".into() };
             }
         }
         Matched::No
@@ -268,8 +276,8 @@ fn lists(list: Option<&Vec<Str>>, wanted: &str) -> bool {
     list.into_iter().flatten().any(|item| item == "*" || item == wanted)
 }
 
-/// Whether a rule applies to a request if it came in this version.
-fn applies(rule: &ResourceRule, attributes: &Attributes<'_>, version: &str) -> bool {
+/// Whether a rule applies to a request if it came in this group and version.
+fn applies(rule: &ResourceRule, attributes: &Attributes<'_>, group: &str, version: &str) -> bool {
     let resource = attributes.resource;
     let in_namespace = !attributes.namespace.is_empty() && !is_namespaces(resource);
     let scope = match rule.scope.as_deref() {
@@ -281,7 +289,7 @@ fn applies(rule: &ResourceRule, attributes: &Attributes<'_>, version: &str) -> b
     let names = rule.resource_names.as_deref().unwrap_or_default();
     scope
         && lists(rule.operations.as_ref(), attributes.operation.as_str())
-        && lists(rule.api_groups.as_ref(), &resource.group)
+        && lists(rule.api_groups.as_ref(), group)
         && lists(rule.api_versions.as_ref(), version)
         && rule.resources.iter().flatten().any(|pattern| {
             let (name, sub) = pattern.split_once('/').unwrap_or((pattern, ""));

@@ -16,6 +16,7 @@ use super::{
     Surroundings, Types,
     audit::named,
     compile::{Mutation, PatchType},
+    convert,
     evaluate::{Asked, Scope, Spent, input_of},
     matching::{Attributes, resource_of},
     merge, patch,
@@ -189,7 +190,13 @@ impl Run<'_> {
         let (arena, none) = (Arena::new(), Value::Null);
         let params = param.unwrap_or(&none);
         let without_namespace = asked.without_namespace;
-        let scope = Scope { input: &input, params, asked: Some(&asked), without_namespace };
+        let scope = Scope {
+            input: &input,
+            params,
+            asked: Some(&asked),
+            without_namespace,
+            is_condition: true,
+        };
         match base.conditions_hold(&scope, &arena, self.budget) {
             Ok(true) => {}
             Ok(false) => {
@@ -217,10 +224,11 @@ impl Run<'_> {
         self.mutated.steps.push(MutationStep { mutations, ..step });
         if goes_on && made != current {
             // Back in the version of the request.
-            if let (Matched::InVersion(_), Value::Object(members)) = (matched, &mut made)
-                && let Some(version) = self.object.get("apiVersion")
+            if let (Matched::InVersion { .. }, Some(sent)) =
+                (matched, self.object.get("apiVersion"))
             {
-                members.insert("apiVersion", version.clone());
+                let (group, version) = split_api_version(sent.as_str().unwrap_or_default());
+                made = convert::converted(&made, group, version);
             }
             self.object = unplaced(made, &self.object);
         }
@@ -323,7 +331,8 @@ fn apply(
     arena: &Arena,
     object: &Value,
 ) -> Result<Value, Failure> {
-    let scope = Scope { input, params, asked: Some(asked), without_namespace: false };
+    let scope =
+        Scope { input, params, asked: Some(asked), without_namespace: false, is_condition: false };
     let limits = CostLimits::VALIDATIONS;
     let evaluation = Evaluation::new(&scope, &policy.base.variables, arena, run.budget, limits);
     let value = mutation.expression.evaluate(&evaluation).map_err(|failure| match failure {
@@ -347,10 +356,17 @@ fn configure(types: &Types, object: &Value, value: Val<'_>) -> Result<Value, Fai
     let (api_version, kind) = texts(object);
     let (group, version) = split_api_version(api_version);
     let ty = types.of(api_version, kind);
-    // The API server describes Scale, and has no type to merge it with; nor has it for options of
-    // CONNECT.
-    let is_scale = (api_version, kind) == ("autoscaling/v1", "Scale");
-    if is_scale || ty.is_none() && kinds::of_group(group).is_some_and(|it| it.contains(&kind)) {
+    // The API server describes what is only sent to subresources, and has no type to merge it with; nor
+    // has it for options of CONNECT.
+    const SUBRESOURCES: [(&str, &str); 3] = [
+        ("authentication.k8s.io/v1", "TokenRequest"),
+        ("autoscaling/v1", "Scale"),
+        ("policy/v1", "Eviction"),
+    ];
+    let is_of_subresource = SUBRESOURCES.contains(&(api_version, kind));
+    if is_of_subresource
+        || ty.is_none() && kinds::of_group(group).is_some_and(|it| it.contains(&kind))
+    {
         return Err(Failure::Policy(format!(
             "error applying patch: failed to convert patch object to typed object: no \
              corresponding type for {group}/{version}, Kind={kind}"
@@ -440,7 +456,7 @@ fn operations(value: Val<'_>) -> Result<Vec<patch::Operation>, String> {
                 if !misnamed.is_empty() {
                     return Err(format!("type mismatch: {}", misnamed.join("\n")));
                 }
-                Some(value.to_json().map_err(|error| {
+                Some(value.to_structpb().map_err(|error| {
                     format!(
                         "JSONPath valueExpression evaluated to a type that could not marshal to \
                          JSON: {error}"

@@ -208,7 +208,13 @@ impl CompiledPolicy {
         trace.violations = outcome.messages();
         let (none, arena) = (Value::Null, Arena::new());
         let params = param.unwrap_or(&none);
-        let scope = Scope { input, params, asked: Some(asked), without_namespace: false };
+        let scope = Scope {
+            input,
+            params,
+            asked: Some(asked),
+            without_namespace: false,
+            is_condition: false,
+        };
         let variables = &self.base.variables;
         let limits = CostLimits { total: u64::MAX, ..CostLimits::VALIDATIONS };
         let evaluation = Evaluation::new(&scope, variables, &arena, budget, limits);
@@ -240,6 +246,7 @@ impl CompiledPolicy {
                 params,
                 asked: Some(asked),
                 without_namespace: asked.without_namespace,
+                is_condition: true,
             },
             &arena,
             budget,

@@ -5,6 +5,7 @@
 //! custom resources are read from their CustomResourceDefinitions.
 
 mod decode;
+mod derive;
 mod quantity;
 mod shape;
 mod stored;
@@ -207,6 +208,11 @@ impl Types {
     /// The type of a kind.
     pub(super) fn of(&self, api_version: &str, kind: &str) -> Option<&Reference> {
         self.kinds.get(&(api_version.into(), kind.into()))
+    }
+
+    /// `apiVersion` and kind of all.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &(Str, Str)> {
+        self.kinds.keys()
     }
 
     /// Whether the kind is known in this version.

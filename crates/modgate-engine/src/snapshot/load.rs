@@ -17,7 +17,8 @@ use super::Snapshot;
 use crate::{
     Change, Code, EngineConfig, OnError, PolicyId, PolicySource, Problem, Severity,
     admissionpolicy::{
-        CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyKind, PolicySet,
+        CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, PolicyError, PolicyKind,
+        PolicySet, Quantities, Types, expression_warnings,
     },
     constraint::{self, CompiledTemplate, ConstraintKey, Inserted, TemplateProblem},
     expansion::{self, ExpansionSystem},
@@ -554,7 +555,7 @@ fn without_effect(
         let found = problem(id, source, field, message);
         Some(warned(Code::NoEffect, found))
     });
-    found.chain(dropped_warnings(policies, new)).collect()
+    found.chain(dropped_warnings(policies, new)).chain(type_warnings(new)).collect()
 }
 
 /// Validations of new policies whose warnings reach no user.
@@ -578,6 +579,25 @@ fn dropped_warnings<'n>(
             let help = Some("add `message` or `messageExpression`".to_owned());
             warned(Code::NoEffect, Problem { help, ..problem(id, source, &field, message) })
         })
+    })
+}
+
+/// What the API server's type checking finds in new policies.
+fn type_warnings(new: &[(PolicyId, PolicySource)]) -> impl Iterator<Item = Problem> {
+    let policies = new
+        .iter()
+        .filter(|(id, _)| id.group == registration::GROUP && id.kind == registration::POLICY_KIND);
+    policies.flat_map(|(id, source)| {
+        let types = Types::kubernetes();
+        let warnings = expression_warnings(&source.object, types, Quantities::Known);
+        let found = warnings.iter().flat_map(|warning| {
+            warning.each().map(move |(kind, issue)| Problem {
+                text: Some(warning.expression.clone()),
+                span: Some(issue.span),
+                ..problem(id, source, &warning.field, format!("{kind}: {}", issue.message))
+            })
+        });
+        found.map(|problem| warned(Code::TypeCheck, problem)).collect::<Vec<_>>()
     })
 }
 

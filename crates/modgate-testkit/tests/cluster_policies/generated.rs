@@ -37,6 +37,7 @@ impl Operation {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) id: String,
     pub(crate) kind: &'static Kind,
@@ -230,7 +231,7 @@ fn case(random: &mut Random, index: u64) -> Case {
     Case { id, kind, name, namespace, operation, object, policies }
 }
 
-const CONDITIONS: [&str; 34] = [
+const CONDITIONS: [&str; 40] = [
     "true",
     "false",
     "object.metadata.name.startsWith('web')",
@@ -263,6 +264,12 @@ const CONDITIONS: [&str; 34] = [
     "1 / (size(object.metadata.name) - size(object.metadata.name)) == 1",
     "lists.range(3000).all(i, lists.range(3000).all(j, i + j >= 0))",
     "object.metadata.name == 'none' || object.missing == 1",
+    "lists.range(-1).size() == 0",
+    "has(object.metadata.`labels`)",
+    "double(object.metadata.name == 'web' ? '1' : 'NaN') < 2.0",
+    "timestamp('2020-01-01T1:00:00Z') < timestamp('2020-01-01T01:00:00,5Z')",
+    "timestamp(object.metadata.name) == timestamp('2020-01-01T00:00:00Z')",
+    "string(request.requestResource.version) == request.resource.version",
     "semver('1.2.3').isLessThan(semver('1.10.0')) && ip('10.0.0.1').family() == 4",
     "format.named('dns1123Label').value().validate(object.metadata.name).hasValue() == false",
 ];
@@ -538,7 +545,7 @@ const OF_DEPLOYMENTS: [&str; 14] = [
      Object.spec.template.spec.securityContext{runAsNonRoot: true}}}}}",
 ];
 
-const PATCHES: [&str; 16] = [
+const PATCHES: [&str; 24] = [
     "[JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a.b/c'), value: 'x'}]",
     "[JSONPatch{op: 'add', path: '/metadata/annotations/x', value: 'y'}]",
     "[JSONPatch{op: 'test', path: '/metadata/labels/team', value: 'red'}, \
@@ -553,6 +560,14 @@ const PATCHES: [&str; 16] = [
     "[JSONPatch{op: 'add', path: '/missing/deeper', value: 'x'}]",
     "[JSONPatch{op: 'remove', path: '/metadata/labels/absent'}]",
     "[JSONPatch{op: 'copy', path: '/metadata/labels/copied'}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'a': b'bytes', 'b': b'\\xff'}}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'a': 9007199254740993}}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'a': duration('90m')}}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'a': 1.0 / 0.0}}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {1: 'a'}}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: Object.metadata.annotations{a: b'x'}}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: Object.metadata.annotations{a: null}}]",
+    "[JSONPatch{op: 'add', path: '/metadata/annotations', value: Object.metadata.annotations{a: quantity('1')}}]",
     "[JSONPatch{op: 'twist', path: '/metadata/labels/team'}]",
     "object.metadata.name.startsWith('web') ? [JSONPatch{op: 'add', path: '/metadata/labels/web', value: 'yes'}] : []",
     "[JSONPatch{op: 'add', path: object.missing, value: 'x'}]",

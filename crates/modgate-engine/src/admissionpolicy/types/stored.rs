@@ -2,13 +2,13 @@
 //! their kind lacks, quantities in one form, and with defaults.
 //!
 //! The defaults are a table by type (`defaults.txt`), and the few that depend on other members are
-//! code.
+//! code (`derive.rs`).
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use modgate_value::{Object, Str, Value};
+use modgate_value::{Object, Value};
 
-use super::{Reference, Types, quantity};
+use super::{Reference, Types, derive, quantity};
 
 /// How deep objects are read; what is nested deeper stays as it is.
 const MAX_DEPTH: usize = 64;
@@ -41,14 +41,15 @@ impl Types {
         if !self.is_builtin(text("apiVersion"), text("kind")) {
             return None;
         }
-        let mut stored = self.stored(ty, object, 0);
+        let mut stored = self.stored(ty, object, "", 0);
         if text("apiVersion") == "v1" && text("kind") == "Pod" {
-            pod(&mut stored);
+            derive::pod(&mut stored);
         }
         Some(stored)
     }
 
-    fn stored(&self, ty: &Reference, value: &Value, depth: usize) -> Value {
+    /// `parent` is the type that the value is a member of.
+    fn stored(&self, ty: &Reference, value: &Value, parent: &str, depth: usize) -> Value {
         let name = match ty {
             Reference::Named(name, _) => name.as_str(),
             Reference::Inline(_) => "",
@@ -64,18 +65,21 @@ impl Types {
             Value::Object(members) => {
                 let Some(map) = resolved.map else { return value.clone() };
                 let mut members = members.clone();
-                fill(name, &mut members);
+                fill(name, parent, &mut members);
                 let members = members.iter().filter(|(_, value)| !value.is_null());
                 let members = members.filter(|(key, value)| !is_left_out(name, key, value));
                 let kept = members.filter_map(|(key, value)| {
                     let ty = map.fields.get(key).map(|field| &field.ty).or(map.element.as_ref())?;
-                    Some((key.clone(), self.stored(ty, value, depth + 1)))
+                    Some((key.clone(), self.stored(ty, value, name, depth + 1)))
                 });
                 kept.collect()
             }
             Value::Array(elements) => {
                 let Some(list) = resolved.list else { return value.clone() };
-                elements.iter().map(|it| self.stored(&list.element, it, depth + 1)).collect()
+                elements
+                    .iter()
+                    .map(|it| self.stored(&list.element, it, parent, depth + 1))
+                    .collect()
             }
             other => other.clone(),
         }
@@ -83,11 +87,13 @@ impl Types {
 }
 
 /// Members that the API server leaves out where they are zero, because their Go types are no pointers.
-const ZERO: [(&str, &[&str]); 8] = [
+const ZERO: [(&str, &[&str]); 10] = [
     ("apps.v1.DeploymentSpec", &["minReadySeconds", "paused"]),
     ("core.v1.Container", &["stdin", "stdinOnce", "tty"]),
     ("core.v1.ContainerPort", &["hostPort"]),
     ("core.v1.EphemeralContainer", &["stdin", "stdinOnce", "tty"]),
+    ("core.v1.EnvVar", &["value"]),
+    ("core.v1.Probe", &["initialDelaySeconds"]),
     ("core.v1.PodSpec", &["hostIPC", "hostNetwork", "hostPID"]),
     ("core.v1.ServicePort", &["nodePort"]),
     ("core.v1.ServiceSpec", &["publishNotReadyAddresses"]),
@@ -99,6 +105,7 @@ fn is_left_out(ty: &str, member: &str, value: &Value) -> bool {
     let is_zero = match value {
         Value::Bool(value) => !value,
         Value::Number(_) => value.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
         _ => false,
     };
     let is_listed = |(known, members): &(&str, &[&str])| *known == ty && members.contains(&member);
@@ -126,122 +133,17 @@ fn quantity_of(value: &Value) -> Value {
 }
 
 /// Adds the defaults of one value of this type.
-fn fill(ty: &str, members: &mut Object) {
+fn fill(ty: &str, parent: &str, members: &mut Object) {
+    // The Jobs of a CronJob get theirs when they are created.
+    if (ty, parent) == ("batch.v1.JobSpec", "batch.v1.JobTemplateSpec") {
+        return;
+    }
     if let Some(defaults) = DEFAULTS.get(ty) {
         for (member, value) in defaults {
-            set(members, member, || value.clone());
+            derive::set(members, member, || value.clone());
         }
     }
-    let text = |members: &Object, member: &str| -> String {
-        members.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let empty = || Value::from(Object::default());
-    match ty {
-        "core.v1.Container" | "core.v1.EphemeralContainer" => {
-            let image = text(members, "image");
-            set(members, "imagePullPolicy", || pull_policy(&image).into());
-        }
-        "core.v1.ServicePort" => {
-            if let Some(port) = members.get("port").cloned() {
-                set(members, "targetPort", || port);
-            }
-        }
-        "core.v1.ServiceSpec" => service(members),
-        "core.v1.Volume" if members.iter().all(|(key, value)| key == "name" || value.is_null()) => {
-            set(members, "emptyDir", empty);
-        }
-        "apps.v1.DeploymentStrategy"
-        | "apps.v1.DaemonSetUpdateStrategy"
-        | "apps.v1.StatefulSetUpdateStrategy"
-            if text(members, "type") == "RollingUpdate" =>
-        {
-            set(members, "rollingUpdate", empty);
-        }
-        "batch.v1.JobSpec" => {
-            if is_absent(members, "parallelism") {
-                set(members, "completions", || 1.into());
-                set(members, "parallelism", || 1.into());
-            }
-            let replaces = members.get("podFailurePolicy").is_some();
-            let policy = if replaces { "Failed" } else { "TerminatingOrFailed" };
-            set(members, "podReplacementPolicy", || policy.into());
-        }
-        "networking.v1.NetworkPolicySpec" => {
-            let egress = members.get("egress").and_then(Value::as_array);
-            let egress = egress.is_some_and(|rules| !rules.is_empty());
-            let types = ["Ingress", "Egress"].into_iter().take(1 + usize::from(egress));
-            set(members, "policyTypes", || types.map(Value::from).collect());
-        }
-        "rbac.v1.Subject" => {
-            let group = match text(members, "kind").as_str() {
-                "User" | "Group" => "rbac.authorization.k8s.io",
-                _ => return,
-            };
-            set(members, "apiGroup", || group.into());
-        }
-        "rbac.v1.RoleRef" => {
-            set(members, "apiGroup", || "rbac.authorization.k8s.io".into());
-        }
-        _ => {}
-    }
-}
-
-fn service(members: &mut Object) {
-    let ty = members.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let cluster = || Value::from("Cluster");
-    if ty != "ExternalName" {
-        set(members, "internalTrafficPolicy", cluster);
-    }
-    if ty == "NodePort" || ty == "LoadBalancer" {
-        set(members, "externalTrafficPolicy", cluster);
-    }
-    if ty == "LoadBalancer" {
-        set(members, "allocateLoadBalancerNodePorts", || true.into());
-    }
-}
-
-fn is_absent(members: &Object, member: &str) -> bool {
-    members.get(member).is_none_or(Value::is_null)
-}
-
-fn set(members: &mut Object, member: &str, value: impl FnOnce() -> Value) {
-    if is_absent(members, member) {
-        members.insert(Str::from(member), value());
-    }
-}
-
-/// An image without a tag, or with the tag `latest`, is pulled each time.
-fn pull_policy(image: &str) -> &'static str {
-    let name = image.rsplit('/').next().unwrap_or_default();
-    let (name, digest) = name.split_once('@').map_or((name, false), |(name, _)| (name, true));
-    match name.split_once(':') {
-        Some((_, tag)) if tag != "latest" => "IfNotPresent",
-        None if digest => "IfNotPresent",
-        _ => "Always",
-    }
-}
-
-/// Fields that Pods have and their templates do not: links to Services, and requests for limited resources.
-fn pod(pod: &mut Value) {
-    let Value::Object(members) = pod else { return };
-    let Some(Value::Object(spec)) = members.get_mut("spec") else { return };
-    set(spec, "enableServiceLinks", || true.into());
-    for list in ["containers", "initContainers"] {
-        let Some(Value::Array(containers)) = spec.get_mut(list) else { continue };
-        for container in containers.make_mut() {
-            let Value::Object(container) = container else { continue };
-            let Some(Value::Object(resources)) = container.get_mut("resources") else { continue };
-            let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else {
-                continue;
-            };
-            let requests = resources.get("requests").and_then(Value::as_object);
-            let mut requests = requests.cloned().unwrap_or_default();
-            for (name, limit) in limits.iter() {
-                set(&mut requests, name, || limit.clone());
-            }
-            resources.insert("requests", requests.into());
-        }
-    }
+    derive::fill(ty, members);
 }
 
 #[cfg(test)]
@@ -305,7 +207,7 @@ mod tests {
             ("a@sha256:0", "IfNotPresent"),
             ("a:latest@sha256:0", "Always"),
         ] {
-            assert_eq!(pull_policy(image), policy, "{image}");
+            assert_eq!(derive::pull_policy(image), policy, "{image}");
         }
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Input {
     object: Value,
     old_object: Value,
     request: Value,
+    /// The request as match conditions see it, where it differs.
+    of_conditions: Option<Value>,
     namespace: Value,
 }
 
@@ -43,35 +45,42 @@ impl Input {
         })
     }
 
+    /// `request` in match conditions.
+    pub(crate) fn condition_request(&self) -> &Value {
+        self.of_conditions.as_ref().unwrap_or(&self.request)
+    }
+
     /// Another object: what a mutation made of it.
     pub(crate) fn replace_object(&mut self, object: Value) {
         self.object = object;
     }
 
-    /// Gives object, old object and request the version of the same resource that a policy asks
-    /// for. Only `apiVersion` changes: that is the whole conversion of custom resources without a
-    /// webhook.
-    pub(crate) fn convert_to(&mut self, version: &str) {
+    /// Gives object, old object and request the group and version of the same resource that a policy asks
+    /// for.
+    pub(crate) fn convert_to(
+        &mut self,
+        group: &str,
+        version: &str,
+        convert: &dyn Fn(&Value) -> Value,
+    ) {
         for object in [&mut self.object, &mut self.old_object] {
-            if let Value::Object(members) = object
-                && let Some(api_version) = members.get("apiVersion").and_then(Value::as_str)
-            {
-                let (group, _) = modgate_api::meta::split_api_version(api_version);
-                let converted = match group {
-                    "" => version.into(),
-                    group => modgate_value::format_smolstr!("{group}/{version}"),
-                };
-                members.insert("apiVersion", Value::from(converted));
+            if object.get("apiVersion").is_some() {
+                *object = convert(object);
             }
         }
         let Value::Object(request) = &mut self.request else { return };
+        let mut of_conditions = None;
+        // Match conditions see the kind of the policy's rule, and the resource of the request.
         for member in ["kind", "resource"] {
             if let Some(Value::Object(kind)) = request.get(member) {
                 let mut kind = kind.clone();
+                kind.insert("group", Value::from(group));
                 kind.insert("version", Value::from(version));
                 request.insert(member, Value::from(kind));
             }
+            of_conditions.get_or_insert_with(|| Value::from(request.clone()));
         }
+        self.of_conditions = of_conditions;
     }
 
     /// Adds what the API server always sends and an object of a file does not bring along: the name of
@@ -143,6 +152,7 @@ impl Input {
             object: if deletes { Value::Null } else { member("object") },
             old_object: member("oldObject"),
             request: request(review),
+            of_conditions: None,
             namespace: namespace.map(exposed).unwrap_or_default(),
         }
     }
