@@ -27,6 +27,10 @@ pub const DEFAULT_SIZE_LIMIT: usize = 8 << 20;
 /// Memory that parsing takes per byte of pattern, at least; bounds the pattern by the size limit.
 const BYTES_PER_PATTERN_BYTE: usize = 32;
 
+/// How many groups times bytes of the automaton there may be for each byte of the limit on its size. A state takes 24 bytes
+/// or more, and a search 32 bytes for each of its groups, so that a search takes at most 11 times the limit.
+const SLOTS_PER_BYTE: usize = 8;
+
 /// How many bytes a pattern may use while it matches: as many as it may have itself, within these.
 const DFA_SIZE: (usize, usize) = (256 << 10, 2 << 20);
 
@@ -102,9 +106,13 @@ impl GoRegex {
         }
         let translation = translate::translate(pattern)
             .map_err(|invalid| Error { reason: invalid.code, piece: invalid.piece.to_owned() })?;
+        // A search may keep the place of each group for each state of the automaton, so that a pattern with
+        // many groups must have few states.
+        let groups = translation.names.len().max(1);
+        let states_limit = limit.min(limit.saturating_mul(SLOTS_PER_BYTE) / groups);
         // A translation is always valid, so that only its size can be wrong with it.
         let regex = RegexBuilder::new(&translation.pattern)
-            .size_limit(limit)
+            .size_limit(states_limit)
             .dfa_size_limit(limit.clamp(DFA_SIZE.0, DFA_SIZE.1))
             .nest_limit(NEST_LIMIT)
             .build()

@@ -228,3 +228,17 @@ proptest! {
         }
     }
 }
+
+/// A search keeps a place for each group in each state: what would be gigabytes is refused.
+#[test]
+fn many_groups_are_bounded() {
+    let groups = |count: usize| GoRegex::new(&"(x)?".repeat(count));
+    for count in [1, 50, 500] {
+        let regex = groups(count).expect("few groups");
+        assert!(regex.is_match(&"x".repeat(30_000)));
+        assert_eq!(regex.captures(&"x".repeat(count)).and_then(|all| all.get(0)), Some(0..count));
+    }
+    for count in [15_000, 25_000, 60_000] {
+        assert_eq!(groups(count).expect_err("too many").reason, "expression too large");
+    }
+}
