@@ -13,5 +13,5 @@ mod system;
 pub(crate) use self::system::{ExpandOptions, PostProcess};
 pub use self::{
     compile::{CompileError, CompiledTemplate, validate},
-    system::{CYCLE, ExpansionError, ExpansionRequest, ExpansionSystem, Resultant},
+    system::{CYCLE, ExpansionError, ExpansionRequest, ExpansionSystem, Resultant, expandable},
 };

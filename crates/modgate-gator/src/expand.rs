@@ -3,7 +3,7 @@
 use std::fs;
 
 use modgate_api::meta::ObjectExt as _;
-use modgate_engine::{Review, Stages, constraint::Inventory};
+use modgate_engine::{Review, Stages, constraint::Inventory, expansion::expandable};
 use modgate_value::Value;
 
 use crate::{
@@ -74,6 +74,9 @@ fn resultants<'o>(objects: impl Iterator<Item = &'o Value> + Clone) -> Result<Ve
     let (inventory, mut session) = (Inventory::default(), Session::default());
     let mut resultants = Vec::new();
     for object in objects {
+        // gator reads the kind of every object, also where nothing expands it.
+        expandable(object)
+            .map_err(|error| format!("error expanding resource {}: {error}", object.name()))?;
         let review = Review::of_existing(object.clone());
         let namespace = expander.namespace_of(object);
         let reviewed =

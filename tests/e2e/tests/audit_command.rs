@@ -228,7 +228,7 @@ fn of_a_cluster() {
     let junit = run(&["-o", "junit"]).stdout;
     assert!(
         junit.contains(
-            r#"<testsuite name="RequiredLabels/owner" tests="2" failures="2" errors="0">"#
+            r#"<testsuite name="RequiredLabels/owner" tests="2" failures="2" errors="0" skipped="0">"#
         ),
         "{junit}"
     );

@@ -257,16 +257,25 @@ struct Expansion<'a> {
     count: &'a mut usize,
 }
 
+/// The kind of an object, by which templates are found.
+///
+/// # Errors
+///
+/// When it has none. Of `a/b/c` Gatekeeper reads neither group nor kind.
+pub fn expandable(object: &Value) -> Result<GroupVersionKind, ExpansionError> {
+    let kind = GroupVersionKind::of_object(object);
+    match kind == GroupVersionKind::default() || kind.version.contains('/') {
+        true => Err(ExpansionError::NoKind(text(object, "name").into())),
+        false => Ok(kind),
+    }
+}
+
 impl Expansion<'_> {
     fn of(&mut self, parent: &Value, level: usize) -> Result<Vec<Resultant>, ExpansionError> {
         if level == MAX_LEVELS {
             return Err(ExpansionError::TooDeep);
         }
-        let kind = GroupVersionKind::of_object(parent);
-        // Of `a/b/c` Gatekeeper reads neither group nor kind.
-        if kind == GroupVersionKind::default() || kind.version.contains('/') {
-            return Err(ExpansionError::NoKind(text(parent, "name").into()));
-        }
+        let kind = expandable(parent)?;
         let mut direct = Vec::new();
         for template in self.system.for_kind(&kind) {
             self.request.budget.spend(1)?;

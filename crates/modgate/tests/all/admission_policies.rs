@@ -432,7 +432,6 @@ fn policies_have_the_results_of_their_engine() {
     let folder = tempfile::tempdir().expect("folder");
     for (expression, cluster, gatekeeper) in [
         ("object.data.a.orValue('') == 'x'", None, Some("no such overload")),
-        ("object.data.a.or(1) == 'x'", None, Some("no such overload")),
         ("double('NaN') < 1.0 || true", None, None),
         ("!(double(object.data.n) < 1.0)", Some("NaN values cannot be ordered"), None),
         (

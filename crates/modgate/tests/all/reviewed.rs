@@ -287,16 +287,11 @@ const SAID: &[(&[&str], i32, &str)] = &[
         0,
         "add `isDefined($.a[length(@) - 1].b) && `",
     ),
-    // P2-5: a Namespace that is nowhere is missing, and an assumed one is mentioned.
+    // P2-5: a Namespace that is nowhere is missing.
     (
         &["review", "--missing-reference", "deny", "-f", "issue113.yaml", "NAMESPACED"],
         1,
         "failed to read namespace `shop`: no file describes it: give it with `--objects`",
-    ),
-    (
-        &["explain", "-f", "issue113.yaml", "NAMESPACED"],
-        0,
-        "no file describes Namespace `shop`, so policies see one without labels of its own",
     ),
     // P2-6: what a bare path selects where there is nothing.
     (&["select", "$.kind.x", "-f", "ind.json"], 0, "undefined at `.x`"),
