@@ -76,7 +76,9 @@ impl<O: Observer> Run<'_, '_, O> {
         evaluate: impl FnOnce(&Surroundings<'_>, &Budget<'_>) -> T,
     ) -> T {
         let Evaluation { host, meter, .. } = *self.evaluation;
-        let namespace = || namespace_of(host, self.review.store_namespace());
+        // The API server reports a Namespace as living in itself, and looks its labels up unless it is written.
+        let name = self.review.request().namespace.as_str();
+        let namespace = || namespace_of(host, name);
         let surroundings = Surroundings {
             namespace: &namespace,
             params: host.parameters(),
@@ -84,7 +86,7 @@ impl<O: Observer> Run<'_, '_, O> {
             meter,
             bindings,
             types: host.types(),
-            assumes_namespace: host.assumes_namespace(self.review.store_namespace()),
+            assumes_namespace: host.assumes_namespace(name),
             conditions_see_namespace: false,
         };
         let limits = self.snapshot.config().constraint_limits;

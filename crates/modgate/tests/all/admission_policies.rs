@@ -426,6 +426,30 @@ fn what_an_api_server_answers() {
     }
 }
 
+/// A Namespace is selected by its own labels, whatever is done to it.
+#[test]
+fn namespaces_are_selected_by_their_own_labels() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policies = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n\
+         metadata: {name: p}\nspec:\n  matchConstraints:\n    namespaceSelector: {matchLabels: {team: a}}\n    \
+         resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [namespaces]}]\n  \
+         validations: [{expression: 'false'}]\n---\n"
+        .to_owned()
+        + &binding("");
+    fs::write(folder.path().join("p.yaml"), policies).expect("written");
+    for (team, code) in [("a", 1), ("b", 0)] {
+        let object = format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: x, labels: {{team: {team}}}}}\n"
+        );
+        fs::write(folder.path().join("o.yaml"), object).expect("written");
+        for operation in ["create", "update", "delete"] {
+            let args = ["review", "--operation", operation, "-f", "p.yaml", "o.yaml"];
+            let output = modgate(folder.path(), &args);
+            assert_eq!(output.status.code(), Some(code), "{operation} {team}: {}", out(&output));
+        }
+    }
+}
+
 /// Kubernetes 1.36 contains cel-go 0.26, Gatekeeper 3.23 contains 0.30 (CEL-1).
 #[test]
 fn policies_have_the_results_of_their_engine() {

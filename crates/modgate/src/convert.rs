@@ -1,0 +1,171 @@
+//! `modgate convert`: the cluster's own policies as templates with constraints, and back, with a proof
+//! over invented requests.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use modgate_engine::Severity;
+use modgate_policies::manifest;
+use modgate_prove::convert::{
+    self, Conversion,
+    proof::{Example, Proof, prove},
+};
+use modgate_value::{Value, yaml};
+
+use crate::{
+    args::PathArgs,
+    exit::Exit,
+    inputs,
+    outputs::print_json,
+    terminal::{Terminal, printable},
+};
+
+/// Arguments of `modgate convert`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConvertArgs {
+    /// File, folder or quoted pattern with policies, their bindings, and the objects that bindings pass;
+    /// repeat for more, `-` for standard input.
+    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true)]
+    policies: Vec<PathBuf>,
+    /// What to convert to.
+    #[arg(long, value_name = "KIND")]
+    to: To,
+    /// How many requests to invent for the comparison of each policy with what it is converted to.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    generate: u64,
+    /// Number that the invented requests depend on.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How to print the objects.
+    #[arg(short, long, default_value = "yaml")]
+    output: ConvertOutput,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum To {
+    /// ConstraintTemplates in CEL with constraints, of ValidatingAdmissionPolicies.
+    Template,
+    /// ValidatingAdmissionPolicies with bindings, of ConstraintTemplates in CEL.
+    Vap,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ConvertOutput {
+    /// YAML documents.
+    Yaml,
+    /// A JSON List.
+    Json,
+}
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  # Convert ValidatingAdmissionPolicies to templates and constraints for Gatekeeper or modgate
+  modgate convert --to template -f policies/
+
+  # Convert templates in CEL to policies of the API server, with the CRDs of their parameters
+  modgate convert --to vap -f templates/ -f constraints/ -o json
+
+  # Compare each policy with its conversion over more requests
+  modgate convert --to template -f policies/ --generate 20000 --seed 7
+
+Exit codes:
+  0  everything is converted, and no decision differs
+  1  something is lost, cannot be converted, or decided otherwise
+  2  arguments, files or policies are not valid";
+
+/// Runs the verb.
+pub(crate) fn run(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit> {
+    let from_stdin = args.policies.iter().filter(|path| manifest::is_stdin(path)).count();
+    ensure!(
+        from_stdin <= 1,
+        "standard input can be read once, but `-` is given {from_stdin} times"
+    );
+    let mut failed = false;
+    let read = inputs::manifests(&PathArgs::of(&args.policies), terminal, &mut failed)?;
+    let errors = inputs::problems(&read, |problem| problem.severity == Severity::Error);
+    if !inputs::are_good(errors, false, terminal) || failed {
+        return Ok(Exit::BadInput);
+    }
+    let documents: Vec<Value> = read.into_iter().map(|(manifest, _)| manifest.object).collect();
+    let conversions = match args.to {
+        To::Template => convert::policies(&documents),
+        To::Vap => convert::templates(&documents),
+    };
+    if conversions.is_empty() {
+        let kind = match args.to {
+            To::Template => "ValidatingAdmissionPolicy",
+            To::Vap => "ConstraintTemplate",
+        };
+        terminal.error(&format!("there is no {kind} in the input"));
+        return Ok(Exit::BadInput);
+    }
+    let mut exit = Exit::Success;
+    for conversion in &conversions {
+        let proof = match conversion.objects.is_empty() {
+            true => None,
+            false => Some(prove(conversion, args.seed, args.generate)),
+        };
+        if !conversion.losses.is_empty() || proof.as_ref().is_none_or(|proof| proof.different > 0) {
+            exit = Exit::Denied;
+        }
+        terminal.note(report(conversion, proof.as_ref()).trim_end());
+    }
+    let objects = conversions.into_iter().flat_map(|it| it.objects).collect();
+    print(objects, args.output)?;
+    Ok(exit)
+}
+
+/// What is lost, and what the comparison found.
+fn report(conversion: &Conversion, proof: Option<&Proof>) -> String {
+    let mut text = String::new();
+    let done = if conversion.objects.is_empty() { "not converted" } else { "converted" };
+    let _ = writeln!(text, "{}: {done}", conversion.source);
+    for loss in &conversion.losses {
+        let _ = writeln!(text, "  not kept: {}: {}", loss.field, loss.message);
+    }
+    if let Some(Proof { requests, found, different, example }) = proof {
+        let _ = writeln!(
+            text,
+            "  {requests} invented requests: {found} with a finding, {different} decided otherwise"
+        );
+        if let Some(Example { operation, object, original, converted }) = example {
+            let _ = writeln!(text, "  for example {}: {}", operation.as_str(), object.to_json());
+            for (side, found) in [("original", original), ("converted", converted)] {
+                let found: Vec<String> =
+                    found.iter().map(|(action, message)| format!("{action}: {message}")).collect();
+                let found = if found.is_empty() { "nothing".to_owned() } else { found.join("; ") };
+                let _ = writeln!(text, "    {side}: {found}");
+            }
+        }
+    }
+    text.lines().map(|line| format!("{}\n", printable(line))).collect()
+}
+
+fn print(objects: Vec<Value>, output: ConvertOutput) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match output {
+        ConvertOutput::Yaml => {
+            for (index, object) in objects.iter().enumerate() {
+                if index > 0 {
+                    writeln!(out, "---")?;
+                }
+                write!(out, "{}", yaml::write(object))?;
+            }
+        }
+        ConvertOutput::Json => {
+            let list = [
+                ("apiVersion", Value::from("v1")),
+                ("kind", "List".into()),
+                ("items", objects.into()),
+            ];
+            print_json(&mut out, &list.into_iter().collect())?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
