@@ -71,6 +71,7 @@ mod lexer;
 mod library;
 mod lower;
 mod memo;
+mod names;
 mod parser;
 mod program;
 mod reads;
@@ -89,6 +90,7 @@ pub use library::{Access, Action, Asked, Authorization, Authorizer};
 
 pub use library::{Cidr, Ip, NamedFormat, Opaque, Quantity, Semver, Url};
 pub use memo::{Key, MAX_SHARED_VARIABLES, Memo, VariableKeys};
+pub use names::{free_names, with_input};
 pub use parser::{MAX_DEPTH, MAX_NESTING, MAX_SIZE, parse};
 pub use program::{Arena, CompileError, Program};
 pub use reads::Read;

@@ -14,6 +14,7 @@
 //! [`record::MAX_REMEMBERED`] bytes of objects that later events change.
 
 pub mod compare;
+pub mod convert;
 pub mod generate;
 pub mod lint;
 pub mod minimise;

@@ -14,7 +14,7 @@ use crate::{
         AUDIT_EXAMPLES, AuditCommandArgs, ExplainArgs, ReviewArgs, SelectArgs, ServeArgs,
         TextOrJson,
     },
-    check, compare, exit, fmt, init, lint, migrate, plan,
+    check, compare, convert, exit, fmt, init, lint, migrate, plan,
     render::RenderVerb,
     terminal::Color,
 };
@@ -69,6 +69,10 @@ pub(crate) enum Verb {
     /// Render the CRDs and ValidatingAdmissionPolicies of templates and constraints.
     #[command(subcommand)]
     Render(RenderVerb),
+    /// Convert ValidatingAdmissionPolicies to ConstraintTemplates and constraints, or back, and compare
+    /// their decisions.
+    #[command(after_help = convert::EXAMPLES)]
+    Convert(convert::ConvertArgs),
     /// Check an installation of KubeMod or Gatekeeper and print the steps to migrate it.
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(migrate::MigrateArgs),

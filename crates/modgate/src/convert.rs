@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use modgate_engine::Severity;
+use modgate_engine::{PolicyId, Problem, Severity, api::constraints};
 use modgate_policies::manifest;
 use modgate_prove::convert::{
     self, Conversion,
@@ -87,7 +87,11 @@ pub(crate) fn run(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit> {
     );
     let mut failed = false;
     let read = inputs::manifests(&PathArgs::of(&args.policies), terminal, &mut failed)?;
-    let errors = inputs::problems(&read, |problem| problem.severity == Severity::Error);
+    // A constraint may be the parameter of a policy.
+    let is_read = |id: &PolicyId| args.to == To::Vap || id.group != constraints::GROUP;
+    let is_error =
+        |problem: &Problem| problem.severity == Severity::Error && is_read(&problem.policy);
+    let errors = inputs::problems(&read, is_error);
     if !inputs::are_good(errors, false, terminal) || failed {
         return Ok(Exit::BadInput);
     }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use modgate_engine::{
-    EngineConfig, Host as _, Review,
+    Change, EngineConfig, Host as _, OnError, Problem, Review, Snapshot,
     admissionpolicy::Types,
     api::{
         admission::{AdmissionReview, ReviewVersion},
@@ -319,6 +319,23 @@ pub(crate) fn manifests(
         found.extend(manifests.into_iter().map(|manifest| (manifest, source.clone())));
     }
     Ok(found)
+}
+
+/// What the engine finds wrong with the policies among documents, with their places.
+pub(crate) fn problems(
+    manifests: &[(Manifest, Source)],
+    keep: impl Fn(&Problem) -> bool,
+) -> Vec<Diagnostic> {
+    let policies = manifests.iter().filter(|(it, _)| Snapshot::takes(&it.object));
+    let changes = policies.map(|(it, _)| Change::Upsert(it.clone().into_policy()));
+    let snapshot = Snapshot::new(EngineConfig::default());
+    let problems = snapshot.apply(changes.collect(), OnError::Unload).problems;
+    let found = problems.iter().filter(|problem| keep(problem)).map(|problem| {
+        let of = |(_, source): &&(Manifest, Source)| *source.name == *problem.origin;
+        let source = manifests.iter().find(of).map(|(_, source)| source);
+        manifest::diagnose(problem, source)
+    });
+    found.collect()
 }
 
 type Read = (Vec<Manifest>, Source, Vec<Diagnostic>);

@@ -10,6 +10,7 @@ mod check;
 mod cli;
 mod compare;
 mod constraints;
+mod convert;
 mod decision;
 mod exit;
 mod explain;
@@ -62,6 +63,7 @@ pub fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Audit(args) => audit::run(&args, &terminal),
         Verb::Compare(args) => compare::run(&args, &terminal),
+        Verb::Convert(args) => convert::run(&args, &terminal),
         Verb::Lint(args) => lint::run(&args, &terminal),
         Verb::Fmt(args) => fmt::run(&args, &terminal),
         Verb::Select(args) => select::run(&args, &terminal),

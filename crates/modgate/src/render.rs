@@ -10,7 +10,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 use modgate_engine::{
-    Change, EngineConfig, OnError, Problem, Severity, Snapshot,
+    Problem, Severity,
     api::{
         config::{self, Config},
         constraints,
@@ -246,17 +246,9 @@ impl<'t> Input<'t> {
     /// Prints the warnings about policies; whether they are bearable. Errors are reported where a
     /// template is rendered.
     fn has_good_policies(&self, strict: bool) -> bool {
-        let policies = self.manifests.iter().filter(|(it, _)| Snapshot::takes(&it.object));
-        let changes = policies.map(|(it, _)| Change::Upsert(it.clone().into_policy()));
-        let snapshot = Snapshot::new(EngineConfig::default());
-        let problems = snapshot.apply(changes.collect(), OnError::Unload).problems;
-        let warnings = problems.iter().filter(|problem| problem.severity == Severity::Warning);
-        let found = warnings.map(|problem| {
-            let of = |(_, source): &&(Manifest, Source)| *source.name == *problem.origin;
-            let source = self.manifests.iter().find(of).map(|(_, source)| source);
-            manifest::diagnose(problem, source)
-        });
-        inputs::are_good(found.collect(), strict, self.terminal)
+        let is_warning = |problem: &Problem| problem.severity == Severity::Warning;
+        let found = inputs::problems(&self.manifests, is_warning);
+        inputs::are_good(found, strict, self.terminal)
     }
 
     fn exit(&self) -> Exit {

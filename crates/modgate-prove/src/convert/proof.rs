@@ -1,6 +1,9 @@
 //! Invented requests, decided by a policy and by what it was converted to.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{PoisonError, RwLock},
+};
 
 use modgate_engine::{
     Change, Decision, EngineConfig, Host, HostError, NoopObserver, OnError, PolicySource, Review,
@@ -41,20 +44,28 @@ pub struct Example {
 }
 
 /// Namespaces with and without the labels that selectors ask for, and parameters.
-struct World {
+struct Surroundings {
     labels: Vec<(Str, Str)>,
     params: ParamObjects,
+    /// The object of the request: a Namespace has the labels that its request shows.
+    object: RwLock<Value>,
 }
 
 /// The namespaces whose labels meet the selectors.
 const LABELLED: [&str; 2] = ["prod", "shop"];
 
-impl Host for World {
+impl Host for Surroundings {
     fn clock(&self) -> &dyn Clock {
         &Frozen
     }
 
     fn namespace(&self, name: &str) -> Result<Value, HostError> {
+        let subject = self.object.read().unwrap_or_else(PoisonError::into_inner);
+        let own = |path: &[&str]| subject.path(path).and_then(Value::as_str).unwrap_or_default();
+        if own(&["kind"]) == "Namespace" && own(&["metadata", "name"]) == name {
+            return Ok(subject.clone());
+        }
+        drop(subject);
         let mut labels = Object::default();
         labels.insert("kubernetes.io/metadata.name", name.into());
         if LABELLED.contains(&name) {
@@ -95,21 +106,23 @@ pub fn prove(conversion: &Conversion, seed: u64, count: u64) -> Proof {
     let labels: Vec<(Str, Str)> = labels.into_iter().collect();
     let mut params = ParamObjects::default();
     all().for_each(|document| params.insert(document));
-    let world = World { labels, params };
+    let surroundings = Surroundings { labels, params, object: RwLock::default() };
     let (original, converted) = (snapshot(&conversion.originals), snapshot(&conversion.objects));
     let inventory = Inventory::default();
     let sides = [&original, &converted].map(|snapshot| Side {
         snapshot,
-        host: &world,
+        host: &surroundings,
         inventory: &inventory,
     });
     let mut generator = Generator::new(seed, all());
     let mut proof = Proof::default();
     let mut arena = Arena::new();
     for number in 0..count {
-        let review = with_labels(generator.review(), number, &world.labels);
+        let review = with_labels(generator.review(), number, &surroundings.labels);
+        let subject = review.object().cloned().unwrap_or_default();
+        *surroundings.object.write().unwrap_or_else(PoisonError::into_inner) = subject;
         let [a, b] = sides.map(|side| {
-            let stages = Stages::CONSTRAINTS | Stages::VALIDATING_POLICIES;
+            let stages = Stages::ALL;
             said(&side.decide(&review, stages, &mut arena, &mut NoopObserver))
         });
         proof.requests += 1;

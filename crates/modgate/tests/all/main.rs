@@ -17,6 +17,7 @@ mod audit;
 mod cli;
 mod compare;
 mod constraints;
+mod convert;
 mod decisions;
 mod flags;
 mod gator;
