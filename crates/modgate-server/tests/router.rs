@@ -727,7 +727,7 @@ spec:
   matchConstraints:
     resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [pods]}]
   validations:
-  - {expression: 'object != oldObject || !(object in [oldObject])', messageExpression: 'string(object.bad)'}
+  - {expression: 'object != oldObject || !(object in [oldObject])', messageExpression: 'string(dyn(object).bad)'}
   auditAnnotations: [{key: deep, valueExpression: 'type(object.deep) == type([]) ? "a list" : "a map"'}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
