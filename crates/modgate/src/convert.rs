@@ -1,11 +1,7 @@
 //! `modgate convert`: the cluster's own policies as templates with constraints, and back, with a proof
 //! over invented requests.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::{fmt::Write as _, path::PathBuf};
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -15,13 +11,13 @@ use modgate_prove::convert::{
     self, Conversion,
     proof::{Example, Proof, prove},
 };
-use modgate_value::{Value, yaml};
+use modgate_value::Value;
 
 use crate::{
     args::PathArgs,
     exit::Exit,
     inputs,
-    outputs::print_json,
+    outputs::{ObjectsOutput, print_objects},
     terminal::{Terminal, printable},
 };
 
@@ -43,7 +39,7 @@ pub(crate) struct ConvertArgs {
     seed: u64,
     /// How to print the objects.
     #[arg(short, long, default_value = "yaml")]
-    output: ConvertOutput,
+    output: ObjectsOutput,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,14 +48,6 @@ enum To {
     Template,
     /// ValidatingAdmissionPolicies with bindings, of ConstraintTemplates in CEL.
     Vap,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ConvertOutput {
-    /// YAML documents.
-    Yaml,
-    /// A JSON List.
-    Json,
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -120,7 +108,7 @@ pub(crate) fn run(args: &ConvertArgs, terminal: &Terminal) -> Result<Exit> {
         terminal.note(report(conversion, proof.as_ref()).trim_end());
     }
     let objects = conversions.into_iter().flat_map(|it| it.objects).collect();
-    print(objects, args.output)?;
+    print_objects(objects, args.output)?;
     Ok(exit)
 }
 
@@ -148,28 +136,4 @@ fn report(conversion: &Conversion, proof: Option<&Proof>) -> String {
         }
     }
     text.lines().map(|line| format!("{}\n", printable(line))).collect()
-}
-
-fn print(objects: Vec<Value>, output: ConvertOutput) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match output {
-        ConvertOutput::Yaml => {
-            for (index, object) in objects.iter().enumerate() {
-                if index > 0 {
-                    writeln!(out, "---")?;
-                }
-                write!(out, "{}", yaml::write(object))?;
-            }
-        }
-        ConvertOutput::Json => {
-            let list = [
-                ("apiVersion", Value::from("v1")),
-                ("kind", "List".into()),
-                ("items", objects.into()),
-            ];
-            print_json(&mut out, &list.into_iter().collect())?;
-        }
-    }
-    out.flush()?;
-    Ok(())
 }

@@ -7,10 +7,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
 use modgate_report::{Format, Report, write};
 use modgate_value::{
     Value,
     json::{self, Escape},
+    yaml,
 };
 
 use crate::{
@@ -121,4 +123,38 @@ pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
     let mut text = String::new();
     json::write_pretty(value, &mut text, "  ", Escape::Minimal);
     Ok(writeln!(out, "{text}")?)
+}
+
+/// How objects are printed that a command makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectsOutput {
+    /// YAML documents.
+    Yaml,
+    /// A JSON List.
+    Json,
+}
+
+/// Prints objects to standard output.
+pub(crate) fn print_objects(objects: Vec<Value>, output: ObjectsOutput) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match output {
+        ObjectsOutput::Yaml => {
+            for (index, object) in objects.iter().enumerate() {
+                if index > 0 {
+                    writeln!(out, "---")?;
+                }
+                write!(out, "{}", yaml::write(object))?;
+            }
+        }
+        ObjectsOutput::Json => {
+            let list = [
+                ("apiVersion", Value::from("v1")),
+                ("kind", "List".into()),
+                ("items", objects.into()),
+            ];
+            print_json(&mut out, &list.into_iter().collect())?;
+        }
+    }
+    out.flush()?;
+    Ok(())
 }

@@ -1,11 +1,7 @@
 //! `modgate render`: the objects that are generated from templates and constraints, so that they can
 //! be shipped together with them.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -25,13 +21,13 @@ use modgate_engine::{
 };
 use modgate_gator::flags::GoBool as _;
 use modgate_policies::manifest::{self, Manifest};
-use modgate_value::{Str, Value, diag::Source, yaml};
+use modgate_value::{Str, Value, diag::Source};
 
 use crate::{
     args::PathArgs,
     exit::Exit,
     inputs::{self, manifests},
-    outputs::print_json,
+    outputs::{ObjectsOutput, print_objects},
     terminal::Terminal,
 };
 
@@ -91,18 +87,10 @@ struct CommonArgs {
     paths: Vec<PathBuf>,
     /// Output format.
     #[arg(short, long, default_value = "yaml")]
-    output: Output,
+    output: ObjectsOutput,
     /// Treat warnings about policies as errors; docs/warnings.md lists them.
     #[arg(long)]
     strict: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// YAML documents.
-    Yaml,
-    /// A JSON List.
-    Json,
 }
 
 /// Arguments of `modgate render vap`.
@@ -163,7 +151,7 @@ fn crds(args: &CrdsArgs, terminal: &Terminal) -> Result<Exit> {
     let templates = input.templates();
     let rendered = templates.values().map(|template| template.schema.crd()).collect();
     input.require(!templates.is_empty(), "ConstraintTemplate", &args.common.paths);
-    print(rendered, args.common.output)?;
+    print_objects(rendered, args.common.output)?;
     Ok(input.exit())
 }
 
@@ -216,7 +204,7 @@ fn vaps(args: &VapArgs, terminal: &Terminal) -> Result<Exit> {
         }
     }
     rendered.extend(bindings.into_values());
-    print(rendered, args.common.output)?;
+    print_objects(rendered, args.common.output)?;
     Ok(input.exit())
 }
 
@@ -484,28 +472,4 @@ fn source_field(resource: &Value) -> String {
         Some(index) => format!("spec.targets[0].code[{index}].source"),
         None => "spec.targets".to_owned(),
     }
-}
-
-fn print(objects: Vec<Value>, output: Output) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match output {
-        Output::Yaml => {
-            for (index, object) in objects.iter().enumerate() {
-                if index > 0 {
-                    writeln!(out, "---")?;
-                }
-                write!(out, "{}", yaml::write(object))?;
-            }
-        }
-        Output::Json => {
-            let list = [
-                ("apiVersion", Value::from("v1")),
-                ("kind", "List".into()),
-                ("items", objects.into()),
-            ];
-            print_json(&mut out, &list.into_iter().collect())?;
-        }
-    }
-    out.flush()?;
-    Ok(())
 }

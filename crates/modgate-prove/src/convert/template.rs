@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use modgate_cel::{free_names, with_input};
 use modgate_engine::{
+    Change, EngineConfig, OnError, PolicySource, Severity, Snapshot,
     admissionpolicy::selects,
     api::{
         admissionregistration::{
@@ -71,9 +72,20 @@ fn of_policy(policy: &Value, documents: &[Value], kinds: &mut BTreeSet<String>) 
     let mut work = Work { policy, spec, documents, kinds, conversion };
     work.convert(&bindings);
     let mut conversion = work.conversion;
+    let refused = refused(&conversion.objects);
+    conversion.losses.extend(refused);
     conversion.losses.sort();
     conversion.losses.dedup();
     conversion
+}
+
+/// Why templates and constraints would not load.
+fn refused(objects: &[Value]) -> Vec<Loss> {
+    let sources = objects.iter().map(|it| Change::Upsert(PolicySource::of_object(it.clone())));
+    let snapshot = Snapshot::new(EngineConfig::default());
+    let problems = snapshot.apply(sources.collect(), OnError::Unload).problems.into_iter();
+    let errors = problems.filter(|it| it.severity == Severity::Error && !it.is_consequence());
+    errors.map(|it| Loss::new(format!("{}: {}", it.policy, it.field), it.message)).collect()
 }
 
 struct Work<'a> {
@@ -481,7 +493,7 @@ fn camel(name: &str) -> String {
     if !kind.starts_with(|c: char| c.is_ascii_alphabetic()) {
         kind.insert_str(0, "Policy");
     }
-    // The name of the CRD has the kind in it, and 63 characters at most.
-    kind.truncate(60);
+    // A CRD has a kind of 63 characters at most for lists, `KIND` with `List`; two are for a number.
+    kind.truncate(57);
     kind
 }

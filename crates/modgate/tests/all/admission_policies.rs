@@ -1,28 +1,12 @@
 //! ValidatingAdmissionPolicies and MutatingAdmissionPolicies through the binary: `review`, `explain`,
 //! `plan`, and `verify` of kat's suites (`MODGATE_SUITES`).
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-};
+use std::{env, fs, path::PathBuf};
 
 use modgate_value::Value;
 use snapbox::{assert_data_eq, str};
 
-fn modgate(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_modgate"));
-    command.args(args).current_dir(folder).env("NO_COLOR", "1");
-    command.env_remove("KUBERNETES_SERVICE_HOST").output().expect("modgate runs")
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use crate::program::{errors, modgate, out};
 
 const POLICIES: &str = "\
 apiVersion: admissionregistration.k8s.io/v1
@@ -457,7 +441,7 @@ fn policies_have_the_results_of_their_engine() {
     for (expression, cluster, gatekeeper) in [
         ("object.data.a.orValue('') == 'x'", None, Some("no such overload")),
         ("double('NaN') < 1.0 || true", None, None),
-        ("!(double(object.data.n) < 1.0)", Some("NaN values cannot be ordered"), None),
+        ("!(double(object.data.number) < 1.0)", Some("NaN values cannot be ordered"), None),
         (
             "timestamp(object.data.t) < timestamp('2025-01-01T00:00:00Z')",
             None,
@@ -467,7 +451,7 @@ fn policies_have_the_results_of_their_engine() {
         ("object.data.a.indexOf('', 9) == 9", None, Some("failed expression")),
     ] {
         let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s, namespace: shop}\n\
-                      data: {a: x, n: NaN, t: '2024-01-01T1:00:00Z'}\n";
+                      data: {a: x, number: NaN, t: '2024-01-01T1:00:00Z'}\n";
         fs::write(folder.path().join("o.yaml"), object).expect("written");
         let rule = format!("expression: {}", serde_json::Value::from(expression));
         let own = policy("v1", "configmaps", "", &rule) + &binding("");

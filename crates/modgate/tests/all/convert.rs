@@ -4,24 +4,12 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
 };
 
 use modgate_value::Value;
 
-fn modgate(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_modgate"));
-    command.args(args).current_dir(folder).env("NO_COLOR", "1");
-    command.env_remove("KUBERNETES_SERVICE_HOST").output().expect("modgate runs")
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use crate::program::{errors, modgate, out};
 
 const RULES: &str = "resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], \
                      resources: [deployments, statefulsets]}]";

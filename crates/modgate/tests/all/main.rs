@@ -25,6 +25,7 @@ mod lint;
 mod migrate;
 mod migrate_chart;
 mod plan;
+mod program;
 mod render;
 mod reports;
 mod review_findings;
