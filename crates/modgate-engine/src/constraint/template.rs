@@ -450,7 +450,14 @@ fn missing_rule(resource: &Value, problem: TemplateProblem) -> TemplateProblem {
 /// Errors of Rego with the text they are about, each place once.
 fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<TemplateProblem> {
     let mut problems: Vec<TemplateProblem> = Vec::new();
-    for error in errors {
+    // One rule that is wrong gives the engine's own module several errors; the last is about the result.
+    let of_rule = |error: &modgate_rego::Error| error.file == source::WRAPPER_NAME;
+    let last = errors.iter().rposition(of_rule);
+    for (index, error) in errors.iter().enumerate() {
+        let of_rule = of_rule(error);
+        if of_rule && last != Some(index) {
+            continue;
+        }
         let field = rego_field(&rego_fields(resource), &error.file);
         let text = resource.pointer(&pointer(&field)).and_then(Value::as_str);
         let span = error.span.unwrap_or_default();
@@ -462,7 +469,6 @@ fn rego_problems(resource: &Value, errors: &[modgate_rego::Error]) -> Vec<Templa
         let version = advice::version_of(resource, &field);
         let help = text.and_then(|text| advice::advice(text, version, error));
         // The engine's own module uses the rule as the template should have written it.
-        let of_rule = error.file == source::WRAPPER_NAME;
         let rule = text.and_then(|text| text.find("violation[")).filter(|_| of_rule);
         let span = rule.map_or(span, |at| Span::new(at, at + "violation".len()));
         let wrong = text.filter(|_| of_rule).and_then(|text| advice::wrong_rule(text, version));
