@@ -156,9 +156,9 @@ pub fn is_of_a_tool(path: &Path) -> Option<&'static str> {
 }
 
 /// The patches that the kustomizations among these files name: they look like objects, and are parts of objects.
-pub fn patches(files: &[PathBuf]) -> BTreeSet<PathBuf> {
+pub fn patches<'f>(files: impl Iterator<Item = &'f PathBuf>) -> BTreeSet<PathBuf> {
     let is_kustomization = |file: &&PathBuf| is_of_a_tool(file) == Some("a kustomization");
-    files.iter().filter(is_kustomization).flat_map(|file| patches_of(file)).collect()
+    files.filter(is_kustomization).flat_map(|file| patches_of(file)).collect()
 }
 
 /// The patches of one kustomization; none if it cannot be read.

@@ -294,10 +294,12 @@ pub(crate) fn manifests(
     let exclude = paths::Exclude::new(&args.exclude)?;
     let mut found = Vec::new();
     let paths = paths::expanded(&args.subjects, &exclude)?;
-    let patches = paths::patches(&paths);
-    for path in &paths {
+    let listings: Vec<_> = paths.iter().map(|path| manifest::files(path)).collect();
+    let files = listings.iter().flatten().flat_map(|listing| &listing.files);
+    let patches = paths::patches(files);
+    for (path, listing) in paths.iter().zip(listings) {
         let is_named = args.subjects.contains(path);
-        match read_path(path, is_named, &patches, terminal) {
+        match listing.and_then(|it| read_listed(path, it, is_named, &patches, terminal)) {
             Ok(read) => {
                 for (manifests, source, findings) in read {
                     *incomplete |= !findings.is_empty();
@@ -321,7 +323,7 @@ pub(crate) fn manifests(
     Ok(found)
 }
 
-/// What the engine finds wrong with the policies among documents, with their places.
+/// The engine's findings about the policies among documents, with their places.
 pub(crate) fn problems(
     manifests: &[(Manifest, Source)],
     keep: impl Fn(&Problem) -> bool,
@@ -340,14 +342,14 @@ pub(crate) fn problems(
 
 type Read = (Vec<Manifest>, Source, Vec<Diagnostic>);
 
-/// Reads the files under a path. Problems of single files are findings without objects.
-fn read_path(
+/// Reads the files of a path. Problems of single files are findings without objects.
+fn read_listed(
     path: &Path,
+    listing: manifest::Listing,
     is_named: bool,
     patches: &BTreeSet<PathBuf>,
     terminal: &Terminal,
 ) -> Result<Vec<Read>, manifest::FileError> {
-    let listing = manifest::files(path)?;
     let mut read = Vec::new();
     for problem in listing.problems {
         if !problem.is_harmless() {
@@ -355,12 +357,10 @@ fn read_path(
         }
         terminal.note(format_args!("note: {problem}"));
     }
-    let own = paths::patches(&listing.files);
     for file in &listing.files {
-        let is_patch = |file: &PathBuf| patches.contains(file) || own.contains(file);
         // A file that the user names is read.
         let skipped = paths::is_of_a_tool(file)
-            .or_else(|| is_patch(file).then_some("a patch of a kustomization"))
+            .or_else(|| patches.contains(file).then_some("a patch of a kustomization"))
             .filter(|_| !is_named || file != path);
         if let Some(what) = skipped {
             terminal.note(format_args!("note: `{}` is {what}, skipped", file.display()));

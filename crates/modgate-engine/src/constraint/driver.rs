@@ -302,7 +302,7 @@ impl RegoDriver {
     }
 }
 
-/// What the members of `violation` say.
+/// The violations that the members of `violation` report.
 fn of_members(found: Option<Rego<'_>>, budget: &Budget<'_>) -> Result<Vec<RawViolation>, Error> {
     let members = found.and_then(Rego::as_set);
     let members = members.iter().flat_map(|set| set.iter());

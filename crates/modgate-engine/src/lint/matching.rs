@@ -287,7 +287,7 @@ pub(super) fn generated(lints: &mut Lints<'_>) {
     kind_of_cluster(lints, &kind, "spec.generatedGVK", "no constraint matches it");
 }
 
-/// Warns about a kind that no cluster serves. `so` says what follows.
+/// Warns about a kind that no cluster serves. `so` is the consequence, such as `nothing is synced`.
 pub(super) fn kind_of_cluster(
     lints: &mut Lints<'_>,
     kind: &GroupVersionKind,

@@ -257,21 +257,11 @@ fn kinds_of(
 
 /// The versions in which an API server of 1.36 serves kinds of its own groups.
 fn served(groups: &[Str], kinds: &[Str]) -> BTreeSet<Str> {
-    const VERSIONS: [&str; 5] = ["v1", "v2", "v1beta1", "v1beta2", "v1alpha1"];
-    let mut found = BTreeSet::new();
-    for group in kinds::groups().filter(|own| groups.iter().any(|it| it == "*" || it == own)) {
-        for kind in kinds {
-            let all = VERSIONS.into_iter().filter(|version| {
-                let version = match group {
-                    "" => (*version).to_owned(),
-                    group => format!("{group}/{version}"),
-                };
-                Types::kubernetes().shape(&version, kind).is_some()
-            });
-            found.extend(all.map(Str::from));
-        }
-    }
-    found
+    let own = kinds::groups().filter(|own| groups.iter().any(|it| it == "*" || it == own));
+    let versions = own.flat_map(|group| {
+        kinds.iter().flat_map(move |kind| Types::kubernetes().versions(group, Some(kind.as_str())))
+    });
+    versions.map(Str::from).collect()
 }
 
 /// Two selectors as one: an object must meet both.
@@ -280,7 +270,7 @@ pub(super) fn both(a: Option<&LabelSelector>, b: Option<&LabelSelector>) -> Opti
     (!expressions.is_empty()).then(|| object([("matchExpressions", expressions.into())]))
 }
 
-/// What a selector asks for, as `matchExpressions`.
+/// The requirements of a selector, as `matchExpressions`.
 fn requirements(selector: &LabelSelector) -> Vec<Value> {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| {
         let values: Value = [Value::from(value.clone())].into_iter().collect();

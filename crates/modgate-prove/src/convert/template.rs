@@ -158,7 +158,7 @@ impl Work<'_> {
         }
     }
 
-    /// Whether templates can say what the policy decides.
+    /// Whether templates can express the decisions of the policy; reasons become losses.
     fn is_possible(&mut self) -> bool {
         let before = self.conversion.losses.len();
         let spec = self.spec.clone();

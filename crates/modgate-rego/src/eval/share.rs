@@ -190,7 +190,7 @@ impl<'a> Machine<'a> {
         budget.spend(steps)?;
         budget.allocate(usize::try_from(bytes).unwrap_or(usize::MAX))?;
         for (group, entry) in &shared.reads {
-            // Its key says what it leads to, so all of that is here.
+            // Groups with equal keys lead to groups with equal keys, so this program has the group.
             let Some(group) = self.program.shared.find(*group) else { continue };
             match entry {
                 None => self.group_value(group)?,
@@ -200,7 +200,7 @@ impl<'a> Machine<'a> {
         Ok(Some(shared.value))
     }
 
-    /// What a call of a function is shared by, if it is.
+    /// The key of a call of a function, if its value is shared.
     pub(super) fn shared_call_key(
         &self,
         id: GroupId,

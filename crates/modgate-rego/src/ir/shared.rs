@@ -1,4 +1,4 @@
-//! By what programs share the documents and functions that they have in common.
+//! The keys by which programs share the documents and functions that they have in common.
 
 use super::GroupId;
 

@@ -82,7 +82,7 @@ impl Types {
     }
 
     /// The versions of a group that have a kind; of any kind if `kind` is `None`.
-    pub(crate) fn versions<'t>(
+    pub fn versions<'t>(
         &'t self,
         group: &'t str,
         kind: Option<&'t str>,
