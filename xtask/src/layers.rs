@@ -46,6 +46,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("modgate-gator", 6),
     ("modgate-telemetry", 6),
     ("modgate-export", 7),
+    ("modgate-traffic", 7),
     ("modgate-cluster", 8),
     ("modgate-server", 9),
     ("modgate", 10),

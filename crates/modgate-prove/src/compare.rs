@@ -14,48 +14,11 @@ use modgate_value::{Str, Value};
 
 use crate::{
     Side,
+    answer::Answer,
+    difference::{Class, Difference, differences, words},
     minimise::minimised,
     value::{self, replaced},
 };
-
-/// How the decisions about a request differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// The old policies allow it, the new ones deny it.
-    AllowToDeny,
-    /// The old policies deny it, the new ones allow it.
-    DenyToAllow,
-    /// Both decide alike with other messages: of violations, rejections and warnings.
-    Messages,
-    /// Both allow it and leave another object.
-    Patches,
-}
-
-impl Class {
-    /// All of them, in the order of reports.
-    pub const ALL: [Self; 4] =
-        [Self::AllowToDeny, Self::DenyToAllow, Self::Messages, Self::Patches];
-
-    /// Its name in documents.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AllowToDeny => "allow-to-deny",
-            Self::DenyToAllow => "deny-to-allow",
-            Self::Messages => "messages",
-            Self::Patches => "patches",
-        }
-    }
-}
-
-/// One difference between the decisions about a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// The kind of difference.
-    pub class: Class,
-    /// The policies that make the difference, such as `K8sRequiredLabels owner`; empty where none
-    /// does, as with a request that cannot be decided.
-    pub policies: BTreeSet<String>,
-}
 
 /// A request to decide twice.
 #[derive(Debug, Clone)]
@@ -66,6 +29,50 @@ pub struct Item {
     pub place: String,
     /// The request.
     pub review: Review,
+    /// What the policies decide of it: all, or what one webhook runs.
+    pub stages: Stages,
+    /// The answer that it got, where that is known.
+    pub answer: Option<Answer>,
+}
+
+/// How the answers that requests got compare with what the old policies decide.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// Requests whose answer is known.
+    pub known: u64,
+    /// Answers that the old policies give again.
+    pub same: u64,
+    /// The others by class.
+    pub by_class: BTreeMap<Class, u64>,
+    /// The same by class, then policy; empty where no policy makes the difference.
+    pub by_policy: BTreeMap<(Class, String), u64>,
+}
+
+impl Answers {
+    fn add(&mut self, found: &[Difference]) {
+        self.known += 1;
+        if found.is_empty() {
+            self.same += 1;
+        }
+        for Difference { class, policies } in found {
+            *self.by_class.entry(*class).or_default() += 1;
+            let none = policies.is_empty().then(String::new);
+            for policy in policies.iter().cloned().chain(none) {
+                *self.by_policy.entry((*class, policy)).or_default() += 1;
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.known += other.known;
+        self.same += other.same;
+        for (class, count) in other.by_class {
+            *self.by_class.entry(class).or_default() += count;
+        }
+        for (key, count) in other.by_policy {
+            *self.by_policy.entry(key).or_default() += count;
+        }
+    }
 }
 
 /// The requests that differ alike.
@@ -103,53 +110,8 @@ pub struct Comparison {
     pub by_class: BTreeMap<Class, u64>,
     /// The same by class, then namespace; empty for objects that are in none.
     pub by_namespace: BTreeMap<(Class, Str), u64>,
-}
-
-/// The words of a decision: policy, what it leads to, message.
-type Words = BTreeSet<(String, String, String)>;
-
-fn words(decision: &Decision) -> Words {
-    let mut words = Words::new();
-    let mut add = |policy: String, effect: &str, message: &str| {
-        words.insert((policy, effect.to_owned(), message.to_owned()));
-    };
-    for violation in &decision.violations {
-        let policy = format!("{} {}", violation.kind, violation.constraint);
-        add(policy, &violation.action, &violation.message);
-    }
-    for rejection in &decision.rejections {
-        let message = rejection.message.clone().unwrap_or_default();
-        add(format!("ModRule {}", rejection.rule), "reject", &message);
-    }
-    for denial in &decision.denials {
-        add(format!("{} {}", denial.kind.as_str(), denial.policy), "deny", &denial.message);
-    }
-    for failure in &decision.failures {
-        add(format!("ModRule {}", failure.rule), "failure", &failure.message);
-    }
-    for (key, text) in &decision.audit_annotations {
-        add(String::new(), "audit", &format!("{key}: {text}"));
-    }
-    // Those of constraints have been counted as violations.
-    let lines: BTreeSet<String> = decision.violations.iter().map(|each| each.line()).collect();
-    for warning in decision.warnings.iter().filter(|warning| !lines.contains(*warning)) {
-        add(String::new(), "warn", warning);
-    }
-    if !decision.allowed && denying(decision).is_empty() {
-        add(String::new(), "deny", &decision.reason);
-    }
-    words
-}
-
-/// The policies that deny a request.
-fn denying(decision: &Decision) -> BTreeSet<String> {
-    use modgate_engine::api::constraints::EnforcementAction::Deny;
-    let violations = decision.violations.iter().filter(|each| each.actions.contains(&Deny));
-    let violations = violations.map(|each| format!("{} {}", each.kind, each.constraint));
-    let rejections = decision.rejections.iter().map(|each| format!("ModRule {}", each.rule));
-    let denials = decision.denials.iter();
-    let denials = denials.map(|each| format!("{} {}", each.kind.as_str(), each.policy));
-    violations.chain(rejections).chain(denials).collect()
+    /// The answers that requests got.
+    pub recorded: Answers,
 }
 
 /// Decides a request twice.
@@ -160,38 +122,26 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    fn decisions(&mut self, review: &Review) -> [Decision; 2] {
+    fn decisions(&mut self, stages: Stages, review: &Review) -> [Decision; 2] {
         [self.old, self.new]
-            .map(|side| side.decide(review, Stages::ALL, &mut self.arena, &mut NoopObserver))
+            .map(|side| side.decide(review, stages, &mut self.arena, &mut NoopObserver))
     }
 
-    fn differences(&mut self, review: &Review, decisions: &[Decision; 2]) -> Vec<Difference> {
+    fn differences(&mut self, item: &Item, decisions: &[Decision; 2]) -> Vec<Difference> {
         let [old, new] = decisions;
-        let difference = |class, policies| Difference { class, policies };
-        match (old.allowed, new.allowed) {
-            (true, false) => return vec![difference(Class::AllowToDeny, denying(new))],
-            (false, true) => return vec![difference(Class::DenyToAllow, denying(old))],
-            _ => {}
-        }
-        let mut found = Vec::new();
-        let (old_words, new_words) = (words(old), words(new));
-        if old_words != new_words {
-            let changed = old_words.symmetric_difference(&new_words);
-            let policies = changed.map(|(policy, ..)| policy.clone()).filter(|it| !it.is_empty());
-            found.push(difference(Class::Messages, policies.collect()));
-        }
-        if old.allowed && old.object != new.object {
-            found.push(difference(Class::Patches, self.changing(review)));
+        let mut found = differences(old, new);
+        for difference in found.iter_mut().filter(|it| it.class == Class::Patches) {
+            difference.policies = self.changing(item.stages, &item.review);
         }
         found
     }
 
     /// The policies that change the object with one of the sides only; all that change it where these are
     /// the same.
-    fn changing(&mut self, review: &Review) -> BTreeSet<String> {
+    fn changing(&mut self, stages: Stages, review: &Review) -> BTreeSet<String> {
         let [old, new] = [self.old, self.new].map(|side| {
             let mut trace = Trace::default();
-            side.decide(review, Stages::ALL, &mut self.arena, &mut trace);
+            side.decide(review, stages, &mut self.arena, &mut trace);
             let mutators = trace.mutators.iter().flatten();
             let mutators = mutators
                 .filter(|each| matches!(each.outcome, MutatorOutcome::Changed))
@@ -232,6 +182,7 @@ impl Comparison {
     fn merge(&mut self, other: Self) {
         self.requests += other.requests;
         self.same += other.same;
+        self.recorded.merge(other.recorded);
         for (class, count) in other.by_class {
             *self.by_class.entry(class).or_default() += count;
         }
@@ -315,9 +266,12 @@ pub fn compare(
                 return mine;
             }
             for item in &batch {
-                let decisions = pair.decisions(&item.review);
-                let found = pair.differences(&item.review, &decisions);
+                let decisions = pair.decisions(item.stages, &item.review);
+                let found = pair.differences(item, &decisions);
                 mine.add(item, &decisions, found);
+                if let (Some(answer), [old, _]) = (&item.answer, &decisions) {
+                    mine.recorded.add(&answer.differences(old));
+                }
             }
             done(batch.len());
         }
@@ -335,11 +289,11 @@ pub fn compare(
     let mut pair = Pair { old, new, arena: Arena::new() };
     for ((class, policy), group) in &mut all.by_policy {
         if let Some(example) = &mut group.example {
-            let review = &example.item.review;
+            let item = &example.item;
             let object = minimised(&example.object, |object| {
-                fits(object) && pair.still(review, object, *class, policy)
+                fits(object) && pair.still(item, object, *class, policy)
             });
-            example.object = secrets::shown(&object, review.is_secret());
+            example.object = secrets::shown(&object, item.review.is_secret());
         }
     }
     all
@@ -352,7 +306,8 @@ pub fn fits(object: &Value) -> bool {
 
 impl Pair<'_> {
     /// Whether the difference shows with another object.
-    fn still(&mut self, review: &Review, object: &Value, class: Class, policy: &str) -> bool {
+    fn still(&mut self, item: &Item, object: &Value, class: Class, policy: &str) -> bool {
+        let review = &item.review;
         let review = match review.request().object {
             Some(_) => review.clone().with_object(object.clone()),
             None => {
@@ -363,8 +318,8 @@ impl Pair<'_> {
                 }
             }
         };
-        let decisions = self.decisions(&review);
-        let found = self.differences(&review, &decisions);
+        let decisions = self.decisions(item.stages, &review);
+        let found = self.differences(&Item { review, ..item.clone() }, &decisions);
         found.iter().any(|found| {
             found.class == class && (policy.is_empty() || found.policies.contains(policy))
         })

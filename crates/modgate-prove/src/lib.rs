@@ -2,8 +2,8 @@
 //! proves it.
 //!
 //! A [`Side`] is a set of policies with what it sees. [`compare`] decides the same requests with two of
-//! them and counts what differs. [`lint`] looks for ways past a policy. [`record`] makes requests of the events of an audit log, and
-//! [`generate`] invents objects.
+//! them and counts what differs. [`lint`] looks for ways past a policy. [`record`] makes requests of the events of an audit log,
+//! [`recorded`] writes and reads the requests and answers of a server, and [`generate`] invents objects.
 //!
 //! What this crate deliberately does not do: read files, write results, know the order of the stages.
 //! That is [`Snapshot::decide`](modgate_engine::Snapshot::decide)'s.
@@ -13,12 +13,15 @@
 //! An example is made smaller with at most [`minimise::MAX_TRIES`] decisions. A log keeps at most
 //! [`record::MAX_REMEMBERED`] bytes of objects that later events change.
 
+pub mod answer;
 pub mod compare;
 pub mod convert;
+pub mod difference;
 pub mod generate;
 pub mod lint;
 pub mod minimise;
 pub mod record;
+pub mod recorded;
 mod side;
 pub mod value;
 

@@ -70,6 +70,8 @@ pub enum Caveat {
     OldObject,
     /// The object of a patch is the stored one, after mutation.
     Stored,
+    /// The data of a Secret is not recorded: policies see `(hidden)`.
+    Hidden,
 }
 
 impl fmt::Display for Caveat {
@@ -77,6 +79,7 @@ impl fmt::Display for Caveat {
         f.write_str(match self {
             Self::OldObject => "an update without its old object",
             Self::Stored => "the object of a patch as it was stored",
+            Self::Hidden => "a Secret without its data",
         })
     }
 }

@@ -16,6 +16,7 @@ use modgate_policies::{
     ProvidersConfig,
 };
 use modgate_telemetry::metrics::Metrics;
+use modgate_traffic::{RecordConfig, RecordError, Recorder, Traffic};
 use modgate_value::{Str, diag::Diagnostic};
 use rustls::client::ResolvesClientCert;
 use tokio::{
@@ -57,6 +58,8 @@ pub struct ServeConfig {
     pub vap: VapConfig,
     /// Exports of violations.
     pub export: ExportConfig,
+    /// Where requests and answers are recorded, if anywhere.
+    pub record: Option<RecordConfig>,
     /// How the cluster is audited.
     pub audit: AuditConfig,
     /// The OpenTelemetry collector, if any.
@@ -111,6 +114,7 @@ impl ServeConfig {
             admission_policies: false,
             vap: VapConfig::default(),
             export: ExportConfig::default(),
+            record: None,
             audit: AuditConfig::default(),
             otlp: None,
             certificate,
@@ -180,6 +184,9 @@ pub enum ServeError {
     /// The cluster's configuration could not be read.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// Requests cannot be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The exporter for the collector could not be created.
     #[error(transparent)]
     Otlp(#[from] modgate_telemetry::otlp::OtlpError),
@@ -283,6 +290,9 @@ impl Server {
             Some(to) => Some(AdmissionQueue::start(Arc::clone(to), recorded.export().clone())?),
             None => None,
         };
+        let recorder = config.record.clone();
+        let recorder = recorder.map(|to| Recorder::start(to, recorded.record().clone()));
+        let traffic = Traffic { recorder: recorder.transpose()? };
         let app = Arc::new(App {
             current: Arc::new(match config.external_data {
                 Some(cache_ttl) => {
@@ -306,6 +316,7 @@ impl Server {
             },
             operations: config.operations.clone(),
             readiness: Readiness::default(),
+            traffic,
         });
         if let Some(otlp) = &config.otlp {
             modgate_telemetry::otlp::start(otlp, &app.metrics)?;
@@ -419,6 +430,8 @@ impl Server {
             if let Some(queue) = app.gatekeeper.export.clone() {
                 let _ = tokio::task::spawn_blocking(move || queue.close()).await;
             }
+            let app = Arc::clone(&app);
+            let _ = tokio::task::spawn_blocking(move || app.traffic.close()).await;
         };
         tokio::select! {
             () = finished => if broken { Stopped::Broken } else { Stopped::Gracefully },

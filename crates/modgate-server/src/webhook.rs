@@ -40,6 +40,7 @@ use axum::{
 use modgate_cluster::Operations;
 use modgate_policies::PolicyHandle;
 use modgate_telemetry::metrics::{Format, Metrics, Webhook};
+use modgate_traffic::Traffic;
 use modgate_value::MAX_JSON_DEPTH;
 
 use self::routes::is_served;
@@ -103,6 +104,8 @@ pub struct App {
     pub operations: Operations,
     /// Readiness, apart from that of policies.
     pub readiness: Readiness,
+    /// What happens beside requests.
+    pub traffic: Traffic,
 }
 
 /// Which routes a listener serves.

@@ -72,6 +72,7 @@ fn process_with(client: Client, snapshot: Snapshot) -> Router {
         gatekeeper: GatekeeperConfig::default(),
         operations: Operations::default(),
         readiness: Readiness::default(),
+        traffic: Default::default(),
     };
     let lookup = ApiLookup::new(client, Handle::current(), Duration::from_secs(60));
     app.current.store(Arc::new(PolicySet {

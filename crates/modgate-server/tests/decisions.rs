@@ -65,6 +65,7 @@ impl Server {
             },
             operations: modgate_cluster::Operations::default(),
             readiness: modgate_server::Readiness::default(),
+            traffic: Default::default(),
         });
         let (objects, inventory) = (Objects::default(), Inventory::default());
         let world = PolicySet { snapshot: Snapshot::new(engine), objects, inventory };

@@ -77,6 +77,7 @@ impl Server {
             gatekeeper,
             operations: modgate_cluster::Operations::default(),
             readiness: modgate_server::Readiness::default(),
+            traffic: Default::default(),
         });
         let mut server = Self {
             router: router(Arc::clone(&app), Routes::All),

@@ -81,6 +81,7 @@ async fn a_collector_is_sent_metrics_and_spans() {
         gatekeeper: GatekeeperConfig::default(),
         operations: Operations::default(),
         readiness: Readiness::default(),
+        traffic: Default::default(),
     });
     let config = OtlpConfig { endpoint, metrics: Some(Duration::from_millis(200)) };
     otlp::start(&config, &app.metrics).expect("started");

@@ -68,6 +68,7 @@ impl Server {
             gatekeeper,
             operations: modgate_cluster::Operations::default(),
             readiness: modgate_server::Readiness::default(),
+            traffic: Default::default(),
         });
         Self { router: router(Arc::clone(&app), Routes::All), app }
     }

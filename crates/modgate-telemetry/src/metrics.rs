@@ -11,6 +11,7 @@ mod format;
 mod gatekeeper;
 mod process;
 mod reports;
+mod traffic;
 mod webhooks;
 
 use std::{
@@ -35,6 +36,7 @@ pub use self::{
         AdmissionPolicyMetrics, AuditMetrics, ControllerMetrics, DropReason, EventMetrics,
         EventResult, ExportMetrics, Health, Reconciled, SyncMetrics, WatchMetrics,
     },
+    traffic::{NotRecorded, RecordMetrics},
     webhooks::{InFlight, Webhook},
 };
 use crate::spans::{Parent, Span, Tracer};
@@ -104,6 +106,7 @@ pub struct Metrics {
     watches: WatchMetrics,
     admission_policies: AdmissionPolicyMetrics,
     export: ExportMetrics,
+    record: RecordMetrics,
     events: EventMetrics,
     controllers: ControllerMetrics,
     costs: CostMetrics,
@@ -141,6 +144,7 @@ impl Metrics {
             watches: WatchMetrics::register(&mut catalog),
             admission_policies: AdmissionPolicyMetrics::register(&mut catalog),
             export: ExportMetrics::register(&mut catalog),
+            record: RecordMetrics::register(&mut catalog),
             events: EventMetrics::register(&mut catalog),
             controllers: ControllerMetrics::register(&mut catalog),
             costs: CostMetrics::register(&mut catalog),
@@ -195,6 +199,11 @@ impl Metrics {
     /// For the export of the violations of requests.
     pub fn export(&self) -> &ExportMetrics {
         &self.export
+    }
+
+    /// For records of requests.
+    pub fn record(&self) -> &RecordMetrics {
+        &self.record
     }
 
     /// For what writes Events.

@@ -11,6 +11,7 @@ mod logging;
 mod operations;
 mod output;
 mod program;
+mod record;
 mod telemetry;
 mod vap;
 
@@ -39,6 +40,7 @@ pub(crate) use self::{
     operations::OperationArgs,
     output::{Output, OutputFormat, OutputParser},
     program::Program,
+    record::RecordArgs,
     telemetry::TelemetryArgs,
     vap::VapArgs,
 };
@@ -384,6 +386,8 @@ pub(crate) struct ServeArgs {
     pub(crate) vap: VapArgs,
     #[command(flatten)]
     pub(crate) export: ExportArgs,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]

@@ -16,7 +16,8 @@ use modgate_engine::api::meta::Operation;
 use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
 use modgate_prove::{
     Side,
-    compare::{Class, Comparison, Item, compare},
+    compare::{Comparison, Item, compare},
+    difference::Class,
 };
 use modgate_value::yaml;
 

@@ -28,7 +28,7 @@ use modgate_value::{
 
 use crate::{
     args::{PathArgs, PolicyArgs, SubjectArgs},
-    paths,
+    lines, paths,
     terminal::{Terminal, printable},
 };
 
@@ -270,7 +270,12 @@ fn read_subjects(
     incomplete: &mut bool,
 ) -> Result<Vec<Subject>> {
     let mut subjects = Vec::new();
-    for (manifest, source) in manifests(&args.paths(), terminal, incomplete)? {
+    let mut paths = args.paths();
+    // Folders of records.
+    for folder in args.paths().subjects.iter().filter(|path| path.is_dir()) {
+        paths.subjects.extend(lines::files(folder)?);
+    }
+    for (manifest, source) in manifests(&paths, terminal, incomplete)? {
         match review_of(&manifest, args) {
             Ok(review) => {
                 subjects.push(Subject { place: manifest.location(), manifest, source, review });
@@ -366,7 +371,14 @@ fn read_listed(
             terminal.note(format_args!("note: `{}` is {what}, skipped", file.display()));
             continue;
         }
-        let source = manifest::read_file(file)?;
+        let mut source = manifest::read_file(file)?;
+        if lines::is_one(file)
+            && let Some(whole) = lines::whole(&source)
+        {
+            let name = file.display();
+            terminal.note(format_args!("note: `{name}`: the last line is not complete, skipped"));
+            source = whole;
+        }
         if let Some(offset) = paths::template_of_helm(file, &source.text) {
             let finding = Diagnostic::error("this is a template of a Helm chart, not an object")
                 .at(source.clone(), Span::new(offset, offset + 2))

@@ -19,6 +19,7 @@ mod fmt;
 mod gator;
 mod init;
 mod inputs;
+mod lines;
 mod lint;
 mod migrate;
 mod outputs;

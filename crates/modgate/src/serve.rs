@@ -122,6 +122,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     config.vap = args.vap.config();
     config.vap.webhook_configuration = args.certificate.validating_webhook_configuration();
     config.export = args.export.config();
+    config.record = args.record.config();
     args.operations.apply(&mut config);
     config.addresses = addresses;
     listen.apply(&mut config.limits);

@@ -104,6 +104,28 @@ impl Stages {
         Self { caller: Caller::Command, ..self }
     }
 
+    /// What webhooks and commands run, by name.
+    const NAMED: [(&'static str, Self); 8] = [
+        ("modrules", Self::MODRULES),
+        ("rejections", Self::REJECTIONS),
+        ("mutators", Self::MUTATORS),
+        ("unified", Self::UNIFIED),
+        ("constraints", Self::CONSTRAINTS),
+        ("mutating-policies", Self::MUTATING_POLICIES),
+        ("validating-policies", Self::VALIDATING_POLICIES),
+        ("all", Self::ALL),
+    ];
+
+    /// The name of the stages of a webhook or a command; `None` for those of gator.
+    pub fn name(self) -> Option<&'static str> {
+        Self::NAMED.iter().find(|(_, stages)| *stages == self).map(|(name, _)| *name)
+    }
+
+    /// The stages of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(of, _)| *of == name).map(|(_, stages)| *stages)
+    }
+
     /// Where the actions of constraints are enforced.
     pub(super) const fn point(self) -> EnforcementPoint {
         match self.caller {

@@ -15,6 +15,7 @@ use modgate_engine::{
     jsonpatch, lacks_template,
 };
 use modgate_policies::{PolicySet, ProviderHost};
+use modgate_prove::recorded::Exchange;
 use modgate_telemetry::metrics::shard;
 use modgate_value::{Str, Value, json::ParseErrorKind};
 
@@ -169,7 +170,8 @@ async fn serve(app: &App, webhook: Webhook, request: Request) -> Answer {
                 let counts = app.gatekeeper.log_stats && webhook == Webhook::Admit;
                 let statistics = counts.then(Statistics::default);
                 let meter = meter(&host, deadline.into_std(), statistics.as_ref());
-                let conditions = Conditions { policies: &policies, host: &host, meter, template };
+                let (policies, bytes) = (&policies, body.len());
+                let conditions = Conditions { policies, host: &host, meter, template, bytes };
                 let answer = evaluate(app, webhook, conditions, &review, head);
                 app.metrics.evaluated(webhook, started.elapsed());
                 answer
@@ -361,9 +363,14 @@ fn run_task(
 ) -> Answer {
     let policies = conditions.policies;
     let started = Instant::now();
-    let decide = |stages| {
+    let mut observed = None;
+    let mut decide = |stages| {
         let decision = gatekeeper::decide(review, stages, conditions);
-        gatekeeper::record(app, review, &decision, conditions, started.elapsed());
+        let took = started.elapsed();
+        gatekeeper::record(app, review, &decision, conditions, took);
+        if app.traffic.is_on() && review.request().implausible().is_none() {
+            observed = Some((stages, decision.clone(), took));
+        }
         decision
     };
     let late = app.gatekeeper.late_rejections;
@@ -386,7 +393,20 @@ fn run_task(
     if decision.is_undecided() && app.gatekeeper.on_failure != OnFailure::Deny {
         return Answer::failed(app.gatekeeper.on_failure, head.clone(), decision.reason);
     }
-    Answer::review(head, respond_with(app, webhook, review, decision))
+    let response = respond_with(app, webhook, review, decision);
+    if let Some((stages, decision, took)) = observed {
+        let exchange = Exchange {
+            webhook: webhook.path(),
+            stages,
+            version: head.version,
+            review: review.clone(),
+            decision,
+            response: AdmissionResponse { uid: head.uid.clone(), ..response.clone() },
+            took,
+        };
+        app.traffic.observe(exchange, conditions.bytes);
+    }
+    Answer::review(head, response)
 }
 
 /// Logs and counts the results of ModRules, and makes a response from a decision with the texts of

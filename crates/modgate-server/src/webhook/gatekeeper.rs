@@ -76,11 +76,13 @@ pub(super) struct Conditions<'a> {
     pub(super) meter: Meter<'a>,
     /// State of the template, if the request is a constraint.
     pub(super) template: Template,
+    /// Bytes of the request.
+    pub(super) bytes: usize,
 }
 
 /// Runs the stages of a webhook.
 pub(super) fn decide(review: &Review, stages: Stages, conditions: Conditions<'_>) -> Decision {
-    let Conditions { policies, host, meter, template } = conditions;
+    let Conditions { policies, host, meter, template, .. } = conditions;
     ARENA.with_borrow_mut(|arena| {
         let mut evaluation = Evaluation::new(host, &policies.inventory, arena);
         evaluation.meter = meter;

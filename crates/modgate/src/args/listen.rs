@@ -109,12 +109,10 @@ impl ListenArgs {
 }
 
 /// A size above 0.
-fn size(text: &str) -> Result<usize, String> {
-    let (number, shift) = match (text.strip_suffix("Ki"), text.strip_suffix("Mi")) {
-        (Some(number), _) => (number, 10),
-        (_, Some(number)) => (number, 20),
-        _ => (text, 0),
-    };
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
+    let unit = units.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (number, shift) = unit.unwrap_or((text, 0));
     let number = number.parse::<usize>().ok();
     let size = number.and_then(|number| number.checked_mul(1 << shift)).filter(|size| *size > 0);
     size.ok_or_else(|| "expected a number of bytes above 0, such as `65536` or `64Mi`".to_owned())

@@ -3,7 +3,10 @@
 use std::io::Write;
 
 use anyhow::Result;
-use modgate_prove::compare::{Class, Comparison, Example, Group};
+use modgate_prove::{
+    compare::{Answers, Comparison, Example, Group},
+    difference::Class,
+};
 use modgate_ui::Page;
 use modgate_value::{Value, yaml};
 
@@ -58,12 +61,28 @@ impl Report<'_, '_> {
     }
 
     /// Reasons and counts of what was not decided as it was.
-    fn counted(&self) -> [(&'static str, Vec<(String, u64)>); 2] {
+    fn counted(&self) -> [(&'static str, Vec<(String, u64)>); 3] {
         let unreplayed = self.requests.unreplayed.iter();
         let unreplayed = unreplayed.map(|(why, count)| (why.to_string(), *count)).collect();
         let caveats = self.requests.caveats.iter();
         let caveats = caveats.map(|(why, count)| (why.to_string(), *count)).collect();
-        [("not replayed", unreplayed), ("replayed in part", caveats)]
+        let answers = self.comparison.recorded.by_policy.iter();
+        let answers = answers.map(|((class, policy), count)| {
+            (format!("{} by {}", words(*class), printable(named(policy))), *count)
+        });
+        [
+            ("not replayed", unreplayed),
+            ("replayed in part", caveats),
+            ("answered otherwise then", answers.collect()),
+        ]
+    }
+
+    /// One line about the answers that requests got, if any are known.
+    fn answers(&self) -> Option<String> {
+        let Answers { known, same, .. } = self.comparison.recorded;
+        let old = self.args.old.display().to_string();
+        let count = plural(known, "known answer");
+        (known > 0).then(|| format!("{count}: `{}` gives {same} of them", printable(&old)))
     }
 
     /// One line with all counts.
@@ -123,6 +142,9 @@ impl Report<'_, '_> {
             let events = plural(self.requests.not_admitted, "event");
             writeln!(out, "{events} that admission does not see")?;
         }
+        if let Some(answers) = self.answers() {
+            writeln!(out, "{answers}")?;
+        }
         Ok(writeln!(out, "{}", self.summary())?)
     }
 
@@ -171,7 +193,7 @@ impl Report<'_, '_> {
             .into_iter()
             .collect()
         });
-        let [unreplayed, caveats] = self.counted().map(|(_, reasons)| -> Value {
+        let [unreplayed, caveats, _] = self.counted().map(|(_, reasons)| -> Value {
             let reason = |(why, count): (String, u64)| -> Value {
                 [("reason", Value::from(why)), ("events", number(count))].into_iter().collect()
             };
@@ -190,6 +212,31 @@ impl Report<'_, '_> {
             ("notReplayed", unreplayed),
             ("replayedInPart", caveats),
             ("notAdmitted", number(self.requests.not_admitted)),
+            ("answers", self.answers_value()),
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    /// How the answers that requests got compare with the old policies.
+    fn answers_value(&self) -> Value {
+        let number = |count: u64| Value::from(i64::try_from(count).unwrap_or(i64::MAX));
+        let Answers { known, same, by_class, by_policy } = &self.comparison.recorded;
+        let count = |class| by_class.get(&class).copied().unwrap_or_default();
+        let classes = Class::ALL.map(|class| (class.as_str(), number(count(class))));
+        let policies = by_policy.iter().map(|((class, policy), count)| -> Value {
+            let members = [
+                ("class", Value::from(class.as_str())),
+                ("policy", policy.as_str().into()),
+                ("requests", number(*count)),
+            ];
+            members.into_iter().collect()
+        });
+        [
+            ("known", number(*known)),
+            ("same", number(*same)),
+            ("differences", classes.into_iter().collect()),
+            ("byPolicy", policies.collect()),
         ]
         .into_iter()
         .collect()

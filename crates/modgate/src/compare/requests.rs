@@ -2,29 +2,29 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     io::{self, BufRead, BufReader, Read as _},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result};
 use modgate_engine::{
-    Review,
+    Review, Stages,
     api::{admission::AdmissionReview, meta::GroupVersionKind},
 };
 use modgate_policies::manifest::Manifest;
 use modgate_prove::{
+    answer::Answer,
     compare::Item,
     generate::Generator,
     record::{Caveat, Event, Log, Unreplayed},
+    recorded::Recorded,
 };
 use modgate_value::Value;
 
 use super::{Checkout, CompareArgs, GENERATED};
-use crate::{args::PathArgs, inputs, terminal::Terminal};
+use crate::{args::PathArgs, inputs, lines, terminal::Terminal};
 
-/// The extensions of files with one JSON document on each line.
-const LINES: [&str; 3] = ["jsonl", "ndjson", "log"];
 /// A longer line is not read.
 const MAX_LINE: u64 = 32 << 20;
 
@@ -54,6 +54,20 @@ pub(super) struct Requests<'a> {
     pub(super) invented: usize,
 }
 
+/// A request, and what was answered.
+struct Asked {
+    review: Review,
+    stages: Stages,
+    answer: Option<Answer>,
+}
+
+impl Asked {
+    /// A request that all webhooks see, with an answer that is not known.
+    fn all(review: Review) -> Self {
+        Self { review, stages: Stages::ALL, answer: None }
+    }
+}
+
 struct Lines {
     name: String,
     reader: Box<dyn BufRead + Send>,
@@ -69,7 +83,7 @@ impl<'a> Requests<'a> {
         let mut incomplete = false;
         let (mut documents, mut logs) = (Vec::new(), Vec::new());
         for path in &args.requests {
-            let lines = logs_of(path)?;
+            let lines = lines::files(path)?;
             let is_file = lines.first() == Some(path);
             logs.extend(lines);
             if !is_file {
@@ -119,14 +133,14 @@ impl<'a> Requests<'a> {
     }
 
     /// The request of a document; `None` where it stands for none.
-    fn request(&mut self, document: &Value, place: &str) -> Option<Review> {
+    fn request(&mut self, document: &Value, place: &str) -> Option<Asked> {
         if Log::is_event(document) {
             return match self.log.read(document) {
                 Event::Request { review, caveats } => {
                     for caveat in caveats {
                         *self.caveats.entry(caveat).or_default() += 1;
                     }
-                    Some(*review)
+                    Some(Asked::all(*review))
                 }
                 Event::NotAdmitted => {
                     self.not_admitted += 1;
@@ -138,16 +152,27 @@ impl<'a> Requests<'a> {
                 }
             };
         }
-        let problem = if AdmissionReview::is_review(document) {
+        let problem = if Recorded::is_one(document) {
+            match Recorded::read(document) {
+                Ok(Recorded { review, stages, answer, hidden }) => {
+                    if hidden {
+                        *self.caveats.entry(Caveat::Hidden).or_default() += 1;
+                    }
+                    return Some(Asked { review, stages, answer: Some(answer) });
+                }
+                Err(error) => error.to_string(),
+            }
+        } else if AdmissionReview::is_review(document) {
             match Review::parse(document) {
-                Ok(review) => return Some(review),
+                Ok(review) => return Some(Asked::all(review)),
                 Err(error) => error.to_string(),
             }
         } else if document.get("kind").and_then(Value::as_str).is_none_or(str::is_empty) {
             "the object has no `kind`".to_owned()
         } else {
             let (operation, namespace) = (self.args.operation, &self.args.namespace);
-            return Some(Review::of_object(document.clone(), operation, namespace));
+            let review = Review::of_object(document.clone(), operation, namespace);
+            return Some(Asked::all(review));
         };
         self.incomplete = true;
         self.terminal.error(&format!("{place}: {problem}"));
@@ -188,12 +213,19 @@ impl Iterator for Requests<'_> {
 
     fn next(&mut self) -> Option<Item> {
         loop {
-            let (review, place) = if let Some(manifest) = self.documents.next() {
+            let (asked, place) = if let Some(manifest) = self.documents.next() {
                 let place = manifest.location();
                 (self.request(&manifest.object, &place), place)
             } else if let Some((place, line)) = self.line() {
                 match Value::from_json(&line) {
                     Ok(document) => (self.request(&document, &place), place),
+                    // The process that wrote it was killed, or is still writing.
+                    Err(_) if !line.ends_with(b"\n") => {
+                        self.terminal.note(format_args!(
+                            "note: {place}: the last line is not complete, skipped"
+                        ));
+                        continue;
+                    }
                     Err(error) => {
                         self.incomplete = true;
                         self.terminal.error(&format!("{place}: {error}"));
@@ -203,13 +235,13 @@ impl Iterator for Requests<'_> {
             } else if self.left_to_invent > 0 {
                 self.left_to_invent -= 1;
                 self.invented += 1;
-                (Some(self.generator.review()), format!("invented {}", self.invented))
+                (Some(Asked::all(self.generator.review())), format!("invented {}", self.invented))
             } else {
                 return None;
             };
-            let Some(review) = review else { continue };
+            let Some(Asked { review, stages, answer }) = asked else { continue };
             self.next += 1;
-            return Some(Item { index: self.next, place, review });
+            return Some(Item { index: self.next, place, review, stages, answer });
         }
     }
 }
@@ -231,21 +263,4 @@ impl Lines {
         self.number += 1;
         Ok((read > 0).then_some(line))
     }
-}
-
-/// The files of lines at a path: the file itself, or those of the folder, sorted.
-fn logs_of(path: &Path) -> Result<Vec<PathBuf>> {
-    let is_log = |path: &Path| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        extension.is_some_and(|extension| LINES.contains(&extension))
-    };
-    if !path.is_dir() {
-        return Ok(if is_log(path) { vec![path.to_owned()] } else { Vec::new() });
-    }
-    let entries =
-        fs::read_dir(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| is_log(path) && path.is_file());
-    found.sort();
-    Ok(found)
 }

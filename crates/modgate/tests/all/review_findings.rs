@@ -5,108 +5,16 @@
 use std::{
     fmt::Write as _,
     fs,
-    io::{BufRead as _, BufReader, Read as _},
-    net::SocketAddr,
-    process::{Child, Command, Output, Stdio},
-    thread::{self, JoinHandle},
+    io::Read as _,
+    process::{Child, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use modgate_testkit::{
-    client::{self, exchange, free_address},
-    steps::eventually,
-};
 use modgate_value::Value;
-use tempfile::TempDir;
 
-/// A folder with policies and objects.
-struct Folder(TempDir);
-
-impl Folder {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().expect("a folder");
-        for (name, text) in files {
-            fs::write(dir.path().join(name), text).expect("written");
-        }
-        Self(dir)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_modgate"));
-        command.args(args).current_dir(self.0.path()).env("NO_COLOR", "1");
-        command.env_remove("KUBERNETES_SERVICE_HOST").env_remove("POD_NAMESPACE");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().expect("modgate")
-    }
-
-    /// The results of `review` as JSON.
-    fn review(&self, objects: &str) -> Vec<Value> {
-        let output = self.run(&["review", "-o", "json", "-f", "policies.yaml", objects]);
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let results = Value::from_json(text.as_bytes()).unwrap_or_else(|_| panic!("{errors}"));
-        results.as_array().unwrap_or_else(|| panic!("{text}{errors}")).to_vec()
-    }
-
-    fn serve(&self, args: &[&str]) -> Serving {
-        let address = free_address().expect("an address");
-        let health = free_address().expect("an address");
-        let addresses = [address.to_string(), health.to_string()];
-        let mut all = vec!["serve", "--policies", "policies.yaml", "--address", &addresses[0]];
-        all.extend(["--health-addr", &addresses[1]]);
-        all.extend(args);
-        let mut child = self
-            .command(&all)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("modgate");
-        // Read all the time: a full pipe would hold up the server.
-        let mut stderr = BufReader::new(child.stderr.take().expect("stderr"));
-        let log = thread::spawn(move || {
-            let mut bytes = Vec::new();
-            while stderr.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {}
-            bytes
-        });
-        eventually("it is ready", || client::is_ready(health));
-        Serving { child, log: Some(log), address }
-    }
-}
-
-/// A running `modgate serve`.
-struct Serving {
-    child: Child,
-    log: Option<JoinHandle<Vec<u8>>>,
-    address: SocketAddr,
-}
-
-impl Serving {
-    /// The `response` of the answer to a review.
-    fn review(&self, route: &str, review: &str) -> Value {
-        let config = client::trusting(rustls::DEFAULT_VERSIONS).expect("versions");
-        let stream = client::connect(self.address, config.with_no_client_auth()).expect("TLS");
-        let answer = exchange(stream, &client::post(route, review)).expect("an answer");
-        let review = Value::from_json(answer.body.as_bytes()).expect(&answer.body);
-        review.get("response").expect("a response").clone()
-    }
-
-    /// Ends it; its log.
-    fn stop(mut self) -> Vec<u8> {
-        self.child.kill().expect("killed");
-        self.log.take().expect("a log").join().expect("a log")
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::served::Folder;
 
 fn admission_review(namespace: &str, object: &str) -> String {
     format!(

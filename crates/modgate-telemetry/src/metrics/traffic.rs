@@ -1,0 +1,113 @@
+//! Metrics of what happens beside requests.
+
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+
+use super::{
+    Labels,
+    catalog::{Catalog, Descriptor, Label, MetricType, Origin},
+    saturated,
+};
+
+const fn own(
+    name: &'static str,
+    kind: MetricType,
+    labels: &'static [Label],
+    help: &'static str,
+) -> Descriptor {
+    Descriptor { name, kind, labels, help, origin: Origin::Modgate }
+}
+
+const RECORDED: Descriptor = own(
+    "modgate_record_requests_total",
+    MetricType::Counter,
+    &[],
+    "Requests that were recorded (`--record`)",
+);
+const LEFT_OUT: Descriptor = own(
+    "modgate_record_left_out_total",
+    MetricType::Counter,
+    &[],
+    "Requests that were not recorded because they are not in the sample",
+);
+const DROPPED: Descriptor = own(
+    "modgate_record_dropped_total",
+    MetricType::Counter,
+    &[Label {
+        name: "reason",
+        values: "`queue_full`, `behind` if the disk is too slow, `disk` if it is full or fails",
+    }],
+    "Requests that could not be recorded",
+);
+const ON_DISK: Descriptor = own(
+    "modgate_record_bytes",
+    MetricType::Gauge,
+    &[],
+    "Bytes of the files with recorded requests",
+);
+
+/// Why a request was not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotRecorded {
+    /// As much waits to be written as may.
+    QueueFull,
+    /// What waits is not written in time.
+    Behind,
+    /// The disk is full, or fails.
+    Disk,
+}
+
+impl NotRecorded {
+    const ALL: [Self; 3] = [Self::QueueFull, Self::Behind, Self::Disk];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Behind => "behind",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// Metrics of records.
+#[derive(Debug, Clone)]
+pub struct RecordMetrics {
+    recorded: Counter,
+    left_out: Counter,
+    dropped: Family<Labels<1>, Counter>,
+    on_disk: Gauge,
+}
+
+impl RecordMetrics {
+    pub(super) fn register(catalog: &mut Catalog) -> Self {
+        let metrics = Self {
+            recorded: catalog.with(&RECORDED, Counter::default()),
+            left_out: catalog.with(&LEFT_OUT, Counter::default()),
+            dropped: catalog.with(&DROPPED, Family::default()),
+            on_disk: catalog.with(&ON_DISK, Gauge::default()),
+        };
+        for reason in NotRecorded::ALL {
+            metrics.dropped(reason, 0);
+        }
+        metrics
+    }
+
+    /// So many were written.
+    pub fn recorded(&self, count: u64) {
+        self.recorded.inc_by(count);
+    }
+
+    /// One is not in the sample.
+    pub fn left_out(&self) {
+        self.left_out.inc();
+    }
+
+    /// So many are lost.
+    pub fn dropped(&self, reason: NotRecorded, count: u64) {
+        self.dropped.get_or_create(&[("reason", reason.as_str())]).inc_by(count);
+    }
+
+    /// The bytes of all files.
+    pub fn on_disk(&self, bytes: u64) {
+        self.on_disk.set(saturated(bytes));
+    }
+}

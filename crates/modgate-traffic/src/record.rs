@@ -1,0 +1,199 @@
+//! Records: requests and answers in files of JSON lines, bounded in bytes and age.
+
+mod files;
+mod folder;
+mod sample;
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant, SystemTime},
+};
+
+use jiff::Timestamp;
+use modgate_prove::recorded::Exchange;
+use modgate_telemetry::metrics::{NotRecorded, RecordMetrics};
+use modgate_value::Value;
+
+pub use self::sample::{Rate, Samples};
+use self::{files::Files, folder::Folder};
+use crate::queue::{Bounds, Full, Queue};
+
+/// The logger of records.
+const LOGGER: &str = "record";
+
+/// What waits to be written.
+const BOUNDS: Bounds = Bounds { length: 4096, bytes: 16 << 20, age: Duration::from_millis(500) };
+/// How often it is written. Together with the age that may wait, less than the second that is lost at most
+/// when the process is killed.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often old files are looked for.
+const TIDY: Duration = Duration::from_secs(10);
+/// As much as the threads have that decide requests: objects may be nested deeply.
+pub(crate) const STACK_BYTES: usize = 8 << 20;
+/// How long the end of the process waits for what is still to be written.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// Where records go, and how much of them is kept.
+#[derive(Debug, Clone)]
+pub struct RecordConfig {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Bytes of all files.
+    pub max_bytes: u64,
+    /// Age of the oldest file.
+    pub max_age: Duration,
+    /// Which requests are recorded.
+    pub samples: Samples,
+}
+
+impl RecordConfig {
+    /// The default of [`max_bytes`](Self::max_bytes).
+    pub const MAX_BYTES: u64 = 1 << 30;
+    /// The default of [`max_age`](Self::max_age).
+    pub const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+}
+
+/// Why nothing can be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The folder cannot be used.
+    #[error("cannot record into `{}`: {source}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// Another process records into the folder.
+    #[error(
+        "cannot record into `{}`: another process records there; give each process a folder of its own",
+        .0.display()
+    )]
+    Locked(PathBuf),
+}
+
+/// Records requests and answers. A thread of its own writes them.
+#[derive(Debug)]
+pub struct Recorder {
+    queue: Arc<Queue<Item>>,
+    samples: Samples,
+    metrics: RecordMetrics,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Item {
+    exchange: Exchange,
+    at: SystemTime,
+    more: Vec<(&'static str, Value)>,
+}
+
+impl Recorder {
+    /// Takes possession of the folder, and starts to write.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be used, or another process uses it.
+    pub fn start(config: RecordConfig, metrics: RecordMetrics) -> Result<Self, RecordError> {
+        let folder = Folder::open(&config.folder)?;
+        let mut files = Files::new(folder, config.max_bytes, config.max_age);
+        files.tidy();
+        let queue = Arc::new(Queue::new(BOUNDS));
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            files,
+            metrics: metrics.clone(),
+            has_failed: false,
+        };
+        let thread =
+            thread::Builder::new().name("modgate-record".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn(move || writer.run());
+        let failed = |source| RecordError::Folder { folder: config.folder.clone(), source };
+        let thread = Mutex::new(Some(thread.map_err(failed)?));
+        Ok(Self { queue, samples: config.samples, metrics, thread })
+    }
+
+    /// Records an exchange of so many bytes if it is in the sample, and always if `more` has further members
+    /// for its record. Never waits.
+    pub fn record(&self, exchange: Exchange, bytes: usize, more: Vec<(&'static str, Value)>) {
+        if more.is_empty() && !self.samples.take(&exchange) {
+            self.metrics.left_out();
+            return;
+        }
+        let item = Item { exchange, at: SystemTime::now(), more };
+        match self.queue.push(item, bytes) {
+            Ok(()) => {}
+            Err(Full::Size) => self.metrics.dropped(NotRecorded::QueueFull, 1),
+            Err(Full::Late | Full::Closed) => self.metrics.dropped(NotRecorded::Behind, 1),
+        }
+    }
+
+    /// Takes nothing more, and writes what waits, for at most a few seconds.
+    pub fn close(&self) {
+        self.queue.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return };
+        let until = Instant::now() + DRAIN;
+        while !thread.is_finished() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The thread that writes.
+struct Writer {
+    queue: Arc<Queue<Item>>,
+    files: Files,
+    metrics: RecordMetrics,
+    /// Whether the last attempt failed: the first failure of several is logged.
+    has_failed: bool,
+}
+
+impl Writer {
+    fn run(mut self) {
+        let mut lines = Vec::new();
+        let mut tidied = Instant::now();
+        while let Some(items) = self.queue.take_all(PAUSE) {
+            lines.clear();
+            let count = items.len();
+            for Item { exchange, at, more } in items {
+                let time = Timestamp::try_from(at).unwrap_or_default().to_string();
+                lines.push(exchange.to_json(&time, more));
+            }
+            if count > 0 {
+                self.write(&lines);
+            }
+            if tidied.elapsed() >= TIDY {
+                tidied = Instant::now();
+                self.files.tidy();
+                self.metrics.on_disk(self.files.bytes());
+            }
+        }
+    }
+
+    fn write(&mut self, lines: &[String]) {
+        let (written, done) = self.files.append(lines);
+        self.metrics.recorded(written);
+        self.metrics.on_disk(self.files.bytes());
+        let lost = u64::try_from(lines.len()).unwrap_or(u64::MAX).saturating_sub(written);
+        self.metrics.dropped(NotRecorded::Disk, lost);
+        match done {
+            Ok(()) if std::mem::take(&mut self.has_failed) => {
+                tracing::info!(target: LOGGER, "requests are recorded again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::warn!(target: LOGGER, %error,
+                        "requests are not recorded: modgate goes on answering, counts them in \
+                         modgate_record_dropped_total, and tries again"
+                    );
+                }
+            }
+        }
+    }
+}
