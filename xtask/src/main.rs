@@ -7,6 +7,7 @@ mod dist;
 mod docs;
 mod layers;
 mod mistakes;
+mod playground;
 mod supply;
 
 use std::{
@@ -47,6 +48,8 @@ enum Task {
     Layers(layers::Args),
     /// Build what ships, the same bytes in any folder, with its bill of materials.
     Dist(dist::Args),
+    /// Build the playground, which the next build of modgate contains; needs Node.
+    Playground(playground::Args),
     /// Hold what ships to the licenses and sources of deny.toml, or write its bill of materials.
     Supply(supply::Args),
     /// Attack a server and change its policies while it answers; check every answer.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::Docs(args) => docs::run(&args),
         Task::Layers(args) => layers::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Playground(args) => playground::run(&args),
         Task::Supply(args) => supply::run(&args),
         Task::Test(_)
         | Task::Conformance(_)

@@ -342,13 +342,13 @@ impl Ingest {
             let name = Str::from(name.unwrap_or_default());
             Item { key: Key { namespace: Str::default(), name }, object: Ok(object.clone()) }
         };
-        let all = self.objects.of_kind(&kind.kind).map(item).collect();
+        let all = self.objects.references().of_kind(&kind.kind).map(item).collect();
         self.sync.take(kind, Seen::All(all, Arc::new(Fields::all())));
     }
 
     fn retain(&mut self, kind: &Kind, keep: impl Fn(&Key) -> bool) {
         if kind.group.is_empty() {
-            let has_changed = self.objects.retain(&kind.kind, |name| {
+            let has_changed = self.objects.references_mut().retain(&kind.kind, |name| {
                 keep(&Key { namespace: Str::default(), name: name.into() })
             });
             self.object_changed(kind, has_changed);
@@ -399,7 +399,7 @@ impl Ingest {
             }
         };
         if kind.group.is_empty() {
-            let has_changed = self.objects.update(&object);
+            let has_changed = self.objects.references_mut().update(&object);
             self.object_changed(kind, has_changed);
             return;
         }

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use modgate_engine::{
     Change, EngineConfig, OnError, PolicyId, Snapshot, api::admission::AdmissionReview,
 };
+use modgate_review::sorted::{is_defined_twice, not_a_policy, policy_id};
 use modgate_value::diag::{Diagnostic, Source};
 
-use crate::{
-    manifest::{self, Manifest},
-    store::{is_defined_twice, not_a_policy, policy_id},
-};
+use crate::manifest::{self, Manifest};
 
 /// Errors and warnings of the policies among objects, as [`PolicyStore`](crate::PolicyStore) has them
 /// for files. `sources` are the texts that the objects come from.

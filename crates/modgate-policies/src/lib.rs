@@ -24,7 +24,6 @@
 //! Calls to providers, their answers and the response cache are bounded ([`MAX_CALLS`],
 //! [`MAX_ANSWER_BYTES`], [`MAX_CACHE_BYTES`]); so are lookups of host names.
 
-mod access;
 mod blocking;
 mod check;
 mod files;
@@ -32,11 +31,12 @@ mod handle;
 pub mod manifest;
 mod params;
 pub mod paths;
-pub mod place;
 mod providers;
 mod set;
 mod store;
 mod system;
+
+pub use modgate_review::{place, references};
 
 pub use self::{
     blocking::{Permit, may_block},

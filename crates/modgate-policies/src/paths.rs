@@ -7,6 +7,7 @@ use std::{
 };
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+pub use modgate_review::manifest::is_of_a_tool;
 use modgate_value::{Value, yaml};
 
 use crate::manifest::{self, FileError};
@@ -137,24 +138,6 @@ fn matching(pattern: &str, exclude: &Exclude) -> Result<Vec<PathBuf>> {
     Ok(files.filter(|file| matcher.is_match(file) && !exclude.excludes(file)).collect())
 }
 
-/// The kind of a file that belongs to another tool and has no Kubernetes object, by its name.
-pub fn is_of_a_tool(path: &Path) -> Option<&'static str> {
-    let name = path.file_name()?.to_str()?;
-    match name {
-        "kustomization.yaml" | "kustomization.yml" => Some("a kustomization"),
-        "Chart.yaml" | "Chart.lock" => Some("the description of a Helm chart"),
-        "values.schema.json" => Some("the schema of a Helm chart's values"),
-        _ => {
-            let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"))?;
-            let is_values = stem == "values"
-                || stem.starts_with("values-")
-                || stem.starts_with("values.")
-                || stem.ends_with("-values");
-            is_values.then_some("a file of Helm values")
-        }
-    }
-}
-
 /// The patches that the kustomizations among these files name: they look like objects, and are parts of objects.
 pub fn patches<'f>(files: impl Iterator<Item = &'f PathBuf>) -> BTreeSet<PathBuf> {
     let is_kustomization = |file: &&PathBuf| is_of_a_tool(file) == Some("a kustomization");
@@ -232,20 +215,5 @@ mod tests {
             expanded(&["https://example.com/a.yaml".into()], &none).expect_err("an address");
         assert!(error.to_string().contains("is not a path"), "{error}");
         Exclude::new(&["[".to_owned()]).expect_err("no pattern");
-    }
-
-    #[test]
-    fn files_of_other_tools() {
-        for (name, expected) in [
-            ("base/kustomization.yaml", true),
-            ("chart/Chart.yaml", true),
-            ("values.yaml", true),
-            ("values-prod.yml", true),
-            ("prod-values.yaml", true),
-            ("deployment.yaml", false),
-            ("evaluation.yaml", false),
-        ] {
-            assert_eq!(is_of_a_tool(Path::new(name)).is_some(), expected, "{name}");
-        }
     }
 }

@@ -19,15 +19,14 @@ use crate::{
     set::{Objects, PolicySet},
 };
 use modgate_engine::{
-    Change, Code, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot,
-    Update,
-    api::{admission::AdmissionReview, constraints, meta, modrule::ModRule},
+    Change, Compiled, EngineConfig, Host as _, OnError, PolicyId, PolicySource, Snapshot, Update,
+    api::{admission::AdmissionReview, constraints},
     constraint::Inventory,
-    lint,
 };
+use modgate_review::sorted::{self, Document, Sorted};
 use modgate_value::{
-    Str, Value,
-    diag::{Diagnostic, Severity, Source},
+    Str,
+    diag::{Diagnostic, Source},
 };
 
 /// Which files hold policies, and which hold the objects policies may refer to.
@@ -214,54 +213,21 @@ impl PolicyStore {
     }
 
     fn apply(&mut self, sources: &BTreeMap<Str, Source>, findings: &mut Vec<Diagnostic>) {
-        let mut objects = Objects::default();
-        let mut inventory = Inventory::default();
-        let mut wanted: BTreeMap<PolicyId, (Reading, &Manifest)> = BTreeMap::new();
-        let mut changes = Vec::new();
-        for file in self.seen.values() {
-            for (index, manifest) in file.manifests.iter().enumerate() {
-                let source = sources.get(&manifest.origin);
-                // Only files that were just read are reported, so each finding comes once.
-                let report = |findings: &mut Vec<Diagnostic>, finding: Diagnostic| {
-                    if let Some(source) = source {
-                        findings.push(manifest.finding(finding, source));
-                    }
-                };
-                if AdmissionReview::is_review(&manifest.object) {
-                    continue;
-                }
-                if objects.declare(&manifest.object) {
-                    continue;
-                }
-                let is_reference = objects.take(&manifest.object);
-                if !is_reference && !Snapshot::takes(&manifest.object) {
-                    objects.keep(&manifest.object);
-                }
-                if !file.holds_policies {
-                    if let Err(error) = inventory.insert(without_managed_fields(&manifest.object)) {
-                        report(findings, Diagnostic::warning(format!("{error}, skipped")));
-                    }
-                    continue;
-                }
-                if is_reference {
-                    continue;
-                }
-                if !Snapshot::takes(&manifest.object) {
-                    findings.extend(source.into_iter().flat_map(|it| not_a_policy(manifest, it)));
-                    continue;
-                }
-                let id = policy_id(manifest, self.current.snapshot.config());
-                let reading = Reading { reading: file.reading, index };
-                if let Some((_, first)) = wanted.get(&id) {
-                    report(findings, is_defined_twice(&id, first));
-                    continue;
-                }
-                wanted.insert(id, (reading, manifest));
-            }
-        }
+        let documents = self.seen.values().flat_map(|file| {
+            let reading = |index| Reading { reading: file.reading, index };
+            let holds_policies = file.holds_policies;
+            file.manifests.iter().enumerate().map(move |(index, manifest)| Document {
+                key: reading(index),
+                manifest,
+                holds_policies,
+            })
+        });
+        // Only files that were just read are reported, so each finding comes once.
+        let sorted = Sorted::new(documents, sources, self.current.snapshot.config(), findings);
+        let wanted = &sorted.policies;
         let gone = self.given.keys().filter(|id| !wanted.contains_key(*id));
-        changes.extend(gone.cloned().map(Change::Remove));
-        for (id, (reading, manifest)) in &wanted {
+        let mut changes: Vec<Change> = gone.cloned().map(Change::Remove).collect();
+        for (id, (reading, manifest)) in wanted {
             if self.given.get(id) != Some(reading) {
                 self.broken.remove(id);
                 changes.push(Change::Upsert((*manifest).clone().into_policy()));
@@ -269,39 +235,21 @@ impl PolicyStore {
         }
         // What is said of constraints depends on their templates, too.
         self.broken.retain(|id| wanted.contains_key(id) && id.group != constraints::GROUP);
-        self.given = wanted.into_iter().map(|(id, (reading, _))| (id, reading)).collect();
-        let clock = objects.clock();
+        self.given = wanted.iter().map(|(id, (reading, _))| (id.clone(), *reading)).collect();
         let Update { snapshot, problems, compiled } =
-            self.current.snapshot.apply_timed(changes, OnError::Keep, clock);
+            self.current.snapshot.apply_timed(changes, OnError::Keep, Objects::default().clock());
         self.compiled.extend(compiled);
         for problem in &problems {
             if problem.severity == modgate_engine::Severity::Error {
                 self.broken.insert(problem.policy.clone());
             }
-            if !problem.is_consequence() {
-                findings.push(manifest::diagnose(problem, sources.get(&problem.origin)));
-            }
         }
-        // As in a cluster; which kinds are synced says who names the files.
-        inventory.retain(|synced| !snapshot.exclusions().excludes_synced(synced));
+        findings.extend(sorted::findings(&problems, sources));
         self.broken.extend(snapshot.constraints().outdated().map(PolicySource::id));
+        let (references, inventory) = sorted.into_inventory(&snapshot);
+        let objects = Objects::of_files(references);
         self.current = Arc::new(PolicySet { snapshot, objects, inventory });
     }
-}
-
-/// Who manages which field of an object is of no use to a policy, and often most of its size.
-fn without_managed_fields(object: &Value) -> Value {
-    let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
-    let (Some(mut root), Some(metadata)) = (members(Some(object)), members(object.get("metadata")))
-    else {
-        return object.clone();
-    };
-    if metadata.get("managedFields").is_none() {
-        return object.clone();
-    }
-    let kept: Value = metadata.iter().filter(|(key, _)| key != "managedFields").cloned().collect();
-    root.insert("metadata", kept);
-    root.into()
 }
 
 /// The contents of a file.
@@ -322,67 +270,6 @@ impl Content {
             }
         }
     }
-}
-
-/// The error of a policy whose first definition is elsewhere.
-pub(crate) fn is_defined_twice(id: &PolicyId, first: &Manifest) -> Diagnostic {
-    Diagnostic::error(format!("{id} is already defined in `{}`", first.location()))
-        .help("the first definition in the order of file names counts")
-}
-
-/// ModRules without a namespace live in the default one; other policies have none.
-pub(crate) fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
-    let mut id = PolicyId::of_object(&manifest.object);
-    if id.namespace.is_empty() && ModRule::is_modrule(&manifest.object) {
-        id.namespace.clone_from(&config.default_namespace);
-    }
-    id
-}
-
-/// Files of Kustomize and Helm that lie beside policies.
-const NO_OBJECTS: [&str; 6] = [
-    "Chart.yaml",
-    "kustomization.yaml",
-    "kustomization.yml",
-    "values.schema.json",
-    "values.yaml",
-    "values.yml",
-];
-
-/// API groups of policies that other engines evaluate.
-const FOREIGN_GROUPS: [&str; 4] =
-    ["kyverno.io", "policies.kyverno.io", "policies.kubewarden.io", "jspolicy.com"];
-
-/// Findings about an object that is not a policy: none, unless it looks as if it should be a policy, or is a SyncSet.
-/// Policies often live next to the objects they are for.
-pub(crate) fn not_a_policy(manifest: &Manifest, source: &Source) -> Vec<Diagnostic> {
-    let file = Path::new(manifest.origin.as_str()).file_name().and_then(|name| name.to_str());
-    if manifest.kind().is_empty() && file.is_some_and(|file| NO_OBJECTS.contains(&file)) {
-        let mut finding = Diagnostic::warning("no Kubernetes object, skipped");
-        finding.severity = Severity::Note;
-        return vec![manifest.finding(finding, source)];
-    }
-    let (group, _) = meta::split_api_version(manifest.api_version());
-    if FOREIGN_GROUPS.contains(&group) {
-        let message = format!(
-            "`{}` of `{}` is a policy of another engine, skipped: modgate does not evaluate it",
-            manifest.kind(),
-            manifest.api_version()
-        );
-        let finding = Diagnostic::warning(message).code(Code::UnknownGroup.as_str());
-        return vec![manifest.finding_at("apiVersion", finding, source)];
-    }
-    let Some(lint::NotLoaded { code, place, message, help }) = lint::not_loaded(&manifest.object)
-    else {
-        let problems = lint::read(&manifest.clone().into_policy());
-        return problems.iter().map(|it| manifest::diagnose(it, Some(source))).collect();
-    };
-    let mut finding = Diagnostic::warning(message).code(code.as_str());
-    finding.help = help;
-    vec![match place {
-        lint::Place::Key(member) => manifest.finding_at_key(&member, finding, source),
-        lint::Place::Value(member) => manifest.finding_at(&member, finding, source),
-    }]
 }
 
 #[cfg(test)]

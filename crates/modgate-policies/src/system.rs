@@ -12,11 +12,11 @@ use std::{
 };
 
 use modgate_engine::{
-    provider::{self, ExternalData, Responses, Unanswered, external_data},
     rego::builtins,
     template::{self, Refused},
 };
-use modgate_value::{Clock, Str, Value};
+use modgate_review::references::without_providers;
+use modgate_value::{Clock, Value};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::ring;
 
@@ -103,19 +103,7 @@ impl builtins::Host for SystemHost {
     }
 
     fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
-        (name == provider::FUNCTION).then(|| external_data(args, &NoProviders))
-    }
-}
-
-/// Returns a `system_error` for every request, so that a policy that checks it does not pass
-/// without an answer.
-struct NoProviders;
-
-impl ExternalData for NoProviders {
-    fn query(&self, provider: &str, _: &[Str]) -> Result<Responses, Unanswered> {
-        Err(Unanswered::refused(format!(
-            "provider {provider} is not asked: only `modgate serve` asks providers"
-        )))
+        without_providers(name, args)
     }
 }
 

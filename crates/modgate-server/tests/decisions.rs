@@ -82,7 +82,7 @@ impl Server {
         for object in objects {
             // What cannot be kept is for the tests of inventories.
             let _ = server.world.inventory.insert(object.clone());
-            server.world.objects.take(object);
+            server.world.objects.references_mut().take(object);
         }
         server.load(policies);
         server
@@ -276,7 +276,7 @@ fn every_scenario_of_the_validating_webhook() {
         let mut server = Server::new(settings.engine());
         for object in objects {
             server.world.inventory.insert(object.clone()).expect("an object");
-            server.world.objects.take(object);
+            server.world.objects.references_mut().take(object);
         }
         server.load(&[]);
         Some(Box::new(EveryDoor(server)))
@@ -488,7 +488,7 @@ fn the_clusters_own_policies_as_webhooks() {
     ] {
         let mut server =
             Server::new(EngineConfig { admission_policies: served, ..EngineConfig::default() });
-        server.world.objects.keep(&limits);
+        server.world.objects.references_mut().keep(&limits);
         let problems = server.load(policies);
         let doubled = problems.iter().filter(|it| it.contains("is not decided twice")).count();
         assert_eq!(doubled, if policies.len() == both.len() { 3 } else { 0 }, "{problems:?}");

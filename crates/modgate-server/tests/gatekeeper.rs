@@ -179,7 +179,7 @@ impl OverHttp {
         let mut server = Server::new(settings.engine(), config);
         for object in objects {
             server.inventory.insert(object.clone()).expect("an object");
-            server.objects.take(object);
+            server.objects.references_mut().take(object);
         }
         Some(Box::new(Self(server)))
     }

@@ -11,6 +11,8 @@
 //! assert!(page.html().starts_with("<!doctype html>"));
 //! ```
 
+pub mod playground;
+
 use modgate_value::{
     Value,
     json::{self, Escape},

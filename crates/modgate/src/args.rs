@@ -324,6 +324,10 @@ pub(crate) struct ExplainArgs {
     /// Also explain policies that are satisfied, do not match, or do not apply to the object.
     #[arg(long)]
     pub(crate) all: bool,
+    /// Print the address of the playground with these policies and objects instead; `modgate playground`
+    /// serves it.
+    #[arg(long)]
+    pub(crate) playground: bool,
     /// Output format.
     #[arg(short, long, default_value = "text")]
     pub(crate) output: TextOrJson,

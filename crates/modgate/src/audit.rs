@@ -22,6 +22,7 @@ use modgate_engine::{
 };
 use modgate_policies::{PolicySet, PolicyStore, manifest::Manifest};
 use modgate_report::about_policies;
+use modgate_review::subject;
 use modgate_value::{
     Value,
     diag::{self as text, Diagnostic},
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     inputs::once(&args.policies, &paths)?;
     let mut outputs = Outputs::new(&args.output, terminal)?;
     let incomplete = |mut outputs: Outputs<AuditOutput>| -> Result<Exit> {
-        let mut report = findings::report(&terminal.heard());
+        let mut report = modgate_review::findings::report(&terminal.heard());
         report.complete = false;
         outputs.failed(&report)?;
         outputs.finish()?;
@@ -156,7 +157,7 @@ fn of_files(
                     .help("`modgate review` evaluates requests"),
             )
         } else if manifest.kind().is_empty() {
-            Some(inputs::no_kind(&manifest, "give a Kubernetes object"))
+            Some(subject::no_kind(&manifest, "give a Kubernetes object"))
         } else {
             None
         };
@@ -200,9 +201,9 @@ fn take(policy_set: &mut PolicySet, object: &Value) {
     let (version, kind) = (kind.api_version(), kind.kind);
     let params = policy_set.snapshot.cluster_policies().param_kinds();
     if params.contains(&(&version, &kind)) {
-        policy_set.objects.keep(object);
+        policy_set.objects.references_mut().keep(object);
     }
-    policy_set.objects.take(object);
+    policy_set.objects.references_mut().take(object);
 }
 
 /// Audits every object of a source.

@@ -14,7 +14,7 @@ use crate::{
         AUDIT_EXAMPLES, AuditCommandArgs, ExplainArgs, ReviewArgs, SelectArgs, ServeArgs,
         TextOrJson,
     },
-    check, compare, convert, exit, fmt, init, lint, migrate, plan,
+    check, compare, convert, exit, fmt, init, lint, migrate, plan, playground,
     render::RenderVerb,
     terminal::Color,
 };
@@ -54,6 +54,9 @@ pub(crate) enum Verb {
     /// List the mutators, ModRules and constraints that would run, in order.
     #[command(after_help = plan::EXAMPLES)]
     Plan(plan::PlanArgs),
+    /// Serve the playground: policies and objects in a browser, evaluated there.
+    #[command(after_help = playground::EXAMPLES)]
+    Playground(playground::PlaygroundArgs),
     /// Scan manifests or a cluster and report violations.
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit(AuditCommandArgs),

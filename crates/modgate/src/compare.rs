@@ -135,7 +135,7 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
     let mut requests = Requests::open(args, &checkouts, terminal)?;
     for policy_set in &mut policy_sets {
         requests.namespaces().for_each(|namespace| {
-            policy_set.objects.take(namespace);
+            policy_set.objects.references_mut().take(namespace);
         });
     }
     let [old, new] = policy_sets.as_slice() else { return Ok(Exit::BadInput) };

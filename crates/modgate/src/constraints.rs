@@ -10,7 +10,6 @@ use modgate_engine::{
         Violation,
     },
 };
-use modgate_value::Value;
 
 use crate::terminal::{Terminal, Tone, printable, shorten};
 
@@ -45,23 +44,6 @@ pub(crate) fn violations(
         )?;
     }
     Ok(())
-}
-
-/// Violations for machines.
-pub(crate) fn to_value(violations: &[Violation]) -> Value {
-    let each = violations.iter().map(|violation| {
-        let actions = violation.actions.iter().map(|action| Value::from(action.as_str()));
-        let members = [
-            ("kind", Value::from(violation.kind.clone())),
-            ("constraint", violation.constraint.clone().into()),
-            ("enforcementAction", violation.action.clone().into()),
-            ("actions", actions.collect()),
-            ("message", violation.message.as_str().into()),
-            ("details", violation.details.clone()),
-        ];
-        members.into_iter().collect::<Value>()
-    });
-    each.collect()
 }
 
 /// How a constraint was decided.

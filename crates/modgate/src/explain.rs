@@ -6,13 +6,14 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use modgate_engine::{
     Plan, PolicyId, Position, Trace,
     constraint::{Arena, ConstraintOutcome, ConstraintTrace},
     explain::{CriterionTrace, OperationTrace, Outcome, RuleTrace},
 };
 use modgate_policies::manifest;
+use modgate_review::explain::{Shown, explained, is_named, is_satisfied, set_columns};
 use modgate_value::{
     Value,
     diag::{Diagnostic, Source},
@@ -22,17 +23,20 @@ use modgate_value::{
 use crate::{
     args::{ExplainArgs, TextOrJson},
     constraints,
-    decision::{decide, headline, not_evaluated, note_defaults, reason, result, stages},
+    decision::{decide, headline, not_evaluated, note_defaults, reason},
     exit::Exit,
     inputs,
     outputs::print_json,
-    plan,
+    plan, playground,
     terminal::{Terminal, Tone, printable, shorten},
 };
 
 /// Runs the verb.
 pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     let terminal = &terminal.recording(args.quiet);
+    if args.playground {
+        return playground::print_address(args, terminal);
+    }
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         return Ok(Exit::BadInput);
     };
@@ -46,38 +50,28 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
     let mut results = Vec::new();
     let mut arena = Arena::new();
     let mut templates = BTreeMap::new();
+    let shown = Shown { named: &args.rule, all: args.all, folds: args.output == TextOrJson::Text };
     for (index, subject) in inputs.subjects.iter().enumerate() {
         let policy_set = &inputs.policy_set;
         let mut trace = Trace::default();
         let decision = decide(policy_set, &subject.review, &mut arena, &mut trace);
-        set_columns(&mut trace.constraints, &mut templates);
+        set_columns(&mut trace.constraints, &mut templates, read_template);
         note_defaults(policy_set, subject, &decision, terminal);
         let mut rest = Plan::of(&decision, &trace, policy_set.snapshot.config());
-        let is_asked_for = |id: &PolicyId| {
-            let is_it = |name: &String| is_named(name, &id.kind, "", &id.name);
-            args.rule.is_empty() || args.rule.iter().any(is_it)
-        };
-        rest.mutating_policies.steps.retain(|trace| is_asked_for(&trace.policy));
-        let mut constraints: Vec<&ConstraintTrace> =
-            trace.constraints.iter().filter(|trace| is_constraint_shown(trace, args)).collect();
-        if args.output == TextOrJson::Text {
-            constraints.sort_by_key(|trace| rank(trace));
-        }
-        for resultant in &mut rest.resultants.steps {
-            resultant.constraints.retain(|trace| is_constraint_shown(trace, args));
-        }
+        shown.limit(&mut rest);
         if !decision.allowed {
             exit = exit.max(Exit::Denied);
         }
-        let mut rules: Vec<&RuleTrace> =
-            trace.modrules.iter().filter(|rule| is_shown(rule, args)).collect();
-        if args.output == TextOrJson::Text {
-            rules.sort_by_key(|rule| {
-                !matches!(rule.outcome, Outcome::Failed(_) | Outcome::Rejected(_))
-            });
-        }
         match args.output {
             TextOrJson::Text => {
+                let constraints = trace.constraints.iter().filter(|it| shown.constraint(it));
+                let mut constraints: Vec<&ConstraintTrace> = constraints.collect();
+                constraints.sort_by_key(|trace| rank(trace));
+                let mut rules: Vec<&RuleTrace> =
+                    trace.modrules.iter().filter(|rule| shown.rule(rule)).collect();
+                rules.sort_by_key(|rule| {
+                    !matches!(rule.outcome, Outcome::Failed(_) | Outcome::Rejected(_))
+                });
                 if index > 0 {
                     writeln!(out)?;
                 }
@@ -112,14 +106,8 @@ pub(crate) fn run(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit> {
                 }
             }
             TextOrJson::Json => {
-                let mut members = result(subject, &decision, &policy_set.snapshot)
-                    .as_object()
-                    .cloned()
-                    .context("a result is an object")?;
-                for (stage, traces) in stages(&rules, &constraints, &rest)? {
-                    members.insert(stage, traces);
-                }
-                results.push(Value::from(members));
+                let snapshot = &policy_set.snapshot;
+                results.push(explained(subject, &decision, &trace, &rest, snapshot, &shown)?);
             }
         }
     }
@@ -146,15 +134,10 @@ fn unknown_policy(name: &str, policies: &[PolicyId]) -> Option<Diagnostic> {
 /// Names listed where none is near.
 const MAX_NAMES: usize = 20;
 
-/// Whether `name`, `namespace/name`, `Kind/name` or `Kind/namespace/name` names a policy.
-fn is_named(wanted: &str, kind: &str, namespace: &str, name: &str) -> bool {
-    match wanted.rsplit_once('/') {
-        Some((before, wanted)) => {
-            let is_it = before == namespace || before == kind;
-            (is_it || before == format!("{kind}/{namespace}")) && wanted == name
-        }
-        None => wanted == name,
-    }
+/// The text of a template, if its origin is a file.
+fn read_template(origin: &str) -> Option<Source> {
+    let path = Path::new(origin);
+    path.is_file().then(|| manifest::read_file(path).ok()).flatten()
 }
 
 /// Failures stand first.
@@ -164,52 +147,6 @@ fn rank(trace: &ConstraintTrace) -> u8 {
         ConstraintOutcome::Satisfied => 2,
         ConstraintOutcome::Excluded(_) => 3,
         _ => 1,
-    }
-}
-
-fn is_satisfied(trace: &ConstraintTrace) -> bool {
-    matches!(trace.outcome, ConstraintOutcome::Satisfied)
-}
-
-/// Rules asked for by name; otherwise the candidates, or all.
-fn is_shown(rule: &RuleTrace, args: &ExplainArgs) -> bool {
-    if args.rule.is_empty() {
-        return args.all || !matches!(rule.outcome, Outcome::NotCandidate(_));
-    }
-    args.rule
-        .iter()
-        .any(|name| is_named(name, &rule.policy.kind, &rule.policy.namespace, &rule.policy.name))
-}
-
-/// Constraints that are named; otherwise those whose match block selects the object, or all. Text
-/// leaves satisfied ones out.
-fn is_constraint_shown(trace: &ConstraintTrace, args: &ExplainArgs) -> bool {
-    if args.rule.is_empty() {
-        let is_folded = is_satisfied(trace) && args.output == TextOrJson::Text;
-        let is_excluded = matches!(trace.outcome, ConstraintOutcome::Excluded(_));
-        return args.all || !(is_folded || is_excluded);
-    }
-    args.rule.iter().any(|name| is_named(name, &trace.policy.kind, "", &trace.policy.name))
-}
-
-/// The engine knows the lines of expressions in a template's file; the file itself has the columns.
-fn set_columns(traces: &mut [ConstraintTrace], files: &mut BTreeMap<String, Option<Source>>) {
-    for trace in traces {
-        let path = Path::new(&trace.template_origin);
-        let read = || path.is_file().then(|| manifest::read_file(path).ok()).flatten();
-        let file = files.entry(trace.template_origin.clone()).or_insert_with(read);
-        let Some(source) = file else { continue };
-        for expression in &mut trace.expressions {
-            let Some(position) = expression.position.as_mut().filter(|it| it.column == 1) else {
-                continue;
-            };
-            let index = usize::try_from(position.line).unwrap_or_default().saturating_sub(1);
-            let line = source.text.lines().nth(index).unwrap_or_default();
-            let text = expression.text.lines().next().unwrap_or_default();
-            let indent = line.len() - line.trim_start().len();
-            let before = line.get(..line.find(text).unwrap_or(indent)).unwrap_or_default();
-            position.column = u32::try_from(before.chars().count() + 1).unwrap_or(1);
-        }
     }
 }
 
@@ -320,21 +257,6 @@ fn explain_operation(
 mod tests {
     use super::*;
     use crate::terminal::MAX_SHOWN;
-
-    #[test]
-    fn names() {
-        for (wanted, expected) in [
-            ("a", true),
-            ("ns/a", true),
-            ("K/a", true),
-            ("K/ns/a", true),
-            ("other/a", false),
-            ("K/other/a", false),
-            ("b", false),
-        ] {
-            assert_eq!(is_named(wanted, "K", "ns", "a"), expected, "{wanted}");
-        }
-    }
 
     #[test]
     fn long_values_are_cut() {

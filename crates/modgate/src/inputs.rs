@@ -7,67 +7,22 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use modgate_engine::{
-    Change, EngineConfig, Host as _, OnError, Problem, Review, Snapshot,
-    admissionpolicy::Types,
-    api::{
-        admission::{AdmissionReview, ReviewVersion},
-        meta::GroupVersionKind,
-    },
-    constraint::CompiledConstraint,
-    matching::Criteria,
-};
+use modgate_engine::{Change, EngineConfig, OnError, Problem, Snapshot};
 use modgate_policies::{
     PolicyFiles, PolicySet, PolicyStore,
     manifest::{self, Manifest},
 };
-use modgate_value::{
-    Value,
-    diag::{Diagnostic, Severity, Source, Span},
+use modgate_review::{
+    notes,
+    subject::{self, Subject, as_stored},
 };
+use modgate_value::diag::{Diagnostic, Severity, Source, Span};
 
 use crate::{
     args::{PathArgs, PolicyArgs, SubjectArgs},
     lines, paths,
-    terminal::{Terminal, printable},
+    terminal::Terminal,
 };
-
-/// An object to look at and where it came from.
-pub(crate) struct Subject {
-    /// `file:line:column`.
-    pub(crate) place: String,
-    /// The document, and the text that it is in.
-    pub(crate) manifest: Manifest,
-    pub(crate) source: Source,
-    /// The request about it.
-    pub(crate) review: Review,
-}
-
-impl Subject {
-    /// `Deployment shop/web`, for people.
-    pub(crate) fn title(&self) -> String {
-        title(&self.review)
-    }
-}
-
-/// `Deployment shop/web`: the object of a request, for people.
-pub(crate) fn title(review: &Review) -> String {
-    let request = review.request();
-    let object = review.object();
-    let text = |path: &[&str]| object.and_then(|object| object.path(path)?.as_str());
-    let kind = match request.kind.kind.as_str() {
-        "" => text(&["kind"]).unwrap_or("object"),
-        kind => kind,
-    };
-    let name = match request.name.as_str() {
-        "" => text(&["metadata", "name"]).or(text(&["metadata", "generateName"])),
-        name => Some(name),
-    };
-    match (review.store_namespace(), name.unwrap_or("(unnamed)")) {
-        ("", name) => format!("{kind} {name}"),
-        (namespace, name) => format!("{kind} {namespace}/{name}"),
-    }
-}
 
 /// Everything a verb works on.
 pub(crate) struct Inputs {
@@ -96,13 +51,7 @@ pub(crate) fn read(
     let mut found = VecDeque::new();
     let mut incomplete = false;
     for subject in read_subjects(subjects, terminal, &mut incomplete)? {
-        // Namespaces and Nodes among the objects are there for the others, too.
-        let object = &subject.manifest.object;
-        policy_set.objects.take(object);
-        // So are definitions of kinds.
-        if GroupVersionKind::of_object(object).kind == "CustomResourceDefinition" {
-            policy_set.objects.keep(object);
-        }
+        policy_set.objects.references_mut().learn(&subject.manifest.object);
         let review = match subjects.defaulting {
             true => as_stored(subject.review),
             false => subject.review,
@@ -113,9 +62,10 @@ pub(crate) fn read(
         terminal.error(&format!("there is no object in {}", listed(&subjects.paths().named())));
         incomplete = true;
     }
-    note_assumed_namespaces(&policy_set, &found, terminal);
-    note_unexpanded(&policy_set, &found, terminal);
-    note_unknown_params(&policy_set, terminal);
+    let (snapshot, references) = (&policy_set.snapshot, policy_set.objects.references());
+    notes::about_input(snapshot, references, found.iter())
+        .into_iter()
+        .for_each(|note| terminal.note(note));
     Ok(Some(Inputs { store, policy_set: Arc::new(policy_set), subjects: found, incomplete }))
 }
 
@@ -166,88 +116,6 @@ pub(crate) fn are_good(findings: Vec<Diagnostic>, strict: bool, terminal: &Termi
     good
 }
 
-/// Notes the Namespaces that no file describes and that policies read.
-fn note_assumed_namespaces(
-    policy_set: &PolicySet,
-    subjects: &VecDeque<Subject>,
-    terminal: &Terminal,
-) {
-    let names = subjects.iter().map(|subject| subject.review.store_namespace());
-    let assumed: BTreeSet<&str> = names
-        .filter(|name| {
-            !name.is_empty()
-                && policy_set.objects.assumes_namespace(name)
-                && (policy_set.snapshot.modrules_read_namespace(name)
-                    || selects_namespaces(policy_set))
-        })
-        .collect();
-    for name in assumed {
-        terminal.note(format_args!(
-            "note: no file describes Namespace `{}`, so policies see one without labels of its own; \
-             give it with `--objects`",
-            printable(name)
-        ));
-    }
-}
-
-/// A request with its object as an API server stores it.
-pub(crate) fn as_stored(review: Review) -> Review {
-    let stored = review.object().and_then(|object| Types::kubernetes().as_stored(object));
-    match stored {
-        Some(stored) => review.with_object(stored),
-        None => review,
-    }
-}
-
-/// Notes kinds of parameters that the input does not contain: the API server denies until they exist.
-fn note_unknown_params(policy_set: &PolicySet, terminal: &Terminal) {
-    for kind in policy_set.snapshot.cluster_policies().bound_param_kinds() {
-        if !policy_set.objects.knows_params(&kind) {
-            terminal.note(format_args!(
-                "note: nothing in the input says that there is a kind {} {}, which a `paramKind` names; an \
-                 API server without it denies as `failurePolicy` sets",
-                printable(&kind.api_version),
-                printable(&kind.kind)
-            ));
-        }
-    }
-}
-
-/// Whether a constraint looks at labels of Namespaces.
-fn selects_namespaces(policy_set: &PolicySet) -> bool {
-    let mut constraints = policy_set.snapshot.constraints().constraints();
-    constraints.any(|it| it.criteria().is_some_and(Criteria::selects_namespaces))
-}
-
-/// Notes the workloads whose Pods no constraint sees, because no ExpansionTemplate generates them.
-fn note_unexpanded(policy_set: &PolicySet, subjects: &VecDeque<Subject>, terminal: &Terminal) {
-    let pod = GroupVersionKind { group: "".into(), version: "v1".into(), kind: "Pod".into() };
-    let mut noted = BTreeSet::new();
-    for subject in subjects {
-        let Some(object) = subject.review.object() else { continue };
-        let kind = GroupVersionKind::of_object(object);
-        let makes_pods = ["template", "jobTemplate"]
-            .iter()
-            .any(|member| object.path(&["spec", member, "spec"]).is_some());
-        let is_done = !makes_pods || policy_set.snapshot.expansions().expands(&kind);
-        if is_done || !noted.insert(kind.clone()) {
-            continue;
-        }
-        let misses = |it: &Arc<CompiledConstraint>| {
-            it.criteria().is_some_and(|it| it.admits_kind(&pod) && !it.admits_kind(&kind))
-        };
-        let count = policy_set.snapshot.constraints().constraints().filter(|it| misses(it)).count();
-        if count > 0 {
-            let (plural, are) = if count == 1 { ("", "is") } else { ("s", "are") };
-            terminal.note(format_args!(
-                "note: {count} constraint{plural} {are} for Pods and not evaluated for the Pods of \
-                 a {}: no ExpansionTemplate generates them (docs/concepts.md)",
-                printable(&kind.kind)
-            ));
-        }
-    }
-}
-
 /// Whether there is any policy; prints an error if not. Without one every object would be allowed, and a
 /// wrong folder would not be noticed.
 pub(crate) fn are_policies(policy_set: &PolicySet, paths: &[PathBuf], terminal: &Terminal) -> bool {
@@ -276,7 +144,7 @@ fn read_subjects(
         paths.subjects.extend(lines::files(folder)?);
     }
     for (manifest, source) in manifests(&paths, terminal, incomplete)? {
-        match review_of(&manifest, args) {
+        match subject::review_of(&manifest, args.operation, &args.namespace) {
             Ok(review) => {
                 subjects.push(Subject { place: manifest.location(), manifest, source, review });
             }
@@ -390,35 +258,4 @@ fn read_listed(
         read.push((manifests, source, findings));
     }
     Ok(read)
-}
-
-/// The error of a document that is no Kubernetes object.
-pub(crate) fn no_kind(manifest: &Manifest, help: &str) -> Diagnostic {
-    let problem = Diagnostic::error("the object has no `kind`");
-    match paths::is_of_a_tool(Path::new(manifest.origin.as_str())) {
-        Some(what) => {
-            problem.help(format!("this is {what}; give what `helm template` or `-k` renders"))
-        }
-        None => problem.help(help),
-    }
-}
-
-/// The request an object stands for: the one of an AdmissionReview, or what `--operation` says is
-/// done to it.
-fn review_of(manifest: &Manifest, args: &SubjectArgs) -> Result<Review, Box<Diagnostic>> {
-    let object = &manifest.object;
-    if AdmissionReview::is_review(object) {
-        return Review::parse(object).map_err(|error| {
-            let help = format!(
-                "an AdmissionReview has apiVersion `{}` and a `request`",
-                ReviewVersion::V1.api_version()
-            );
-            Diagnostic::error(error.to_string()).help(help).into()
-        });
-    }
-    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-    if kind.is_empty() {
-        return Err(no_kind(manifest, "give a Kubernetes object or an AdmissionReview").into());
-    }
-    Ok(Review::of_object(object.clone(), args.operation, &args.namespace))
 }

@@ -26,6 +26,7 @@ mod outputs;
 mod page;
 mod paths;
 mod plan;
+mod playground;
 mod progress;
 mod render;
 mod review;
@@ -61,6 +62,7 @@ pub fn main() -> ExitCode {
         Verb::Serve(args) => serve::run(*args, &terminal),
         Verb::Review(args) => review::run(&args, &terminal),
         Verb::Explain(args) => explain::run(&args, &terminal),
+        Verb::Playground(args) => playground::run(&args),
         Verb::Plan(args) => plan::run(&args, &terminal),
         Verb::Audit(args) => audit::run(&args, &terminal),
         Verb::Compare(args) => compare::run(&args, &terminal),

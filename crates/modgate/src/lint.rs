@@ -24,7 +24,6 @@ use self::units::{Unit, Units};
 use crate::{
     args::{EngineArgs, Output, OutputFormat, OutputParser, PathArgs},
     exit::Exit,
-    findings,
     outputs::Outputs,
     progress::Progress,
     terminal::{Terminal, Tone, printable},
@@ -148,7 +147,7 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     };
     let strict = args.checks.strict;
     let Some(units) = Units::read(&policies, &args.object, &config, strict, terminal)? else {
-        let mut report = findings::report(&terminal.heard());
+        let mut report = modgate_review::findings::report(&terminal.heard());
         report.complete = false;
         outputs.failed(&report)?;
         outputs.finish()?;
@@ -188,7 +187,7 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
         let plain = sink.terminal.again();
         text(sink, &reported, &units, &plain)?;
     }
-    outputs.report(&report(&reported, findings::report(&terminal.heard())))?;
+    outputs.report(&report(&reported, modgate_review::findings::report(&terminal.heard())))?;
     outputs.finish()?;
     Ok(if reported.is_empty() { Exit::Success } else { Exit::Denied })
 }

@@ -9,11 +9,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use modgate_report::{Format, Report, write};
-use modgate_value::{
-    Value,
-    json::{self, Escape},
-    yaml,
-};
+use modgate_review::decision::document;
+use modgate_value::{Value, yaml};
 
 use crate::{
     args::{Output, OutputFormat},
@@ -120,9 +117,7 @@ impl<F> Write for Sink<F> {
 
 /// Prints pretty JSON and a line break.
 pub(crate) fn print_json(out: &mut impl Write, value: &Value) -> Result<()> {
-    let mut text = String::new();
-    json::write_pretty(value, &mut text, "  ", Escape::Minimal);
-    Ok(writeln!(out, "{text}")?)
+    Ok(write!(out, "{}", document(value))?)
 }
 
 /// How objects are printed that a command makes.

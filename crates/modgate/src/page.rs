@@ -13,10 +13,11 @@ use modgate_engine::{
     explain::Outcome,
 };
 use modgate_policies::{PolicySet, PolicyStore};
+use modgate_review::decision;
 use modgate_ui::Page;
 use modgate_value::{Value, yaml};
 
-use crate::{args::PolicyArgs, decision};
+use crate::args::PolicyArgs;
 
 /// Objects that a page contains at most, and bytes of their YAML.
 pub(crate) const MAX_OBJECTS: usize = 5_000;

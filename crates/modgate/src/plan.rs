@@ -11,6 +11,7 @@ use modgate_engine::{
     explain::{Outcome, RuleTrace},
     mutation::{MutatorOutcome, MutatorTrace, Note, What},
 };
+use modgate_review::subject::Subject;
 use modgate_value::{Value, yaml};
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     constraints,
     decision::decide,
     exit::Exit,
-    inputs::{self, Subject},
+    inputs,
     outputs::print_json,
     terminal::{Terminal, Tone, printable, shorten},
 };

@@ -7,21 +7,25 @@ use std::io::Write;
 use anyhow::Result;
 use modgate_engine::{
     Decision, NoopObserver, Plan, Snapshot, Trace,
-    api::secrets,
     constraint::{Arena, Violation},
     jsonpatch,
 };
 use modgate_report::about_policies;
+use modgate_review::{
+    decision::{result, texts},
+    findings::{decision as report_decision, report as new_report},
+    subject::Subject,
+};
 use modgate_value::{Value, yaml};
 use similar::{ChangeTag, TextDiff};
 
 use crate::{
     args::{ReviewArgs, ReviewOutput},
     constraints,
-    decision::{decide, headline, not_evaluated, note_defaults, reason, result},
+    decision::{decide, headline, not_evaluated, note_defaults, reason},
     exit::Exit,
     findings,
-    inputs::{self, Inputs, Subject},
+    inputs::{self, Inputs},
     outputs::{Outputs, print_json},
     page,
     terminal::{Terminal, Tone, printable},
@@ -32,13 +36,13 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let terminal = &terminal.recording(args.report.quiet);
     let mut outputs = Outputs::new(&args.output, terminal)?;
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
-        let mut report = findings::report(&terminal.heard());
+        let mut report = new_report(&terminal.heard());
         report.complete = false;
         outputs.failed(&report)?;
         outputs.finish()?;
         return Ok(Exit::BadInput);
     };
-    let mut report = findings::report(&terminal.heard());
+    let mut report = new_report(&terminal.heard());
     report.complete = !inputs.incomplete;
     let snapshot = &inputs.policy_set.snapshot;
     let mut results = Vec::new();
@@ -59,7 +63,7 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         };
         counts.add(&decision);
         note_defaults(policies, subject, &decision, terminal);
-        findings::decision(&mut report, subject, &decision, snapshot);
+        report_decision(&mut report, subject, &decision, snapshot);
         let printed = outputs.on_stdout();
         if printed.is_some_and(|it| !matches!(it, ReviewOutput::Text | ReviewOutput::Json)) {
             remark(subject, &decision, terminal);
@@ -276,12 +280,7 @@ fn hunks(
     terminal: &Terminal,
     margin: &str,
 ) -> Result<()> {
-    let before = subject.review.object().cloned().unwrap_or_default();
-    let (before, after) = match subject.review.is_secret() {
-        true => secrets::shown_pair(&before, &decision.object),
-        false => (before, decision.object.clone()),
-    };
-    let (before, after) = (yaml::write(&before), yaml::write(&after));
+    let (before, after) = texts(subject, decision);
     let changes = TextDiff::from_lines(&before, &after);
     for hunk in changes.unified_diff().context_radius(3).iter_hunks() {
         writeln!(out, "{margin}{}", terminal.paint(Tone::Faint, hunk.header()))?;

@@ -77,7 +77,7 @@ pub(super) fn report(
     heard: &[Diagnostic],
     snapshot: &Snapshot,
 ) -> modgate_report::Report {
-    let mut report = findings::report(heard);
+    let mut report = modgate_review::findings::report(heard);
     report.complete = !found.incomplete && found.report.counts.errors == 0;
     for summary in &found.report.by_policy {
         findings::audited_rule(&mut report, &summary.policy, snapshot);

@@ -7,14 +7,12 @@ use modgate_prove::{
     compare::{Answers, Comparison, Example, Group},
     difference::Class,
 };
+use modgate_review::subject;
 use modgate_ui::Page;
 use modgate_value::{Value, yaml};
 
 use super::{CompareArgs, requests::Requests};
-use crate::{
-    inputs,
-    terminal::{Terminal, Tone, printable},
-};
+use crate::terminal::{Terminal, Tone, printable};
 
 /// Namespaces shown of each class.
 const NAMESPACES: usize = 5;
@@ -42,7 +40,7 @@ fn named(policy: &str) -> &str {
 
 /// `Pod shop/web`, for people.
 fn title(example: &Example) -> String {
-    printable(&inputs::title(&example.item.review))
+    printable(&subject::title(&example.item.review))
 }
 
 impl Report<'_, '_> {

@@ -12,7 +12,7 @@ use modgate_engine::{
     constraint::Inventory,
     lint::allows,
 };
-use modgate_policies::{Objects, check, manifest::Manifest};
+use modgate_policies::{Objects, check, manifest::Manifest, references::References};
 use modgate_prove::{
     Side,
     lint::Subject,
@@ -244,12 +244,13 @@ fn of_documents<'m>(documents: &[&'m Manifest], given: &[Value]) -> Vec<Parts<'m
 
 fn unit(parts: &Parts<'_>, config: &EngineConfig) -> Result<Unit, String> {
     let policy = &parts.policy.object;
-    let mut objects = Objects::default();
+    let mut references = References::default();
     for object in parts.seeds.iter().chain(&parts.inventory) {
-        if !objects.take(object) {
-            objects.keep(object);
+        if !references.take(object) {
+            references.keep(object);
         }
     }
+    let objects = Objects::of_files(references);
     let mut inventory = Inventory::default();
     for object in &parts.inventory {
         inventory.insert(object.clone()).map_err(|error| error.to_string())?;

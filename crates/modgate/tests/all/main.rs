@@ -25,6 +25,7 @@ mod lint;
 mod migrate;
 mod migrate_chart;
 mod plan;
+mod playground;
 mod program;
 mod record;
 mod render;

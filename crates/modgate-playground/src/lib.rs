@@ -1,0 +1,38 @@
+//! The engine of the playground: texts in, what `review -o json` and `explain -o json` print out.
+//!
+//! [`answer`] is the one function: a request as JSON, an answer as JSON. The page runs it as WebAssembly
+//! (`modgate-playground-wasm`), tests run it natively. It reads files from the request instead of folders,
+//! and otherwise takes the same path as the command line: documents are sorted by
+//! [`modgate_review::sorted`], decided by [`Snapshot::decide`](modgate_engine::Snapshot::decide), and written
+//! by [`modgate_review::decision`]. Read [`Request`] and [`Answer`] first.
+//!
+//! What this crate deliberately does not do: IO. Time and the seed of random values are part of the request.
+//!
+//! ```
+//! let answer = modgate_playground::answer(r#"{"policies": [], "objects": []}"#);
+//! assert!(answer.contains("there is no policy"));
+//! ```
+//!
+//! # Limits
+//!
+//! Evaluations have the budgets of the command line without those of time, because there is no clock: the
+//! page ends a module that takes too long.
+
+mod attributes;
+mod machine;
+mod request;
+mod run;
+
+pub use self::{
+    request::{Attributes, File, Request},
+    run::{Answer, Mark, Subject},
+};
+
+/// Answers a request: an [`Answer`] as JSON, or `{"error": …}` if the request is none.
+pub fn answer(request: &str) -> String {
+    let answer =
+        serde_json::from_str::<Request>(request).map_err(|error| error.to_string()).and_then(
+            |request| serde_json::to_string(&run::run(&request)).map_err(|it| it.to_string()),
+        );
+    answer.unwrap_or_else(|error| serde_json::json!({ "error": error }).to_string())
+}

@@ -1,0 +1,198 @@
+//! Documents by what they are for: policies, references, and the inventory.
+
+use std::{collections::BTreeMap, path::Path};
+
+use modgate_engine::{
+    Code, EngineConfig, PolicyId, Problem, Snapshot,
+    api::{admission::AdmissionReview, meta, modrule::ModRule},
+    constraint::Inventory,
+    lint,
+};
+use modgate_value::{
+    Str, Value,
+    diag::{Diagnostic, Severity, Source},
+};
+
+use crate::{
+    manifest::{self, Manifest},
+    references::References,
+};
+
+/// A document, and what its file is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Document<'m, K> {
+    /// What the caller knows it by.
+    pub key: K,
+    /// The document.
+    pub manifest: &'m Manifest,
+    /// Whether its file is one of policies; others hold objects that policies see in `data.inventory`.
+    pub holds_policies: bool,
+}
+
+/// Documents by what they are for. Objects that are no policies stand in for a cluster: Namespaces and
+/// Nodes of any file, and every object of files for objects as `data.inventory`.
+#[derive(Debug)]
+pub struct Sorted<'m, K> {
+    /// The policies. Of two with the same name the first counts.
+    pub policies: BTreeMap<PolicyId, (K, &'m Manifest)>,
+    /// The objects that policies refer to.
+    pub references: References,
+    inventory: Inventory,
+}
+
+impl<'m, K> Sorted<'m, K> {
+    /// Sorts documents. Findings are about those whose text is among `sources`, by the names of files.
+    pub fn new(
+        documents: impl IntoIterator<Item = Document<'m, K>>,
+        sources: &BTreeMap<Str, Source>,
+        config: &EngineConfig,
+        findings: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let mut sorted = Self {
+            policies: BTreeMap::new(),
+            references: References::default(),
+            inventory: Inventory::default(),
+        };
+        for document in documents {
+            let source = sources.get(&document.manifest.origin);
+            sorted.add(document, source, config, findings);
+        }
+        sorted
+    }
+
+    fn add(
+        &mut self,
+        document: Document<'m, K>,
+        source: Option<&Source>,
+        config: &EngineConfig,
+        findings: &mut Vec<Diagnostic>,
+    ) {
+        let Document { key, manifest, holds_policies } = document;
+        let mut report = |finding: Diagnostic| {
+            if let Some(source) = source {
+                findings.push(manifest.finding(finding, source));
+            }
+        };
+        if AdmissionReview::is_review(&manifest.object) || self.references.declare(&manifest.object)
+        {
+            return;
+        }
+        let is_reference = self.references.take(&manifest.object);
+        let is_policy = Snapshot::takes(&manifest.object);
+        if !is_reference && !is_policy {
+            self.references.keep(&manifest.object);
+        }
+        if !holds_policies {
+            if let Err(error) = self.inventory.insert(without_managed_fields(&manifest.object)) {
+                report(Diagnostic::warning(format!("{error}, skipped")));
+            }
+            return;
+        }
+        if is_reference {
+            return;
+        }
+        if !is_policy {
+            findings.extend(source.into_iter().flat_map(|it| not_a_policy(manifest, it)));
+            return;
+        }
+        let id = policy_id(manifest, config);
+        match self.policies.get(&id) {
+            Some((_, first)) => report(is_defined_twice(&id, first)),
+            None => {
+                self.policies.insert(id, (key, manifest));
+            }
+        }
+    }
+
+    /// The documents under `data.inventory`, as policies see them that are in force: as in a cluster,
+    /// without what a Config excludes. The names of the files say which kinds are synced.
+    pub fn into_inventory(mut self, snapshot: &Snapshot) -> (References, Inventory) {
+        self.inventory.retain(|synced| !snapshot.exclusions().excludes_synced(synced));
+        (self.references, self.inventory)
+    }
+}
+
+/// The findings about policies that follow from nothing but these policies themselves.
+pub fn findings<'p>(
+    problems: &'p [Problem],
+    sources: &'p BTreeMap<Str, Source>,
+) -> impl Iterator<Item = Diagnostic> + 'p {
+    let own = problems.iter().filter(|problem| !problem.is_consequence());
+    own.map(|problem| manifest::diagnose(problem, sources.get(&problem.origin)))
+}
+
+/// Who manages which field of an object is of no use to a policy, and often most of its size.
+fn without_managed_fields(object: &Value) -> Value {
+    let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let (Some(mut root), Some(metadata)) = (members(Some(object)), members(object.get("metadata")))
+    else {
+        return object.clone();
+    };
+    if metadata.get("managedFields").is_none() {
+        return object.clone();
+    }
+    let kept: Value = metadata.iter().filter(|(key, _)| key != "managedFields").cloned().collect();
+    root.insert("metadata", kept);
+    root.into()
+}
+
+/// The error of a policy whose first definition is elsewhere.
+pub fn is_defined_twice(id: &PolicyId, first: &Manifest) -> Diagnostic {
+    Diagnostic::error(format!("{id} is already defined in `{}`", first.location()))
+        .help("the first definition in the order of file names counts")
+}
+
+/// ModRules without a namespace live in the default one; other policies have none.
+pub fn policy_id(manifest: &Manifest, config: &EngineConfig) -> PolicyId {
+    let mut id = PolicyId::of_object(&manifest.object);
+    if id.namespace.is_empty() && ModRule::is_modrule(&manifest.object) {
+        id.namespace.clone_from(&config.default_namespace);
+    }
+    id
+}
+
+/// Files of Kustomize and Helm that lie beside policies.
+const NO_OBJECTS: [&str; 6] = [
+    "Chart.yaml",
+    "kustomization.yaml",
+    "kustomization.yml",
+    "values.schema.json",
+    "values.yaml",
+    "values.yml",
+];
+
+/// API groups of policies that other engines evaluate.
+const FOREIGN_GROUPS: [&str; 4] =
+    ["kyverno.io", "policies.kyverno.io", "policies.kubewarden.io", "jspolicy.com"];
+
+/// Findings about an object that is not a policy: none, unless it looks as if it should be a policy, or is a SyncSet.
+/// Policies often live next to the objects they are for.
+pub fn not_a_policy(manifest: &Manifest, source: &Source) -> Vec<Diagnostic> {
+    let file = Path::new(manifest.origin.as_str()).file_name().and_then(|name| name.to_str());
+    if manifest.kind().is_empty() && file.is_some_and(|file| NO_OBJECTS.contains(&file)) {
+        let mut finding = Diagnostic::warning("no Kubernetes object, skipped");
+        finding.severity = Severity::Note;
+        return vec![manifest.finding(finding, source)];
+    }
+    let (group, _) = meta::split_api_version(manifest.api_version());
+    if FOREIGN_GROUPS.contains(&group) {
+        let message = format!(
+            "`{}` of `{}` is a policy of another engine, skipped: modgate does not evaluate it",
+            manifest.kind(),
+            manifest.api_version()
+        );
+        let finding = Diagnostic::warning(message).code(Code::UnknownGroup.as_str());
+        return vec![manifest.finding_at("apiVersion", finding, source)];
+    }
+    let Some(lint::NotLoaded { code, place, message, help }) = lint::not_loaded(&manifest.object)
+    else {
+        let problems = lint::read(&manifest.clone().into_policy());
+        return problems.iter().map(|it| manifest::diagnose(it, Some(source))).collect();
+    };
+    let mut finding = Diagnostic::warning(message).code(code.as_str());
+    finding.help = help;
+    vec![match place {
+        lint::Place::Key(member) => manifest.finding_at_key(&member, finding, source),
+        lint::Place::Value(member) => manifest.finding_at(&member, finding, source),
+    }]
+}

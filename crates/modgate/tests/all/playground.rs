@@ -1,0 +1,247 @@
+//! The playground's engine answers as `review` and `explain` print, byte for byte. `ui/browser/suites.mjs` does
+//! the same in a browser, for the recorded suites.
+
+use std::{fs, path::Path, process::Output};
+
+use modgate_playground::File;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::program::{errors, modgate, out};
+
+/// Policies, objects and references by the names of their files.
+#[derive(Default)]
+struct Texts {
+    policies: Vec<File>,
+    objects: Vec<File>,
+    references: Vec<File>,
+}
+
+fn file(name: &str, text: &str) -> File {
+    File { name: name.to_owned(), text: text.to_owned() }
+}
+
+/// A file of the repository.
+fn example(path: &str) -> File {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let name = path.replace('/', "-");
+    file(&name, &fs::read_to_string(root.join(path)).expect(path))
+}
+
+impl Texts {
+    fn of(policies: &str, object: &str) -> Self {
+        Self {
+            policies: vec![file("policies.yaml", policies)],
+            objects: vec![file("object.yaml", object)],
+            references: Vec::new(),
+        }
+    }
+
+    fn command(&self, verb: &str, more: &[&str]) -> Output {
+        let folder = TempDir::new().expect("a folder");
+        let mut args = vec![verb, "-o", "json"];
+        for (flag, files) in
+            [("-f", &self.policies), ("--objects", &self.references), ("", &self.objects)]
+        {
+            for file in files {
+                fs::write(folder.path().join(&file.name), &file.text).expect("a file");
+                args.extend([flag, &file.name].into_iter().filter(|arg| !arg.is_empty()));
+            }
+        }
+        args.extend(more);
+        modgate(folder.path(), &args)
+    }
+
+    /// What the page gets, after its texts were compared with what the commands print.
+    fn check(&self, what: &str) -> serde_json::Value {
+        let request = json!({
+            "policies": self.policies, "objects": self.objects, "references": self.references,
+        });
+        let answer = modgate_playground::answer(&request.to_string());
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        for verb in ["review", "explain"] {
+            let output = self.command(verb, &[]);
+            assert_eq!(answer[verb], out(&output), "{what}: {verb}: {}", errors(&output));
+        }
+        let notes = errors(&self.command("review", &[]));
+        for note in answer["notes"].as_array().expect("notes") {
+            let note = note.as_str().expect("a text");
+            assert!(notes.contains(note), "{what}: {note} is not among {notes}");
+        }
+        answer
+    }
+}
+
+#[test]
+fn examples_are_answered_as_by_the_commands() {
+    let mut gatekeeper = Texts {
+        policies: ["constraint", "expansion", "mutator", "template"]
+            .map(|name| example(&format!("gatekeeper/{name}.yaml")))
+            .into(),
+        ..Texts::default()
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gatekeeper/objects");
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        gatekeeper.objects.push(example(&format!("gatekeeper/objects/{name}")));
+    }
+    let answer = gatekeeper.check("gatekeeper");
+    let shown = answer["subjects"].as_array().expect("subjects");
+    assert!(shown.iter().any(|it| it["before"] != it["after"]), "the mutator changes an object");
+    assert!(shown.iter().any(|it| it["marks"] != json!([])), "the constraint finds something");
+
+    let quickstart = Texts {
+        policies: vec![example("quickstart/modrules.yaml")],
+        objects: ["debug-pod.yaml", "deployment.yaml", "review.json"]
+            .map(|name| example(&format!("quickstart/{name}")))
+            .into(),
+        references: vec![example("quickstart/namespace.yaml")],
+    };
+    quickstart.check("quickstart");
+}
+
+#[test]
+fn mistakes_are_reported_as_by_the_commands() {
+    let rule = "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata: {name: r}\n\
+                spec: {type: Reject, match: [{select: '$.kind'}]}\n";
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n";
+    for (what, policies, object) in [
+        ("no policy", "", pod),
+        ("no object", rule, ""),
+        ("no YAML in the policies", "a: [", pod),
+        ("no YAML in the object", rule, "a: 'b"),
+        ("a document that is no object", rule, "- 1\n---\nkind: Pod\n"),
+        ("no kind", rule, "metadata: {name: p}\n"),
+        ("a rule with a mistake", &rule.replace("$.kind", "$.kind["), pod),
+        ("a rule twice", &format!("{rule}---\n{rule}"), pod),
+        ("a kind that is not known", &rule.replace("ModRule", "Modrule"), pod),
+        ("another engine's policy", "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\n", pod),
+        ("two objects and a bad one", rule, &format!("{pod}---\n{pod}---\nx: 1\n")),
+    ] {
+        Texts::of(policies, object).check(what);
+    }
+}
+
+/// With a user and a stored object, the page gets the file of the AdmissionReview that the command line needs.
+#[test]
+fn attributes_become_an_admission_review() {
+    let policy = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: frozen}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps]}]}
+  validations:
+  - expression: request.userInfo.username == 'root' || object.data == oldObject.data
+    messageExpression: "'not by ' + request.userInfo.username"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: frozen}
+spec: {policyName: frozen, validationActions: [Deny]}
+"#;
+    let object =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: n}\ndata: {a: b}\n";
+    let ask = |user: &str| -> serde_json::Value {
+        let request = json!({
+            "policies": [file("policies.yaml", policy)], "objects": [file("object.yaml", object)],
+            "operation": "UPDATE",
+            "attributes": {
+                "oldObject": file("old.yaml", &object.replace("a: b", "a: c")),
+                "userInfo": file("user.yaml", user),
+            },
+        });
+        let answer: serde_json::Value =
+            serde_json::from_str(&modgate_playground::answer(&request.to_string())).expect("JSON");
+        let review: File = serde_json::from_value(answer["request"].clone()).expect("a file");
+        let texts = Texts {
+            policies: vec![file("policies.yaml", policy)],
+            objects: vec![review],
+            references: Vec::new(),
+        };
+        assert_eq!(answer["review"], out(&texts.command("review", &[])), "{user}");
+        serde_json::from_str(answer["review"].as_str().expect("a text")).expect("JSON")
+    };
+    assert_eq!(ask("username: root")[0]["allowed"], true);
+    let denied = ask("username: ann\ngroups: [dev]");
+    assert_eq!(denied[0]["allowed"], false);
+    assert!(denied[0]["reason"].as_str().expect("a text").contains("not by ann"), "{denied}");
+    let request = json!({
+        "policies": [file("policies.yaml", policy)], "objects": [file("object.yaml", object)],
+        "attributes": {"userInfo": file("user.yaml", "username: [")},
+    });
+    let answer = modgate_playground::answer(&request.to_string());
+    let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!(answer["marks"][0]["file"], "user.yaml", "{answer}");
+    assert_eq!(answer["subjects"], json!([]));
+}
+
+/// Time and random values are those of the request, so an answer can be repeated.
+#[test]
+fn the_machine_is_part_of_the_request() {
+    let policy = "apiVersion: api.kubemod.io/v1beta1\nkind: ModRule\nmetadata: {name: r}\nspec:\n  type: Patch\n  \
+                  match: [{select: '$.kind'}]\n  patch:\n  - {op: add, path: /metadata/annotations, \
+                  value: '{a: {{ randAlphaNum 12 | quote }}, b: {{ now | date \"2006-01-02\" | quote }}}'}\n";
+    let ask = |now: u64, seed: u64| {
+        let request = json!({
+            "policies": [file("p.yaml", policy)],
+            "objects": [file("o.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")],
+            "now": now, "seed": seed,
+        });
+        let answer = modgate_playground::answer(&request.to_string());
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        answer["subjects"][0]["after"].as_str().expect("a text").to_owned()
+    };
+    let first = ask(86_400_000, 1);
+    assert!(first.contains("1970-01-02"), "{first}");
+    assert_eq!(first, ask(86_400_000, 1));
+    assert_ne!(first, ask(86_400_000, 2));
+}
+
+/// Texts that no parser takes are answered.
+#[test]
+fn hostile_texts_are_answered() {
+    let deep = format!("kind: Pod\na: {}{}\n", "[".repeat(100_000), "]".repeat(100_000));
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n";
+    for (policies, object) in [(pod, deep.as_str()), (deep.as_str(), pod), ("\0", "\u{feff}")] {
+        let request = json!({
+            "policies": [file("p.yaml", policies)], "objects": [file("o.yaml", object)],
+            "attributes": {"userInfo": file("user.yaml", &deep), "oldObject": file("old.yaml", "[]")},
+        });
+        let answer = modgate_playground::answer(&request.to_string());
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer.get("error"), None);
+        assert!(answer["marks"].as_array().is_some_and(|marks| !marks.is_empty()), "{answer}");
+    }
+    assert!(modgate_playground::answer("{").contains("error"));
+    assert!(modgate_playground::answer(r#"{"unknown": 1}"#).contains("error"));
+}
+
+/// What the page offers as examples.
+#[test]
+fn examples_of_the_playground() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/playground");
+    let mut seen = 0;
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let read = |name: &str| fs::read_to_string(path.join(name)).ok().map(|it| file(name, &it));
+        let texts = Texts {
+            policies: vec![read("policies.yaml").expect("policies")],
+            objects: vec![read("object.yaml").expect("an object")],
+            references: ["namespace.yaml", "params.yaml", "inventory.yaml"]
+                .into_iter()
+                .filter_map(read)
+                .collect(),
+        };
+        let what = path.display().to_string();
+        let answer = texts.check(&what);
+        assert_eq!(answer["marks"], json!([]), "{what}");
+        let shown = &answer["subjects"][0];
+        // What only a user and a stored object show, the page's own test looks at.
+        let is_update = path.join("old-object.yaml").exists();
+        let matters = shown["before"] != shown["after"] || shown["marks"] != json!([]);
+        assert!(matters || is_update, "{what}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen}");
+}
