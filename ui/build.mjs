@@ -1,8 +1,10 @@
 // Builds what the binary embeds. `--check` compares with what is committed, `--tests` builds the unit tests.
+// `--playground MODULE` builds the playground with that WebAssembly module, which is not committed.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const root = dirname(fileURLToPath(import.meta.url));
@@ -10,6 +12,28 @@ const flags = new Set(process.argv.slice(2));
 
 /** Largest size of a page without its data, in bytes. */
 const LIMIT = 300_000;
+
+/** The largest compressed WebAssembly module, in bytes. */
+const MODULE_LIMIT = 3_000_000;
+
+/** The folders of `examples/playground` as a module: the texts of their files by name. */
+const examples = {
+  name: "examples",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^examples$/ }, () => ({ path: "examples", namespace: "examples" }));
+    onLoad({ filter: /.*/, namespace: "examples" }, () => {
+      const folder = join(root, "../examples/playground");
+      const texts = (name) =>
+        readdirSync(join(folder, name))
+          .sort()
+          .map((file) => [file, readFileSync(join(folder, name, file), "utf8")]);
+      const folders = readdirSync(folder)
+        .sort()
+        .map((name) => [name, Object.fromEntries(texts(name))]);
+      return { contents: JSON.stringify(Object.fromEntries(folders)), loader: "json" };
+    });
+  },
+};
 
 async function bundle(entry, options = {}) {
   const result = await build({
@@ -21,6 +45,7 @@ async function bundle(entry, options = {}) {
     format: "iife",
     legalComments: "none",
     charset: "utf8",
+    plugins: [examples],
     ...options,
   });
   return result.outputFiles[0].text;
@@ -35,6 +60,27 @@ async function report() {
   const template = readFileSync(join(root, "src/report/index.html"), "utf8");
   const parts = { "STYLE-HASH": hash(style), "SCRIPT-HASH": hash(script), STYLE: style, SCRIPT: script };
   return template.replace(/@(STYLE-HASH|SCRIPT-HASH|STYLE|SCRIPT)@/g, (_, name) => parts[name]);
+}
+
+/** The files of the playground, compressed as they are sent. */
+async function playground(module) {
+  const folder = join(root, "../crates/modgate-ui/dist/playground");
+  const files = {
+    "index.html": readFileSync(join(root, "src/playground/index.html")),
+    "main.js": await bundle("src/playground/main.ts"),
+    "worker.js": await bundle("src/playground/worker.ts"),
+    "style.css": await bundle("src/playground/style.css"),
+    "modgate.wasm": readFileSync(module),
+  };
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  for (const [name, content] of Object.entries(files)) {
+    const packed = gzipSync(content, { level: 9 });
+    if (name === "modgate.wasm" && packed.length > MODULE_LIMIT)
+      throw new Error(`${name} has ${packed.length} bytes compressed, at most ${MODULE_LIMIT} are allowed`);
+    writeFileSync(join(folder, `${name}.gz`), packed);
+    console.log(`dist/playground/${name}: ${content.length} bytes, ${packed.length} compressed`);
+  }
 }
 
 async function tests() {
@@ -60,8 +106,11 @@ function keep(name, text) {
   console.log(`dist/${name}: ${text.length} bytes`);
 }
 
+const module = process.argv[process.argv.indexOf("--playground") + 1];
 if (flags.has("--tests")) {
   await tests();
+} else if (flags.has("--playground")) {
+  await playground(module);
 } else {
   keep("report.html", await report());
 }

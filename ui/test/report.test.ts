@@ -23,6 +23,13 @@ const page = (command: string, document: unknown): Page => ({
   omitted: [],
 });
 
+test("a comment begins after a space", () => {
+  const kinds = (line: string) => tokens(line).map(({ text, kind }) => `${kind} ${text}`);
+  assert.ok(kinds("path: /spec/containers/#0/image").every((it) => !it.startsWith("comment")));
+  assert.ok(kinds("a: 1 # one").includes("comment # one"));
+  assert.deepEqual(kinds("# all"), ["comment # all"]);
+});
+
 const violation = (name: string, action: string, actions?: string[]) => ({
   policy: { kind: "NeedLabel", name: "owner" },
   object: { kind: "Pod", namespace: "shop", name, place: "a.yaml:1:1" },

@@ -9,7 +9,7 @@ export interface Token {
 const REGO = /^(package|import|default|not|some|every|in|if|contains|with|as|else|true|false|null)$/;
 const YAML_KEY = /^(\s*(?:- )*)([^\s#'"{[&*!|>%@`-][^:#]*|"[^"]*"|'[^']*')(:)(?=\s|$)/;
 const PARTS =
-  /(#.*$)|("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|`[^`]*`)|(-?\b\d[\w.]*\b)|([A-Za-z_]\w*)|([^\w"'`#]+|.)/g;
+  /((?<=^|\s)#.*$)|("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|`[^`]*`)|(-?\b\d[\w.]*\b)|([A-Za-z_]\w*)|([^\w"'`#]+|.)/g;
 
 /** The tokens of a line of YAML, or of Rego and CEL inside YAML. */
 export function tokens(line: string): Token[] {

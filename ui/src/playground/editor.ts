@@ -1,0 +1,173 @@
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { HighlightStyle, StreamLanguage, type StringStream, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
+import { Compartment, EditorState, type Text } from "@codemirror/state";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  keymap,
+  lineNumbers,
+  placeholder,
+} from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { h } from "../common/dom.ts";
+import { tokens } from "../common/source.ts";
+import type { Mark } from "./request.ts";
+
+interface LineState {
+  rest: { text: string; kind: string }[];
+}
+
+const TAGS: Record<string, string> = {
+  key: "propertyName",
+  string: "string",
+  number: "number",
+  comment: "comment",
+  word: "keyword",
+};
+
+/** YAML with Rego and CEL in it, in the colours of the report pages. */
+const language = StreamLanguage.define<LineState>({
+  name: "yaml",
+  startState: () => ({ rest: [] }),
+  copyState: (state) => ({ rest: [...state.rest] }),
+  token(stream: StringStream, state) {
+    if (stream.sol()) state.rest = tokens(stream.string);
+    const token = state.rest.shift();
+    if (!token) {
+      stream.skipToEnd();
+      return null;
+    }
+    stream.pos += token.text.length;
+    return TAGS[token.kind] ?? null;
+  },
+  languageData: { commentTokens: { line: "#" } },
+});
+
+const colours = HighlightStyle.define([
+  { tag: tags.propertyName, color: "var(--t-key)" },
+  { tag: tags.string, color: "var(--t-string)" },
+  { tag: tags.number, color: "var(--t-number)" },
+  { tag: tags.comment, color: "var(--faint)" },
+  { tag: tags.keyword, color: "var(--t-word)" },
+]);
+
+const theme = EditorView.theme({
+  "&": { height: "100%", color: "var(--text)", backgroundColor: "var(--page)", fontSize: "13px" },
+  "&.cm-focused": { outline: "none" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
+  ".cm-content": { caretColor: "var(--text)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  ".cm-gutters": { backgroundColor: "var(--card)", color: "var(--faint)", border: "none" },
+  ".cm-activeLine": { backgroundColor: "var(--line-fill)" },
+  ".cm-activeLineGutter": { backgroundColor: "var(--line-fill)", color: "var(--text)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "var(--selection)",
+  },
+  ".cm-placeholder": { color: "var(--faint)" },
+  ".cm-tooltip": {
+    backgroundColor: "var(--card)",
+    border: "1px solid var(--line)",
+    borderRadius: "6px",
+    maxWidth: "34em",
+  },
+  ".cm-diagnostic": { fontFamily: "system-ui, sans-serif", padding: "0.3em 0.7em", whiteSpace: "pre-wrap" },
+});
+
+/** The offset of a line and a column, which count from 1, columns in characters. */
+export function offset(text: Text, line: number, column: number): number {
+  if (line < 1) return 0;
+  if (line > text.lines) return text.length;
+  const found = text.line(line);
+  const before = [...found.text].slice(0, Math.max(0, column - 1)).join("");
+  return found.from + before.length;
+}
+
+/** A mark as the editor shows it: at least one character wide, within the text. */
+function diagnostic(text: Text, mark: Mark): Diagnostic {
+  const from = Math.min(offset(text, mark.line, mark.column), text.length);
+  let to = Math.min(Math.max(from, offset(text, mark.endLine, mark.endColumn)), text.length);
+  if (to === from) to = Math.max(from, text.lineAt(from).to);
+  const message = [mark.code && `${mark.code}: `, mark.message, mark.help && `\n${mark.help}`];
+  return {
+    from,
+    to,
+    severity: mark.level === "note" ? "info" : mark.level,
+    message: message.filter(Boolean).join(""),
+  };
+}
+
+/** A text with line numbers, colours and squiggles. */
+export class Editor {
+  readonly element: HTMLElement;
+  private readonly view: EditorView;
+  private isSilent = false;
+
+  constructor(label: string, hint: string, changed: () => void) {
+    this.element = h("div", { class: "editor" });
+    // In a shadow root the editor's styles are adopted style sheets, which a strict content policy allows.
+    const root = this.element.attachShadow({ mode: "open" });
+    const attributes = new Compartment();
+    this.view = new EditorView({
+      parent: root,
+      root,
+      state: EditorState.create({
+        extensions: [
+          lineNumbers(),
+          lintGutter(),
+          history(),
+          drawSelection(),
+          highlightActiveLine(),
+          highlightActiveLineGutter(),
+          EditorState.tabSize.of(2),
+          keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+          language,
+          syntaxHighlighting(colours),
+          placeholder(hint),
+          theme,
+          attributes.of(
+            EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
+          ),
+          EditorView.updateListener.of((update) => {
+            if (update.docChanged && !this.isSilent) changed();
+          }),
+        ],
+      }),
+    });
+  }
+
+  get text(): string {
+    return this.view.state.doc.toString();
+  }
+
+  /** Replaces the text, without calling `changed`. */
+  set text(text: string) {
+    if (text === this.text) return;
+    this.isSilent = true;
+    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text } });
+    this.isSilent = false;
+  }
+
+  /** Shows findings in place of those before. */
+  mark(marks: Mark[]): void {
+    const { doc } = this.view.state;
+    const found = marks.map((mark) => diagnostic(doc, mark)).sort((one, other) => one.from - other.from);
+    this.view.dispatch(setDiagnostics(this.view.state, found));
+  }
+
+  /** Puts the cursor at a place. */
+  go(line: number, column: number): void {
+    const at = offset(this.view.state.doc, line, column);
+    this.view.dispatch({
+      selection: { anchor: at },
+      effects: EditorView.scrollIntoView(at, { y: "center" }),
+    });
+    this.view.focus();
+  }
+
+  focus(): void {
+    this.view.focus();
+  }
+}

@@ -1,0 +1,112 @@
+import type { Answer } from "./request.ts";
+
+/** How long an answer may take, in milliseconds, and how much longer for each kilobyte of input. */
+const LIMIT = 900;
+const LIMIT_PER_KB = 3;
+
+export interface Result {
+  answer?: Answer;
+  /** The answer as the engine wrote it. */
+  text?: string;
+  /** Why there is none. */
+  failure?: string;
+  /** Processing time in the worker. */
+  milliseconds: number;
+}
+
+interface Task {
+  request: string;
+  done: (result: Result) => void;
+}
+
+/** The engine in a worker. Of requests that wait, the newest counts. */
+export class Engine {
+  private worker: Worker | undefined;
+  private current: (Task & { id: number; timer: ReturnType<typeof setTimeout> }) | undefined;
+  private waiting: Task | undefined;
+  private id = 0;
+  private isReady = false;
+  private isUsed = false;
+
+  private constructor(private readonly module: WebAssembly.Module) {}
+
+  static async load(address: string): Promise<Engine> {
+    const engine = new Engine(await WebAssembly.compileStreaming(fetch(address)));
+    engine.start();
+    return engine;
+  }
+
+  /** Answers a request, or never if a newer one comes before it is its turn. */
+  ask(request: string, done: (result: Result) => void): void {
+    this.waiting = { request, done };
+    this.next();
+  }
+
+  private start(): void {
+    this.worker?.terminate();
+    this.isReady = false;
+    this.isUsed = false;
+    const worker = new Worker("worker.js");
+    this.worker = worker;
+    worker.addEventListener("message", (event: MessageEvent) => {
+      if (worker === this.worker) this.hear(event.data);
+    });
+    worker.addEventListener("error", (event) => {
+      if (worker === this.worker) this.fail(event.message);
+    });
+    worker.postMessage({ module: this.module });
+  }
+
+  private hear(data: {
+    ready?: boolean;
+    id: number;
+    text?: string;
+    failed?: string;
+    milliseconds: number;
+  }): void {
+    if (data.ready) {
+      this.isReady = true;
+      this.next();
+      return;
+    }
+    if (data.failed !== undefined) {
+      this.fail(`The engine failed and was started again: ${data.failed}`);
+      return;
+    }
+    const task = this.current;
+    if (!task || task.id !== data.id || data.text === undefined) return;
+    clearTimeout(task.timer);
+    this.current = undefined;
+    const answer = JSON.parse(data.text) as Answer;
+    const { text, milliseconds } = data;
+    task.done(answer.error ? { failure: answer.error, milliseconds } : { answer, text, milliseconds });
+    this.next();
+  }
+
+  private fail(failure: string): void {
+    const task = this.current;
+    this.current = undefined;
+    if (task) clearTimeout(task.timer);
+    // One that fails before it has answered would fail again and again.
+    if (this.isUsed || task) this.start();
+    task?.done({ failure, milliseconds: 0 });
+    this.next();
+  }
+
+  private next(): void {
+    const task = this.waiting;
+    if (!task || this.current || !this.isReady || !this.worker) return;
+    this.waiting = undefined;
+    this.isUsed = true;
+    const id = ++this.id;
+    const limit = LIMIT + (LIMIT_PER_KB * task.request.length) / 1024;
+    const stop = () => {
+      const seconds = (limit / 1000).toFixed(1);
+      this.fail(
+        `The evaluation was stopped after ${seconds} s. The command line has the budgets of a webhook and answers.`,
+      );
+    };
+    this.current = { ...task, id, timer: setTimeout(stop, limit) };
+    this.worker.postMessage({ id, request: task.request });
+  }
+}
