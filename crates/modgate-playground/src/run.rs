@@ -71,6 +71,7 @@ pub struct Subject {
 
 /// A finding and its place.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Mark {
     /// The name of the file; empty if the finding has no place.
     pub file: String,

@@ -14,7 +14,9 @@ let engine: Exports | undefined;
 function answer(request: string): string {
   if (!engine) throw new Error("the engine is not there yet");
   const bytes = new TextEncoder().encode(request);
-  new Uint8Array(engine.memory.buffer, engine.input(bytes.length), bytes.length).set(bytes);
+  // The memory's buffer is another one after each call that makes it larger.
+  const place = engine.input(bytes.length);
+  new Uint8Array(engine.memory.buffer, place, bytes.length).set(bytes);
   const length = engine.run();
   return new TextDecoder().decode(new Uint8Array(engine.memory.buffer, engine.output(), length));
 }

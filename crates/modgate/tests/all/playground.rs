@@ -172,7 +172,8 @@ spec: {policyName: frozen, validationActions: [Deny]}
     });
     let answer = modgate_playground::answer(&request.to_string());
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
-    assert_eq!(answer["marks"][0]["file"], "user.yaml", "{answer}");
+    let mark = &answer["marks"][0];
+    assert_eq!([&mark["file"], &mark["endLine"]], [&json!("user.yaml"), &json!(1)], "{answer}");
     assert_eq!(answer["subjects"], json!([]));
 }
 
