@@ -184,6 +184,7 @@ try {
       continue;
     }
     const all = read(folder);
+    const chosen = values.sample ? ` (seed ${values.seed})` : "";
     const cases = values.sample ? sample(all, Number(values.sample), values.seed) : all;
     assert.ok(cases.length > 0, name);
     const { page, faults, close } = await open(browser, {}, server.address);
@@ -215,7 +216,7 @@ try {
     assert.deepEqual(faults, []);
     await close();
     console.log(
-      `ok   ${name}: ${cases.length} of ${all.length} cases equal, ${decided} of them with a decision`,
+      `ok   ${name}: ${cases.length} of ${all.length} cases equal${chosen}, ${decided} of them with a decision`,
     );
   }
 } finally {

@@ -76,6 +76,30 @@ const theme = EditorView.theme({
   ".cm-diagnostic": { fontFamily: "system-ui, sans-serif", padding: "0.3em 0.7em", whiteSpace: "pre-wrap" },
 });
 
+/**
+ * Typing over a selection. Where the browser does it, it copies the styles of what it removes, which the content policy
+ * refuses.
+ */
+const replacing = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    // The selection of the document: the editor may not have heard of it yet.
+    const range = event.getTargetRanges()[0];
+    const isTyped = event.inputType === "insertText" && event.data !== null && !view.composing;
+    if (!isTyped || !range || range.collapsed) return false;
+    event.preventDefault();
+    const from = view.posAtDOM(range.startContainer, range.startOffset);
+    const to = view.posAtDOM(range.endContainer, range.endOffset);
+    const insert = view.state.toText(event.data ?? "");
+    view.dispatch({
+      changes: { from, to, insert },
+      selection: { anchor: from + insert.length },
+      userEvent: "input.type",
+      scrollIntoView: true,
+    });
+    return true;
+  },
+});
+
 /** The offset of a line and a column, which count from 1, columns in characters. */
 export function offset(text: Text, line: number, column: number): number {
   if (line < 1) return 0;
@@ -128,8 +152,13 @@ export class Editor {
           placeholder(hint),
           theme,
           attributes.of(
-            EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
+            EditorView.contentAttributes.of({
+              "aria-label": label,
+              spellcheck: "false",
+              tabindex: "0",
+            }),
           ),
+          replacing,
           EditorView.updateListener.of((update) => {
             if (update.docChanged && !this.isSilent) changed();
           }),
