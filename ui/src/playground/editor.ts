@@ -82,20 +82,11 @@ const theme = EditorView.theme({
  */
 const replacing = EditorView.domEventHandlers({
   beforeinput(event, view) {
-    // The selection of the document: the editor may not have heard of it yet.
-    const range = event.getTargetRanges()[0];
-    const isTyped = event.inputType === "insertText" && event.data !== null && !view.composing;
-    if (!isTyped || !range || range.collapsed) return false;
+    const { state } = view;
+    if (event.inputType !== "insertText" || event.data === null || view.composing) return false;
+    if (state.selection.main.empty) return false;
     event.preventDefault();
-    const from = view.posAtDOM(range.startContainer, range.startOffset);
-    const to = view.posAtDOM(range.endContainer, range.endOffset);
-    const insert = view.state.toText(event.data ?? "");
-    view.dispatch({
-      changes: { from, to, insert },
-      selection: { anchor: from + insert.length },
-      userEvent: "input.type",
-      scrollIntoView: true,
-    });
+    view.dispatch(state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
     return true;
   },
 });

@@ -70,86 +70,112 @@ interface Result {
   patch: unknown[];
 }
 
-/** The decision about the first object. */
-export function firstResult(answer: Answer | undefined): Result | undefined {
+/** The decisions about the objects, in their order. */
+export function decisions(answer: Answer | undefined): Result[] {
   try {
-    const [first] = JSON.parse(answer?.review ?? "null") as Result[];
-    return first && "allowed" in first ? first : undefined;
+    const all = JSON.parse(answer?.review ?? "[]") as Result[];
+    return Array.isArray(all) ? all.slice(0, answer?.subjects.length) : [];
   } catch {
-    return undefined;
+    return [];
   }
 }
 
 const CONSTRAINTS = "constraints.gatekeeper.sh";
 const MUTATORS = "mutations.gatekeeper.sh";
 
-/** A suite whose case is what the page shows now. */
+interface Case {
+  object: File;
+  result?: Result;
+  /** The object after mutators and ModRules. */
+  after: string;
+}
+
+/** The objects of the page, each in a file of its own: a suite's case has one. */
+function cases(state: State, answer: Answer | undefined): Case[] {
+  const results = decisions(answer);
+  const after = (index: number) => answer?.subjects[index]?.after ?? "";
+  const all = documents(state.object);
+  if (needsReview(state) || all.length < 2) {
+    return [{ object: subject(state, answer), result: results[0], after: after(0) }];
+  }
+  return all.map(({ text }, index) => ({
+    object: { name: `object-${index + 1}.yaml`, text },
+    result: results[index],
+    after: after(index),
+  }));
+}
+
+/** The lines of a case that say what mutators and ModRules do; the file of the object afterwards is added to `files`. */
+function changes(it: Case, name: string, files: File[]): string[] {
+  const rejection = it.result?.rejections[0];
+  if (rejection !== undefined) {
+    const message = rejection.replace(/^[^:]*: "?|"$/g, "");
+    return [`        rejected: ${quoted(literal(message))}`];
+  }
+  if (!it.result || it.result.patch.length === 0) return [];
+  files.push({ name, text: it.after });
+  return [`        expected: ${name}`];
+}
+
+/** A suite whose cases are what the page shows now. */
 export function suite(state: State, answer: Answer | undefined): Saved {
   const all = documents(state.policies);
   const templates = all.filter((it) => it.kind === "ConstraintTemplate");
   const constraints = all.filter((it) => it.group === CONSTRAINTS);
-  const mutators = all.filter((it) => it.group === MUTATORS);
-  const modrules = all.filter((it) => it.kind === "ModRule");
-  const expansions = all.filter((it) => it.kind === "ExpansionTemplate");
-  const result = firstResult(answer);
   const others = references(state);
+  const given = cases(state, answer);
   const files: File[] = [];
   const add = (name: string, from: { text: string }[]) => {
     if (from.length > 0) files.push({ name, text: from.map((it) => it.text).join("---\n") });
     return from.length > 0;
   };
-  const object = subject(state, answer);
   const shared: string[] = [];
+  const mutators = all.filter((it) => it.group === MUTATORS);
   if (add("mutators.yaml", mutators)) shared.push("    mutators: [mutators.yaml]");
+  const modrules = all.filter((it) => it.kind === "ModRule");
   if (add("modrules.yaml", modrules)) shared.push("    modrules: [modrules.yaml]");
+  const expansions = all.filter((it) => it.kind === "ExpansionTemplate");
   if (add("expansion.yaml", expansions)) shared.push("    expansion: expansion.yaml");
-  const common: string[] = [`        object: ${object.name}`];
-  if (others.length > 0) common.push(`        inventory: [${others.map((it) => it.name).join(", ")}]`);
-  if (state.operation !== "CREATE" && object.name === FILES.object)
-    common.push(`        operation: ${state.operation}`);
-  const changes: string[] = [];
-  const rejection = result?.rejections[0];
-  if (rejection !== undefined) {
-    changes.push(`        rejected: ${quoted(literal(rejection.replace(/^[^:]*: "?|"$/g, "")))}`);
-  } else if (result && result.patch.length > 0 && answer?.subjects[0]) {
-    files.push({ name: "expected.yaml", text: answer.subjects[0].after });
-    changes.push("        expected: expected.yaml");
-  }
+  const heads = given.map((it, index) => {
+    const lines = [
+      `      - name: ${given.length > 1 ? `object ${index + 1}` : "from the playground"}`,
+      `        object: ${it.object.name}`,
+    ];
+    if (others.length > 0) lines.push(`        inventory: [${others.map((other) => other.name).join(", ")}]`);
+    if (state.operation !== "CREATE" && !needsReview(state))
+      lines.push(`        operation: ${state.operation}`);
+    const name = given.length > 1 ? `expected-${index + 1}.yaml` : "expected.yaml";
+    return { it, lines: [...lines, ...changes(it, name, files)] };
+  });
   const tests: string[] = [];
   constraints.forEach((constraint, index) => {
     const template = templates.find((it) => it.name === constraint.kind.toLowerCase());
     if (!template) return;
-    const names =
-      constraints.length === 1
-        ? ["template.yaml", "constraint.yaml"]
-        : [`template-${index + 1}.yaml`, `constraint-${index + 1}.yaml`];
-    add(names[0] as string, [template]);
-    add(names[1] as string, [constraint]);
+    const number = constraints.length === 1 ? "" : `-${index + 1}`;
+    add(`template${number}.yaml`, [template]);
+    add(`constraint${number}.yaml`, [constraint]);
     const is = (it: { kind: string; constraint: string }) =>
       it.kind === constraint.kind && it.constraint === constraint.name;
-    const count = result?.violations.filter(is).length ?? 0;
     tests.push(
       `  - name: ${quoted(constraint.name || constraint.kind)}`,
-      `    template: ${names[0]}`,
-      `    constraint: ${names[1]}`,
+      `    template: template${number}.yaml`,
+      `    constraint: constraint${number}.yaml`,
       ...shared,
       "    cases:",
-      "      - name: from the playground",
-      ...common,
-      ...changes,
-      "        assertions:",
-      `          - violations: ${count === 0 ? "no" : count}`,
+      ...heads.flatMap(({ it, lines }) => {
+        const count = it.result?.violations.filter(is).length ?? 0;
+        return [...lines, "        assertions:", `          - violations: ${count === 0 ? "no" : count}`];
+      }),
     );
   });
-  if (tests.length === 0 && shared.length > 0 && changes.length > 0) {
-    tests.push(
-      "  - name: changes",
-      ...shared,
-      "    cases:",
-      "      - name: from the playground",
-      ...common,
-      ...changes,
-    );
+  const changed = heads.filter(({ lines }) => lines.some((line) => /^ +(expected|rejected):/.test(line)));
+  if (tests.length === 0 && shared.length > 0 && changed.length > 0) {
+    tests.push("  - name: changes", ...shared, "    cases:", ...changed.flatMap(({ lines }) => lines));
+  }
+  if (tests.length === 0) {
+    const note =
+      "Suites test templates with their constraints, mutators and ModRules. The page has none of them that applies.";
+    return { files: [], command: "", note };
   }
   const head = [
     "apiVersion: test.gatekeeper.sh/v1alpha1",
@@ -159,16 +185,9 @@ export function suite(state: State, answer: Answer | undefined): Saved {
     "tests:",
   ];
   const text = `${[...head, ...tests].join("\n")}\n`;
-  const note =
-    tests.length === 0
-      ? "Suites test templates with their constraints, mutators and ModRules. The page has none of them that applies."
-      : state.user.trim() && constraints.length > 0
-        ? "The object is an AdmissionReview, because the request has a user."
-        : undefined;
   return {
-    files: tests.length === 0 ? [] : [{ name: "suite.yaml", text }, ...files, object, ...others],
-    command: tests.length === 0 ? "" : "modgate verify suite.yaml",
-    note,
+    files: [{ name: "suite.yaml", text }, ...files, ...given.map((it) => it.object), ...others],
+    command: "modgate verify suite.yaml",
   };
 }
 
