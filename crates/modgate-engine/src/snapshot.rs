@@ -237,6 +237,19 @@ impl Snapshot {
         rules.filter(move |rule| rule.operations.contains(operation)).map(|rule| &rule.id)
     }
 
+    /// Whether both hold the very same policies: true at most if no policy changed between them.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.config, &other.config)
+            && Arc::ptr_eq(&self.modrules, &other.modrules)
+            && Arc::ptr_eq(&self.constraints, &other.constraints)
+            && Arc::ptr_eq(&self.mutators, &other.mutators)
+            && Arc::ptr_eq(&self.expansions, &other.expansions)
+            && Arc::ptr_eq(&self.exclusions, &other.exclusions)
+            && Arc::ptr_eq(&self.traces, &other.traces)
+            && Arc::ptr_eq(&self.providers, &other.providers)
+            && Arc::ptr_eq(&self.policies, &other.policies)
+    }
+
     /// Whether both have the same ModRules: true at most if no change between them was about one.
     pub fn shares_modrules(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.modrules, &other.modrules)

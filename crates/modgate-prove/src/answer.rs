@@ -66,7 +66,19 @@ impl Answer {
             warnings: warnings.map(str::to_owned).collect(),
         };
         let object = patched(review, response);
-        Some(Self { allowed, denying: BTreeSet::new(), said, object })
+        // Gatekeeper puts the name of the constraint in front of each message.
+        let named =
+            denial.lines().filter_map(|line| Some(line.strip_prefix('[')?.split_once("] ")?.0));
+        let denying = named.map(str::to_owned).collect();
+        Some(Self { allowed, denying, said, object })
+    }
+
+    /// The text of a denial, as far as it is known.
+    pub fn denial(&self) -> &str {
+        match &self.said {
+            Said::Texts { denial, .. } | Said::Denial(denial) => denial,
+            Said::Words(_) | Said::Hidden(_) | Said::Unknown => "",
+        }
     }
 
     /// The differences from a decision to this answer.

@@ -8,14 +8,14 @@ use std::{
 
 use modgate_engine::{
     Decision, NoopObserver, Review, Stages, Trace, admissionpolicy::Types, api::secrets,
-    constraint::Arena, explain::Outcome, jsonpatch, mutation::MutatorOutcome,
+    constraint::Arena, jsonpatch,
 };
 use modgate_value::{Str, Value};
 
 use crate::{
     Side,
     answer::Answer,
-    difference::{Class, Difference, differences, words},
+    difference::{Class, Difference, changing, differences, words},
     minimise::minimised,
     value::{self, replaced},
 };
@@ -136,24 +136,14 @@ impl Pair<'_> {
         found
     }
 
-    /// The policies that change the object with one of the sides only; all that change it where these are
-    /// the same.
+    /// The policies that make two patches differ.
     fn changing(&mut self, stages: Stages, review: &Review) -> BTreeSet<String> {
         let [old, new] = [self.old, self.new].map(|side| {
             let mut trace = Trace::default();
             side.decide(review, stages, &mut self.arena, &mut trace);
-            let mutators = trace.mutators.iter().flatten();
-            let mutators = mutators
-                .filter(|each| matches!(each.outcome, MutatorOutcome::Changed))
-                .map(|each| format!("{} {}", each.mutator.kind.as_str(), each.mutator.name));
-            let rules = trace.modrules.iter();
-            let rules = rules
-                .filter(|each| matches!(each.outcome, Outcome::Patched))
-                .map(|each| each.policy.to_string());
-            mutators.chain(rules).collect::<BTreeSet<String>>()
+            trace
         });
-        let only: BTreeSet<String> = old.symmetric_difference(&new).cloned().collect();
-        if only.is_empty() { old.union(&new).cloned().collect() } else { only }
+        changing(&old, &new)
     }
 }
 

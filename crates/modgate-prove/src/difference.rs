@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use modgate_engine::Decision;
+use modgate_engine::{Decision, Trace, explain::Outcome, mutation::MutatorOutcome};
 
 /// How the decisions about a request differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,4 +126,21 @@ pub(crate) fn messages(old: &Words, new: &Words) -> Option<Difference> {
     let changed = old.symmetric_difference(new).map(|(policy, ..)| policy.clone());
     let policies = changed.filter(|policy| !policy.is_empty()).collect();
     Some(Difference { class: Class::Messages, policies })
+}
+
+/// The policies that change the object in one of two decisions only; all that change it where these are the same.
+pub fn changing(old: &Trace, new: &Trace) -> BTreeSet<String> {
+    let [old, new] = [old, new].map(|trace| {
+        let mutators = trace.mutators.iter().flatten();
+        let mutators = mutators
+            .filter(|each| matches!(each.outcome, MutatorOutcome::Changed))
+            .map(|each| format!("{} {}", each.mutator.kind.as_str(), each.mutator.name));
+        let rules = trace.modrules.iter();
+        let rules = rules
+            .filter(|each| matches!(each.outcome, Outcome::Patched))
+            .map(|each| each.policy.to_string());
+        mutators.chain(rules).collect::<BTreeSet<String>>()
+    });
+    let only: BTreeSet<String> = old.symmetric_difference(&new).cloned().collect();
+    if only.is_empty() { old.union(&new).cloned().collect() } else { only }
 }

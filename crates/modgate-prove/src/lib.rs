@@ -25,4 +25,4 @@ pub mod recorded;
 mod side;
 pub mod value;
 
-pub use self::side::Side;
+pub use self::side::{Side, repeatably};

@@ -25,6 +25,9 @@ use crate::{
 /// The member of a line beside `request` and `response`.
 const RECORD: &str = "record";
 
+/// The member of [`RECORD`] that marks a line which repeats an earlier one.
+pub const AGAIN: &str = "again";
+
 /// One request and its answer.
 #[derive(Debug, Clone)]
 pub struct Exchange {
@@ -134,6 +137,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Whether a line repeats an earlier one, to add a second decision.
+    pub fn is_repeated(document: &Value) -> bool {
+        document.path(&[RECORD, AGAIN]).and_then(Value::as_bool).unwrap_or_default()
+    }
+
     /// Whether a document is a line of a record.
     pub fn is_one(document: &Value) -> bool {
         AdmissionReview::is_review(document) && document.get(RECORD).is_some()

@@ -33,18 +33,26 @@ impl Side<'_> {
         arena: &mut Arena,
         observer: &mut O,
     ) -> Decision {
-        let host = Repeatable { host: self.host, state: Cell::new(0x9e37_79b9_7f4a_7c15) };
-        let mut evaluation = Evaluation::new(&host, self.inventory, arena);
-        self.snapshot.decide(review, stages, &mut evaluation, observer)
+        repeatably(self.host, NOW, |host| {
+            let mut evaluation = Evaluation::new(host, self.inventory, arena);
+            self.snapshot.decide(review, stages, &mut evaluation, observer)
+        })
     }
 }
 
-/// 2026-01-01T00:00:00Z, in seconds.
-const NOW: u64 = 1_767_225_600;
+/// Evaluates something with a host whose time stands still, so long after the epoch, and whose random numbers are always
+/// the same. Everything else comes from `host`.
+pub fn repeatably<T>(host: &dyn Host, now: Duration, evaluate: impl FnOnce(&dyn Host) -> T) -> T {
+    evaluate(&Repeatable { host, now, state: Cell::new(0x9e37_79b9_7f4a_7c15) })
+}
+
+/// 2026-01-01T00:00:00Z.
+const NOW: Duration = Duration::from_secs(1_767_225_600);
 
 /// A host whose time stands still and whose randomness repeats.
 struct Repeatable<'a> {
     host: &'a dyn Host,
+    now: Duration,
     state: Cell<u64>,
 }
 
@@ -108,7 +116,7 @@ impl Host for Repeatable<'_> {
 
 impl template::Host for Repeatable<'_> {
     fn now(&self) -> Result<Duration, Refused> {
-        Ok(Duration::from_secs(NOW))
+        Ok(self.now)
     }
 
     fn random_bytes(&self, out: &mut [u8]) -> Result<(), Refused> {
@@ -129,7 +137,7 @@ impl template::Host for Repeatable<'_> {
 
 impl builtins::Host for Repeatable<'_> {
     fn now_ns(&self) -> Option<i64> {
-        i64::try_from(NOW).ok()?.checked_mul(1_000_000_000)
+        i64::try_from(self.now.as_nanos()).ok()
     }
 
     fn random(&self) -> Option<u64> {

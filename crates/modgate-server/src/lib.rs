@@ -32,7 +32,9 @@ mod serve;
 mod tls;
 mod webhook;
 
-pub use serve::{Addresses, ServeConfig, ServeError, Server, Stopped, runtime, stop_signals};
+pub use serve::{
+    Addresses, ServeConfig, ServeError, Server, ShadowConfig, Stopped, runtime, stop_signals,
+};
 pub use tls::{
     CertificateError, CertificateSource, Certificates, ClientAuth, MinVersion, TlsConfig,
     TlsVersion, UnknownVersion,

@@ -1,6 +1,7 @@
 //! Serving: bind, load, answer, stop.
 
 mod follow;
+mod shadow;
 
 use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,10 +14,10 @@ use modgate_engine::EngineConfig;
 use modgate_export::{AdmissionQueue, ExportConfig, Exporter};
 use modgate_policies::{
     DEFAULT_CACHE_TTL, FileWatch, POLL_INTERVAL, PolicyFiles, PolicyHandle, PolicyStore, Providers,
-    ProvidersConfig,
+    ProvidersConfig, Refresh,
 };
 use modgate_telemetry::metrics::Metrics;
-use modgate_traffic::{RecordConfig, RecordError, Recorder, Traffic};
+use modgate_traffic::{RecordConfig, RecordError, Recorder, RemoteError, Traffic};
 use modgate_value::{Str, diag::Diagnostic};
 use rustls::client::ResolvesClientCert;
 use tokio::{
@@ -29,6 +30,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use self::shadow::Following;
+pub use self::shadow::ShadowConfig;
 use crate::{
     listen::{Listener, Transport},
     tls::{CertificateError, CertificateSource, Certificates, LoopbackCheck, TlsConfig},
@@ -60,6 +63,8 @@ pub struct ServeConfig {
     pub export: ExportConfig,
     /// Where requests and answers are recorded, if anywhere.
     pub record: Option<RecordConfig>,
+    /// The second decision about requests, if there is one.
+    pub shadow: Option<ShadowConfig>,
     /// How the cluster is audited.
     pub audit: AuditConfig,
     /// The OpenTelemetry collector, if any.
@@ -115,6 +120,7 @@ impl ServeConfig {
             vap: VapConfig::default(),
             export: ExportConfig::default(),
             record: None,
+            shadow: None,
             audit: AuditConfig::default(),
             otlp: None,
             certificate,
@@ -187,6 +193,9 @@ pub enum ServeError {
     /// Requests cannot be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The shadow cannot be called.
+    #[error(transparent)]
+    Shadow(#[from] RemoteError),
     /// The exporter for the collector could not be created.
     #[error(transparent)]
     Otlp(#[from] modgate_telemetry::otlp::OtlpError),
@@ -255,6 +264,7 @@ pub struct Server {
     certificates: Arc<Certificates>,
     app: Arc<App>,
     store: PolicyStore,
+    candidates: Option<Following>,
     cluster: Option<Controllers>,
     rotation: Option<Rotation>,
     report: Report,
@@ -292,7 +302,10 @@ impl Server {
         };
         let recorder = config.record.clone();
         let recorder = recorder.map(|to| Recorder::start(to, recorded.record().clone()));
-        let traffic = Traffic { recorder: recorder.transpose()? };
+        let recorder = recorder.transpose()?.map(Arc::new);
+        let report: Report = Arc::new(report);
+        let (shadow, candidates) = shadow::start(&config, &recorded, recorder.clone(), &report)?;
+        let traffic = Traffic { recorder, shadow };
         let app = Arc::new(App {
             current: Arc::new(match config.external_data {
                 Some(cache_ttl) => {
@@ -328,7 +341,6 @@ impl Server {
             app.readiness.check_loopback(check);
         }
 
-        let report: Report = Arc::new(report);
         let mut store = PolicyStore::new(config.files.clone(), config.engine.clone());
         let cluster = match &config.cluster {
             Some(cluster) => {
@@ -365,6 +377,7 @@ impl Server {
             certificates,
             app,
             store,
+            candidates,
             cluster,
             rotation,
             report,
@@ -451,6 +464,7 @@ impl Server {
             certificates,
             app,
             store,
+            candidates,
             cluster,
             rotation,
             report,
@@ -463,6 +477,9 @@ impl Server {
         let current = Arc::clone(&app.current);
         let statuses = cluster.as_ref().map(Controllers::reports);
         tokio::spawn(async move { demoted::announce(&current, statuses.as_ref()).await });
+        if let Some(candidates) = candidates {
+            tokio::spawn(candidates.run(config.poll, Arc::clone(&report)));
+        }
         match cluster {
             Some(cluster) => {
                 serving.spawn(cluster.elector(config.lease).run(stopping.clone()));
@@ -473,7 +490,11 @@ impl Server {
             }
             None => {
                 let (current, metrics) = (Arc::clone(&app.current), Arc::clone(&app.metrics));
-                following.spawn(follow::follow(store, current, metrics, config.poll, report));
+                let loaded = move |store: &PolicyStore, refresh: &Refresh| {
+                    current.store(Arc::clone(store.policies()));
+                    follow::announce(store, &metrics, refresh);
+                };
+                following.spawn(follow::follow(store, loaded, config.poll, report));
             }
         }
         for listener in listeners {

@@ -117,7 +117,7 @@ pub enum Routes {
     AllButDryRun,
     /// `/healthz` and `/readyz`.
     Health,
-    /// `/metrics`.
+    /// `/metrics`, and `/shadow` if there is one.
     Metrics,
     /// `/v1/dryrun`.
     DryRun,
@@ -141,6 +141,9 @@ pub fn router(app: Arc<App>, routes: Routes) -> Router {
     if is_main || routes == Routes::Metrics {
         router = router.route("/metrics", get(scrape));
     }
+    if routes == Routes::Metrics && app.traffic.shadow.is_some() {
+        router = router.route("/shadow", get(shadow));
+    }
     if matches!(routes, Routes::All | Routes::DryRun) {
         router = router.route("/v1/dryrun", put(dry_run::answer).fallback(not_found));
     }
@@ -151,6 +154,15 @@ async fn scrape(State(app): State<Arc<App>>, request: Request) -> Response {
     let accept = request.headers().get_all(header::ACCEPT).iter();
     let format = Format::accepted(accept.filter_map(|header| header.to_str().ok()));
     respond(StatusCode::OK, format.content_type(), app.metrics.encode_as(format))
+}
+
+async fn shadow(State(app): State<Arc<App>>) -> Response {
+    match &app.traffic.shadow {
+        Some(shadow) => {
+            respond(StatusCode::OK, "application/json", shadow.report().to_json() + "\n")
+        }
+        None => not_found().await,
+    }
 }
 
 /// The answer of Go's HTTP servers.

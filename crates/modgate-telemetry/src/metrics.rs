@@ -36,7 +36,7 @@ pub use self::{
         AdmissionPolicyMetrics, AuditMetrics, ControllerMetrics, DropReason, EventMetrics,
         EventResult, ExportMetrics, Health, Reconciled, SyncMetrics, WatchMetrics,
     },
-    traffic::{NotRecorded, RecordMetrics},
+    traffic::{NotRecorded, NotShadowed, RecordMetrics, ShadowMetrics, ShadowResult},
     webhooks::{InFlight, Webhook},
 };
 use crate::spans::{Parent, Span, Tracer};
@@ -107,6 +107,7 @@ pub struct Metrics {
     admission_policies: AdmissionPolicyMetrics,
     export: ExportMetrics,
     record: RecordMetrics,
+    shadow: ShadowMetrics,
     events: EventMetrics,
     controllers: ControllerMetrics,
     costs: CostMetrics,
@@ -145,6 +146,7 @@ impl Metrics {
             admission_policies: AdmissionPolicyMetrics::register(&mut catalog),
             export: ExportMetrics::register(&mut catalog),
             record: RecordMetrics::register(&mut catalog),
+            shadow: ShadowMetrics::register(&mut catalog),
             events: EventMetrics::register(&mut catalog),
             controllers: ControllerMetrics::register(&mut catalog),
             costs: CostMetrics::register(&mut catalog),
@@ -204,6 +206,11 @@ impl Metrics {
     /// For records of requests.
     pub fn record(&self) -> &RecordMetrics {
         &self.record
+    }
+
+    /// For second decisions.
+    pub fn shadow(&self) -> &ShadowMetrics {
+        &self.shadow
     }
 
     /// For what writes Events.

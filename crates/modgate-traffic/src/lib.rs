@@ -1,4 +1,5 @@
-//! What happens beside the requests of a server: [`Recorder`] writes requests and answers into files.
+//! What happens beside the requests of a server: [`Recorder`] writes requests and answers into files, and [`Shadow`] has
+//! them decided again, by candidate policies or by another webhook.
 //!
 //! An answer never waits for this crate. A request is handed over through a [`queue`] that is bounded in length,
 //! bytes and age; what does not fit is dropped and counted.
@@ -11,33 +12,51 @@
 
 pub mod queue;
 mod record;
+mod shadow;
 
+use std::sync::Arc;
+
+use modgate_policies::PolicySet;
 use modgate_prove::recorded::Exchange;
 
-pub use self::record::{Rate, RecordConfig, RecordError, Recorder, Samples};
+pub use self::{
+    record::{Rate, RecordConfig, RecordError, Recorder, Samples},
+    shadow::{Candidates, Place, Remote, RemoteError, Shadow, Target},
+};
 
 /// Everything that happens beside requests.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// Writes requests and answers down.
-    pub recorder: Option<Recorder>,
+    pub recorder: Option<Arc<Recorder>>,
+    /// Has requests decided again.
+    pub shadow: Option<Arc<Shadow>>,
 }
 
 impl Traffic {
     /// Whether anything happens.
     pub fn is_on(&self) -> bool {
-        self.recorder.is_some()
+        self.recorder.is_some() || self.shadow.is_some()
     }
 
-    /// A request was answered, in so many bytes. Never waits.
-    pub fn observe(&self, exchange: Exchange, bytes: usize) {
-        if let Some(recorder) = &self.recorder {
-            recorder.record(exchange, bytes, Vec::new());
+    /// A request of so many bytes was answered with these policies. Never waits.
+    pub fn observe(&self, exchange: Exchange, policies: &Arc<PolicySet>, bytes: usize) {
+        match (&self.recorder, &self.shadow) {
+            (Some(recorder), Some(shadow)) => {
+                recorder.record(exchange.clone(), bytes);
+                shadow.observe(exchange, Arc::clone(policies), bytes);
+            }
+            (Some(recorder), None) => recorder.record(exchange, bytes),
+            (None, Some(shadow)) => shadow.observe(exchange, Arc::clone(policies), bytes),
+            (None, None) => {}
         }
     }
 
     /// Takes nothing more, and finishes for at most a few seconds.
     pub fn close(&self) {
+        if let Some(shadow) = &self.shadow {
+            shadow.close();
+        }
         if let Some(recorder) = &self.recorder {
             recorder.close();
         }

@@ -1,6 +1,10 @@
 //! Records: requests and answers in files of JSON lines, bounded in bytes and age.
 
 mod files;
+#[cfg(unix)]
+mod folder;
+#[cfg(not(unix))]
+#[path = "record/no_folder.rs"]
 mod folder;
 mod sample;
 
@@ -13,7 +17,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use modgate_prove::recorded::Exchange;
+use modgate_prove::recorded::{AGAIN, Exchange};
 use modgate_telemetry::metrics::{NotRecorded, RecordMetrics};
 use modgate_value::Value;
 
@@ -117,14 +121,25 @@ impl Recorder {
         Ok(Self { queue, samples: config.samples, metrics, thread })
     }
 
-    /// Records an exchange of so many bytes if it is in the sample, and always if `more` has further members
-    /// for its record. Never waits.
-    pub fn record(&self, exchange: Exchange, bytes: usize, more: Vec<(&'static str, Value)>) {
-        if more.is_empty() && !self.samples.take(&exchange) {
+    /// Records an exchange of so many bytes if it is in the sample. Never waits.
+    pub fn record(&self, exchange: Exchange, bytes: usize) {
+        if self.samples.take(&exchange) {
+            self.push(Item { exchange, at: SystemTime::now(), more: Vec::new() }, bytes);
+        } else {
             self.metrics.left_out();
-            return;
         }
-        let item = Item { exchange, at: SystemTime::now(), more };
+    }
+
+    /// Records an exchange with a second decision about it, whether it is in the sample or not. If it is, the
+    /// line is marked as one that repeats an earlier one.
+    pub(crate) fn record_again(&self, exchange: Exchange, at: SystemTime, second: Value) {
+        let again = self.samples.take(&exchange);
+        let more = vec![(AGAIN, Value::from(again)), ("shadow", second)];
+        // Only requests that differ: their number is what bounds them.
+        self.push(Item { exchange, at, more }, 0);
+    }
+
+    fn push(&self, item: Item, bytes: usize) {
         match self.queue.push(item, bytes) {
             Ok(()) => {}
             Err(Full::Size) => self.metrics.dropped(NotRecorded::QueueFull, 1),

@@ -12,6 +12,7 @@ mod operations;
 mod output;
 mod program;
 mod record;
+mod shadow;
 mod telemetry;
 mod vap;
 
@@ -41,6 +42,7 @@ pub(crate) use self::{
     output::{Output, OutputFormat, OutputParser},
     program::Program,
     record::RecordArgs,
+    shadow::ShadowArgs,
     telemetry::TelemetryArgs,
     vap::VapArgs,
 };
@@ -392,6 +394,8 @@ pub(crate) struct ServeArgs {
     pub(crate) export: ExportArgs,
     #[command(flatten)]
     pub(crate) record: RecordArgs,
+    #[command(flatten)]
+    pub(crate) shadow: ShadowArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
     #[command(flatten)]

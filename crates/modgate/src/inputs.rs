@@ -12,6 +12,7 @@ use modgate_policies::{
     PolicyFiles, PolicySet, PolicyStore,
     manifest::{self, Manifest},
 };
+use modgate_prove::recorded::Recorded;
 use modgate_review::{
     notes,
     subject::{self, Subject, as_stored},
@@ -144,6 +145,9 @@ fn read_subjects(
         paths.subjects.extend(lines::files(folder)?);
     }
     for (manifest, source) in manifests(&paths, terminal, incomplete)? {
+        if Recorded::is_repeated(&manifest.object) {
+            continue;
+        }
         match subject::review_of(&manifest, args.operation, &args.namespace) {
             Ok(review) => {
                 subjects.push(Subject { place: manifest.location(), manifest, source, review });

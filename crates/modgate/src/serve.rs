@@ -32,6 +32,7 @@ pub(crate) fn run(args: ServeArgs, terminal: &Terminal) -> Result<Exit> {
     let mut of_flags = args.gatekeeper.check()?;
     of_flags.extend(args.logs.check()?);
     of_flags.extend(args.certificate.note());
+    args.shadow.check()?;
     for path in args.policies.iter().chain(&args.objects) {
         ensure!(!manifest::is_stdin(path), "`serve` follows files; it cannot read `-`");
         ensure!(path.exists(), "`{}` does not exist", path.display());
@@ -123,6 +124,7 @@ fn config(args: ServeArgs, program: Program) -> ServeConfig {
     config.vap.webhook_configuration = args.certificate.validating_webhook_configuration();
     config.export = args.export.config();
     config.record = args.record.config();
+    config.shadow = args.shadow.config();
     args.operations.apply(&mut config);
     config.addresses = addresses;
     listen.apply(&mut config.limits);

@@ -80,6 +80,17 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- $volumes := $values.extraVolumes }}
+      {{- if include "modgate.serves" .operations }}
+      {{- if $values.record.enabled }}
+      {{- $volumes = append $volumes (merge (dict "name" "record") ($values.record.volume | default (dict "emptyDir" (dict)))) }}
+      {{- end }}
+      {{- with $values.shadow.configMap }}
+      {{- $volumes = append $volumes (dict "name" "shadow" "configMap" (dict "name" .)) }}
+      {{- end }}
+      {{- with $values.shadow.caConfigMap }}
+      {{- $volumes = append $volumes (dict "name" "shadow-ca" "configMap" (dict "name" .)) }}
+      {{- end }}
+      {{- end }}
       {{- with include "modgate.certificateVolume" .root }}
       {{- $volumes = prepend $volumes (fromYaml .) }}
       {{- end }}
@@ -181,6 +192,17 @@ securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $mounts := $values.extraVolumeMounts }}
+{{- if include "modgate.serves" .operations }}
+{{- if $values.record.enabled }}
+{{- $mounts = append $mounts (dict "name" "record" "mountPath" "/record" "subPathExpr" "$(POD_NAME)") }}
+{{- end }}
+{{- if $values.shadow.configMap }}
+{{- $mounts = append $mounts (dict "name" "shadow" "mountPath" "/shadow" "readOnly" true) }}
+{{- end }}
+{{- if $values.shadow.caConfigMap }}
+{{- $mounts = append $mounts (dict "name" "shadow-ca" "mountPath" "/shadow-ca" "readOnly" true) }}
+{{- end }}
+{{- end }}
 {{- if include "modgate.certificateVolume" .root }}
 {{- $mounts = prepend $mounts (dict "name" "cert" "mountPath" "/certs" "readOnly" true) }}
 {{- end }}

@@ -321,6 +321,36 @@ sideEffects: None
 - --mutating-webhook-configuration-name={{ . }}
 {{- end }}
 {{- end }}
+{{- if $serves }}
+{{- with $values.record }}
+{{- if .enabled }}
+- --record=/record
+- --record-max-size={{ .maxSize }}
+- --record-max-age={{ .maxAge }}
+- --record-sample={{ .sample }}
+{{- range $name, $rate := .namespaces }}
+- {{ printf "--record-namespace=%s=%v" $name $rate | quote }}
+{{- end }}
+{{- range $name, $rate := .policies }}
+- {{ printf "--record-policy=%s=%v" $name $rate | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $values.shadow }}
+{{- if .configMap }}
+- --shadow=/shadow
+{{- end }}
+{{- range .urls }}
+- {{ printf "--shadow-url=%s" . | quote }}
+{{- end }}
+{{- if .urls }}
+- --shadow-timeout={{ .timeout }}
+{{- if .caConfigMap }}
+- --shadow-ca=/shadow-ca/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if $values.admissionPolicies.enabled }}
 - --admission-policies=marked
 {{- range list "mutating" "validating" }}

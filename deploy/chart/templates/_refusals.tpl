@@ -5,6 +5,12 @@
 {{- include "modgate.refuseArgs" (list . "split.args" .Values.split.args) -}}
 {{- include "modgate.refuseClientAuth" . -}}
 {{- if .Values.unifiedMutation.enabled }}{{ include "modgate.refuseUnlike" . }}{{ end -}}
+{{- if and .Values.shadow.configMap .Values.shadow.urls -}}
+{{- fail "shadow.configMap and shadow.urls exclude each other: a request has one second decision" -}}
+{{- end -}}
+{{- if and .Values.shadow.caConfigMap (not .Values.shadow.urls) -}}
+{{- fail "shadow.caConfigMap is for shadow.urls, which is empty" -}}
+{{- end -}}
 {{- if and .Values.serviceMonitor.enabled (not .Values.metrics.service.enabled) -}}
 {{- fail "serviceMonitor.enabled needs the Service it selects: set metrics.service.enabled=true, or podMonitor.enabled=true instead" -}}
 {{- end -}}
@@ -57,6 +63,16 @@
   "operator-metrics-addr" ""
   "port" ""
   "prometheus-port" ""
+  "record" "record.enabled"
+  "record-max-age" "record.maxAge"
+  "record-max-size" "record.maxSize"
+  "record-namespace" "record.namespaces"
+  "record-policy" "record.policies"
+  "record-sample" "record.sample"
+  "shadow" "shadow.configMap"
+  "shadow-ca" "shadow.caConfigMap"
+  "shadow-timeout" "shadow.timeout"
+  "shadow-url" "shadow.urls"
   "unified-mutate" "unifiedMutation.enabled"
   "validating-webhook-configuration-name" "validation.configurationName"
   "webapp-addr" "kubemod.webapp" -}}

@@ -2,18 +2,17 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use modgate_policies::{FileWatch, PolicyHandle, PolicyStore, Refresh};
+use modgate_policies::{FileWatch, PolicyStore, Refresh};
 use modgate_telemetry::metrics::Metrics;
 use modgate_value::diag::Diagnostic;
 
 /// The logger of policy files.
 const LOGGER: &str = "policies";
 
-/// Follows the files until the process ends.
+/// Follows the files until the process ends. `loaded` receives the store after each change.
 pub(super) async fn follow(
     mut store: PolicyStore,
-    current: Arc<PolicyHandle>,
-    metrics: Arc<Metrics>,
+    loaded: impl Fn(&PolicyStore, &Refresh),
     interval: Duration,
     report: Arc<dyn Fn(&Diagnostic) + Send + Sync>,
 ) {
@@ -45,8 +44,7 @@ pub(super) async fn follow(
         }
         unlistable.clear();
         refresh.findings.iter().for_each(|finding| report(finding));
-        current.store(Arc::clone(store.policies()));
-        announce(&store, &metrics, &refresh);
+        loaded(&store, &refresh);
     }
 }
 

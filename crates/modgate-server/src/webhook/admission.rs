@@ -404,7 +404,7 @@ fn run_task(
             response: AdmissionResponse { uid: head.uid.clone(), ..response.clone() },
             took,
         };
-        app.traffic.observe(exchange, conditions.bytes);
+        app.traffic.observe(exchange, policies, conditions.bytes);
     }
     Answer::review(head, response)
 }

@@ -1,6 +1,6 @@
 //! Runs the stages of a webhook, and records the results of Gatekeeper's stages.
 
-use std::{cell::RefCell, time::Duration};
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use modgate_engine::{
     Decision, Evaluation, Host, NoopObserver, Review, StageReport, Stages, Trace,
@@ -71,7 +71,7 @@ const KEPT_ARENA_BYTES: usize = 4 << 20;
 /// The policies and limits for the evaluation of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Conditions<'a> {
-    pub(super) policies: &'a PolicySet,
+    pub(super) policies: &'a Arc<PolicySet>,
     pub(super) host: &'a dyn Host,
     pub(super) meter: Meter<'a>,
     /// State of the template, if the request is a constraint.

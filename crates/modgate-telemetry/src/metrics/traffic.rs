@@ -111,3 +111,122 @@ impl RecordMetrics {
         self.on_disk.set(saturated(bytes));
     }
 }
+
+const SHADOWED: Descriptor = own(
+    "modgate_shadow_requests_total",
+    MetricType::Counter,
+    &[Label { name: "result", values: "`same`, `differs`, `failed`" }],
+    "Requests with a second decision (`--shadow`, `--shadow-url`), by how it compares with the answer",
+);
+const DIFFERENCES: Descriptor = own(
+    "modgate_shadow_differences_total",
+    MetricType::Counter,
+    &[
+        Label { name: "class", values: "`allow-to-deny`, `deny-to-allow`, `messages`, `patches`" },
+        Label { name: "webhook", values: "the path of the webhook" },
+    ],
+    "Differences between answers and second decisions",
+);
+const NOT_SHADOWED: Descriptor = own(
+    "modgate_shadow_dropped_total",
+    MetricType::Counter,
+    &[Label { name: "reason", values: "`queue_full`, `behind` if the shadow is too slow" }],
+    "Requests without a second decision",
+);
+const CANDIDATES: Descriptor = own(
+    "modgate_shadow_policies",
+    MetricType::Gauge,
+    &[Label { name: "state", values: "`loaded`, `broken`" }],
+    "Candidate policies",
+);
+
+/// How a second decision compares with the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShadowResult {
+    /// Nothing differs.
+    Same,
+    /// Something does.
+    Differs,
+    /// There is none.
+    Failed,
+}
+
+impl ShadowResult {
+    const ALL: [Self; 3] = [Self::Same, Self::Differs, Self::Failed];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Differs => "differs",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Why a request got no second decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotShadowed {
+    /// As many wait as may.
+    QueueFull,
+    /// It has waited for too long.
+    Behind,
+}
+
+impl NotShadowed {
+    const ALL: [Self; 2] = [Self::QueueFull, Self::Behind];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Behind => "behind",
+        }
+    }
+}
+
+/// Metrics of second decisions.
+#[derive(Debug, Clone)]
+pub struct ShadowMetrics {
+    requests: Family<Labels<1>, Counter>,
+    differences: Family<Labels<2>, Counter>,
+    dropped: Family<Labels<1>, Counter>,
+    candidates: Family<Labels<1>, Gauge>,
+}
+
+impl ShadowMetrics {
+    pub(super) fn register(catalog: &mut Catalog) -> Self {
+        let metrics = Self {
+            requests: catalog.with(&SHADOWED, Family::default()),
+            differences: catalog.with(&DIFFERENCES, Family::default()),
+            dropped: catalog.with(&NOT_SHADOWED, Family::default()),
+            candidates: catalog.with(&CANDIDATES, Family::default()),
+        };
+        for result in ShadowResult::ALL {
+            metrics.requests.get_or_create(&[("result", result.as_str())]).inc_by(0);
+        }
+        for reason in NotShadowed::ALL {
+            metrics.dropped.get_or_create(&[("reason", reason.as_str())]).inc_by(0);
+        }
+        metrics
+    }
+
+    /// One has a second decision, or none.
+    pub fn decided(&self, result: ShadowResult) {
+        self.requests.get_or_create(&[("result", result.as_str())]).inc();
+    }
+
+    /// A difference of this class; both are texts of the program.
+    pub fn differs(&self, class: &'static str, webhook: &'static str) {
+        self.differences.get_or_create(&[("class", class), ("webhook", webhook)]).inc();
+    }
+
+    /// One gets no second decision.
+    pub fn dropped(&self, reason: NotShadowed) {
+        self.dropped.get_or_create(&[("reason", reason.as_str())]).inc();
+    }
+
+    /// So many candidates are loaded, and so many do not load.
+    pub fn candidates(&self, loaded: usize, broken: usize) {
+        self.candidates.get_or_create(&[("state", "loaded")]).set(saturated(loaded));
+        self.candidates.get_or_create(&[("state", "broken")]).set(saturated(broken));
+    }
+}

@@ -152,6 +152,9 @@ impl<'a> Requests<'a> {
                 }
             };
         }
+        if Recorded::is_repeated(document) {
+            return None;
+        }
         let problem = if Recorded::is_one(document) {
             match Recorded::read(document) {
                 Ok(Recorded { review, stages, answer, hidden }) => {

@@ -33,3 +33,4 @@ mod reports;
 mod review_findings;
 mod reviewed;
 mod served;
+mod shadow;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Denies Pods without a label and quotes what it sees of a Secret; a rule copies the data of Secrets.
-const POLICIES: &str = r#"apiVersion: templates.gatekeeper.sh/v1
+pub(crate) const POLICIES: &str = r#"apiVersion: templates.gatekeeper.sh/v1
 kind: ConstraintTemplate
 metadata: {name: requiredlabels}
 spec:
@@ -62,7 +62,7 @@ spec:
 "#;
 
 /// A review of this object.
-fn review(number: usize, operation: &str, object: &str, old_object: &str) -> String {
+pub(crate) fn review(number: usize, operation: &str, object: &str, old_object: &str) -> String {
     let any = if object == "null" { old_object } else { object };
     let subject = Value::from_json(any.as_bytes()).expect(any);
     let text =
@@ -84,7 +84,7 @@ fn review(number: usize, operation: &str, object: &str, old_object: &str) -> Str
     )
 }
 
-fn pod(number: usize, namespace: &str, label: &str) -> String {
+pub(crate) fn pod(number: usize, namespace: &str, label: &str) -> String {
     let object = format!(
         r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "p{number}", "namespace": "{namespace}",
             "labels": {{"{label}": "me"}}, "managedFields": [{{"manager": "kubectl-of-someone"}}]}},
@@ -93,7 +93,7 @@ fn pod(number: usize, namespace: &str, label: &str) -> String {
     review(number, "CREATE", &object, "null")
 }
 
-fn deployment(number: usize) -> String {
+pub(crate) fn deployment(number: usize) -> String {
     let object = r#"{"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "api", "namespace": "shop"}, "spec": {"paused": true}}"#;
     review(number, "CREATE", object, "null")
@@ -109,7 +109,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The complete lines of a record.
-fn lines(folder: &Path) -> Vec<Value> {
+pub(crate) fn lines(folder: &Path) -> Vec<Value> {
     let texts = files(folder).into_iter().map(|file| fs::read_to_string(file).expect("text"));
     let mut found = Vec::new();
     for text in texts {
@@ -120,7 +120,7 @@ fn lines(folder: &Path) -> Vec<Value> {
     found
 }
 
-fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
+pub(crate) fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
     value.path(path).and_then(Value::as_str).unwrap_or_default()
 }
 
