@@ -38,6 +38,7 @@ use std::{
 
 pub use self::{
     cli::{OPA, Verb, is_verb},
+    oci::{pull, unpack},
     policy::{Cluster, Connect, no_cluster},
 };
 

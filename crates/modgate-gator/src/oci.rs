@@ -26,13 +26,33 @@ const UNPACK: &str = "io.deis.oras.content.unpack";
 /// Annotation with the digest of such an archive before compression.
 const UNPACKED_DIGEST: &str = "io.deis.oras.content.digest";
 
+/// How compressed archives begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// Manifests an artifact may have, its indexes included.
 const MAX_MANIFESTS: usize = 64;
 /// Layers an artifact may have.
 const MAX_LAYERS: usize = 4096;
 
+/// Unpacks an archive of policies, compressed with gzip or not, into a folder.
+///
+/// # Errors
+///
+/// When it is none, is too large, or has links or files outside of the folder.
+pub fn unpack(content: &[u8], folder: &Path) -> Result<(), String> {
+    let mut left = unpack::Allowance::default();
+    match content.starts_with(&GZIP) {
+        true => unpack::archive(content, ".", None, folder, &mut left),
+        false => unpack::tar(content, ".", folder, &mut left),
+    }
+}
+
 /// Pulls an image's layers into a folder.
-pub(crate) fn pull(
+///
+/// # Errors
+///
+/// When the registry does not have it, or it cannot be unpacked.
+pub fn pull(
     image: &str,
     plain_http: bool,
     folder: &Path,

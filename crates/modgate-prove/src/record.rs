@@ -5,7 +5,7 @@
 //! of a request is not as it was.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
 };
 
@@ -19,7 +19,10 @@ use modgate_engine::{
 };
 use modgate_value::{Str, Value};
 
-use crate::value;
+use crate::{
+    answer::{Answer, Said},
+    value,
+};
 
 /// How much memory, in bytes of JSON, the objects take that a log keeps for later events.
 pub const MAX_REMEMBERED: usize = 64 << 20;
@@ -93,6 +96,8 @@ pub enum Event {
         review: Box<Review>,
         /// Its differences to the original.
         caveats: Vec<Caveat>,
+        /// What the API server answered, where that tells the decision of admission.
+        answer: Option<Answer>,
     },
     /// Nothing that admission sees: a read, or another stage of a request.
     NotAdmitted,
@@ -136,7 +141,11 @@ impl Log {
             ("deletecollection", _) => return Event::Unreplayed(Unreplayed::Collection),
             _ => return Event::NotAdmitted,
         };
-        if event.get("objectRef").is_none() {
+        let annotation = |name| text(&["annotations", name]);
+        // A request that is not authorised does not come to admission.
+        if event.get("objectRef").is_none()
+            || annotation("authorization.k8s.io/decision") == "forbid"
+        {
             return Event::NotAdmitted;
         }
         if event.path(&["annotations", "audit.k8s.io/truncated"]).is_some() {
@@ -148,7 +157,9 @@ impl Log {
         let found = self.request(event, operation);
         self.remember(event, operation);
         match found {
-            Ok((review, caveats)) => Event::Request { review: Box::new(review), caveats },
+            Ok((review, caveats)) => {
+                Event::Request { review: Box::new(review), caveats, answer: answer(event) }
+            }
             Err(why) => Event::Unreplayed(why),
         }
     }
@@ -264,6 +275,32 @@ impl Log {
             }
         }
     }
+}
+
+/// The decision that the status of an event tells. Of an allowed request it tells neither warnings nor the
+/// patch; other errors than denials tell nothing.
+fn answer(event: &Value) -> Option<Answer> {
+    let status = event.get("responseStatus")?;
+    let message = status.get("message").and_then(Value::as_str).unwrap_or_default();
+    let (allowed, said) = match status.get("code").and_then(Value::as_i64)? {
+        200..300 => (true, Said::Denial(String::new())),
+        _ if message.contains("ValidatingAdmissionPolicy '")
+            && message.contains(" denied request: ") =>
+        {
+            (false, Said::Unknown)
+        }
+        _ => {
+            let (_, denial) = message.strip_prefix("admission webhook \"")?.split_once('"')?;
+            let text = match denial.strip_prefix(" denied the request: ") {
+                Some(text) => text,
+                None => {
+                    denial.strip_prefix(" denied the request without explanation").map(|_| "")?
+                }
+            };
+            (false, Said::Denial(text.to_owned()))
+        }
+    };
+    Some(Answer { allowed, denying: BTreeSet::new(), said, object: None })
 }
 
 /// The object of an event.

@@ -126,10 +126,7 @@ impl Shadow {
 
     fn start(shared: Arc<Shared>, work: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let thread = thread::Builder::new().name("modgate-shadow".to_owned());
-        let thread = thread.stack_size(STACK_BYTES).spawn(move || {
-            yield_to_others();
-            work();
-        })?;
+        let thread = thread.stack_size(STACK_BYTES).spawn(work)?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
@@ -163,13 +160,6 @@ impl Shadow {
             thread::sleep(Duration::from_millis(10));
         }
     }
-}
-
-/// Gives this thread the lowest priority: on a busy machine requests are decided first.
-fn yield_to_others() {
-    // Elsewhere the priority is that of the process. It is of no consequence if the system refuses.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 impl Shared {

@@ -166,7 +166,7 @@ fn of_files(
             terminal.diagnostic(&manifest.finding(problem, &source));
             continue;
         }
-        take(&mut policy_set, object);
+        crate::cluster::take(&mut policy_set, object);
         if let Err(error) = policy_set.inventory.insert(object.clone()) {
             incomplete = true;
             terminal.diagnostic(&manifest.finding(Diagnostic::error(error.to_string()), &source));
@@ -193,17 +193,6 @@ fn of_files(
     let found = audit_objects(args, &policy_set, &mut source);
     progress.clear();
     Ok(Found { incomplete, documents, ..found })
-}
-
-/// Keeps an object that policies look at when they evaluate others.
-fn take(policy_set: &mut PolicySet, object: &Value) {
-    let kind = GroupVersionKind::of_object(object);
-    let (version, kind) = (kind.api_version(), kind.kind);
-    let params = policy_set.snapshot.cluster_policies().param_kinds();
-    if params.contains(&(&version, &kind)) {
-        policy_set.objects.references_mut().keep(object);
-    }
-    policy_set.objects.references_mut().take(object);
 }
 
 /// Audits every object of a source.

@@ -2,7 +2,7 @@
 
 mod report;
 mod requests;
-mod revision;
+mod source;
 
 use std::{
     io::{self, Write as _},
@@ -21,7 +21,7 @@ use modgate_prove::{
 };
 use modgate_value::yaml;
 
-use self::{requests::Requests, revision::Checkout};
+use self::{requests::Requests, source::Checkout};
 use crate::{
     args::EngineArgs, exit::Exit, inputs, outputs::print_json, progress::Progress,
     terminal::Terminal,
@@ -35,7 +35,8 @@ const GENERATED: usize = 1000;
 /// Arguments of `modgate compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// The policies as they are: a file, a folder, or `REVISION:PATH` of the git repository here.
+    /// The policies as they are: a file, a folder, an archive (.tar, .tar.gz), `REVISION:PATH` of the git
+    /// repository here, `oci://REFERENCE` of a registry, or `cluster:` or `cluster:CONTEXT` for those of a cluster.
     #[arg(value_name = "OLD")]
     old: PathBuf,
     /// The policies as they would be, likewise.
@@ -62,6 +63,15 @@ pub(crate) struct CompareArgs {
     /// `data.inventory`; repeat for more.
     #[arg(long, value_name = "PATH")]
     objects: Vec<PathBuf>,
+    /// Decide about the objects of the cluster that kubectl uses, too, and see its Namespaces, Nodes and synced objects.
+    #[arg(long)]
+    cluster: bool,
+    /// Kubeconfig of the cluster [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
     /// Differences that make the exit code 1; repeat for more.
     #[arg(long, value_name = "CLASS")]
     fail_on: Vec<FailOn>,
@@ -108,6 +118,9 @@ Examples:
   # For a week of requests to the API server
   modgate compare policies/ candidate/ audit-*.log
 
+  # What would these policies change for what is in the cluster?
+  modgate compare cluster: policies/ --cluster
+
   # Does the new version of a library still deny what the old one denies?
   modgate compare library-1.2/ library-1.3/ --generate 10000 --fail-on deny-to-allow
 
@@ -124,7 +137,8 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
         from_stdin <= 1,
         "standard input can be read once, but `-` is given {from_stdin} times"
     );
-    let checkouts = [Checkout::of(&args.old)?, Checkout::of(&args.new)?];
+    let checkouts =
+        [Checkout::of(&args.old, args, terminal)?, Checkout::of(&args.new, args, terminal)?];
     let mut policy_sets = Vec::new();
     for (checkout, given) in checkouts.iter().zip([&args.old, &args.new]) {
         let Some(policy_set) = read_policies(checkout, given, args, terminal)? else {
@@ -133,6 +147,9 @@ pub(crate) fn run(args: &CompareArgs, terminal: &Terminal) -> Result<Exit> {
         policy_sets.push(policy_set);
     }
     let mut requests = Requests::open(args, &checkouts, terminal)?;
+    if args.cluster {
+        requests.add_cluster(&mut policy_sets)?;
+    }
     for policy_set in &mut policy_sets {
         requests.namespaces().for_each(|namespace| {
             policy_set.objects.references_mut().take(namespace);

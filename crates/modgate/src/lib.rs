@@ -8,6 +8,7 @@ mod args;
 mod audit;
 mod check;
 mod cli;
+mod cluster;
 mod compare;
 mod constraints;
 mod convert;

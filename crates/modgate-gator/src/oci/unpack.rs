@@ -58,13 +58,23 @@ pub(super) fn archive(
     folder: &Path,
     left: &mut Allowance,
 ) -> Result<(), String> {
-    let base = below(title)?;
-    let tar = decompressed(content, left)?;
+    let content = decompressed(content, left)?;
     if let Some(digest) = digest {
-        check_digest(&tar, digest)?;
+        check_digest(&content, digest)?;
     }
+    tar(&content, title, folder, left)
+}
+
+/// Unpacks an archive of the folder `title` that is not compressed.
+pub(super) fn tar(
+    content: &[u8],
+    title: &str,
+    folder: &Path,
+    left: &mut Allowance,
+) -> Result<(), String> {
+    let base = below(title)?;
     let failed = |error: io::Error| format!("archive: {}", os_text(&error));
-    let mut archive = Archive::new(tar.as_slice());
+    let mut archive = Archive::new(content);
     for entry in archive.entries().map_err(failed)? {
         let mut entry = entry.map_err(failed)?;
         left.entry()?;

@@ -18,7 +18,10 @@ pub(super) struct Recording {
 
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
-        Err(RecordError::Folder { folder: path.to_owned(), source: io::ErrorKind::Unsupported.into() })
+        Err(RecordError::Folder {
+            folder: path.to_owned(),
+            source: io::ErrorKind::Unsupported.into(),
+        })
     }
 
     pub(super) fn create(&self, _: u128) -> io::Result<(String, File)> {

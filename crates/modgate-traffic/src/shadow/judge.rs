@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    thread,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -20,6 +21,10 @@ use super::{
     denial,
 };
 
+/// How much longer the thread rests than it works: it takes a quarter of one processor at most.
+const REST: u32 = 3;
+/// Shorter rests are put together.
+const SHORTEST_REST: Duration = Duration::from_millis(5);
 /// Time for one decision.
 const TIME: Duration = Duration::from_secs(5);
 
@@ -29,11 +34,19 @@ pub(super) struct Judge {
     shared: Arc<Shared>,
     beside: Beside,
     arena: Arena,
+    /// How long to rest.
+    owed: Duration,
 }
 
 impl Judge {
     pub(super) fn new(candidates: Arc<Candidates>, shared: Arc<Shared>) -> Self {
-        Self { candidates, shared, beside: Beside::default(), arena: Arena::new() }
+        Self {
+            candidates,
+            shared,
+            beside: Beside::default(),
+            arena: Arena::new(),
+            owed: Duration::ZERO,
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -42,13 +55,23 @@ impl Judge {
                 if self.shared.is_stale(&item) {
                     continue;
                 }
+                let begun = Instant::now();
                 let decided = catch_unwind(AssertUnwindSafe(|| self.decide(&item)));
                 let decided = decided.map_err(|_| {
                     self.arena = Arena::new();
                     "the evaluation panicked".to_owned()
                 });
                 self.shared.note(item, decided);
+                self.rest(begun.elapsed());
             }
+        }
+    }
+
+    /// Leaves the processor to requests, for [`REST`] times as long as decisions took.
+    fn rest(&mut self, worked: Duration) {
+        self.owed += worked * REST;
+        if self.owed >= SHORTEST_REST {
+            thread::sleep(std::mem::take(&mut self.owed));
         }
     }
 

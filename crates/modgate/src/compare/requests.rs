@@ -8,22 +8,30 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use modgate_audit::{Options, Policies};
+use modgate_cluster::remote::{Remote, Resource};
 use modgate_engine::{
     Review, Stages,
     api::{admission::AdmissionReview, meta::GroupVersionKind},
 };
-use modgate_policies::manifest::Manifest;
+use modgate_policies::{PolicySet, manifest::Manifest};
 use modgate_prove::{
     answer::Answer,
     compare::Item,
     generate::Generator,
     record::{Caveat, Event, Log, Unreplayed},
     recorded::Recorded,
+    value::unmanaged,
 };
 use modgate_value::Value;
 
 use super::{Checkout, CompareArgs, GENERATED};
-use crate::{args::PathArgs, inputs, lines, terminal::Terminal};
+use crate::{
+    args::PathArgs,
+    cluster::{Cluster, gvk},
+    inputs, lines,
+    terminal::Terminal,
+};
 
 /// A longer line is not read.
 const MAX_LINE: u64 = 32 << 20;
@@ -38,6 +46,7 @@ pub(super) struct Requests<'a> {
     /// Logs that are still to be read, the next one last.
     logs: Vec<PathBuf>,
     lines: Option<Lines>,
+    cluster: Option<ClusterObjects>,
     generator: Generator,
     left_to_invent: usize,
     log: Log,
@@ -66,6 +75,14 @@ impl Asked {
     fn all(review: Review) -> Self {
         Self { review, stages: Stages::ALL, answer: None }
     }
+}
+
+/// The objects of a cluster, page by page.
+struct ClusterObjects {
+    remote: Remote,
+    /// Kinds with the token of their next page, the next one last.
+    pages: Vec<(Resource, String)>,
+    objects: std::vec::IntoIter<Value>,
 }
 
 struct Lines {
@@ -100,7 +117,8 @@ impl<'a> Requests<'a> {
         let mut ignored = false;
         let policies: Vec<PathBuf> = checkouts.iter().map(|it| it.path().to_owned()).collect();
         let policies = inputs::manifests(&PathArgs::of(&policies), terminal, &mut ignored)?;
-        let otherwise = if args.requests.is_empty() { GENERATED } else { 0 };
+        let is_given = !args.requests.is_empty() || args.cluster;
+        let otherwise = if is_given { 0 } else { GENERATED };
         let generator =
             Generator::new(args.seed, policies.iter().map(|(manifest, _)| &manifest.object));
         Ok(Self {
@@ -110,6 +128,7 @@ impl<'a> Requests<'a> {
             namespaces,
             logs,
             lines: None,
+            cluster: None,
             generator,
             left_to_invent: args.generate.unwrap_or(otherwise),
             log: Log::default(),
@@ -122,6 +141,57 @@ impl<'a> Requests<'a> {
         })
     }
 
+    /// Adds the objects of the cluster that a policy may apply to, and shows the policies what they look at.
+    pub(super) fn add_cluster(&mut self, policy_sets: &mut [PolicySet]) -> Result<()> {
+        const NO_CLUSTER: &str = "no cluster is configured; give `--kubeconfig`";
+        let (kubeconfig, context) = (self.args.kubeconfig.as_deref(), self.args.context.as_deref());
+        let mut cluster = Cluster::connect(kubeconfig, context, NO_CLUSTER, self.terminal)?;
+        for policy_set in policy_sets.iter_mut() {
+            cluster.show(policy_set, self.terminal);
+        }
+        let policies = policy_sets.iter().map(|it| {
+            let options = Options { mutators: true, ..Options::default() };
+            Policies::new(it.snapshot.clone(), it.inventory.clone(), options)
+        });
+        let policies: Vec<Policies> = policies.collect();
+        let Cluster { remote, mut kinds, incomplete } = cluster;
+        self.incomplete |= incomplete;
+        kinds.retain(|kind| policies.iter().any(|policies| policies.concerns(&gvk(kind))));
+        // The last one is read first.
+        let pages = kinds.into_iter().rev().map(|kind| (kind, String::new())).collect();
+        self.cluster = Some(ClusterObjects { remote, pages, objects: Vec::new().into_iter() });
+        Ok(())
+    }
+
+    /// The next object of the cluster, and its place.
+    fn object(&mut self) -> Option<(Value, String)> {
+        let cluster = self.cluster.as_mut()?;
+        loop {
+            if let Some(object) = cluster.objects.next() {
+                let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+                let name = |member| object.path(&["metadata", member]).and_then(Value::as_str);
+                let place = match (name("namespace"), name("name").unwrap_or_default()) {
+                    (Some(namespace), name) => format!("{kind} {namespace}/{name}"),
+                    (None, name) => format!("{kind} {name}"),
+                };
+                return Some((object, place));
+            }
+            let (kind, token) = cluster.pages.pop()?;
+            match cluster.remote.page(&kind, &token) {
+                Ok((objects, next)) => {
+                    cluster.objects = objects.into_iter();
+                    if !next.is_empty() {
+                        cluster.pages.push((kind, next));
+                    }
+                }
+                Err(error) => {
+                    self.incomplete = true;
+                    self.terminal.error(&format!("{} cannot be listed: {error}", kind.plural));
+                }
+            }
+        }
+    }
+
     /// The Namespaces among the documents.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Value> {
         self.namespaces.iter()
@@ -129,18 +199,19 @@ impl<'a> Requests<'a> {
 
     /// How many requests there are, if that is known.
     pub(super) fn total(&self) -> Option<usize> {
-        self.logs.is_empty().then_some(self.documents.len() + self.left_to_invent)
+        let is_known = self.logs.is_empty() && self.cluster.is_none();
+        is_known.then_some(self.documents.len() + self.left_to_invent)
     }
 
     /// The request of a document; `None` where it stands for none.
     fn request(&mut self, document: &Value, place: &str) -> Option<Asked> {
         if Log::is_event(document) {
             return match self.log.read(document) {
-                Event::Request { review, caveats } => {
+                Event::Request { review, caveats, answer } => {
                     for caveat in caveats {
                         *self.caveats.entry(caveat).or_default() += 1;
                     }
-                    Some(Asked::all(*review))
+                    Some(Asked { answer, ..Asked::all(*review) })
                 }
                 Event::NotAdmitted => {
                     self.not_admitted += 1;
@@ -235,6 +306,10 @@ impl Iterator for Requests<'_> {
                         continue;
                     }
                 }
+            } else if let Some((object, place)) = self.object() {
+                let (operation, namespace) = (self.args.operation, &self.args.namespace);
+                let review = Review::of_object(unmanaged(&object), operation, namespace);
+                (Some(Asked::all(review)), place)
             } else if self.left_to_invent > 0 {
                 self.left_to_invent -= 1;
                 self.invented += 1;

@@ -376,11 +376,34 @@ replayed in part
   1: an update without its old object
   1: the object of a patch as it was stored
 
+answered otherwise then
+  2: allow to deny by RequiredLabels owner
+
 2 events that admission does not see
+5 known answers: `old` gives 3 of them
 5 requests: 0 decided alike, 3 allow to deny, 2 deny to allow
 
 "#]]
     );
+}
+
+/// Policies of an archive are those of its folder.
+#[test]
+fn archives() {
+    let folder = folder();
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_dir_all("library", folder.path().join("new")).expect("packed");
+    let bytes = archive.into_inner().expect("an archive");
+    fs::write(folder.path().join("new.tar"), &bytes).expect("written");
+    fs::write(folder.path().join("torn.tar"), &bytes[..100]).expect("written");
+    let same = json(folder.path(), &["new", "new.tar", "objects.yaml"]);
+    assert_eq!(same.get("requests"), same.get("same"), "{same}");
+    let torn = compare(folder.path(), &["old", "torn.tar", "objects.yaml"]);
+    assert_eq!(torn.code, Some(2));
+    assert!(torn.stderr.starts_with("error: "), "{}", torn.stderr);
+    let missing = compare(folder.path(), &["cluster:", "new", "--kubeconfig", "missing"]);
+    assert_eq!(missing.code, Some(2));
+    assert!(missing.stderr.contains("missing"), "{}", missing.stderr);
 }
 
 #[test]
