@@ -110,3 +110,18 @@ fn no_expression_takes_more_than_its_budget() {
     let first: Vec<&String> = found.iter().take(40).collect();
     assert!(found.is_empty(), "{} of {}: {first:#?}", found.len(), expressions.len());
 }
+
+/// Where nothing but time ends an evaluation, time does.
+#[test]
+fn every_expression_ends_with_its_time() {
+    let document = document();
+    let mut all = Vec::new();
+    for text in expressions(&document) {
+        let Ok(expr) = Expr::parse(&text) else { continue };
+        let spent = modgate_corpus::spent(16 << 20, |budget| drop(expr.eval(&document, budget)));
+        all.push((spent, text));
+    }
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    let over: Vec<_> = all.iter().filter(|it| it.0 > modgate_corpus::allowed()).collect();
+    assert!(over.is_empty(), "{over:#?} of {}; the slowest: {:#?}", all.len(), all.get(..12));
+}

@@ -3,7 +3,11 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use modgate_value::{Budget, Exhausted, Str, Value, Visit, diag::Span, regex::GoRegex};
+use modgate_value::{
+    Budget, Exhausted, Str, Value, Visit,
+    diag::Span,
+    regex::{GoRegex, Uncompiled},
+};
 
 use crate::{
     EvalError, List, Map, Val,
@@ -338,9 +342,10 @@ fn infix<'a>(
             let pattern = text(right, budget)?;
             // Compiling costs far more than a step: about a microsecond, or 64 steps, a byte.
             budget.spend(64 * (1 + pattern.len() as u64))?;
-            match GoRegex::with_size_limit(&pattern, COMPUTED_REGEX_BYTES) {
+            match GoRegex::within(&pattern, COMPUTED_REGEX_BYTES, budget) {
                 Ok(regex) => Ok(Val::Bool(search(op, left, &regex, budget)?)),
-                Err(error) => Err(Why::Pattern(error.to_string().into())),
+                Err(Uncompiled::Invalid(error)) => Err(Why::Pattern(error.to_string().into())),
+                Err(Uncompiled::Exhausted(exhausted)) => return Err(exhausted.into()),
             }
         }
         Binary::In => match right {

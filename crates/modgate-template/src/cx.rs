@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Budget, MAX_DEPTH, Object, Str, regex::GoRegex};
+use modgate_value::{
+    Budget, MAX_DEPTH, Object, Str,
+    regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled},
+};
 
 pub(crate) use crate::fault::{Fault, Result};
 
@@ -253,7 +256,13 @@ impl<'a> Cx<'a> {
         // Compiling takes time and memory in proportion to the pattern, with a large factor.
         self.spend(pattern.len().saturating_mul(64))?;
         self.allocate(pattern.len().saturating_mul(64))?;
-        let regex = GoRegex::new(pattern).map_err(|error| Fault::new(error.to_string()))?;
+        let regex =
+            GoRegex::within(pattern, DEFAULT_SIZE_LIMIT, self.budget()).map_err(|failure| {
+                match failure {
+                    Uncompiled::Invalid(error) => Fault::new(error.to_string()),
+                    Uncompiled::Exhausted(exhausted) => exhausted.into(),
+                }
+            })?;
         self.regexes.insert(pattern.to_owned(), regex.clone());
         Ok(regex)
     }

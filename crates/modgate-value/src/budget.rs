@@ -181,6 +181,19 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
+    /// Looks at the clock before work that cannot be interrupted and takes about as long as `needed`.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted::Time`] when less time is left.
+    pub fn check_time_for(&self, needed: Duration) -> Result<(), Exhausted> {
+        let ends = || self.clock.now().saturating_add(needed);
+        if self.limits.time != Duration::MAX && ends() > self.deadline {
+            return Err(Exhausted::Time { limit: self.limits.time });
+        }
+        Ok(())
+    }
+
     /// Charges the parent for what was spent until now, rather than when this is dropped.
     pub fn settle(&self) {
         let Some(parent) = self.parent else { return };

@@ -9,6 +9,7 @@
 //! Unicode classes and case folding follow the `regex` crate's Unicode version, which may be newer
 //! than Go's.
 
+mod compile;
 mod translate;
 mod unicode;
 
@@ -17,8 +18,9 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use ::regex::{CaptureLocations, Regex, RegexBuilder};
+use regex_automata::{Input, meta::Regex, util::captures::Captures as Slots};
 
+use self::compile::Failure;
 use crate::{Budget, Exhausted};
 
 /// The largest compiled size of a pattern, in bytes, unless the caller says otherwise.
@@ -26,16 +28,6 @@ pub const DEFAULT_SIZE_LIMIT: usize = 8 << 20;
 
 /// Memory that parsing takes per byte of pattern, at least; bounds the pattern by the size limit.
 const BYTES_PER_PATTERN_BYTE: usize = 32;
-
-/// How many groups times bytes of the automaton there may be for each byte of the limit on its size. A state takes 24 bytes
-/// or more, and a search 32 bytes for each of its groups, so that a search takes at most 11 times the limit.
-const SLOTS_PER_BYTE: usize = 8;
-
-/// How many bytes a pattern may use while it matches: as many as it may have itself, within these.
-const DFA_SIZE: (usize, usize) = (256 << 10, 2 << 20);
-
-/// How deep our own output may nest: Go's bound of 1000, times what one of its levels becomes.
-const NEST_LIMIT: u32 = 4000;
 
 /// Why a pattern is not a Go regular expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +44,17 @@ impl Error {
     pub fn is_too_large(&self) -> bool {
         self.reason == translate::LARGE
     }
+}
+
+/// Why there is no compiled pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Uncompiled {
+    /// It is not a Go regular expression, or compiles to more bytes than allowed.
+    #[error(transparent)]
+    Invalid(#[from] Error),
+    /// The budget has too little time left to compile it.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
 }
 
 /// A compiled Go regular expression. Cheap to clone and to share between threads.
@@ -100,34 +103,36 @@ impl GoRegex {
     ///
     /// When Go refuses the pattern, or when it compiles to more than `limit` bytes.
     pub fn with_size_limit(pattern: &str, limit: usize) -> Result<Self, Error> {
-        let too_large = || Error { reason: translate::LARGE, piece: pattern.to_owned() };
+        Self::within(pattern, limit, &Budget::unlimited()).map_err(|failure| match failure {
+            Uncompiled::Invalid(error) => error,
+            Uncompiled::Exhausted(_) => too_large(pattern),
+        })
+    }
+
+    /// As [`GoRegex::with_size_limit`]. Compiling looks at no clock, so the time that it takes is
+    /// estimated beforehand. Steps and bytes are for the caller to charge.
+    ///
+    /// # Errors
+    ///
+    /// Also when `budget` has less time left than compiling takes.
+    pub fn within(pattern: &str, limit: usize, budget: &Budget<'_>) -> Result<Self, Uncompiled> {
         if pattern.len() > limit / BYTES_PER_PATTERN_BYTE {
-            return Err(too_large());
+            return Err(too_large(pattern).into());
         }
+        budget.check_time_for(compile::parse_time(pattern))?;
         let translation = translate::translate(pattern)
             .map_err(|invalid| Error { reason: invalid.code, piece: invalid.piece.to_owned() })?;
-        // A search may keep the place of each group for each state of the automaton, so that a pattern with
-        // many groups must have few states.
-        let groups = translation.names.len().max(1);
-        let states_limit = limit.min(limit.saturating_mul(SLOTS_PER_BYTE) / groups);
-        // A translation is always valid, so that only its size can be wrong with it.
-        let regex = RegexBuilder::new(&translation.pattern)
-            .size_limit(states_limit)
-            .dfa_size_limit(limit.clamp(DFA_SIZE.0, DFA_SIZE.1))
-            .nest_limit(NEST_LIMIT)
-            .build()
-            .map_err(|_| too_large())?;
+        let regex =
+            compile::compile(&translation, limit, budget).map_err(|failure| match failure {
+                Failure::Large => Uncompiled::Invalid(too_large(pattern)),
+                Failure::Exhausted(exhausted) => exhausted.into(),
+            })?;
         Ok(Self { source: pattern.into(), regex, names: translation.names.into() })
     }
 
     /// The pattern as it was given.
     pub fn as_str(&self) -> &str {
         &self.source
-    }
-
-    /// The pattern in the `regex` crate's syntax, its groups without names.
-    pub fn translated(&self) -> &str {
-        self.regex.as_str()
     }
 
     /// `MatchString`: whether it matches anywhere in `text`.
@@ -146,16 +151,20 @@ impl GoRegex {
     }
 
     fn captures_at(&self, text: &str, start: usize) -> Option<Captures> {
-        let mut locations = self.regex.capture_locations();
-        self.regex.captures_read_at(&mut locations, text, start)?;
-        Some(Captures::of(&locations, self.names.len()))
+        let mut slots = self.regex.create_captures();
+        self.regex.search_captures(&Input::new(text).range(start..), &mut slots);
+        slots.is_match().then(|| Captures::of(&slots, self.names.len()))
     }
 
     /// `FindAllStringIndex(text, -1)`: the matches from left to right that do not overlap.
     ///
     /// An empty match right after another match does not count.
     pub fn find_iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
-        Matches::new(text, |text, at| Some(self.regex.find_at(text, at)?.range()), Range::clone)
+        Matches::new(
+            text,
+            |text, at| Some(self.regex.find(Input::new(text).range(at..))?.range()),
+            Range::clone,
+        )
     }
 
     /// `FindAllStringSubmatchIndex(text, -1)`: as [`GoRegex::find_iter`], with the groups.
@@ -331,6 +340,10 @@ impl GoRegex {
     }
 }
 
+fn too_large(pattern: &str) -> Error {
+    Error { reason: translate::LARGE, piece: pattern.to_owned() }
+}
+
 /// `regexp.QuoteMeta`: a pattern that matches exactly `text`.
 pub fn quote_meta(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -344,10 +357,9 @@ pub fn quote_meta(text: &str) -> String {
 }
 
 impl Captures {
-    /// `count` may be more than there are locations: the `regex` crate drops groups that are
-    /// repeated zero times.
-    fn of(locations: &CaptureLocations, count: usize) -> Self {
-        let range = |index| locations.get(index).map(|(start, end)| start..end);
+    /// `count` may be more than there are slots: groups that are repeated zero times have none.
+    fn of(slots: &Slots, count: usize) -> Self {
+        let range = |index| slots.get_group(index).map(|span| span.range());
         Self { groups: (0..count).map(range).collect() }
     }
 }
@@ -419,12 +431,12 @@ fn group_reference(text: &str) -> Option<(&str, &str)> {
 
 /// Go's letters (category L), digits (category Nd) and the underscore.
 fn is_name_character(character: char) -> bool {
-    static BEYOND_ASCII: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^[\p{L}\p{Nd}]$").ok());
+    static BEYOND_ASCII: LazyLock<Option<GoRegex>> =
+        LazyLock::new(|| GoRegex::new(r"^[\p{L}\p{Nd}]$").ok());
     if character.is_ascii() {
         return character == '_' || character.is_ascii_alphanumeric();
     }
-    let letter = |regex: &Regex| regex.is_match(character.encode_utf8(&mut [0; 4]));
+    let letter = |regex: &GoRegex| regex.is_match(character.encode_utf8(&mut [0; 4]));
     BEYOND_ASCII.as_ref().is_some_and(letter)
 }
 

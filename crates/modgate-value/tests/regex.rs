@@ -1,9 +1,11 @@
 //! Go regular expressions against recordings of Go's `regexp`.
 
+use std::time::Duration;
+
 use modgate_value::{
     Budget, Exhausted, Limits, Value,
     budget::Frozen,
-    regex::{GoRegex, quote_meta},
+    regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled, quote_meta},
 };
 use proptest::prelude::*;
 
@@ -240,5 +242,27 @@ fn many_groups_are_bounded() {
     }
     for count in [15_000, 25_000, 60_000] {
         assert_eq!(groups(count).expect_err("too many").reason, "expression too large");
+    }
+}
+
+/// Compiling looks at no clock, so a pattern is not begun where too little time is left for it.
+#[test]
+fn patterns_that_compile_for_longer_than_there_is_time_are_not_begun() {
+    let compile = |pattern: &str, millis| {
+        let limits = Limits { time: Duration::from_millis(millis), ..Limits::UNLIMITED };
+        GoRegex::within(pattern, DEFAULT_SIZE_LIMIT, &Budget::new(limits, &Frozen))
+    };
+    let (digits, classes) = (r"\d".repeat(30_000), "[a-zé]".repeat(8_000));
+    for pattern in [r"\pL{100}", &digits, &classes, r"([\pL\pN]{10}){10}"] {
+        let shown: String = pattern.chars().take(20).collect();
+        let begun = compile(pattern, 2);
+        let is_refused = matches!(begun, Err(Uncompiled::Exhausted(Exhausted::Time { .. })));
+        assert!(is_refused, "{shown}: {:?}", begun.err());
+        assert!(compile(pattern, 2_000).is_ok(), "{shown}");
+    }
+    for pattern in
+        [r"^[a-z0-9.-]+(/[a-z]+)*:[0-9.]+$", r"^\pL+$", "a{1000}", r"(\d{1,3}\.){3}\d{1,3}"]
+    {
+        assert!(compile(pattern, 2).is_ok(), "{pattern}");
     }
 }

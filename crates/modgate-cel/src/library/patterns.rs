@@ -1,6 +1,6 @@
 //! Regular expressions.
 
-use modgate_value::regex::GoRegex;
+use modgate_value::regex::{GoRegex, Uncompiled};
 
 use super::Table;
 use crate::{
@@ -34,14 +34,16 @@ fn pattern<'a>(heap: Heap<'a>, name: &str, args: &[Val<'a>]) -> Result<Val<'a>> 
     let mut problem = String::new();
     for size in COMPILED {
         heap.budget.spend(size as u64 / STEP)?;
-        let found =
-            heap.temporary(3 * size + SEARCH, || match GoRegex::with_size_limit(pattern, size) {
+        let found = heap.temporary(3 * size + SEARCH, || {
+            match GoRegex::within(pattern, size, heap.budget) {
                 Ok(regex) => with_pattern(heap, name, &regex, text, args).map(Some),
-                Err(error) => {
+                Err(Uncompiled::Invalid(error)) => {
                     problem = brief(&error.to_string()).into_owned();
                     Ok(None)
                 }
-            })?;
+                Err(Uncompiled::Exhausted(exhausted)) => Err(exhausted.into()),
+            }
+        })?;
         if let Some(found) = found {
             return Ok(found);
         }

@@ -10,7 +10,7 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use modgate_value::{
     gofmt,
-    regex::{DEFAULT_SIZE_LIMIT, GoRegex, quote_meta},
+    regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled, quote_meta},
 };
 
 use super::{
@@ -113,14 +113,14 @@ impl Context<'_> {
         for size in SIZES {
             self.allocate(size)?;
             self.spend(size / 64)?;
-            self.heap.budget().check_time()?;
-            match GoRegex::with_size_limit(source, size) {
+            match GoRegex::within(source, size, self.heap.budget()) {
                 Ok(regex) => return Ok((regex, size)),
                 // Only the size can be mended by more room.
-                Err(found) if !found.is_too_large() => {
+                Err(Uncompiled::Invalid(found)) if !found.is_too_large() => {
                     return Err(BuiltinError::Failed(found.to_string()));
                 }
-                Err(found) => error = Some(found),
+                Err(Uncompiled::Invalid(found)) => error = Some(found),
+                Err(Uncompiled::Exhausted(exhausted)) => return Err(exhausted.into()),
             }
         }
         Err(BuiltinError::Failed(error.map_or_else(String::new, |error| error.to_string())))

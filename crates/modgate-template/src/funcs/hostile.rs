@@ -302,3 +302,24 @@ fn no_function_takes_more_than_its_budget() {
     let lines: Vec<&String> = found.values().collect();
     assert!(found.is_empty(), "{} of {} calls: {lines:#?}", lines.len(), calls.len());
 }
+
+/// Where nothing but time ends a call, time does.
+#[test]
+fn every_function_ends_with_its_time() {
+    let mut calls: Vec<_> = all_calls()
+        .into_iter()
+        .map(|call| {
+            let text = format!("{{{{ $x := {call} }}}}{{{{ $x }}}}");
+            let template = Template::parse("x", &text).expect(&call);
+            let host = Outside(Cell::new(0));
+            let spent = modgate_corpus::spent(16 << 20, |budget| {
+                let _ = template.render_bytes(&*DATA, &Env { budget, host: &host });
+            });
+            (spent, call)
+        })
+        .collect();
+    calls.sort_unstable_by(|one, other| other.cmp(one));
+    println!("{} calls; the slowest: {:#?}", calls.len(), calls.get(..12));
+    let over: Vec<_> = calls.iter().filter(|call| call.0 > modgate_corpus::allowed()).collect();
+    assert!(over.is_empty(), "{over:#?}");
+}

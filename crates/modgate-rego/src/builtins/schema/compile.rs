@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use modgate_value::{Budget, Number, Object, Value as Json, regex::GoRegex};
+use modgate_value::{
+    Budget, Number, Object, Value as Json,
+    regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled},
+};
 
 use super::super::BuiltinError;
 
@@ -208,7 +211,7 @@ impl<'s> Compiler<'s> {
         self.objects(map, &mut part)?;
         self.arrays(map, &mut part)?;
         self.numbers(map, &mut part)?;
-        strings(map, &mut part)?;
+        strings(map, &mut part, self.budget)?;
         part.min_properties = size(map, "minProperties")?;
         part.max_properties = size(map, "maxProperties")?;
         if part.min_properties > part.max_properties.or(Some(usize::MAX)) {
@@ -299,7 +302,7 @@ impl<'s> Compiler<'s> {
                 return invalid_type("valid schema", "patternProperties");
             };
             for (pattern, schema) in patterns {
-                let Ok(regex) = GoRegex::new(pattern) else {
+                let Some(regex) = regex(pattern, self.budget)? else {
                     return fail(format!("Invalid regex pattern '{pattern}'"));
                 };
                 part.pattern_properties.push((regex, self.part(schema)?));
@@ -462,16 +465,25 @@ fn types(map: &Object) -> Result<Vec<&'static str>> {
     Ok(types)
 }
 
-fn strings(map: &Object, part: &mut Part) -> Result<()> {
+/// The compiled pattern; `None` where it is invalid.
+fn regex(pattern: &str, budget: &Budget<'_>) -> Result<Option<GoRegex>> {
+    match GoRegex::within(pattern, DEFAULT_SIZE_LIMIT, budget) {
+        Ok(regex) => Ok(Some(regex)),
+        Err(Uncompiled::Invalid(_)) => Ok(None),
+        Err(Uncompiled::Exhausted(exhausted)) => Err(exhausted.into()),
+    }
+}
+
+fn strings(map: &Object, part: &mut Part, budget: &Budget<'_>) -> Result<()> {
     part.min_length = size(map, "minLength")?;
     part.max_length = size(map, "maxLength")?;
     if part.min_length > part.max_length.or(Some(usize::MAX)) {
         return fail("minLength cannot be greater than maxLength");
     }
     if let Some(pattern) = string(map, "pattern")? {
-        match GoRegex::new(pattern) {
-            Ok(regex) => part.pattern = Some(regex),
-            Err(_) => return fail("pattern must be a valid regex"),
+        part.pattern = regex(pattern, budget)?;
+        if part.pattern.is_none() {
+            return fail("pattern must be a valid regex");
         }
     }
     part.format = string(map, "format")?.unwrap_or_default().to_owned();

@@ -6,10 +6,11 @@ use std::{
 };
 
 use modgate_value::{
+    Budget, Exhausted,
     go::url::Url,
     gofmt::quote_bytes,
     gotime::{Zone, parse},
-    regex::GoRegex,
+    regex::{DEFAULT_SIZE_LIMIT, GoRegex, Uncompiled},
 };
 
 fn url(text: &str) -> Option<Url> {
@@ -45,12 +46,16 @@ fn matches(regex: &Option<GoRegex>, text: &str) -> bool {
 }
 
 /// Whether `text` has the format.
-pub(super) fn fits(format: &str, text: &str) -> bool {
+///
+/// # Errors
+///
+/// When `budget` has too little time left.
+pub(super) fn fits(format: &str, text: &str, budget: &Budget<'_>) -> Result<bool, Exhausted> {
     let time =
         |layouts: &[&str]| layouts.iter().any(|layout| parse(layout, text, &Zone::Utc).is_ok());
     const DATE: &str = "2006-01-02";
     const TIME: [&str; 2] = ["15:04:05Z07:00", "15:04:05"];
-    match format {
+    Ok(match format {
         "date" => time(&[DATE]),
         "time" => time(&TIME),
         "date-time" => time(&TIME) || time(&[DATE, "2006-01-02T15:04:05Z07:00"]),
@@ -71,10 +76,18 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
                     .is_some_and(|url| matches(&TEMPLATE, &String::from_utf8_lossy(&url.path)))
         }
         "uuid" => matches(&UUID, text),
-        "regex" => text.is_empty() || GoRegex::new(text).is_ok(),
+        "regex" => text.is_empty() || is_regex(text, budget)?,
         "json-pointer" => matches(&POINTER, text),
         "relative-json-pointer" => matches(&RELATIVE_POINTER, text),
         _ => true,
+    })
+}
+
+fn is_regex(text: &str, budget: &Budget<'_>) -> Result<bool, Exhausted> {
+    match GoRegex::within(text, DEFAULT_SIZE_LIMIT, budget) {
+        Ok(_) => Ok(true),
+        Err(Uncompiled::Invalid(_)) => Ok(false),
+        Err(Uncompiled::Exhausted(exhausted)) => Err(exhausted),
     }
 }
 

@@ -280,7 +280,7 @@ impl Validator<'_> {
         }
         if let Some(text) = node.as_str() {
             self.budget.spend(text.len() as u64)?;
-            if !format::fits(&part.format, text) {
+            if !format::fits(&part.format, text, self.budget)? {
                 let description = format!("Does not match format '{}'", part.format);
                 report.add(at, "format", description);
             }

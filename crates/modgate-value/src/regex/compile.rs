@@ -1,0 +1,134 @@
+//! From a translated pattern to an automaton, with an estimate of the time that takes.
+//!
+//! Compiling looks at no clock. So its time is estimated from the parsed pattern before it begins, and a
+//! pattern for which too little time is left is not compiled.
+
+use std::time::Duration;
+
+use regex_automata::meta::{Config, Regex};
+use regex_syntax::{
+    ParserBuilder,
+    hir::{self, Class, Hir, HirKind, Visitor},
+};
+
+use super::translate::Translation;
+use crate::{Budget, Exhausted};
+
+/// How many groups times bytes of the automaton there may be for each byte of the limit on its size. A state takes 24 bytes
+/// or more, and a search 32 bytes for each of its groups, so that a search takes at most 11 times the limit.
+const SLOTS_PER_BYTE: usize = 8;
+
+/// How many bytes a pattern may use while it matches: as many as it may have itself, within these.
+const DFA_SIZE: (usize, usize) = (256 << 10, 2 << 20);
+
+/// How deep our own output may nest: Go's bound of 1000, times what one of its levels becomes.
+const NEST_LIMIT: u32 = 4000;
+
+/// The time that it takes to parse a byte of a pattern.
+const PARSE_TIME: Duration = Duration::from_nanos(200);
+
+/// The time that it takes to compile a unit of [`Work`].
+const UNIT_TIME: Duration = Duration::from_nanos(400);
+
+/// A unit of work adds at least as many bytes to the automaton, so that its limit ends the work as well.
+const BYTES_PER_UNIT: usize = 8;
+
+/// A sequence of more parts gets no search for literals before the automaton runs: one is tried for each
+/// part, which takes 0.1 ms where the part is a small class such as `\d`.
+const SEARCHED_PARTS: usize = 64;
+
+/// Why there is no automaton.
+pub(super) enum Failure {
+    /// It would be larger than allowed.
+    Large,
+    /// The budget has too little time left for it.
+    Exhausted(Exhausted),
+}
+
+/// The time that parsing takes; charged before the pattern is translated.
+pub(super) fn parse_time(pattern: &str) -> Duration {
+    PARSE_TIME.saturating_mul(pattern.len().try_into().unwrap_or(u32::MAX))
+}
+
+/// Compiles to an automaton of at most `limit` bytes.
+pub(super) fn compile(
+    translation: &Translation,
+    limit: usize,
+    budget: &Budget<'_>,
+) -> Result<Regex, Failure> {
+    // A translation is always valid, so that only its size can be wrong with it.
+    let hir = ParserBuilder::new()
+        .nest_limit(NEST_LIMIT)
+        .build()
+        .parse(&translation.pattern)
+        .map_err(|_| Failure::Large)?;
+    let Ok(work) = hir::visit(&hir, Work::default());
+    let units = work.units().min(limit / BYTES_PER_UNIT);
+    budget
+        .check_time_for(UNIT_TIME.saturating_mul(units.try_into().unwrap_or(u32::MAX)))
+        .map_err(Failure::Exhausted)?;
+    // A search may keep the place of each group for each state of the automaton, so that a pattern with
+    // many groups must have few states.
+    let groups = translation.names.len().max(1);
+    let states_limit = limit.min(limit.saturating_mul(SLOTS_PER_BYTE) / groups);
+    let config = Config::new()
+        .nfa_size_limit(Some(states_limit))
+        .hybrid_cache_capacity(limit.clamp(DFA_SIZE.0, DFA_SIZE.1))
+        .auto_prefilter(work.longest <= SEARCHED_PARTS);
+    Regex::builder().configure(config).build_from_hir(&hir).map_err(|_| Failure::Large)
+}
+
+/// How much there is to compile: about as many units as the automaton has transitions.
+#[derive(Default)]
+struct Work {
+    /// The units of each open node, the innermost last; the first is the whole.
+    open: Vec<usize>,
+    total: usize,
+    /// The parts of the longest sequence.
+    longest: usize,
+}
+
+impl Work {
+    fn units(&self) -> usize {
+        self.total
+    }
+}
+
+impl Visitor for Work {
+    type Output = Self;
+    type Err = std::convert::Infallible;
+
+    fn finish(self) -> Result<Self, Self::Err> {
+        Ok(self)
+    }
+
+    fn visit_pre(&mut self, node: &Hir) -> Result<(), Self::Err> {
+        if let HirKind::Concat(parts) = node.kind() {
+            self.longest = self.longest.max(parts.len());
+        }
+        self.open.push(match node.kind() {
+            HirKind::Literal(literal) => literal.0.len(),
+            // A range beyond ASCII becomes sequences of several bytes.
+            HirKind::Class(Class::Unicode(class)) => {
+                class.ranges().iter().map(|range| if range.end().is_ascii() { 1 } else { 3 }).sum()
+            }
+            HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+            _ => 1,
+        });
+        Ok(())
+    }
+
+    fn visit_post(&mut self, node: &Hir) -> Result<(), Self::Err> {
+        let own = self.open.pop().unwrap_or_default();
+        let own = match node.kind() {
+            HirKind::Repetition(repeat) => {
+                let copies = repeat.max.unwrap_or(repeat.min).max(repeat.min).max(1);
+                own.saturating_mul(copies.try_into().unwrap_or(usize::MAX))
+            }
+            _ => own,
+        };
+        let outer = self.open.last_mut().unwrap_or(&mut self.total);
+        *outer = outer.saturating_add(own);
+        Ok(())
+    }
+}
