@@ -162,7 +162,7 @@ fn build(folder: &Path) -> Result<PathBuf> {
         .args(["--features", "libfuzzer", "--message-format", "json-render-diagnostics"])
         .current_dir(corpus::repository())
         .env("RUSTC_WORKSPACE_WRAPPER", folder.join("rustc.sh"))
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2")
         .env("CARGO_INCREMENTAL", "0")
         .stderr(Stdio::inherit())
         .output()
