@@ -2,6 +2,8 @@
 //! `modgate serve` over TLS. For each value that must be denied there is one that must be admitted, so that
 //! no policy passes because it denies everything.
 
+mod edges;
+
 use std::{
     fmt::Write as _,
     fs,
