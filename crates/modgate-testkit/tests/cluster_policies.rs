@@ -10,8 +10,12 @@
 mod api;
 #[path = "cluster_policies/defaults.rs"]
 mod defaults;
+#[path = "cluster_policies/gatekeeper.rs"]
+mod gatekeeper;
 #[path = "cluster_policies/generated.rs"]
 mod generated;
+#[path = "cluster_policies/kat.rs"]
+mod kat;
 #[path = "cluster_policies/kubescape.rs"]
 mod kubescape;
 #[path = "cluster_policies/types.rs"]
@@ -45,13 +49,13 @@ use self::{
     generated::{Case, Operation},
 };
 
-/// The administrator of the test cluster may do everything.
+/// The administrator of the test cluster may do everything. Other users may do what no policy asks about.
 #[derive(Debug)]
-struct Allowed;
+struct Administrator(bool);
 
-impl Authorizer for Allowed {
+impl Authorizer for Administrator {
     fn decide(&self, _: &Action<'_>) -> Result<Access, String> {
-        Ok(Access { allowed: true, ..Access::default() })
+        Ok(Access { allowed: self.0, ..Access::default() })
     }
 }
 
@@ -76,6 +80,9 @@ impl Params for World {
             "ConfigMap" => Some(ParamScope::Namespaced),
             "ControlConfiguration" => Some(ParamScope::Cluster),
             "Namespace" => Some(ParamScope::Cluster),
+            _ if kind.api_version.starts_with("constraints.gatekeeper.sh/") => {
+                Some(ParamScope::Cluster)
+            }
             _ => None,
         }
     }
@@ -148,7 +155,8 @@ fn review(case: &Case, world: &World, object: &Value, old: &Value) -> Review {
                 .collect(),
         ),
         ("name", case.name.as_str().into()),
-        ("namespace", case.namespace.into()),
+        // A Namespace is in itself.
+        ("namespace", if kind.kind == "Namespace" { &case.name } else { case.namespace }.into()),
         ("operation", case.operation.as_str().into()),
         ("userInfo", world.user.clone()),
         ("object", object.clone()),
@@ -168,11 +176,13 @@ struct Ours {
 }
 
 fn decide(set: &PolicySet, case: &Case, world: &World, object: &Value, old: &Value) -> Ours {
+    let groups = world.user.get("groups").and_then(Value::as_array);
+    let administrator = groups.is_some_and(|groups| groups.contains(&"system:masters".into()));
     let surroundings = Surroundings {
         namespace: &|| Ok(world.namespaces.get(case.namespace).cloned()),
         params: world,
         meter: Meter::default(),
-        authorizer: &Allowed,
+        authorizer: &Administrator(administrator),
         bindings: Bindings::All,
         types: Types::kubernetes(),
         assumes_namespace: false,
@@ -289,18 +299,24 @@ fn other_object(api: &mut Api, case: &Case, answer: &Answer, made: &Value) -> Op
     Some(format!("object {theirs}, ours {} {ours}", filled.code))
 }
 
-#[test]
-fn policies_decide_as_the_api_server_does() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (rules, log) = (folder.path().join("rules"), folder.path().join("log"));
+/// A cluster that writes an audit log into a folder.
+fn audited(folder: &Path) -> Option<(Cluster, Api)> {
+    let (rules, log) = (folder.join("rules"), folder.join("log"));
     let levels = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
                   rules: [{level: Metadata}]\n";
     std::fs::write(&rules, levels).expect("a file");
     let flags = [("policy-file", &rules), ("log-path", &log)];
     let flags = flags.map(|(name, path)| format!("--audit-{name}={}", path.display()));
     let options = Options { flags: flags.into() };
-    let Some(cluster) = Cluster::start(&options).expect("a cluster") else { return };
-    let mut api = Api::start(&cluster, &log);
+    let cluster = Cluster::start(&options).expect("a cluster")?;
+    let api = Api::start(&cluster, &log);
+    Some((cluster, api))
+}
+
+#[test]
+fn policies_decide_as_the_api_server_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((_cluster, mut api)) = audited(folder.path()) else { return };
     let number = |name: &str, default: u64| {
         env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
@@ -396,6 +412,119 @@ fn the_suite_of_kubescape_is_decided_as_by_the_api_server() {
     println!("{sent} of {} objects sent: {denied} denied, {warned} warned", cases.len());
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(sent > 500 && denied > 200 && warned > 0, "{sent} sent, {denied} denied");
+}
+
+/// Every test of kat's suites (`MODGATE_SUITES`), with its binding, parameters, Namespace and user, sent as a
+/// dry run.
+#[test]
+fn suites_of_kat_are_decided_as_by_the_api_server() {
+    let Some(suites) = kat::folder() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((_cluster, mut api)) = audited(folder.path()) else { return };
+    let mut world = prepare(&mut api);
+    let (tests, left_out) = kat::cases(&suites);
+    let objects: Vec<_> = tests
+        .iter()
+        .map(|test| {
+            test.prepare(&mut api, &mut world);
+            test.before(&mut api)
+        })
+        .collect();
+    let cases: Vec<Case> = tests.iter().map(|test| test.case.clone()).collect();
+    let mut wrong = Vec::new();
+    let unstored: Vec<Case> = tests.iter().map(|test| test.unstored.clone()).collect();
+    let (_, refused) = install(&mut api, &unstored, &mut wrong);
+    let (set, _) = install(&mut api, &cases, &mut wrong);
+    until_in_force(&mut api);
+    let (mut sent, mut denied, mut warned, mut annotated, mut mutated) = (0, 0, 0, 0, 0);
+    for (test, object) in tests.iter().zip(&objects) {
+        let Some((object, old)) = object else { continue };
+        let case = &test.case;
+        world.user = test.act(&mut api);
+        let mut answer = case.send(&mut api, object);
+        api.user = Value::Null;
+        answer.warnings.retain(|it| it.starts_with("Validation failed for "));
+        let ours = decide(&set, case, &world, object, old);
+        let mut found = differences(case, &answer, &ours);
+        sent += 1;
+        denied += usize::from(answer.code >= 400);
+        warned += usize::from(!answer.warnings.is_empty());
+        annotated += usize::from(!answer.annotations.is_empty());
+        if answer.code < 400 && case.operation == Operation::Create {
+            let made = ours.mutated.object.as_ref().unwrap_or(object);
+            mutated += usize::from(ours.mutated.object.is_some());
+            found.extend(other_object(&mut api, case, &answer, made));
+        }
+        wrong.extend(found.into_iter().map(|difference| format!("{}: {difference}", case.id)));
+    }
+    println!(
+        "{sent} of {} requests of kat sent: {denied} denied, {warned} with warnings, {annotated} with \
+         annotations, {mutated} mutated; {refused} policies and bindings are refused by both as they are written; \
+         {left_out} connect",
+        tests.len() + left_out
+    );
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    let enough = sent > 40 && denied > 10 && mutated > 2 && annotated > 0;
+    assert!(enough, "{sent}, {denied}, {mutated}, {annotated}");
+}
+
+/// The policies of `gatekeeper/vap.json` decide about objects as the API server: samples of the library
+/// (`MODGATE_CONFORMANCE`) for its templates, and probes for the others.
+#[test]
+fn policies_of_gatekeeper_decide_as_by_the_api_server() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/gatekeeper/vap.json");
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((_cluster, mut api)) = audited(folder.path()) else { return };
+    let (families, absent) = gatekeeper::families(&file);
+    gatekeeper::define(&mut api, &families);
+    let mut world = prepare(&mut api);
+    gatekeeper::prepare(&mut api, &families, &mut world);
+    let cases: Vec<Case> =
+        families.iter().flat_map(|family| family.cases.iter().cloned()).collect();
+    let objects: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            let answer = api.send("POST", &case.path(), Some(&case.object));
+            (answer.code == 201).then_some(answer.body)
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    let (set, refused) = install(&mut api, &cases, &mut wrong);
+    until_in_force(&mut api);
+    let (mut sent, mut denied, mut warned) = (0, 0, 0);
+    for (case, object) in cases.iter().zip(&objects) {
+        // Some samples are of kinds, or have values, that the API server does not store.
+        let Some(object) = object else { continue };
+        let mut answer = until_synced(&mut api, case);
+        answer.warnings.retain(|it| it.starts_with("Validation failed for "));
+        let ours = decide(&set, case, &world, object, &Value::Null);
+        sent += 1;
+        denied += usize::from(answer.code >= 400);
+        warned += usize::from(!answer.warnings.is_empty());
+        let found = differences(case, &answer, &ours);
+        wrong.extend(found.into_iter().map(|difference| format!("{}: {difference}", case.id)));
+    }
+    println!(
+        "{sent} of {} objects sent for {} templates of Gatekeeper: {denied} denied, {warned} with warnings; \
+         {refused} policies refused by both; {absent} templates not at hand",
+        cases.len(),
+        families.len()
+    );
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(sent > 100 && denied > 50 && warned > 0, "{sent}, {denied}, {warned}");
+}
+
+/// The answer to a request once the API server has listed the parameters.
+fn until_synced(api: &mut Api, case: &Case) -> Answer {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let answer = api.send("POST", &case.path(), Some(&case.object));
+        if !text(&answer.body, &["message"]).contains("not yet synced") {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "{}", answer.body);
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Both accept the same of the policies and bindings that are generated for `gatekeeper/vap.json`.

@@ -19,6 +19,8 @@ pub(crate) struct Api {
     log: PathBuf,
     read: usize,
     annotations: BTreeMap<String, BTreeMap<String, String>>,
+    /// The `userInfo` of who sends the requests; null for the administrator.
+    pub(crate) user: Value,
 }
 
 pub(crate) struct Answer {
@@ -47,14 +49,15 @@ impl Api {
         let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
         let stream = TcpStream::connect(address).expect("a connection");
         let (log, annotations) = (log.to_owned(), BTreeMap::new());
-        Self { proxy, stream: BufReader::new(stream), log, read: 0, annotations }
+        Self { proxy, stream: BufReader::new(stream), log, read: 0, annotations, user: Value::Null }
     }
 
     pub(crate) fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let body = body.map(Value::to_json).unwrap_or_default();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             Accept: application/json\r\n{}Content-Length: {}\r\n\r\n{body}",
+            self.impersonation(),
             body.len()
         );
         self.stream.get_mut().write_all(request.as_bytes()).expect("a request");
@@ -91,6 +94,18 @@ impl Api {
         let text = String::from_utf8_lossy(&bytes).replace("proto:\u{a0}", "proto: ");
         let body = Value::from_json(text.as_bytes()).unwrap_or_default();
         Answer { code, body, warnings, annotations }
+    }
+
+    /// The headers that let the administrator act as the user.
+    fn impersonation(&self) -> String {
+        let Some(name) = self.user.get("username").and_then(Value::as_str) else {
+            return String::new();
+        };
+        let groups = self.user.get("groups").and_then(Value::as_array);
+        let groups = groups.into_iter().flat_map(|groups| groups.iter()).filter_map(Value::as_str);
+        let groups: String =
+            groups.map(|group| format!("Impersonate-Group: {group}\r\n")).collect();
+        format!("Impersonate-User: {name}\r\n{groups}")
     }
 
     fn chunks(&mut self, bytes: &mut Vec<u8>) {
