@@ -232,7 +232,7 @@ impl Controllers {
             if !complete && Instant::now() >= note {
                 note = Instant::now() + NOT_READY_LOG_INTERVAL;
                 let missing =
-                    self.known.missing(self.ingest.sync(), self.ingest.params()).join(", ");
+                    self.known.missing(self.ingest.sync(), self.ingest.objects()).join(", ");
                 tracing::info!(target: LOGGER, %missing, "not ready, still to be seen");
             }
             if received == Some(0) {
@@ -382,15 +382,20 @@ impl Controllers {
             self.ingest.forget(&kind);
         }
         let refills = self.ingest.take_refills();
-        let (sync, params) = (self.ingest.sync(), self.ingest.params());
+        let (sync, objects) = (self.ingest.sync(), self.ingest.objects());
+        let (params, types) = (objects.watched_params(), objects.watched_types());
         let is_wanted = |target: &Target| match target {
             Target::Kind(_) => true,
             Target::Synced(kind) => sync.wants(kind),
             Target::Params(kind) => params.wants(kind),
+            Target::Types(groups) => groups == types.groups(),
         };
         self.watches.retain(is_wanted);
         self.known.listed.retain(is_wanted);
         params.kinds().for_each(|kind| self.watches.start_params(kind));
+        if !types.groups().is_empty() {
+            self.watches.start_types(types.groups());
+        }
         // These are watched in any case.
         let shared = [kinds::namespaces(), nodes].map(|resource| kinds::gvk(&resource));
         for (kind, synced) in sync.kinds().iter().filter(|(kind, _)| !shared.contains(*kind)) {
@@ -442,7 +447,7 @@ impl Controllers {
             }
         };
         self.watch_what_is_wanted();
-        let is_complete = self.known.is_complete(self.ingest.sync(), self.ingest.params());
+        let is_complete = self.known.is_complete(self.ingest.sync(), self.ingest.objects());
         if !is_complete || self.ingest.awaits_fields() {
             findings.iter().flatten().for_each(|finding| (self.report)(finding));
             if is_complete && self.current.load().is_some() {

@@ -20,7 +20,7 @@ use modgate_engine::{
     },
     constraint::Fields,
 };
-use modgate_policies::{Objects, PolicySet, WatchedParams, manifest};
+use modgate_policies::{Objects, PolicySet, manifest};
 use modgate_value::{Object, Str, Value, diag::Diagnostic};
 
 use super::{
@@ -196,6 +196,10 @@ impl Ingest {
                 self.take_params(kind, seen);
                 return Vec::new();
             }
+            Target::Types(_) => {
+                self.take_types(seen);
+                return Vec::new();
+            }
         };
         let mut findings = Vec::new();
         if kind.group.is_empty() {
@@ -222,9 +226,37 @@ impl Ingest {
         findings
     }
 
-    /// Parameters of bindings of the cluster's own policies.
-    pub(crate) fn params(&self) -> &WatchedParams {
-        self.objects.watched_params()
+    /// What policies read beside requests.
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Definitions of custom resources whose types policies need.
+    fn take_types(&mut self, seen: Seen) {
+        let types = self.objects.watched_types_mut();
+        // A definition that cannot be read defines nothing; those of other groups come without content.
+        let needed = |item: &Item| item.object.as_ref().is_ok_and(|it| !it.is_null());
+        self.params_changed |= match &seen {
+            Seen::All(all, _) => {
+                let all = all.iter().filter(|item| needed(item));
+                types.replace(all.filter_map(|item| item.object.as_ref().ok()))
+            }
+            Seen::Applied(Item { object: Ok(object), .. }) if !object.is_null() => {
+                types.insert(object)
+            }
+            Seen::Deleted(Item { object: Ok(object), .. }) if !object.is_null() => {
+                types.remove(object)
+            }
+            Seen::Failed(problem) => {
+                let is_new = types.failed(problem.clone());
+                if is_new {
+                    tracing::error!(target: LOGGER, error = problem,
+                        "CustomResourceDefinitions cannot be read: ApplyConfiguration of custom resources fails");
+                }
+                is_new
+            }
+            Seen::Applied(_) | Seen::Deleted(_) | Seen::Served(_) | Seen::NotServed => false,
+        };
     }
 
     fn take_params(&mut self, kind: &ParamKind, seen: Seen) {
@@ -255,7 +287,7 @@ impl Ingest {
         };
     }
 
-    /// Follows the parameters of the policies that are bound.
+    /// Follows the parameters of the policies that are bound, and the types that they need.
     fn want_params(&mut self, snapshot: &Snapshot) {
         let mut kinds = snapshot.cluster_policies().bound_param_kinds();
         if kinds.len() > MAX_PARAM_KINDS {
@@ -265,6 +297,7 @@ impl Ingest {
             kinds = kinds.into_iter().take(MAX_PARAM_KINDS).collect();
         }
         self.objects.watched_params_mut().want(&kinds);
+        self.objects.watched_types_mut().want(snapshot.cluster_policies().configured_groups());
     }
 
     /// Takes out a kind that the cluster no longer has.

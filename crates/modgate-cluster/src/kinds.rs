@@ -1,13 +1,16 @@
 //! Which kinds are watched: those of policies, as far as the cluster serves them.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use kube::api::ApiResource;
 use modgate_engine::api::{
     admissionregistration as registration, config, constraints, expansion, externaldata,
     meta::GroupVersionKind, modrule, mutations, syncset, templates,
 };
-use modgate_value::Value;
+use modgate_value::{Str, Value};
 
 use super::operations::{Operation, Operations};
 
@@ -177,6 +180,15 @@ pub(crate) fn without_schemas(mut definition: Value) -> Value {
         }
     }
     definition
+}
+
+/// A CRD of one of these groups, `*` for all of them; null in place of others, which nothing needs.
+pub(crate) fn of_groups(definition: Value, groups: &BTreeSet<Str>) -> Value {
+    let group = definition.path(&["spec", "group"]).and_then(Value::as_str).unwrap_or_default();
+    match groups.contains(group) || groups.contains("*") {
+        true => definition,
+        false => Value::Null,
+    }
 }
 
 /// Distinguishes values of this process.

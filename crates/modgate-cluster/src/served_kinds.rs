@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::ApiResource;
-use modgate_policies::WatchedParams;
+use modgate_policies::Objects;
 
 use super::{
     crd_info::Facts,
@@ -31,9 +31,9 @@ pub(super) struct KnownKinds {
 
 impl KnownKinds {
     /// Whether everything there is has been listed: [policies](Self::has_policies), then what they
-    /// say is to be synced (RD-1), and the parameters that they refer to.
-    pub(super) fn is_complete(&mut self, sync: &SyncedInventory, params: &WatchedParams) -> bool {
-        let is_settled = || sync.is_settled() && params.is_settled();
+    /// say is to be synced (RD-1), and the parameters and definitions that they refer to.
+    pub(super) fn is_complete(&mut self, sync: &SyncedInventory, objects: &Objects) -> bool {
+        let is_settled = || sync.is_settled() && objects.is_settled();
         self.complete = self.complete || (self.has_policies() && is_settled());
         self.complete
     }
@@ -61,7 +61,7 @@ impl KnownKinds {
     }
 
     /// The kinds that have not been seen yet.
-    pub(super) fn missing(&self, sync: &SyncedInventory, params: &WatchedParams) -> Vec<String> {
+    pub(super) fn missing(&self, sync: &SyncedInventory, objects: &Objects) -> Vec<String> {
         let core = [kinds::definitions(), kinds::namespaces()];
         let core = core.iter().map(|resource| (resource.plural.clone(), Some(resource)));
         let ours = self.definitions.iter().filter_map(|(name, definition)| match definition {
@@ -77,8 +77,11 @@ impl KnownKinds {
         let is_unseen = |kind: &&Kind| !self.listed.contains(&Target::Kind((*kind).clone()));
         let unseen = self.without_definitions.iter().filter(is_unseen);
         missing.extend(unseen.map(|kind| kind.kind.clone()));
-        if !params.is_settled() {
+        if !objects.watched_params().is_settled() {
             missing.push("parameters of policies".to_owned());
+        }
+        if !objects.watched_types().is_settled() {
+            missing.push("CustomResourceDefinitions that policies need".to_owned());
         }
         if !sync.is_settled() {
             missing.push("synced objects".to_owned());

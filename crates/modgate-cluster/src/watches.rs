@@ -5,7 +5,10 @@ mod follow;
 mod tests;
 mod watched;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kube::{Client, api::ApiResource};
 use modgate_engine::{
@@ -16,6 +19,7 @@ use modgate_engine::{
     },
     constraint::Fields,
 };
+use modgate_value::Str;
 use tokio::{
     sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
@@ -38,6 +42,8 @@ pub(crate) enum Target {
     Synced(GroupVersionKind),
     /// Parameters of bindings of the cluster's own policies.
     Params(ParamKind),
+    /// The CustomResourceDefinitions of these groups, with their schemas; `*` for all groups.
+    Types(Arc<BTreeSet<Str>>),
 }
 
 /// An event of a watch.
@@ -85,6 +91,7 @@ impl Target {
         match self {
             Self::Kind(kind) => kinds::versions_of(kind).collect(),
             Self::Synced(kind) => vec![kind.clone()],
+            Self::Types(_) => vec![kinds::gvk(&kinds::definitions())],
             Self::Params(kind) => {
                 let (group, version) = split_api_version(&kind.api_version);
                 let (group, version) = (group.into(), version.into());
@@ -144,6 +151,11 @@ impl Watches {
     /// Watches the objects that bindings pass, as soon as their kind is served.
     pub(crate) fn start_params(&mut self, kind: &ParamKind) {
         self.start_unknown(Target::Params(kind.clone()), &Arc::new(Fields::all()));
+    }
+
+    /// Watches the definitions of the custom resources of some groups.
+    pub(crate) fn start_types(&mut self, groups: &Arc<BTreeSet<Str>>) {
+        self.start_unknown(Target::Types(Arc::clone(groups)), &Arc::new(Fields::all()));
     }
 
     /// Watches a kind of objects for policies to see, as soon as it is served. Of each object these

@@ -35,6 +35,7 @@ mod providers;
 mod set;
 mod store;
 mod system;
+mod types;
 
 pub use modgate_review::{place, references};
 
@@ -50,4 +51,5 @@ pub use self::{
     },
     set::{ClusterLookup, NotBound, Objects, PolicySet, YieldingHost},
     store::{PolicyFiles, PolicyStore, Refresh},
+    types::WatchedTypes,
 };

@@ -19,6 +19,7 @@ use crate::{
     blocking::{Permit, wait_without},
     params::WatchedParams,
     system::{ProcessorTime, SystemHost},
+    types::WatchedTypes,
 };
 
 /// Policies and the objects they may refer to, as they were at one moment.
@@ -43,6 +44,8 @@ pub struct Objects {
     references: References,
     /// Possible parameters of bindings of the cluster's own policies in a cluster.
     watched: WatchedParams,
+    /// The types of a cluster's custom resources, as far as policies need them.
+    watched_types: WatchedTypes,
     cluster: Option<Arc<dyn ClusterLookup>>,
     /// Whether budgets count the processor time of the evaluation instead of the time that passes.
     counts_processor_time: bool,
@@ -102,6 +105,22 @@ impl Objects {
         &mut self.watched
     }
 
+    /// The types of the cluster's custom resources that policies need.
+    pub fn watched_types(&self) -> &WatchedTypes {
+        &self.watched_types
+    }
+
+    /// Changes what is known of the cluster's custom resources.
+    pub fn watched_types_mut(&mut self) -> &mut WatchedTypes {
+        &mut self.watched_types
+    }
+
+    /// Whether everything that the cluster's own policies refer to has been listed, is not served, or cannot
+    /// be read.
+    pub fn is_settled(&self) -> bool {
+        self.watched.is_settled() && self.watched_types.is_settled()
+    }
+
     /// The same for one evaluation, which gives `permit` back while it waits for the cluster, and goes
     /// on at `until` if it has no permit again before.
     pub fn yielding<'p>(&'p self, permit: &'p dyn Permit, until: Instant) -> YieldingHost<'p> {
@@ -136,7 +155,7 @@ impl Host for Objects {
     }
 
     fn types(&self) -> &Types {
-        self.references.types()
+        self.watched_types.types().unwrap_or_else(|| self.references.types())
     }
 
     fn authorizer(&self) -> &dyn Authorizer {

@@ -44,8 +44,8 @@ fn webhooks(server: &Running) -> String {
              metadata: {{name: admission-policies.modgate.sh}}\nwebhooks:\n\
              - name: policies.modgate.sh\n  \
              clientConfig: {{url: 'https://{}{path}', caBundle: {ca}}}\n  \
-             rules: [{{apiGroups: [''], apiVersions: [v1], resources: [configmaps], \
-             operations: [CREATE]}}]\n  namespaceSelector: {{matchLabels: {{test: served}}}}\n  \
+             rules: [{{apiGroups: ['', widgets.test], apiVersions: [v1], \
+             resources: [configmaps, widgets], operations: [CREATE]}}]\n  namespaceSelector: {{matchLabels: {{test: served}}}}\n  \
              failurePolicy: Fail\n  sideEffects: None\n  admissionReviewVersions: [v1]\n  \
              timeoutSeconds: 10\n",
             server.address
@@ -94,6 +94,7 @@ fn policies_of_the_cluster_are_followed_decided_and_audited() {
     access(cluster);
     one_decides(cluster);
     mutation(cluster);
+    custom_resources(cluster);
     audit(cluster, &file);
 }
 
@@ -217,6 +218,70 @@ fn mutation(cluster: &Cluster) {
         let create = "create configmap example -n served --dry-run=server -o yaml";
         succeeds(cluster, create, "").contains("marked: by-modgate")
     });
+}
+
+/// A list by names, whose entries are merged, and one that is replaced.
+const WIDGETS: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.widgets.test}
+spec:
+  group: widgets.test
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          parts:
+            type: array
+            x-kubernetes-list-type: map
+            x-kubernetes-list-map-keys: [name]
+            items:
+              type: object
+              required: [name]
+              properties: {name: {type: string}, size: {type: integer}, color: {type: string}}
+";
+
+fn custom_resources(cluster: &Cluster) {
+    step("ApplyConfiguration of custom resources, whose CRD comes after the policy and changes");
+    let group = "apiVersion: admissionregistration.k8s.io/v1";
+    if !kubectl(cluster, "get mutatingadmissionpolicies", "").success {
+        return;
+    }
+    let text = format!(
+        "---\n{group}\nkind: MutatingAdmissionPolicy\nmetadata: {{name: colors}}\nspec:\n  \
+         matchConstraints:\n    resourceRules: [{{apiGroups: [widgets.test], apiVersions: [v1], \
+         operations: [CREATE], resources: [widgets]}}]\n  reinvocationPolicy: Never\n  \
+         mutations:\n  - patchType: ApplyConfiguration\n    applyConfiguration: {{expression: \
+         'Object{{parts: [Object.parts{{name: \"a\", color: \"red\"}}]}}'}}\n\
+         ---\n{group}\nkind: MutatingAdmissionPolicyBinding\nmetadata: {{name: colors}}\n\
+         spec: {{policyName: colors.modgate.sh}}\n"
+    );
+    succeeds(cluster, "create -f -", &text);
+    succeeds(cluster, "create -f -", WIDGETS);
+    succeeds(cluster, "wait --for=condition=Established crd/widgets.widgets.test", "");
+    let widget = "apiVersion: widgets.test/v1\nkind: Widget\n\
+                  metadata: {name: w, namespace: served}\n\
+                  parts: [{name: a, size: 1}, {name: b, size: 2}]\n";
+    let create = |what: &str, expected: &str| {
+        eventually(what, || {
+            let flags = "create --dry-run=server -f - -o jsonpath={.parts}";
+            kubectl(cluster, flags, widget).stdout == expected
+        });
+    };
+    let merged = r#"[{"color":"red","name":"a","size":1},{"name":"b","size":2}]"#;
+    create("entries of the list are merged by name", merged);
+    let fields = WIDGETS.replace("color: {type: string}", "shade: {type: string}");
+    succeeds(cluster, "replace -f -", &fields);
+    eventually("the field is gone", || {
+        let answer = kubectl(cluster, "create --dry-run=server -f -", widget).stderr;
+        answer.contains("field not declared in schema")
+    });
+    succeeds(cluster, "delete mutatingadmissionpolicybinding colors", "");
 }
 
 fn audit(cluster: &Cluster, file: &Path) {

@@ -240,3 +240,54 @@ fn namespaces() {
     assert!(!labelled(&second, "b"));
     assert!(!labelled(&first, "a"), "a policy set does not change");
 }
+
+#[test]
+fn types_of_custom_resources_are_followed_for_policies_that_need_them() {
+    let mut fixture = Fixture::new();
+    let item = |kind: &str, spec: &str| {
+        stored(&format!(
+            r#"{{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "{kind}",
+            "metadata": {{"name": "p"}}, "spec": {spec}}}"#
+        ))
+    };
+    let policy = |patch: &str| {
+        item(
+            "MutatingAdmissionPolicy",
+            &format!(
+                r#"{{"reinvocationPolicy": "Never", "matchConstraints": {{"resourceRules": [{{
+                "apiGroups": ["apps", "widgets.test"], "apiVersions": ["v1"],
+                "operations": ["CREATE"], "resources": ["*"]}}]}}, "mutations": [{patch}]}}"#
+            ),
+        )
+    };
+    let configures = r#"{"patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{}"}}"#;
+    let patches = r#"{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}"#;
+    let of = |name: &str| kind(registration::GROUP, name);
+    let groups = |fixture: &Fixture| fixture.0.objects().watched_types().groups().clone();
+    fixture.take(&of("MutatingAdmissionPolicy"), listed(vec![policy(configures)]));
+    assert!(groups(&fixture).is_empty(), "it is not bound");
+    let bindings = of("MutatingAdmissionPolicyBinding");
+    let binding = item("MutatingAdmissionPolicyBinding", r#"{"policyName": "p.modgate.sh"}"#);
+    fixture.take(&bindings, listed(vec![binding]));
+    assert_eq!(*groups(&fixture), ["widgets.test".into()].into(), "those of Kubernetes are known");
+    let target = Target::Types(groups(&fixture));
+    let definition = stored(
+        r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.widgets.test"}, "spec": {"group": "widgets.test",
+        "names": {"kind": "Widget"}, "versions": [{"name": "v1", "schema": {"openAPIV3Schema":
+        {"type": "object"}}}]}}"#,
+    );
+    let gone = definition.clone();
+    fixture.0.take(&target, listed(vec![definition]));
+    assert_eq!(fixture.0.pending(), Pending::Inventory);
+    fixture.0.apply();
+    let knows =
+        |fixture: &Fixture| fixture.0.current().objects.types().has("widgets.test/v1", "Widget");
+    assert!(knows(&fixture));
+    fixture.0.take(&target, Seen::Deleted(gone));
+    fixture.0.apply();
+    assert!(!knows(&fixture));
+    fixture.take(&of("MutatingAdmissionPolicy"), Seen::Applied(policy(patches)));
+    assert!(groups(&fixture).is_empty(), "a JSON patch needs no types");
+}

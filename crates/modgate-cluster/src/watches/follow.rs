@@ -219,8 +219,14 @@ impl Watch {
     /// The kept part of an object; the rest is dropped as it arrives, not when all have arrived.
     fn item(&self, stored: Stored, resource: &ApiResource) -> Item {
         let mut item = Item::from(stored.of_kind(resource));
-        if *resource == kinds::definitions() {
-            item.object = item.object.map(kinds::without_schemas);
+        match &self.target {
+            Target::Types(groups) => {
+                item.object = item.object.map(|definition| kinds::of_groups(definition, groups));
+            }
+            _ if *resource == kinds::definitions() => {
+                item.object = item.object.map(kinds::without_schemas);
+            }
+            _ => {}
         }
         item.object = item.object.map(|object| self.fields.keep(object));
         item
@@ -229,7 +235,7 @@ impl Watch {
     async fn fail(&self, error: &watcher::Error) -> bool {
         match &self.target {
             Target::Kind(_) => true,
-            Target::Synced(_) | Target::Params(_) => {
+            Target::Synced(_) | Target::Params(_) | Target::Types(_) => {
                 self.send(Seen::Failed(error.to_string())).await
             }
         }

@@ -322,6 +322,11 @@ impl CompiledPolicy {
 }
 
 impl CompiledMutatingPolicy {
+    /// Whether it changes objects by ApplyConfiguration.
+    pub(super) fn configures(&self) -> bool {
+        self.mutations.iter().any(|mutation| mutation.patch == PatchType::ApplyConfiguration)
+    }
+
     /// Compiles a policy; every expression must compile, as when the API server stores it.
     ///
     /// # Errors

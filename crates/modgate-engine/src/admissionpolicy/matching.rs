@@ -168,6 +168,11 @@ impl ResourceMatcher {
         }
     }
 
+    /// The groups that its rules name; `*` stands for all.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Str> {
+        self.rules.iter().flat_map(|rule| rule.api_groups.iter().flatten())
+    }
+
     /// Whether requests about a resource may match, whatever else is in them.
     pub(super) fn may_match(&self, group: &str, resource: &str) -> bool {
         self.rules.is_empty()

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use modgate_api::{admissionregistration::ParamKind, meta::split_api_version};
+use modgate_api::{admissionregistration::ParamKind, kinds, meta::split_api_version};
 use modgate_cel::{Access, Action, Authorizer};
 use modgate_value::{Object, Str, Value};
 
@@ -341,6 +341,16 @@ impl PolicySet {
             bound(base, self.validating.bindings_of(&base.name).next().is_some())
         });
         mutating.chain(validating).flatten().collect()
+    }
+
+    /// The groups of custom resources whose types bound policies need, because they change objects by
+    /// ApplyConfiguration; `*` for all groups.
+    pub fn configured_groups(&self) -> BTreeSet<Str> {
+        let bound = self.mutating.policies.values();
+        let bound = bound.filter(|it| self.mutating.bindings_of(&it.base.name).next().is_some());
+        let configure = bound.filter(|policy| policy.configures());
+        let groups = configure.flat_map(|policy| policy.base.matcher.groups());
+        groups.filter(|group| kinds::of_group(group).is_none()).cloned().collect()
     }
 
     /// The cost of each policy since it was compiled.

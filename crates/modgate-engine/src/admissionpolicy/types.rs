@@ -184,14 +184,10 @@ impl Types {
         Self { kinds, named: Arc::new(named) }
     }
 
-    /// Adds the kinds of a CustomResourceDefinition.
+    /// Adds the kinds of a CustomResourceDefinition, in place of what it defined before.
     pub fn define(&mut self, definition: &Value) {
-        let text = |path: &[&str]| definition.path(path).and_then(Value::as_str);
-        let (Some(group), Some(kind)) =
-            (text(&["spec", "group"]), text(&["spec", "names", "kind"]))
-        else {
-            return;
-        };
+        self.undefine(definition);
+        let Some((group, kind)) = defined(definition) else { return };
         let versions = definition.path(&["spec", "versions"]).and_then(Value::as_array);
         for version in versions.into_iter().flat_map(|versions| versions.iter()) {
             let Some(name) = version.get("name").and_then(Value::as_str) else { continue };
@@ -205,6 +201,15 @@ impl Types {
         }
     }
 
+    /// Takes out the kinds of a CustomResourceDefinition.
+    pub fn undefine(&mut self, definition: &Value) {
+        let Some((group, kind)) = defined(definition) else { return };
+        let is_it = |version: &str| split_api_version(version).0 == group;
+        self.kinds.retain(|(version, known), ty| {
+            known != kind || !is_it(version) || matches!(ty, Reference::Named(..))
+        });
+    }
+
     /// The type of a kind.
     pub(super) fn of(&self, api_version: &str, kind: &str) -> Option<&Reference> {
         self.kinds.get(&(api_version.into(), kind.into()))
@@ -216,7 +221,7 @@ impl Types {
     }
 
     /// Whether the kind is known in this version.
-    pub(crate) fn has(&self, api_version: &str, kind: &str) -> bool {
+    pub fn has(&self, api_version: &str, kind: &str) -> bool {
         self.of(api_version, kind).is_some()
     }
 
@@ -239,6 +244,12 @@ impl Types {
         };
         Resolved { scalar: atom.scalar, list: atom.list.as_ref(), map: atom.map.as_ref(), atomic }
     }
+}
+
+/// The group and the kind that a CustomResourceDefinition defines.
+fn defined(definition: &Value) -> Option<(&str, &str)> {
+    let text = |path: &[&str]| definition.path(path).and_then(Value::as_str);
+    Some((text(&["spec", "group"])?, text(&["spec", "names", "kind"])?))
 }
 
 impl Resolved<'_> {
