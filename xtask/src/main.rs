@@ -56,6 +56,8 @@ enum Task {
     Soak(Rest),
     /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
     Load(Rest),
+    /// Create Pods with the same policies in the API server and in modgate's webhook; print rates and costs.
+    Throughput(Rest),
 }
 
 /// The arguments of a task of `xtask-suites`, its options included.
@@ -80,7 +82,8 @@ fn main() -> ExitCode {
         | Task::Codegen(_)
         | Task::Fuzz(_)
         | Task::Soak(_)
-        | Task::Load(_) => suites(),
+        | Task::Load(_)
+        | Task::Throughput(_) => suites(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -195,6 +195,14 @@ impl Cluster {
         self.has_controllers
     }
 
+    /// The process of kube-apiserver and etcd; `None` where they come from [`ASSETS`], as two.
+    pub fn process(&self) -> Option<u32> {
+        let Running::Built(Program(shell)) = &self.running else { return None };
+        let shell = shell.id();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    }
+
     /// What was logged, for the message of a failed test.
     pub fn log(&self) -> PathBuf {
         self.folder.join(LOG)

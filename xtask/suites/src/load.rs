@@ -6,7 +6,7 @@
 //! same uid and is otherwise byte for byte (or else field for field) the first answer. Nothing but
 //! loopback addresses is ever contacted.
 
-mod library;
+pub(crate) mod library;
 
 use std::{
     fmt, fs,
@@ -537,7 +537,7 @@ pub(crate) struct ProcessFigures {
     /// `VmHWM`, the most it ever had.
     peak_kib: usize,
     /// User and system time.
-    cpu: Duration,
+    pub(crate) cpu: Duration,
 }
 
 impl ProcessFigures {
@@ -557,7 +557,7 @@ impl ProcessFigures {
     }
 }
 
-fn cpu_model() -> String {
+pub(crate) fn cpu_model() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
         .lines()

@@ -9,6 +9,7 @@ mod fuzz;
 mod load;
 mod soak;
 mod test;
+mod throughput;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,8 @@ enum Task {
     Soak(soak::Args),
     /// Drive a webhook over TLS on loopback and check every answer; print rate and latencies.
     Load(load::Args),
+    /// Create Pods with the same policies in the API server and in modgate's webhook; print rates and costs.
+    Throughput(throughput::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Load(args) => load::run(&args),
+        Task::Throughput(args) => throughput::run(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -160,6 +160,16 @@ fn pod() -> Value {
     ])
 }
 
+/// The same Pod under another name, in namespace `default`.
+pub(crate) fn pod_named(name: &str) -> Value {
+    let mut pod = pod().as_object().cloned().unwrap_or_default();
+    let mut metadata = metadata().as_object().cloned().unwrap_or_default();
+    metadata.insert("name", name.into());
+    metadata.insert("namespace", "default".into());
+    pod.insert("metadata", metadata.into());
+    pod.into()
+}
+
 fn deployment() -> Value {
     let labels = || object([("app", Value::from("cart"))]);
     let template = object([("metadata", object([("labels", labels())])), ("spec", pod_spec())]);
