@@ -4,6 +4,7 @@
 //! A [`Conversion`] has the objects and what they do not say. [`prove`](proof::prove) decides invented
 //! requests with both.
 
+mod generated;
 mod matching;
 pub mod proof;
 mod template;

@@ -19,7 +19,7 @@ use modgate_engine::{
 };
 use modgate_value::{Str, Value};
 
-use super::{Conversion, Loss, is_of, matching, name, object, text, unique};
+use super::{Conversion, Loss, generated, is_of, matching, name, object, text, unique};
 
 /// Names that templates give to variables of their own.
 const TAKEN: [&str; 2] = ["params", "anyObject"];
@@ -69,9 +69,15 @@ fn of_policy(policy: &Value, documents: &[Value], kinds: &mut BTreeSet<String>) 
             return conversion;
         }
     };
-    let mut work = Work { policy, spec, documents, kinds, conversion };
-    work.convert(&bindings);
-    let mut conversion = work.conversion;
+    let mut conversion = if generated::is_generated(&spec) {
+        generated::convert(&spec, &bindings, documents, &mut conversion);
+        kinds.extend(spec.param_kind.map(|kind| kind.kind.to_lowercase()));
+        conversion
+    } else {
+        let mut work = Work { policy, spec, documents, kinds, conversion };
+        work.convert(&bindings);
+        work.conversion
+    };
     let refused = refused(&conversion.objects);
     conversion.losses.extend(refused);
     conversion.losses.sort();

@@ -187,24 +187,60 @@ fn exit_codes_and_formats() {
     assert!(errors(&output).contains("undeclared reference to 'objec'"), "{}", errors(&output));
 }
 
-/// A policy that became a template becomes a policy again; each step decides the same. The generated policy has names that
-/// templates reserve, so it does not become a template.
+/// A policy that became a template becomes a policy again, and this one the same template; each step decides the same.
 #[test]
 fn conversions_go_both_ways() {
-    let mut documents =
-        policy(RULES, "", VALIDATION) + &binding("few", "  validationActions: [Deny]\n");
-    for to in ["template", "vap"] {
+    // A generated policy always has one.
+    let mut documents = policy(RULES, "  failurePolicy: Fail\n", VALIDATION)
+        + &binding("few", "  validationActions: [Deny]\n");
+    let mut templates = Vec::new();
+    for to in ["template", "vap", "template"] {
         let (output, objects) = converted(&documents, to);
         let report = errors(&output);
         assert!(report.contains(" 0 decided otherwise"), "{report}");
         assert!(!report.contains("requests: 0 with a finding"), "{report}");
         documents = objects.iter().map(|it| format!("{}\n---\n", it.to_json())).collect();
+        if to == "template" {
+            templates.push(documents.clone());
+        }
     }
-    let (output, _) = converted(&documents, "template");
-    let report = errors(&output);
-    assert_eq!(output.status.code(), Some(1), "{report}");
-    assert!(report.contains(": not converted\n"), "{report}");
-    assert!(report.contains("templates keep the name `params` for themselves"), "{report}");
+    assert_eq!(templates.first(), templates.last());
+}
+
+/// What of a generated policy its template does not say is listed.
+#[test]
+fn generated_policies_list_what_is_not_their_templates() {
+    let (_, objects) = converted(
+        &(policy(RULES, "", VALIDATION) + &binding("few", "  validationActions: [Deny]\n")),
+        "template",
+    );
+    let documents: String = objects.iter().map(|it| format!("{}\n---\n", it.to_json())).collect();
+    let (_, objects) = converted(&documents, "vap");
+    let without = |group: &str| -> String {
+        let start = format!("{{\"apiVersion\":\"{group}/");
+        let kept = objects.iter().map(Value::to_json).filter(|it| !it.starts_with(&start));
+        kept.map(|it| format!("{it}\n---\n")).collect()
+    };
+    let documents: String = objects.iter().map(|it| format!("{}\n---\n", it.to_json())).collect();
+    let own = r#""matchConditions":[{"name":"own","expression":"true"},"#;
+    let excluded = documents.replace(
+        r#""matchConditions":["#,
+        &own.replace("own", "gatekeeper_internal_match_global_excluded_namespaces"),
+    );
+    let rules = documents.replace(r#""apiGroups":["*"]"#, r#""apiGroups":["apps"]"#);
+    let actions = documents
+        .replace(r#""validationActions":["Deny"]"#, r#""validationActions":["Audit","Warn"]"#);
+    for (documents, loss) in [
+        (without("apiextensions.k8s.io"), "spec.paramKind: the input has no"),
+        (without("constraints.gatekeeper.sh"), ": the input has no such constraint"),
+        (excluded, "spec.matchConditions[0]: the Config and the flags"),
+        (rules, "spec.matchConstraints: the webhook configuration has rules"),
+        (actions, "spec.validationActions: differs from the action of the constraint"),
+    ] {
+        let (output, _) = converted(&documents, "template");
+        assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+        assert!(errors(&output).contains(loss), "{loss}: {}", errors(&output));
+    }
 }
 
 /// Every policy of kubescape (`MODGATE_SUITES`) that can be said as a template decides the same as one.
