@@ -1,11 +1,12 @@
 //! Reviews: the engine decides one object or request, and gator's details are kept.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use modgate_api::meta::ObjectExt as _;
 use modgate_engine::{
     Decision, Evaluation, Failure, Host, HostError, Observer, PlannedResultant, Review, Snapshot,
     Stages, Trace,
+    admissionpolicy::{Authorizer, NoAuthorizer, NoParams, Params, Types},
     constraint::{
         Arena, Cause, ConstraintKey, ConstraintOutcome, ConstraintTrace, Driver, ExpressionResult,
         ExpressionTrace, Inventory, Violation,
@@ -15,6 +16,7 @@ use modgate_engine::{
     rego::builtins,
     template,
 };
+use modgate_policies::references::References;
 use modgate_value::{Clock, Str, Value, gofmt};
 
 use crate::outside::{Outside, WallClock};
@@ -76,6 +78,8 @@ impl Reviewed {
 pub(crate) struct Session {
     pub(crate) arena: Arena,
     pub(crate) outside: Outside,
+    /// What the cluster's own policies read: parameters, types, answers of `authorizer`.
+    pub(crate) objects: Option<Arc<References>>,
     tracing: bool,
     timing: bool,
     traced: String,
@@ -102,7 +106,8 @@ impl Session {
         stages: Stages,
     ) -> Reviewed {
         let review = review.with_namespace(namespace.cloned());
-        let host = GatorHost { outside: &self.outside, namespace };
+        let host =
+            GatorHost { outside: &self.outside, namespace, objects: self.objects.as_deref() };
         let statistics = self.timing.then(Statistics::default);
         let meter = Meter { statistics: statistics.as_ref(), ..Meter::default() };
         let arena = &mut self.arena;
@@ -216,6 +221,7 @@ fn is_evaluated(trace: &ConstraintTrace) -> bool {
 struct GatorHost<'a> {
     outside: &'a Outside,
     namespace: Option<&'a Value>,
+    objects: Option<&'a References>,
 }
 
 impl Host for GatorHost<'_> {
@@ -240,6 +246,27 @@ impl Host for GatorHost<'_> {
 
     fn policies(&self) -> &dyn builtins::Host {
         self.outside
+    }
+
+    fn parameters(&self) -> &dyn Params {
+        match self.objects {
+            Some(objects) => objects,
+            None => &NoParams,
+        }
+    }
+
+    fn types(&self) -> &Types {
+        match self.objects {
+            Some(objects) => objects.types(),
+            None => Types::kubernetes(),
+        }
+    }
+
+    fn authorizer(&self) -> &dyn Authorizer {
+        match self.objects {
+            Some(objects) => objects.authorizer(),
+            None => &NoAuthorizer,
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &TestArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8
     }
     let resources = read::sources_or_failure(&args.filenames, &args.images, io)?;
     let settings = Settings::of(&args.cel, args.verbose)?;
-    let mut tested = evaluate(args, &settings, &resources, true, io)?;
+    let mut tested = evaluate(args, &settings, &resources, true)?;
     let is_denied = tested.results.iter().any(|result| denies(&result.outcome));
     if args.deny_only {
         tested.results.retain(|result| denies(&result.outcome));
@@ -98,7 +98,7 @@ fn reported(
     if !finding::diagnostics(findings, args.strict, quiet, report, io) {
         return Err(Failure::silent(2));
     }
-    let mut tested = evaluate(args, &settings, &input.resources, false, io)?;
+    let mut tested = evaluate(args, &settings, &input.resources, false)?;
     for result in &tested.results {
         if let Some((manifest, source)) = input.origin(result.index) {
             finding::violation(report, &result.outcome.violation, manifest, source);
@@ -124,10 +124,9 @@ fn evaluate<'o>(
     settings: &Settings,
     resources: &'o [Resource],
     is_gator: bool,
-    io: &mut Io<'_>,
 ) -> Result<Tested<'o>, Failure> {
     let objects: Vec<&Value> = resources.iter().map(|resource| &resource.object).collect();
-    let admission_policies = if is_gator { None } else { AdmissionPolicies::of(&objects, io)? };
+    let admission_policies = if is_gator { None } else { AdmissionPolicies::of(&objects)? };
     let failed = |error: String| Failure::plain(format!("auditing objects: {error}"));
     let mut policies = Policies::load(objects.iter().copied(), settings).map_err(failed)?;
     admission_policies.iter().for_each(|own| own.show_in(&mut policies));

@@ -45,6 +45,7 @@ pub enum Evaluator {
 
 const BOUND: &str = "the API server goes on evaluating it; with the value admissionPolicies.enabled, \
                      modgate's audit evaluates it for existing objects, too";
+const BOUND_MUTATING: &str = "the API server goes on evaluating it";
 const MARKED: &str = "modgate evaluates it, with the value admissionPolicies.enabled";
 const DOUBLED: &str = "the API server evaluates it; its bindings for modgate have no effect beside \
                        those of the API server";
@@ -82,6 +83,10 @@ pub(crate) fn of(objects: &[Found], config: &EngineConfig) -> Vec<OwnPolicy> {
         let (evaluated_by, sentence) = match (by_server, by_us) {
             _ if is_generated(&found.object) => (Evaluator::ApiServer, GENERATED),
             (true, true) => (Evaluator::ApiServer, DOUBLED),
+            // An audit changes nothing.
+            (true, false) if found.kind() == registration::MUTATING_POLICY_KIND => {
+                (Evaluator::ApiServer, BOUND_MUTATING)
+            }
             (true, false) => (Evaluator::ApiServer, BOUND),
             (false, true) => (Evaluator::Modgate, MARKED),
             (false, false) => (Evaluator::Nothing, UNBOUND),
@@ -132,6 +137,14 @@ mod tests {
         ))
     }
 
+    /// A policy that mutates, or its binding.
+    fn mutating(end: &str, spec: &str) -> Found {
+        found(&format!(
+            "{{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy{end}, metadata: \
+             {{name: m}}, spec: {{{spec}}}}}"
+        ))
+    }
+
     #[test]
     fn who_evaluates_a_policy() {
         let owned = ", ownerReferences: [{apiVersion: templates.gatekeeper.sh/v1, \
@@ -151,13 +164,20 @@ mod tests {
             binding("c", "c"),
             binding("cc", "c.modgate.sh"),
             binding("broken", "broken"),
+            mutating(
+                "",
+                "reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], \
+                 apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, mutations: \
+                 [{patchType: JSONPatch, jsonPatch: {expression: '[]'}}]",
+            ),
+            mutating("Binding", "policyName: m"),
         ];
         let explained = of(&objects, &EngineConfig::default());
         let shown: Vec<_> = explained
             .iter()
             .map(|it| (it.object.name.as_str(), it.evaluated_by, it.sentence.as_str()))
             .collect();
-        let (last, others) = shown.split_last().expect("six policies");
+        let (others, last) = shown.split_at(5);
         assert_eq!(
             others,
             [
@@ -168,10 +188,12 @@ mod tests {
                 ("gatekeeper-e", Evaluator::ApiServer, GENERATED),
             ]
         );
-        assert_eq!((last.0, last.1), ("broken", Evaluator::ApiServer));
+        let [broken, mutating] = last else { panic!("{last:?}") };
+        assert_eq!((broken.0, broken.1), ("broken", Evaluator::ApiServer));
         assert!(
-            last.2.contains("modgate cannot load it: spec.validations[0].expression"),
-            "{last:?}"
+            broken.2.contains("modgate cannot load it: spec.validations[0].expression"),
+            "{broken:?}"
         );
+        assert_eq!(*mutating, ("m", Evaluator::ApiServer, BOUND_MUTATING), "audits evaluate none");
     }
 }

@@ -114,7 +114,7 @@ pub fn about_defaults(
     if snapshot.cluster_policies().is_empty() {
         return None;
     }
-    let stored = as_stored(subject.review.clone());
+    let stored = as_stored(subject.review.clone(), host.types());
     if stored.object() == subject.review.object() {
         return None;
     }

@@ -56,8 +56,8 @@ pub fn title(review: &Review) -> String {
 }
 
 /// A request with its object as an API server stores it.
-pub fn as_stored(review: Review) -> Review {
-    let stored = review.object().and_then(|object| Types::kubernetes().as_stored(object));
+pub fn as_stored(review: Review, types: &Types) -> Review {
+    let stored = review.object().and_then(|object| types.as_stored(object));
     match stored {
         Some(stored) => review.with_object(stored),
         None => review,

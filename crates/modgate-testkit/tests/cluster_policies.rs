@@ -662,7 +662,7 @@ fn without_numbers(warning: &str) -> String {
     kept
 }
 
-/// Objects of Kubernetes' own kinds get the defaults that admission sees.
+/// Objects of Kubernetes' own kinds, and custom resources, get the defaults that admission sees.
 #[test]
 fn defaults_are_those_of_the_api_server() {
     let Some(cluster) = Cluster::start(&Options::default()).expect("a cluster") else { return };
@@ -675,6 +675,8 @@ fn defaults_are_those_of_the_api_server() {
         r#"{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}"#;
     let account = Value::from_json(account.as_bytes()).expect("JSON");
     api.send("POST", "/api/v1/namespaces/default/serviceaccounts", Some(&account));
+    let mut types = Types::kubernetes().clone();
+    types.define(&defaults::define(&mut api));
     let webhook = defaults::Webhook::start();
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     assert_eq!(api.send("POST", path, Some(&webhook.configuration)).code, 201);
@@ -702,7 +704,7 @@ fn defaults_are_those_of_the_api_server() {
             continue;
         }
         let seen = webhook.take().unwrap_or_else(|| panic!("{name} was not reviewed"));
-        let ours = Types::kubernetes().as_stored(&object).unwrap_or_default();
+        let ours = types.as_stored(&object).unwrap_or_default();
         let mut found = Vec::new();
         let (theirs, ours) = (defaults::comparable(&seen), defaults::comparable(&ours));
         defaults::differences(&theirs, &ours, "", &mut found);

@@ -193,7 +193,8 @@ pub(crate) struct SubjectArgs {
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
     /// Evaluate objects of Kubernetes' own kinds as an API server of 1.36 stores them: with its defaults,
-    /// without unknown fields, and with quantities in its form.
+    /// without unknown fields, and with quantities in its form. So are custom resources whose
+    /// CustomResourceDefinition the input has.
     #[arg(long)]
     pub(crate) defaulting: bool,
 }

@@ -53,11 +53,13 @@ pub(crate) fn read(
     let mut incomplete = false;
     for subject in read_subjects(subjects, terminal, &mut incomplete)? {
         policy_set.objects.references_mut().learn(&subject.manifest.object);
-        let review = match subjects.defaulting {
-            true => as_stored(subject.review),
-            false => subject.review,
-        };
-        found.push_back(Subject { review, ..subject });
+        found.push_back(subject);
+    }
+    if subjects.defaulting {
+        let types = policy_set.objects.references().types();
+        let stored =
+            |subject: Subject| Subject { review: as_stored(subject.review, types), ..subject };
+        found = found.into_iter().map(stored).collect();
     }
     if found.is_empty() && !incomplete {
         terminal.error(&format!("there is no object in {}", listed(&subjects.paths().named())));

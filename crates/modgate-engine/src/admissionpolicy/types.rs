@@ -50,19 +50,24 @@ pub(super) struct List {
     pub(super) keys: Vec<Str>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Map {
     pub(super) fields: BTreeMap<Str, Field>,
     /// The type of members that are no fields; `None` where there may be none.
     pub(super) element: Option<Reference>,
     pub(super) atomic: bool,
+    /// Of a custom resource: the API server drops members that are no fields, also where merging admits
+    /// them.
+    pub(super) prunes: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Field {
     pub(super) ty: Reference,
-    /// Of a field that tells elements of a list apart.
+    /// Of a field that tells elements of a list apart, and of every field of a custom resource.
     pub(super) default: Option<Value>,
+    /// Of a custom resource: whether it may be null.
+    pub(super) nullable: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -107,6 +112,7 @@ fn anything(atomic: bool) -> Atom {
             fields: BTreeMap::new(),
             element: Some(named(if atomic { UNTYPED } else { GUESSED })),
             atomic,
+            prunes: false,
         }),
     }
 }
@@ -170,10 +176,11 @@ impl Types {
                             Some((ty, default)) => (ty, Value::from_json(default.as_bytes()).ok()),
                             None => (ty, None),
                         };
-                        Some((Str::from(field), Field { ty: reference(ty), default }))
+                        let field_type = Field { ty: reference(ty), default, nullable: false };
+                        Some((Str::from(field), field_type))
                     });
                     let fields = fields.collect();
-                    let map = Map { fields, element: None, atomic: braces == "{!}" };
+                    let map = Map { fields, atomic: braces == "{!}", ..Map::default() };
                     Atom { map: Some(map), ..Atom::default() }
                 }
                 Some(ty) => written(ty),
@@ -293,8 +300,7 @@ fn written(text: &str) -> Atom {
         return Atom { list: Some(list), ..Atom::default() };
     }
     if let Some((mark, element)) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
-        let map =
-            Map { fields: BTreeMap::new(), element: Some(reference(element)), atomic: mark == "!" };
+        let map = Map { element: Some(reference(element)), atomic: mark == "!", ..Map::default() };
         return Atom { map: Some(map), ..Atom::default() };
     }
     Atom::default()
@@ -343,7 +349,8 @@ fn map_of(schema: &Value, open: bool, depth: usize) -> Map {
         .flat_map(|properties| properties.iter())
         .map(|(name, schema)| {
             let default = schema.get("default").cloned();
-            (name.clone(), Field { ty: inner(schema), default })
+            let nullable = schema.get("nullable").and_then(Value::as_bool) == Some(true);
+            (name.clone(), Field { ty: inner(schema), default, nullable })
         })
         .collect();
     let element = match schema.get("additionalProperties") {
@@ -353,7 +360,9 @@ fn map_of(schema: &Value, open: bool, depth: usize) -> Map {
         Some(schema) => Some(inner(schema)),
     };
     let atomic = schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
-    Map { fields, element, atomic }
+    let preserves = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool);
+    let is_closed = matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false)));
+    Map { fields, element, atomic, prunes: is_closed && preserves != Some(true) }
 }
 
 fn list_of(schema: &Value, open: bool, depth: usize) -> List {
@@ -377,6 +386,6 @@ fn list_of(schema: &Value, open: bool, depth: usize) -> List {
 /// The fields that every object has.
 fn embedded(map: &mut Map) {
     for (name, ty) in [("apiVersion", "s"), ("kind", "s"), ("metadata", "meta.v1.ObjectMeta")] {
-        map.fields.insert(name.into(), Field { ty: reference(ty), default: None });
+        map.fields.insert(name.into(), Field { ty: reference(ty), default: None, nullable: false });
     }
 }

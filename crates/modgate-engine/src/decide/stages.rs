@@ -91,9 +91,12 @@ impl Stages {
     /// `gator test`: constraints on the object as it is, and on what the mutated object expands to.
     pub const TEST: Self = Self { constraints: true, as_given: true, ..Self::EXPAND };
 
-    /// The changes of a case of `gator verify`: mutators, then ModRules.
+    /// The changes of a case of `gator verify`: MutatingAdmissionPolicies, mutators, then ModRules.
     pub const SUITE_CHANGES: Self =
-        Self { mutators: true, caller: Caller::Gator, ..Self::MODRULES };
+        Self { mutating_policies: true, mutators: true, caller: Caller::Gator, ..Self::MODRULES };
+
+    /// What ValidatingAdmissionPolicies find in a case of `verify`.
+    pub const SUITE_POLICIES: Self = Self { caller: Caller::Gator, ..Self::VALIDATING_POLICIES };
 
     /// The assertions of a case of `gator verify`: constraints, also on what the object expands to.
     pub const SUITE_CONSTRAINTS: Self = Self { caller: Caller::Gator, ..Self::CONSTRAINTS };

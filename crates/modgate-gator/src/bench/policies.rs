@@ -57,8 +57,13 @@ pub(super) fn measure(plan: &Plan<'_>) -> Result<Figures, String> {
     if let Some(problem) = update.problems.iter().find(|it| it.severity == Severity::Error) {
         return Err(problem.to_string());
     }
-    let mut params = ParamObjects::default();
-    plan.objects.iter().for_each(|object| params.insert(object));
+    let (mut params, mut types) = (ParamObjects::default(), Types::kubernetes().clone());
+    for object in &plan.objects {
+        params.insert(object);
+        if GroupVersionKind::of_object(object).kind == "CustomResourceDefinition" {
+            types.define(object);
+        }
+    }
     let ready = Instant::now();
     let set = update.snapshot.cluster_policies();
     let reviews: Vec<(Review, Option<Value>)> =
@@ -72,7 +77,7 @@ pub(super) fn measure(plan: &Plan<'_>) -> Result<Figures, String> {
             authorizer: &NoAuthorizer,
             meter: Meter { shard, ..Meter::default() },
             bindings: Bindings::All,
-            types: Types::kubernetes(),
+            types: &types,
             assumes_namespace: false,
             conditions_see_namespace: false,
         };

@@ -17,7 +17,7 @@ use modgate_engine::{
 use modgate_value::{Budget, Str, Value};
 
 use crate::{
-    Failure, Io,
+    Failure,
     object::request_namespace,
     outside::{POLICY, WallClock},
     policies::config,
@@ -39,12 +39,12 @@ fn is_about(object: &Value) -> bool {
 }
 
 impl AdmissionPolicies {
-    /// Those of an input; `None` where it has none. Policies and bindings without effect are noted.
+    /// Those of an input; `None` where it has none.
     ///
     /// # Errors
     ///
     /// The first policy or binding that the API server would not store.
-    pub(super) fn of(objects: &[&Value], io: &mut Io<'_>) -> Result<Option<Self>, Failure> {
+    pub(super) fn of(objects: &[&Value]) -> Result<Option<Self>, Failure> {
         let own: Vec<&Value> = objects.iter().copied().filter(|object| is_about(object)).collect();
         if own.is_empty() {
             return Ok(None);
@@ -54,14 +54,12 @@ impl AdmissionPolicies {
             .map(|object| Change::Upsert(PolicySource::of_object((*object).clone())))
             .collect();
         let update = Snapshot::new(config()).apply(changes, OnError::Unload);
-        for Problem { severity, code, policy, field, message, .. } in &update.problems {
-            if *severity == Severity::Error {
-                let place = if field.is_empty() { String::new() } else { format!("{field}: ") };
-                let text = format!("auditing objects: adding {policy}: {place}{message}");
-                return Err(Failure::plain(text));
-            }
-            let code = code.map(|code| format!("[{code}]")).unwrap_or_default();
-            io.note(&format!("warning{code}: {policy}: {message}"));
+        // What is no error was reported with the input.
+        let error = update.problems.iter().find(|problem| problem.severity == Severity::Error);
+        if let Some(Problem { policy, field, message, .. }) = error {
+            let place = if field.is_empty() { String::new() } else { format!("{field}: ") };
+            let text = format!("auditing objects: adding {policy}: {place}{message}");
+            return Err(Failure::plain(text));
         }
         let mut params = ParamObjects::default();
         objects.iter().filter(|object| !is_about(object)).for_each(|it| params.insert(it));

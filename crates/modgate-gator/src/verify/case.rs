@@ -38,19 +38,21 @@ pub(super) fn run(
         with_inventory = add_inventory(&subject.policies, case, folder)?;
         &with_inventory
     };
-    let (object, namespace) = if subject.changes_objects {
+    let (object, namespace, found) = if subject.changes_objects {
         match pipeline::run(&subject.snapshot, object, case, folder, session)? {
-            Some(changed) => (changed.object, changed.namespace),
+            Some(changed) => (changed.object, changed.namespace, changed.messages),
             // The expected rejection.
             None => return Ok(()),
         }
     } else {
-        (object, None)
+        (object, None, Vec::new())
     };
     if case.assertions.is_empty() {
         return Ok(());
     }
-    let messages = review(object, namespace.as_ref(), subject, &policies.inventory, session)?;
+    let inventory = &policies.inventory;
+    let mut messages = review(object, namespace.as_ref(), subject, inventory, session)?;
+    messages.extend(found);
     case.assertions.iter().try_for_each(|assertion| check(assertion, &messages))
 }
 

@@ -132,6 +132,8 @@ struct Policies {
     policy: Value,
     binding: Value,
     mutates: bool,
+    /// With the kinds of the CustomResourceDefinitions beside the policy.
+    types: Types,
     /// Why the API server would not store them.
     problems: Vec<String>,
 }
@@ -140,6 +142,32 @@ fn document(path: &str) -> Result<Value, String> {
     let quoted = gofmt::quote(path);
     let text = read(path)?;
     first(&text).map_err(|error| format!("parsing {quoted}: {error}"))
+}
+
+const DEFINITION: &str = "CustomResourceDefinition";
+
+/// Kubernetes' own types, and those of the CustomResourceDefinitions in a folder.
+fn types(folder: &str) -> Result<Types, String> {
+    let mut types = Types::kubernetes().clone();
+    let root = Path::new("/").join(folder);
+    let entries = fs::read_dir(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".yaml")).collect();
+    names.sort();
+    for name in names {
+        let path = beside(folder, &name);
+        let text_of_file = read(&path)?;
+        // Other files are none of ours, and may be no YAML.
+        let documents = Some(&text_of_file).filter(|text| text.contains(DEFINITION));
+        for document in documents.into_iter().flat_map(|text| yaml::documents(text)) {
+            let document =
+                document.map_err(|error| format!("parsing {}: {error}", gofmt::quote(&path)))?;
+            if text(&document.value, &["kind"]) == DEFINITION {
+                types.define(&document.value);
+            }
+        }
+    }
+    Ok(types)
 }
 
 fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
@@ -174,7 +202,8 @@ impl Policies {
                 ),
             ])
         };
-        let mut policies = Self { name, policy, binding, mutates, problems: Vec::new() };
+        let types = types(folder)?;
+        let mut policies = Self { name, policy, binding, mutates, types, problems: Vec::new() };
         let (_, problems) = policies.set(&policies.policy, &policies.binding)?;
         policies.problems = problems
             .into_iter()
@@ -264,7 +293,7 @@ impl Policies {
                 None => &NoAuthorizer,
             },
             bindings: Bindings::All,
-            types: Types::kubernetes(),
+            types: &self.types,
             assumes_namespace: false,
             conditions_see_namespace: true,
         };

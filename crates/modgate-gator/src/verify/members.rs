@@ -19,7 +19,7 @@ use super::{
 use crate::policies::Settings;
 
 const SUITE: [&str; 6] = ["apiVersion", "kind", "metadata", "skip", "status", "tests"];
-const TEST: [&str; 9] = [
+const TEST: [&str; 10] = [
     "cases",
     "constraint",
     "expansion",
@@ -27,6 +27,7 @@ const TEST: [&str; 9] = [
     "modrules",
     "mutators",
     "name",
+    "policies",
     "skip",
     "template",
 ];
@@ -146,7 +147,7 @@ impl Places {
 /// The files with policies that a test names.
 fn policy_files(suite: &FoundSuite, test: &Test) -> Vec<String> {
     let folder = suite.absolute_path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let lists = test.mutators.iter().chain(&test.modrules).flatten();
+    let lists = test.mutators.iter().chain(&test.modrules).chain(&test.policies).flatten();
     let constraint = (!test.invalid).then_some(&test.constraint);
     let files = [&test.template, &test.expansion].into_iter().chain(constraint).chain(lists);
     let mut files: Vec<String> =

@@ -1,9 +1,11 @@
-//! Our extension of suites: the object after mutators and ModRules (`docs/suites.md`).
+//! Our extension of suites: the cluster's own policies, and the object after mutators and ModRules
+//! (`docs/suites.md`).
 
 use std::sync::Arc;
 
 use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
+    admissionregistration as registration,
     meta::{GroupVersionKind, Operation},
     modrule::ModRule,
     mutations,
@@ -14,6 +16,7 @@ use modgate_engine::{
     jsonpatch::{self, Op, PatchOperation, Tree, diff_exact},
     mutation::{CompiledMutator, MutationSystem, Options},
 };
+use modgate_policies::references::References;
 use modgate_value::{Budget, Object, Str, Value, gofmt, regex::GoRegex};
 
 use super::{
@@ -28,18 +31,29 @@ use crate::{
     review::{Session, bare_namespace},
 };
 
-/// An object after mutators and ModRules.
+/// An object after all policies that mutate.
 pub(super) struct Changed {
     /// The object, or the AdmissionReview with it.
     pub(super) object: Value,
     pub(super) namespace: Option<Value>,
+    /// What ValidatingAdmissionPolicies find in it.
+    pub(super) messages: Vec<String>,
+}
+
+/// The policies of a test beside template and constraint.
+pub(super) struct Loaded {
+    pub(super) mutators: MutationSystem,
+    /// ModRules and the cluster's own policies.
+    pub(super) snapshot: Snapshot,
+    /// What the cluster's own policies read.
+    pub(super) objects: References,
 }
 
 /// The namespace of objects and ModRules that name none.
 const NAMESPACE: &str = "default";
 
-/// Loads the mutators and ModRules of a test; the snapshot has the ModRules.
-pub(super) fn load(test: &Test, folder: &str) -> Result<(MutationSystem, Snapshot), String> {
+/// Loads the policies of a test.
+pub(super) fn load(test: &Test, folder: &str) -> Result<Loaded, String> {
     let mut mutators = Vec::new();
     for file in test.mutators.iter().flatten() {
         let path = beside(folder, file);
@@ -65,16 +79,30 @@ pub(super) fn load(test: &Test, folder: &str) -> Result<(MutationSystem, Snapsho
             changes.push(Change::Upsert(PolicySource { origin, object, positions: None }));
         }
     }
+    let mut kept = References::default();
+    for file in test.policies.iter().flatten() {
+        let path = beside(folder, file);
+        for object in objects(&path)? {
+            let kind = GroupVersionKind::of_object(&object);
+            if kind.group == registration::GROUP && Snapshot::takes(&object) {
+                let origin = Str::from(path.as_str());
+                changes.push(Change::Upsert(PolicySource { origin, object, positions: None }));
+            } else if !kept.take(&object) && !kept.declare(&object) {
+                kept.keep(&object);
+            }
+        }
+    }
     let update = Snapshot::new(config()).apply(changes, OnError::Unload);
     let mut errors = update.problems.iter().filter(|problem| problem.severity == Severity::Error);
     if let Some(problem) = errors.next() {
         let colon = if problem.field.is_empty() { "" } else { ": " };
+        let what = if problem.policy.group == registration::GROUP { "policy" } else { "ModRule" };
         return Err(format!(
-            "adding ModRule: {}: {}{colon}{}",
+            "adding {what}: {}: {}{colon}{}",
             problem.policy, problem.field, problem.message
         ));
     }
-    Ok((mutators, update.snapshot))
+    Ok(Loaded { mutators, snapshot: update.snapshot, objects: kept })
 }
 
 /// Changes the object of a case and compares the result with what the case expects; `None` if it
@@ -93,7 +121,7 @@ pub(super) fn run(
     if !says_something {
         return Err("invalid Case: must define expected, patch, rejected or assertions".into());
     }
-    let given = Given::of(document, case, folder)?;
+    let given = Given::of(document, case, folder, session)?;
     let rejected = case.rejected.as_deref().map(|text| {
         let pattern = GoRegex::new(text)
             .map_err(|error| format!("rejected is an invalid regular expression: {error}"))?;
@@ -133,24 +161,41 @@ pub(super) fn run(
             ));
         }
     }
-    Ok(Some(Changed { object: given.with_object(result), namespace: given.namespace }))
+    let object = given.with_object(result);
+    let messages = validated(snapshot, &object, &given, session)?;
+    Ok(Some(Changed { object, namespace: given.namespace, messages }))
 }
 
-/// Mutators, then ModRules; the error is the message of a refusal.
+/// The messages of ValidatingAdmissionPolicies about an object, whatever their actions.
+fn validated(
+    snapshot: &Snapshot,
+    document: &Value,
+    given: &Given,
+    session: &mut Session,
+) -> Result<Vec<String>, String> {
+    if snapshot.cluster_policies().is_empty() {
+        return Ok(Vec::new());
+    }
+    let review = given.review_of(document.clone())?;
+    let (inventory, namespace) = (Inventory::default(), given.namespace.as_ref());
+    let reviewed = session.decide(snapshot, &inventory, review, namespace, Stages::SUITE_POLICIES);
+    let decision = reviewed.decision;
+    if let Some(failure) = &decision.failure {
+        return Err(failure.to_string());
+    }
+    let remarks = decision.remarks.iter().map(|(_, remark)| remark);
+    let found = decision.denials.iter().chain(remarks);
+    Ok(found.map(|finding| finding.message.clone()).collect())
+}
+
+/// MutatingAdmissionPolicies, mutators, then ModRules; the error is the message of a refusal.
 fn apply(
     snapshot: &Snapshot,
     object: &Value,
     given: &Given,
     session: &mut Session,
 ) -> Result<Value, String> {
-    let document = given.with_object(object.clone());
-    let review = match given.review {
-        true => {
-            let request = document.get("request").cloned().unwrap_or_default();
-            Review::from_request(&request).map_err(|error| error.to_string())?
-        }
-        false => Review::of_object(document, given.operation, NAMESPACE),
-    };
+    let review = given.review_of(given.with_object(object.clone()))?;
     let (inventory, namespace) = (Inventory::default(), given.namespace.as_ref());
     let reviewed = session.decide(snapshot, &inventory, review, namespace, Stages::SUITE_CHANGES);
     let decision = reviewed.decision;
@@ -170,7 +215,7 @@ struct Given {
 }
 
 impl Given {
-    fn of(document: Value, case: &Case, folder: &str) -> Result<Self, String> {
+    fn of(document: Value, case: &Case, folder: &str, session: &Session) -> Result<Self, String> {
         let kind = GroupVersionKind::of_object(&document);
         let review = kind.group == "admission.k8s.io" && kind.kind == "AdmissionReview";
         let (object, operation) = if review {
@@ -189,9 +234,23 @@ impl Given {
             })?;
         let namespace = match &case.namespace {
             Some(file) => Some(one_object(&beside(folder, file))?),
-            None => bare_namespace(object.namespace()),
+            None => {
+                let name = object.namespace();
+                let named = |it: &&Value| it.name() == name;
+                let all = session.objects.iter().flat_map(|objects| objects.of_kind("Namespace"));
+                all.cloned().find(|it| named(&it)).or_else(|| bare_namespace(name))
+            }
         };
         Ok(Self { document, review, object, operation, namespace })
+    }
+
+    /// The request about a document of the case.
+    fn review_of(&self, document: Value) -> Result<Review, String> {
+        if !self.review {
+            return Ok(Review::of_object(document, self.operation, NAMESPACE));
+        }
+        let request = document.get("request").cloned().unwrap_or_default();
+        Review::from_request(&request).map_err(|error| error.to_string())
     }
 
     /// The document of the case with another object in its place.

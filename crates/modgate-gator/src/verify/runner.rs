@@ -1,8 +1,9 @@
 //! Runs suites: every test on whatever core is free.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use modgate_engine::{Snapshot, constraint::ConstraintError};
+use modgate_policies::references::References;
 use modgate_value::{Value, gofmt};
 
 use super::{
@@ -29,8 +30,10 @@ pub(super) struct Subject {
     pub(super) policies: Policies,
     /// The same with expansion templates, mutators and ModRules.
     pub(super) snapshot: Snapshot,
-    /// Whether there are mutators or ModRules, as in our suites.
+    /// Whether there are policies that may change objects, as in our suites.
     pub(super) changes_objects: bool,
+    /// What the cluster's own policies read.
+    objects: Arc<References>,
 }
 
 /// Runs all tests that the filter selects.
@@ -91,7 +94,10 @@ impl Runner<'_> {
         }
         let start = Instant::now();
         let (cases, error) = match self.subject(test) {
-            Ok(Some(subject)) => (self.cases(test, &subject, session), None),
+            Ok(Some(subject)) => {
+                session.objects = Some(Arc::clone(&subject.objects));
+                (self.cases(test, &subject, session), None)
+            }
             Ok(None) => (Vec::new(), None),
             Err(error) => (Vec::new(), Some(error)),
         };
@@ -124,7 +130,7 @@ impl Runner<'_> {
     fn subject(&self, test: &Test) -> Result<Option<Subject>, String> {
         let mut policies = Policies::default();
         let is_complete = !test.template.is_empty() || !test.constraint.is_empty();
-        // Mutators and ModRules can be tested without a constraint.
+        // All other policies can be tested without a constraint.
         if is_complete || !test.changes_objects() {
             if test.template.is_empty() {
                 return Err("invalid Suite: missing template".to_owned());
@@ -152,9 +158,10 @@ impl Runner<'_> {
             "" => ExpansionSystem::default(),
             file => self.expansion(file)?,
         };
-        let (mutators, modrules) = pipeline::load(test, self.folder)?;
-        let snapshot = modrules.with_compiled(policies.store.clone(), mutators, expansion);
-        Ok(Some(Subject { policies, snapshot, changes_objects: test.changes_objects() }))
+        let pipeline::Loaded { mutators, snapshot, objects } = pipeline::load(test, self.folder)?;
+        let snapshot = snapshot.with_compiled(policies.store.clone(), mutators, expansion);
+        let (changes_objects, objects) = (test.changes_objects(), Arc::new(objects));
+        Ok(Some(Subject { policies, snapshot, changes_objects, objects }))
     }
 
     fn add_constraint(&self, policies: &mut Policies, file: &str) -> Result<(), Refused> {

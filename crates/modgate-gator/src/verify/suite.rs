@@ -49,6 +49,8 @@ pub struct Test {
     pub mutators: Option<Vec<Str>>,
     /// Files of ModRules that run after the mutators. Ours.
     pub modrules: Option<Vec<Str>>,
+    /// Files of the cluster's own policies, with their bindings, parameters and definitions of kinds. Ours.
+    pub policies: Option<Vec<Str>>,
 }
 
 /// One object and its expected violations.
@@ -115,9 +117,9 @@ impl Suite {
 }
 
 impl Test {
-    /// Whether it tests policies that change objects, which only our suites have.
+    /// Whether it tests policies that may change objects, which only our suites have.
     pub fn changes_objects(&self) -> bool {
-        self.mutators.is_some() || self.modrules.is_some()
+        self.mutators.is_some() || self.modrules.is_some() || self.policies.is_some()
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     path::Path,
     sync::{Arc, Mutex},
     thread,
+    time::{Duration, Instant},
 };
 
 use modgate_value::{Value, go::base64::Alphabet, yaml};
@@ -15,7 +16,7 @@ use rustls::{
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-use super::{text, with};
+use super::{api::Api, text, with};
 
 /// The objects to send.
 pub(crate) fn objects() -> Vec<Value> {
@@ -25,6 +26,64 @@ pub(crate) fn objects() -> Vec<Value> {
     documents
         .map(|text| yaml::value(text).unwrap_or_else(|error| panic!("{error}: {text}")))
         .collect()
+}
+
+/// The kind of the custom resources among the objects.
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.defaults.test}
+spec:
+  group: defaults.test
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            default: {}
+            properties:
+              size: {type: integer, default: 3}
+              empty: {type: array, items: {type: string}}
+              bare: {type: object}
+              either: {x-kubernetes-int-or-string: true}
+              map:
+                type: object
+                additionalProperties: {type: object, properties: {x: {type: integer, default: 1}}}
+              parts:
+                type: array
+                items:
+                  type: object
+                  properties: {name: {type: string}, up: {type: boolean, default: true}}
+              open:
+                type: object
+                x-kubernetes-preserve-unknown-fields: true
+                properties: {shut: {type: object, properties: {q: {type: integer}}}}
+              template:
+                type: object
+                x-kubernetes-embedded-resource: true
+                properties: {spec: {type: object, properties: {a: {type: string, default: b}}}}
+";
+
+/// Creates the kind of the custom resources; its definition.
+pub(crate) fn define(api: &mut Api) -> Value {
+    let definition = yaml::value(DEFINITION).expect("YAML");
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let made = api.send("POST", path, Some(&definition));
+    assert_eq!(made.code, 201, "{}", made.body);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let listed = "/apis/defaults.test/v1/namespaces/default/widgets";
+    while api.send("GET", listed, None).code != 200 {
+        assert!(Instant::now() < deadline, "the kind is not served");
+        thread::sleep(Duration::from_millis(50));
+    }
+    definition
 }
 
 /// A webhook that allows everything.

@@ -185,6 +185,36 @@ const PASSING: usize = 47;
 /// one. The other two, and what they are about, are the same in the folder of passing ones.
 const FAILING: usize = 13;
 
+/// Suites name files with policies, bindings and parameters.
+#[test]
+fn suites_test_them() {
+    let folder = workspace();
+    let suite = |violations: &str, message: &str, expected: &str| {
+        format!(
+            "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests:\n- name: replicas\n  \
+             policies: [policies/all.yaml]\n  \
+             cases:\n  - name: many\n    object: many.yaml\n    assertions: [{{violations: {violations}, \
+             message: '{message}'}}]\n{expected}"
+        )
+    };
+    for (text, error) in [
+        (suite("1", "at most 3 replicas", ""), None),
+        (suite("no", "", ""), Some("unexpected number of violations: got 1")),
+        (
+            suite("1", "", "    patch: [{op: add, path: /metadata/labels, value: {team: shop}}]\n"),
+            None,
+        ),
+        (suite("1", "", "    patch: []\n"), Some("unexpected patch: got")),
+        (suite("1", "", "    rejected: never\n"), Some("missing rejection: want one")),
+    ] {
+        fs::write(folder.path().join("suite.yaml"), &text).expect("written");
+        let output = modgate(folder.path(), &["verify", "suite.yaml"]);
+        let shown = out(&output) + &errors(&output);
+        assert_eq!(output.status.success(), error.is_none(), "{text}{shown}");
+        assert!(shown.contains(error.unwrap_or_default()), "{text}{shown}");
+    }
+}
+
 #[test]
 fn mutations_are_explained() {
     let folder = workspace();

@@ -2,13 +2,13 @@
 //! their kind lacks, quantities in one form, and with defaults.
 //!
 //! The defaults are a table by type (`defaults.txt`), and the few that depend on other members are
-//! code (`derive.rs`).
+//! code (`derive.rs`). Those of custom resources stand in their CustomResourceDefinitions.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use modgate_value::{Object, Value};
 
-use super::{Reference, Types, derive, quantity};
+use super::{GUESSED, Map, Reference, Types, UNTYPED, derive, quantity};
 
 /// How deep objects are read; what is nested deeper stays as it is.
 const MAX_DEPTH: usize = 64;
@@ -38,9 +38,6 @@ impl Types {
     pub fn as_stored(&self, object: &Value) -> Option<Value> {
         let text = |member| object.get(member).and_then(Value::as_str).unwrap_or_default();
         let ty = self.of(text("apiVersion"), text("kind"))?;
-        if !self.is_builtin(text("apiVersion"), text("kind")) {
-            return None;
-        }
         let mut stored = self.stored(ty, object, "", 0);
         if text("apiVersion") == "v1" && text("kind") == "Pod" {
             derive::pod(&mut stored);
@@ -50,14 +47,14 @@ impl Types {
 
     /// `parent` is the type that the value is a member of.
     fn stored(&self, ty: &Reference, value: &Value, parent: &str, depth: usize) -> Value {
-        let name = match ty {
-            Reference::Named(name, _) => name.as_str(),
-            Reference::Inline(_) => "",
+        let (name, is_named) = match ty {
+            Reference::Named(name, _) => (name.as_str(), true),
+            Reference::Inline(_) => ("", false),
         };
         if name == QUANTITY {
             return quantity_of(value);
         }
-        if depth >= MAX_DEPTH {
+        if depth >= MAX_DEPTH || [UNTYPED, GUESSED].contains(&name) {
             return value.clone();
         }
         let resolved = self.resolve(ty);
@@ -65,11 +62,21 @@ impl Types {
             Value::Object(members) => {
                 let Some(map) = resolved.map else { return value.clone() };
                 let mut members = members.clone();
-                fill(name, parent, &mut members);
-                let members = members.iter().filter(|(_, value)| !value.is_null());
-                let members = members.filter(|(key, value)| !is_left_out(name, key, value));
-                let kept = members.filter_map(|(key, value)| {
-                    let ty = map.fields.get(key).map(|field| &field.ty).or(map.element.as_ref())?;
+                if is_named {
+                    fill(name, parent, &mut members);
+                } else {
+                    fill_as_defined(map, &mut members);
+                }
+                let kept = members.iter().filter_map(|(key, value)| {
+                    let field = map.fields.get(key);
+                    let is_left_out = match field {
+                        None if map.prunes => true,
+                        Some(field) if field.nullable => false,
+                        _ if value.is_null() => true,
+                        _ => is_named && is_left_out(name, key, value),
+                    };
+                    let element = map.element.as_ref().filter(|_| !is_left_out);
+                    let ty = field.filter(|_| !is_left_out).map(|field| &field.ty).or(element)?;
                     Some((key.clone(), self.stored(ty, value, name, depth + 1)))
                 });
                 kept.collect()
@@ -130,6 +137,17 @@ fn quantity_of(value: &Value) -> Value {
         _ => return value.clone(),
     };
     quantity::canonical(&text).map_or_else(|| Value::from(text.as_str()), Value::from)
+}
+
+/// Adds the defaults of a custom resource, also in place of null where that is not allowed.
+fn fill_as_defined(map: &Map, members: &mut Object) {
+    for (name, field) in &map.fields {
+        let Some(default) = &field.default else { continue };
+        let is_empty = |value: &Value| value.is_null() && !field.nullable;
+        if members.get(name).is_none_or(is_empty) {
+            members.insert(name.clone(), default.clone());
+        }
+    }
 }
 
 /// Adds the defaults of one value of this type.
@@ -194,6 +212,44 @@ mod tests {
             ("/spec/containers/0/resources/requests", r#"{"cpu":"2","memory":"1Gi"}"#),
         ] {
             assert_eq!(at(path), expected, "{path}: {}", pod.to_json());
+        }
+    }
+
+    #[test]
+    fn custom_resources() {
+        let definition = "{spec: {group: a.io, names: {kind: K}, versions: [{name: v1, schema: \
+            {openAPIV3Schema: {type: object, properties: {spec: {type: object, default: {}, properties: \
+            {size: {type: integer, default: 3}, none: {type: string, nullable: true}, \
+            parts: {type: array, items: {type: object, properties: {up: {type: boolean, default: true}}}}, \
+            map: {type: object, additionalProperties: {type: object, properties: {x: {default: 1}}}}, \
+            bare: {type: object}, \
+            open: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: \
+            {shut: {type: object, properties: {q: {}}}}}}}}}}}]}}";
+        let mut types = Types::kubernetes().clone();
+        types.define(&yaml::value(definition).expect(definition));
+        let head = "apiVersion: a.io/v1, kind: K, metadata: {name: a, nope: 1, labels: {}}";
+        for (spec, expected) in [
+            ("other: 1", r#"{"size":3}"#),
+            ("spec: null", r#"{"size":3}"#),
+            ("spec: {size: null, none: null, nope: 1}", r#"{"none":null,"size":3}"#),
+            (
+                "spec: {parts: [{}, {up: false, b: 1}]}",
+                r#"{"parts":[{"up":true},{"up":false}],"size":3}"#,
+            ),
+            ("spec: {parts: []}", r#"{"parts":[],"size":3}"#),
+            ("spec: {map: {a: {}, b: {x: 2}}}", r#"{"map":{"a":{"x":1},"b":{"x":2}},"size":3}"#),
+            ("spec: {bare: {a: 1}}", r#"{"bare":{},"size":3}"#),
+            (
+                "spec: {open: {a: {b: null}, shut: {q: 1, r: 1}}}",
+                r#"{"open":{"a":{"b":null},"shut":{"q":1}},"size":3}"#,
+            ),
+        ] {
+            let object = yaml::value(&format!("{{{head}, {spec}}}")).expect(spec);
+            let stored = types.as_stored(&object).expect("a known kind");
+            assert_eq!(stored.get("spec").map(Value::to_json).as_deref(), Some(expected), "{spec}");
+            let metadata = stored.get("metadata").map(Value::to_json);
+            assert_eq!(metadata.as_deref(), Some(r#"{"name":"a"}"#));
+            assert_eq!(stored.get("other"), None);
         }
     }
 
