@@ -82,7 +82,7 @@ impl Policies {
         Ok(all)
     }
 
-    /// Evaluations for each Pod, as modgate counts them: one for each policy, whatever bindings it has.
+    /// Evaluations for each Pod, as modgate counts them: one for each binding, so this is the least.
     pub(super) fn least_evaluations(&self) -> f64 {
         super::count(self.policies.len())
     }
