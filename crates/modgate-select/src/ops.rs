@@ -345,7 +345,7 @@ fn infix<'a>(
             match GoRegex::within(&pattern, COMPUTED_REGEX_BYTES, budget) {
                 Ok(regex) => Ok(Val::Bool(search(op, left, &regex, budget)?)),
                 Err(Uncompiled::Invalid(error)) => Err(Why::Pattern(error.to_string().into())),
-                Err(Uncompiled::Exhausted(exhausted)) => return Err(exhausted.into()),
+                Err(Uncompiled::Exhausted(exhausted)) => return Err(exhausted),
             }
         }
         Binary::In => match right {
