@@ -170,6 +170,11 @@ pub enum Macro {
 }
 
 impl Macro {
+    /// Whether the truth of its last argument decides something.
+    pub(crate) fn decides(self) -> bool {
+        matches!(self, Self::All | Self::Exists | Self::ExistsOne | Self::Filter)
+    }
+
     /// The macro of this name and number of arguments, and how many of them are names.
     pub(crate) fn find(name: &str, args: usize) -> Option<(Self, usize)> {
         Some(match (name, args) {

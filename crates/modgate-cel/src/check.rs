@@ -29,6 +29,7 @@ pub struct Env {
     variables: BTreeMap<String, Type>,
     builds: bool,
     mixes: bool,
+    observed: bool,
     release: Release,
 }
 
@@ -68,6 +69,18 @@ impl Env {
     pub fn with_mixed_literals(mut self) -> Self {
         self.mixes = true;
         self
+    }
+
+    /// With counts of what evaluations reach: [`Program::places`](crate::Program::places) has them.
+    /// Budgets pay for the counting, costs do not.
+    #[must_use]
+    pub fn observed(mut self, observed: bool) -> Self {
+        self.observed = observed;
+        self
+    }
+
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observed
     }
 
     /// Whether expressions may build objects of this type.

@@ -4,6 +4,8 @@
 //! follows from it: a chain of fields is one node, a constant list is a constant, and membership in
 //! one is a look-up.
 
+use std::sync::Arc;
+
 use modgate_value::regex::GoRegex;
 
 use crate::{
@@ -11,6 +13,7 @@ use crate::{
     cost::CallCost,
     functions::Guard,
     library::{Message, Native},
+    probe::Probe,
     value::Owned,
 };
 
@@ -52,6 +55,8 @@ pub(crate) enum Node {
     /// `optMap` and `optFlatMap`
     OptionalMap(Box<OptionalMap>),
     SortBy(Box<SortBy>),
+    /// Counts that it is reached; only in programs that are observed.
+    Probe(Box<Observed>),
 }
 
 /// A value and a path into it.
@@ -101,6 +106,13 @@ pub(crate) struct Call {
     pub(crate) args: Box<[Node]>,
     /// The compiled pattern, if that is a constant.
     pub(crate) regex: Option<GoRegex>,
+}
+
+/// A part whose evaluations count.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) probe: Arc<Probe>,
+    pub(crate) node: Node,
 }
 
 /// The elements of a constant list, to be looked up.

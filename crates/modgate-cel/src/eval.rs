@@ -8,7 +8,7 @@ pub(crate) mod compose;
 use self::compose::Evaluation;
 use crate::{
     ast::Macro,
-    code::{Attribute, Base, Call, Fold, Key, Node, OptionalMap, Set, SortBy},
+    code::{Attribute, Base, Call, Fold, Key, Node, Observed, OptionalMap, Set, SortBy},
     cost::{self, CallCost},
     error::{EvalError, Result, failed},
     heap::{Heap, hashable, shown, whole},
@@ -82,7 +82,15 @@ impl<'e, 'a> Machine<'e, 'a> {
             Node::Fold(fold) => self.scoped(|machine| machine.fold(fold)),
             Node::OptionalMap(map) => self.scoped(|machine| machine.optional_map(map)),
             Node::SortBy(sort) => self.scoped(|machine| machine.sort_by(sort)),
+            Node::Probe(part) => self.observed(part),
         }
+    }
+
+    fn observed(&mut self, part: &'a Observed) -> Result<Val<'a>> {
+        part.probe.reach();
+        let value = self.eval(&part.node)?;
+        part.probe.result(value);
+        Ok(value)
     }
 
     /// Forgets the names that `work` brings into scope.
@@ -183,7 +191,11 @@ impl<'e, 'a> Machine<'e, 'a> {
             Base::Computed(node) => value = self.eval(node)?,
             Base::Choice(parts) => {
                 let [condition, yes, no] = &**parts;
-                let chosen = if self.truth(condition)? { yes } else { no };
+                let mut chosen = if self.truth(condition)? { yes } else { no };
+                if let Node::Probe(part) = chosen {
+                    part.probe.reach();
+                    chosen = &part.node;
+                }
                 // cel-go does not charge for an attribute that is a branch.
                 value = match chosen {
                     Node::Attribute(branch) => {

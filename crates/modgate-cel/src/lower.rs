@@ -1,18 +1,21 @@
 //! Checked syntax into code.
 
+use std::sync::Arc;
+
 use bumpalo::Bump;
 use modgate_value::{Budget, regex::GoRegex};
 
 use crate::{
     ast::{Expr, Kind, Literal, Macro},
     check::{Checked, Env, type_name},
-    code::{Attribute, Base, Call, Fold, Key, Node, OptionalMap, Qualifier, Set, SortBy},
+    code::{Attribute, Base, Call, Fold, Key, Node, Observed, OptionalMap, Qualifier, Set, SortBy},
     cost,
     error::EvalError,
     functions::{Guard, Overload, overloads},
     heap::{Heap, hashable},
     library::{self, Message},
     parser::qualified_name,
+    probe::Probe,
     release::Release,
     types::Type,
     value::{Owned, go_type, qualifies},
@@ -23,12 +26,18 @@ use crate::{
 /// # Errors
 ///
 /// The error that a constant part fails with.
-pub(crate) fn lower(checked: &Checked, env: &Env) -> Result<Node, String> {
+pub(crate) fn lower(checked: &Checked, env: &Env) -> Result<(Node, Vec<Arc<Probe>>), String> {
     if let Some(name) = &checked.undefined_type {
         return Err(format!("reference to undefined type: {name}"));
     }
-    let mut lowering = Lowering { checked, env, scope: Vec::new() };
-    lowering.expr(&checked.expr)
+    let mut lowering = Lowering { checked, env, scope: Vec::new(), probes: Vec::new() };
+    let node = lowering.expr(&checked.expr)?;
+    let node = lowering.probed(&checked.expr, node, checked.ty == Type::BOOL);
+    let mut probes = lowering.probes;
+    // The whole comes first.
+    let whole = probes.pop();
+    probes.sort_by_key(|probe| probe.place().span.start);
+    Ok((node, whole.into_iter().chain(probes).collect()))
 }
 
 struct Lowering<'c> {
@@ -36,9 +45,37 @@ struct Lowering<'c> {
     env: &'c Env,
     /// Names of macros, outermost first.
     scope: Vec<String>,
+    /// Of a program that is observed.
+    probes: Vec<Arc<Probe>>,
 }
 
 impl Lowering<'_> {
+    /// The node, counted if the program is observed.
+    fn probed(&mut self, expr: &Expr, node: Node, decides: bool) -> Node {
+        if !self.env.is_observed() {
+            return node;
+        }
+        let probe = Arc::new(Probe::new(expr, decides));
+        self.probes.push(Arc::clone(&probe));
+        Node::Probe(Box::new(Observed { probe, node }))
+    }
+
+    /// The operands of `&&`, `||` and `?:`, counted if the program is observed. Of a chain, each
+    /// link counts once.
+    fn operands(&mut self, name: &str, exprs: &[&Expr], nodes: Vec<Node>) -> Vec<Node> {
+        if !self.env.is_observed() || !matches!(name, "_&&_" | "_||_" | "_?_:_") {
+            return nodes;
+        }
+        let parts = exprs.iter().zip(nodes).enumerate();
+        parts
+            .map(|(index, (expr, node))| match (name, &node) {
+                ("_?_:_", _) => self.probed(expr, node, index == 0),
+                (_, Node::Logic { .. }) => node,
+                _ => self.probed(expr, node, true),
+            })
+            .collect()
+    }
+
     fn expr(&mut self, expr: &Expr) -> Result<Node, String> {
         Ok(match &expr.kind {
             Kind::Literal(literal) => Node::Constant(match literal {
@@ -174,6 +211,8 @@ impl Lowering<'_> {
         for arg in target.into_iter().chain(args) {
             nodes.push(self.expr(arg)?);
         }
+        let exprs: Vec<&Expr> = target.into_iter().chain(args).collect();
+        let nodes = self.operands(name, &exprs, nodes);
         let nodes = match (name, <[Node; 2]>::try_from(nodes)) {
             ("_&&_" | "_||_", Ok(terms)) => {
                 return Ok(Node::Logic { stop: name == "_||_", terms: Box::new(terms) });
@@ -269,8 +308,14 @@ impl Lowering<'_> {
         }
         self.scope.extend(names.iter().cloned());
         let mut nodes = Vec::with_capacity(args.len());
-        for arg in args {
-            nodes.push(self.expr(arg)?);
+        for (index, arg) in args.iter().enumerate() {
+            let node = self.expr(arg)?;
+            let is_condition = index + 1 < args.len() || which.decides();
+            // Costs depend on whether it is a constant.
+            nodes.push(match node {
+                node @ (Node::Constant(_) | Node::Logic { .. }) => node,
+                node => self.probed(arg, node, is_condition),
+            });
         }
         self.scope.truncate(depth);
         let Some(body) = nodes.pop() else { return Err("macro without an expression".to_owned()) };

@@ -9,6 +9,7 @@ use crate::{
     code::Node,
     error::Errors,
     lower::lower,
+    probe::{Place, Probe},
     types::Type,
 };
 
@@ -65,6 +66,7 @@ pub struct Program(Arc<Compiled>);
 #[derive(Debug)]
 struct Compiled {
     code: Node,
+    probes: Box<[Arc<Probe>]>,
     ty: Type,
     depth: u16,
 }
@@ -77,8 +79,9 @@ impl Program {
     /// The messages of cel-go and Kubernetes.
     pub fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
         let checked = check(text, env).map_err(CompileError::Check)?;
-        let code = lower(&checked, env).map_err(CompileError::Constant)?;
-        Ok(Self(Arc::new(Compiled { code, ty: checked.ty, depth: checked.expr.depth })))
+        let (code, probes) = lower(&checked, env).map_err(CompileError::Constant)?;
+        let probes = probes.into();
+        Ok(Self(Arc::new(Compiled { code, probes, ty: checked.ty, depth: checked.expr.depth })))
     }
 
     /// As [`Program::compile`], and the result must have exactly this type.
@@ -98,6 +101,12 @@ impl Program {
     /// The type of the result.
     pub fn ty(&self) -> &Type {
         &self.0.ty
+    }
+
+    /// The places of the text, the whole first and then in order, with what evaluations reached so far; none unless the
+    /// environment is [observed](Env::observed).
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.0.probes.iter().map(|probe| probe.place())
     }
 
     pub(crate) fn code(&self) -> &Node {

@@ -57,6 +57,7 @@ fn node<'p>(code: &'p Node, on: On<'_, 'p>) {
             node(&map.target, on);
             node(&map.body, on);
         }
+        Node::Probe(part) => node(&part.node, on),
         Node::SortBy(sort) => {
             node(&sort.list, on);
             node(&sort.key, on);

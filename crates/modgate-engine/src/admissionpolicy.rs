@@ -12,6 +12,7 @@
 mod audit;
 mod compile;
 mod convert;
+mod coverage;
 mod evaluate;
 mod matching;
 mod merge;

@@ -10,6 +10,7 @@
 //! [`Scope`] has the stages a request reaches, [`Decision`] their results, and an [`Observer`]
 //! watches: explaining is the same run with one that remembers ([`Trace`]).
 
+mod coverage;
 mod dry_run;
 mod mutators;
 mod observer;

@@ -77,6 +77,7 @@ mod code;
 mod config;
 pub mod constraint;
 pub mod cost;
+pub mod coverage;
 mod decide;
 mod decision;
 mod evaluation;

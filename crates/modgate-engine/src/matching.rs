@@ -85,6 +85,18 @@ pub enum Criterion {
 }
 
 impl Criterion {
+    /// Every criterion, in the order of evaluation.
+    pub const ALL: [Self; 8] = [
+        Self::Kinds,
+        Self::Scope,
+        Self::Namespaces,
+        Self::ExcludedNamespaces,
+        Self::LabelSelector,
+        Self::NamespaceSelector,
+        Self::Name,
+        Self::Source,
+    ];
+
     /// The member of the match block.
     pub fn as_str(self) -> &'static str {
         match self {

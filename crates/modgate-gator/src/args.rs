@@ -90,7 +90,7 @@ pub struct VerifyArgs {
     )]
     pub(crate) run: String,
     /// Output format, and the file to write it to; repeat for more: `text`, `json`, `junit`, `yaml`,
-    /// `jsonl`, `github`, `gitlab`, `sarif`, `markdown` or `html`.
+    /// `jsonl`, `github`, `gitlab`, `sarif`, `markdown` or `html`; with `--coverage` also `lcov`.
     #[arg(
         short,
         long,
@@ -117,6 +117,25 @@ pub struct VerifyArgs {
     /// Run the suites again whenever a file below their paths changes.
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Measure which expressions, branches, match clauses and messages of the policies the cases
+    /// reach.
+    #[arg(long)]
+    pub(crate) coverage: bool,
+    /// Fail if the cases reach less than this part of the policies, in percent; implies `--coverage`.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) coverage_min: Option<f64>,
+    /// Change policies in small ways, and list the changes that no case notices.
+    #[arg(long)]
+    pub(crate) mutants: bool,
+    /// Fail if the cases notice less than this part of the changes, in percent; implies `--mutants`.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) mutants_min: Option<f64>,
+    /// Changes that `--mutants` tries of each policy.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) budget: usize,
+    /// Number that the choice of changes depends on if there are more.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
     /// Print every test and case, and the output of `print` in policies.
     #[arg(short, long, go_bool = Some(false), hide_possible_values = true, hide_default_value = true)]
     pub(crate) verbose: bool,
@@ -125,6 +144,27 @@ pub struct VerifyArgs {
     pub(crate) trace: bool,
     #[command(flatten)]
     pub(crate) cel: CelArgs,
+}
+
+impl VerifyArgs {
+    /// Whether coverage is reported.
+    pub(crate) fn measures_coverage(&self) -> bool {
+        self.coverage || self.coverage_min.is_some()
+    }
+
+    /// Whether changes of policies are tried.
+    pub(crate) fn tries_mutants(&self) -> bool {
+        self.mutants || self.mutants_min.is_some()
+    }
+}
+
+/// A part of a whole, from 0 to 100.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number from 0 to 100".to_owned())?;
+    match (0.0..=100.0).contains(&number) {
+        true => Ok(number),
+        false => Err("expected a number from 0 to 100".to_owned()),
+    }
 }
 
 /// Arguments of `expand`.

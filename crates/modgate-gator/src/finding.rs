@@ -81,7 +81,12 @@ pub(crate) fn failed(
     if let Some(message) = &failure.message {
         report.diagnostic(&Diagnostic::error(message.trim_start_matches("Error: ")));
     }
-    print(outputs, report, |format| matches!(format, "text" | "html").then(String::new), io)?;
+    print(
+        outputs,
+        report,
+        |format| matches!(format, "text" | "html" | "lcov").then(String::new),
+        io,
+    )?;
     Ok(failure)
 }
 

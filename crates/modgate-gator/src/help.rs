@@ -40,9 +40,16 @@ Examples:
   # Write JUnit XML for a CI system, and text for the log
   modgate verify --require-tests -o junit=verify.xml -o text policies/...
 
+  # Show what the cases do not reach, and fail below 90 percent
+  modgate verify --coverage-min 90 -o lcov=coverage.info -o text policies/...
+
+  # List small changes of the policies that no case notices
+  modgate verify --mutants policies/...
+
 Exit codes:
   0  every case that ran passed
-  1  a case failed, or there is no test and --require-tests is on
+  1  a case failed, there is no test and --require-tests is on, or less is covered than
+     --coverage-min or noticed than --mutants-min
   2  arguments or suites are not valid (`gator`: 1)";
 
 pub(crate) const EXPAND: &str = "\

@@ -23,6 +23,7 @@ mod outside;
 mod policies;
 mod policy;
 mod print;
+pub mod progress;
 mod read;
 mod review;
 mod sync;

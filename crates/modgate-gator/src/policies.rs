@@ -65,6 +65,12 @@ impl Settings {
         Ok(Self { templates: TemplateOptions { cel, failure_policy, print, ..offline } })
     }
 
+    /// The same, and policies count what evaluations reach.
+    pub(crate) fn observed(mut self, observed: bool) -> Self {
+        self.templates.observed = observed;
+        self
+    }
+
     /// The usual ones.
     pub(crate) fn offline() -> Self {
         // There are no providers.

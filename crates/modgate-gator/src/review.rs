@@ -13,6 +13,8 @@ use modgate_engine::{
     },
     cost::{Meter, Statistics},
     expansion::Resultant,
+    explain::RuleTrace,
+    mutation::MutationExplanation,
     rego::builtins,
     template,
 };
@@ -83,6 +85,11 @@ pub(crate) struct Session {
     tracing: bool,
     timing: bool,
     traced: String,
+    /// Whether coverage is measured.
+    pub(crate) observes: bool,
+    /// Whether the actions of mutators and ModRules are kept now.
+    pub(crate) keeps_changes: bool,
+    changes: Vec<Trace>,
 }
 
 impl Session {
@@ -91,9 +98,19 @@ impl Session {
         Self { tracing, timing, ..Self::default() }
     }
 
+    /// The same session, which measures coverage if `observes`.
+    pub(crate) fn observing(self, observes: bool) -> Self {
+        Self { observes, ..self }
+    }
+
     /// Every trace since the last time; `None` if there is none.
     pub(crate) fn take_traced(&mut self) -> Option<String> {
         Some(std::mem::take(&mut self.traced)).filter(|traced| !traced.is_empty())
+    }
+
+    /// The actions of mutators and ModRules since the last time, decision by decision.
+    pub(crate) fn take_changes(&mut self) -> Vec<Trace> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Runs stages of a review. `namespace` is the Namespace of the object, if it is known.
@@ -112,11 +129,16 @@ impl Session {
         let meter = Meter { statistics: statistics.as_ref(), ..Meter::default() };
         let arena = &mut self.arena;
         let mut evaluation = Evaluation { meter, ..Evaluation::new(&host, inventory, arena) };
-        if self.tracing {
+        if self.tracing || self.keeps_changes {
             let mut watch = Watch::<true>::new(statistics.as_ref());
             let decision = snapshot.decide(&review, stages, &mut evaluation, &mut watch);
             let reviewed = watch.reviewed(decision, snapshot);
-            self.traced.push_str(&watch.traced());
+            if self.tracing {
+                self.traced.push_str(&watch.traced());
+            }
+            if self.keeps_changes {
+                self.changes.push(watch.trace);
+            }
             reviewed
         } else {
             let mut watch = Watch::<false>::new(statistics.as_ref());
@@ -136,6 +158,14 @@ struct Watch<'s, const EXPLAINS: bool> {
 
 impl<const EXPLAINS: bool> Observer for Watch<'_, EXPLAINS> {
     const EXPLAINS: bool = EXPLAINS;
+
+    fn mutators(&mut self, explanation: MutationExplanation) {
+        self.trace.mutators(explanation);
+    }
+
+    fn modrules(&mut self, rules: Vec<RuleTrace>) {
+        self.trace.modrules(rules);
+    }
 
     fn constraints(&mut self, traces: Vec<ConstraintTrace>) {
         self.trace.constraints(traces);

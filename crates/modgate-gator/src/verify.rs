@@ -5,12 +5,14 @@
 //! the [`SuiteResult`]s in order.
 
 mod case;
+mod coverage;
 mod files;
 mod filter;
 mod find;
 mod kat;
 mod machine;
 mod members;
+mod mutants;
 mod pipeline;
 mod report;
 mod runner;
@@ -40,7 +42,7 @@ use crate::{
 };
 
 /// The formats that are not those of reports.
-const OWN: [&str; 4] = ["text", "json", "junit", "html"];
+const OWN: [&str; 5] = ["text", "json", "junit", "html", "lcov"];
 
 /// The time between two looks at the files that `--watch` follows.
 const LOOK: Duration = Duration::from_millis(300);
@@ -71,6 +73,9 @@ fn once(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failur
         return verified(args, &outputs, true, &mut finding::report(), io);
     }
     let outputs = finding::outputs(&args.output, &OWN)?;
+    if !args.measures_coverage() && outputs.iter().any(|output| output.format == "lcov") {
+        return Err(Failure::error("`-o lcov` needs `--coverage`"));
+    }
     let mut report = finding::report();
     match verified(args, &outputs, false, &mut report, io) {
         Err(failure) if !failure.is_result => {
@@ -90,24 +95,39 @@ fn verified(
     let settings =
         Settings::of(&args.cel, args.verbose || outputs.iter().any(|it| it.format != "text"))
             .map_err(Failure::error)?;
+    let observes = args.measures_coverage() || args.tries_mutants();
+    let collected = observes.then(coverage::Collected::default);
     let filter = Filter::new(&args.run)
         .map_err(|error| Failure::error(format!("compiling filter: {error}")))?;
     let (suites, folders) = listed(args, is_gator, io)?;
+    let inside = inside(io);
+    let shown = |file: &str| match file.strip_prefix(&inside) {
+        Some(below) => below.to_owned(),
+        None => format!("/{}", file.trim_start_matches('/')),
+    };
     let mut is_good = true;
     if !is_gator {
         let mut findings = match suites.is_empty() && !folders.is_empty() {
             true => Vec::new(),
             false => members::warnings(&args.paths.join(" "), &suites),
         };
-        let inside = inside(io);
-        let shown = |file: &str| match file.strip_prefix(&inside) {
-            Some(below) => below.to_owned(),
-            None => format!("/{}", file.trim_start_matches('/')),
-        };
         findings.extend(members::policies(&suites, &settings, shown));
         is_good = finding::diagnostics(findings, args.strict, args.quiet, report, io);
     }
-    let results = results(args, &suites, &folders, &filter, &settings);
+    let observed = settings.clone().observed(collected.is_some());
+    let results = results(args, (&suites, &folders), &filter, &observed, collected.as_ref());
+    let measured = collected.map(|collected| collected.measured(shown));
+    let has_passed = is_good && !results.iter().any(SuiteResult::is_failure);
+    // A case that fails anyway notices nothing.
+    let tried = (args.tries_mutants() && has_passed).then(|| {
+        let policies = measured.as_ref().map_or(&[][..], |measured| &measured.policies);
+        let (suites, folders) = (&suites, &folders);
+        let tests = mutants::Tests { suites, folders, filter: &filter, settings: &settings };
+        let limits = mutants::Limits { budget: args.budget, seed: args.seed };
+        mutants::run(policies, &tests, limits)
+    });
+    let measured = measured.filter(|_| args.measures_coverage());
+    let parts = machine::Parts { coverage: measured.as_ref(), mutants: tried.as_deref() };
     let tests = results.iter().filter(|suite| !suite.skipped).flat_map(|suite| &suite.tests);
     let count = tests.filter(|test| !test.skipped).count();
     if !is_gator && count == 0 && !args.run.is_empty() {
@@ -128,11 +148,15 @@ fn verified(
             if !is_gator && !args.quiet {
                 out.push_str(&report::totals(&results, report));
             }
+            out.extend(measured.as_ref().map(coverage::text));
+            out.extend(tried.as_deref().map(mutants::text));
             Some(out)
         }
-        "json" => Some(machine::json(&results, about_policies(report))),
+        "json" => Some(machine::json(&results, about_policies(report), parts)),
+        "yaml" if parts.is_some() => Some(machine::yaml(&results, about_policies(report), parts)),
+        "lcov" => measured.as_ref().map(coverage::lcov),
         "junit" => Some(machine::junit(&results, report)),
-        "html" => Some(machine::html(&results)),
+        "html" => Some(machine::html(&results, parts)),
         _ => None,
     };
     finding::print(outputs, report, own, io)?;
@@ -146,7 +170,26 @@ fn verified(
     if args.require_tests && count == 0 {
         return Err(Failure::error("there is no test, and --require-tests is on").result());
     }
-    Ok(0)
+    enough(args, parts).map(|()| 0)
+}
+
+/// Whether as much is covered, and noticed, as the arguments ask for.
+fn enough(args: &VerifyArgs, parts: machine::Parts<'_>) -> Result<(), Failure> {
+    if let (Some(least), Some(measured)) = (args.coverage_min, parts.coverage) {
+        let percent = measured.figures().total().percent();
+        if percent < least {
+            let text = format!("coverage is {percent:.1} %, less than --coverage-min {least}");
+            return Err(Failure::error(text).result());
+        }
+    }
+    if let (Some(least), Some(tried)) = (args.mutants_min, parts.mutants) {
+        let percent = mutants::score(tried).percent();
+        if percent < least {
+            let text = format!("the score is {percent:.1} %, less than --mutants-min {least}");
+            return Err(Failure::error(text).result());
+        }
+    }
+    Ok(())
 }
 
 /// The suites of the arguments, and the folders with tests of kat.
@@ -180,10 +223,10 @@ fn listed(
 /// Runs the tests.
 fn results(
     args: &VerifyArgs,
-    suites: &[FoundSuite],
-    folders: &[kat::Folder],
+    (suites, folders): (&[FoundSuite], &[kat::Folder]),
     filter: &Filter,
     settings: &Settings,
+    collected: Option<&coverage::Collected>,
 ) -> Vec<SuiteResult> {
     let mut results = Vec::new();
     let is_failed = |results: &[SuiteResult]| results.iter().any(SuiteResult::is_failure);
@@ -194,21 +237,21 @@ fn results(
                 results.push(SuiteResult { path, skipped: true, ..SuiteResult::default() });
             } else {
                 let one = std::slice::from_ref(suite);
-                results.extend(runner::run(one, filter, settings, args.trace));
+                results.extend(runner::run(one, filter, settings, args.trace, collected));
             }
         }
     } else {
-        results.extend(runner::run(suites, filter, settings, args.trace));
+        results.extend(runner::run(suites, filter, settings, args.trace, collected));
     }
     if !(args.fail_fast && is_failed(&results)) {
-        results.extend(folders.iter().map(|folder| kat::run(folder, filter)));
+        results.extend(folders.iter().map(|folder| kat::run(folder, filter, collected)));
     }
     results
 }
 
 /// The output of `gator verify`, whose formats are fewer.
 fn of_gator(format: &str) -> Result<Output<'_>, Failure> {
-    if !OWN.contains(&format) || format == "html" {
+    if !["text", "json", "junit"].contains(&format) {
         return Err(Failure::error(format!(
             "invalid output format: {format} (must be text, json or junit)"
         )));

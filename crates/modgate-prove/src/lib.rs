@@ -3,7 +3,8 @@
 //!
 //! A [`Side`] is a set of policies with what it sees. [`compare`] decides the same requests with two of
 //! them and counts what differs. [`lint`] looks for ways past a policy. [`record`] makes requests of the events of an audit log,
-//! [`recorded`] writes and reads the requests and answers of a server, and [`generate`] invents objects.
+//! [`recorded`] writes and reads the requests and answers of a server, and [`generate`] invents objects. [`mutants`] are small
+//! changes of a policy that its tests should notice.
 //!
 //! What this crate deliberately does not do: read files, write results, know the order of the stages.
 //! That is [`Snapshot::decide`](modgate_engine::Snapshot::decide)'s.
@@ -20,6 +21,7 @@ pub mod difference;
 pub mod generate;
 pub mod lint;
 pub mod minimise;
+pub mod mutants;
 pub mod record;
 pub mod recorded;
 mod side;

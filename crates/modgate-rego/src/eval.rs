@@ -8,6 +8,7 @@
 //! itself, so the native stack grows with the nesting of iterations and calls, never with the
 //! length of a body, and both are bounded by [`MAX_NESTING`].
 
+mod coverage;
 mod document;
 mod error;
 mod rule;
@@ -18,6 +19,7 @@ mod with;
 
 use modgate_value::Exhausted;
 
+pub use coverage::{Coverage, CoverageTracer, Place, PlaceKind};
 pub use share::Memo;
 pub use trace::{Event, EventKind, Tracer};
 

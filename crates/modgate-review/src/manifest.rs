@@ -1,7 +1,10 @@
 //! Kubernetes objects in texts: the documents of a text, and where in it each part stands.
 
 mod advice;
+mod scalar;
 mod unquoted;
+
+pub use self::scalar::offset_within;
 
 use std::{borrow::Cow, path::Path, sync::Arc};
 

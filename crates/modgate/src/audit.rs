@@ -20,6 +20,7 @@ use modgate_engine::{
     api::{admission::AdmissionReview, meta::GroupVersionKind},
     constraint::Arena,
 };
+use modgate_gator::progress::Progress;
 use modgate_policies::{PolicySet, PolicyStore, manifest::Manifest};
 use modgate_report::about_policies;
 use modgate_review::subject;
@@ -35,7 +36,6 @@ use crate::{
     findings, inputs,
     outputs::{Outputs, print_json},
     page,
-    progress::Progress,
     terminal::Terminal,
 };
 

@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use modgate_engine::api::meta::Operation;
+use modgate_gator::progress::Progress;
 use modgate_policies::{PolicyFiles, PolicySet, PolicyStore, manifest};
 use modgate_prove::{
     Side,
@@ -22,10 +23,7 @@ use modgate_prove::{
 use modgate_value::yaml;
 
 use self::{requests::Requests, source::Checkout};
-use crate::{
-    args::EngineArgs, exit::Exit, inputs, outputs::print_json, progress::Progress,
-    terminal::Terminal,
-};
+use crate::{args::EngineArgs, exit::Exit, inputs, outputs::print_json, terminal::Terminal};
 
 /// Requests handed to a thread at once.
 const BATCH: usize = 32;

@@ -28,7 +28,6 @@ mod page;
 mod paths;
 mod plan;
 mod playground;
-mod progress;
 mod render;
 mod review;
 mod select;

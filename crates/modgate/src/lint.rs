@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use modgate_engine::{Code, api::secrets};
 use modgate_gator::flags::CheckArgs;
+use modgate_gator::progress::Progress;
 use modgate_prove::lint::{Bypass, Found, Options, Request, lint};
 use modgate_report::{Finding, Format, Level, Object, Place, Report, Rule, RuleKind};
 use modgate_value::{Value, yaml};
@@ -25,7 +26,6 @@ use crate::{
     args::{EngineArgs, Output, OutputFormat, OutputParser, PathArgs},
     exit::Exit,
     outputs::Outputs,
-    progress::Progress,
     terminal::{Terminal, Tone, printable},
 };
 

@@ -69,6 +69,8 @@ pub(super) struct Base {
     pub(super) conditions: Vec<Expression>,
     /// Its cost.
     pub(super) usage: Usage,
+    /// Whether it counts what evaluations reach.
+    pub(super) observed: bool,
 }
 
 /// A compiled ValidatingAdmissionPolicy.
@@ -287,6 +289,23 @@ impl CompiledPolicy {
     ///
     /// When a member has the wrong type.
     pub fn compile_as_is(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
+        Self::compile_with(object, false)
+    }
+
+    /// As [`compile_as_is`](Self::compile_as_is), and the policy counts what evaluations reach
+    /// ([`coverage`](Self::coverage)).
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type.
+    pub fn compile_observed(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
+        Self::compile_with(object, true)
+    }
+
+    fn compile_with(
+        object: &Value,
+        observed: bool,
+    ) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
         let spec = PolicySpec::from_value(object)?;
         let mut problems = Problems::default();
         let validations = spec.validations.clone().unwrap_or_default();
@@ -297,11 +316,13 @@ impl CompiledPolicy {
             param_kind: spec.param_kind,
             match_conditions: spec.match_conditions,
             variables: spec.variables,
+            observed,
         };
         let with_params = head.param_kind.is_some();
         let (base, environment) = problems.base(object, head);
         problems.annotation_keys(&base.name, &annotations);
-        let messages = base.variables.declare(&environment_of(with_params, false));
+        let messages = environment_of(with_params, false).observed(observed);
+        let messages = base.variables.declare(&messages);
         let validations = problems.validations(&validations, &environment, &messages);
         let audit_annotations = problems.audit_annotations(&annotations, &environment);
         if validations.is_empty() && audit_annotations.is_empty() {
@@ -343,6 +364,23 @@ impl CompiledMutatingPolicy {
     ///
     /// When a member has the wrong type.
     pub fn compile_as_is(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
+        Self::compile_with(object, false)
+    }
+
+    /// As [`compile_as_is`](Self::compile_as_is), and the policy counts what evaluations reach
+    /// ([`coverage`](Self::coverage)).
+    ///
+    /// # Errors
+    ///
+    /// When a member has the wrong type.
+    pub fn compile_observed(object: &Value) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
+        Self::compile_with(object, true)
+    }
+
+    fn compile_with(
+        object: &Value,
+        observed: bool,
+    ) -> Result<(Self, Vec<PolicyProblem>), PolicyError> {
         let spec = MutatingPolicySpec::from_value(object)?;
         let mut problems = Problems::default();
         let head = Head {
@@ -351,6 +389,7 @@ impl CompiledMutatingPolicy {
             param_kind: spec.param_kind,
             match_conditions: spec.match_conditions,
             variables: spec.variables,
+            observed,
         };
         problems.operations("spec.matchConstraints", head.match_constraints.as_ref());
         let (base, environment) = problems.base(object, head);
@@ -384,6 +423,8 @@ struct Head {
     param_kind: Option<ParamKind>,
     match_conditions: Option<Vec<NamedExpression>>,
     variables: Option<Vec<NamedExpression>>,
+    /// Whether the policy counts what evaluations reach.
+    observed: bool,
 }
 
 /// The names that expressions may use: `object`, `oldObject`, `request`, `namespaceObject`, with a
@@ -432,7 +473,7 @@ impl Problems {
             }
             self.param_kind(kind);
         }
-        let environment = environment_of(head.param_kind.is_some(), true);
+        let environment = environment_of(head.param_kind.is_some(), true).observed(head.observed);
         let conditions =
             self.conditions(head.match_conditions.as_deref().unwrap_or_default(), &environment);
         let variables = self.variables(head.variables.as_deref().unwrap_or_default(), &environment);
@@ -446,6 +487,7 @@ impl Problems {
             variables,
             conditions,
             usage: Usage::default(),
+            observed: head.observed,
         };
         (base, environment)
     }

@@ -29,7 +29,10 @@ use super::{
     driver::RawViolation,
     template::{TemplateError, TemplateOptions, TemplateProblem},
 };
-use crate::{Code, Severity};
+use crate::{
+    Code, Severity,
+    coverage::{Coverage, Hits, PlaceKind},
+};
 
 /// The variables every policy has (CE-11).
 const INJECTED: [(&str, &str); 2] = [
@@ -53,6 +56,7 @@ pub struct CelDriver {
     conditions: Vec<Expression>,
     validations: Vec<Validation>,
     failure_policy: FailurePolicy,
+    observed: bool,
 }
 
 /// An expression with its compiled form, or the reason why it has none.
@@ -98,17 +102,18 @@ impl CelDriver {
             let names: Vec<&str> = variables.iter().map(Str::as_str).collect();
             problems.extend(problems_of(&format!("{field}.{part}"), text, error, &names));
         };
-        let driver = Self::build(field.clone(), decoded, failure_policy, &mut report);
+        let build = (failure_policy, options.observed);
+        let driver = Self::build(field.clone(), decoded, build, &mut report);
         Ok((driver, problems))
     }
 
     fn build(
         field: String,
         source: CelSource,
-        failure_policy: FailurePolicy,
+        (failure_policy, observed): (FailurePolicy, bool),
         report: &mut dyn FnMut(String, &str, &CompileError),
     ) -> Self {
-        let environment = types::environment_of_variables();
+        let environment = types::environment_of_variables().observed(observed);
         let mut variables = Variables::new();
         for (name, text) in INJECTED {
             // Ours compile.
@@ -119,7 +124,7 @@ impl CelDriver {
                 report(format!("variables[{index}].expression"), &variable.expression, &error);
             }
         }
-        let environment = variables.declare(&types::environment());
+        let environment = variables.declare(&types::environment().observed(observed));
         let mut compile = |field: String, ty: &Type, text: &Str| {
             let program = Program::compile_to(ty, text, &environment);
             if let Err(error) = &program {
@@ -147,7 +152,41 @@ impl CelDriver {
                 }
             })
             .collect();
-        Self { field, source, variables, conditions, validations, failure_policy }
+        Self { field, source, variables, conditions, validations, failure_policy, observed }
+    }
+
+    /// Whether it counts what evaluations reach.
+    pub(super) fn is_observed(&self) -> bool {
+        self.observed
+    }
+
+    /// Adds the places of its expressions and messages.
+    pub(super) fn places(&self, coverage: &mut Coverage) {
+        if !self.observed {
+            return;
+        }
+        let field = |part: String| format!("{}.{part}", self.field);
+        let declared = self.variables.iter().skip(INJECTED.len()).enumerate();
+        for (index, (_, program)) in declared {
+            coverage.expression(&field(format!("variables[{index}].expression")), program);
+        }
+        for (index, condition) in self.conditions.iter().enumerate() {
+            let field = field(format!("matchCondition[{index}].expression"));
+            coverage.expression(&field, condition.program());
+        }
+        for (index, validation) in self.validations.iter().enumerate() {
+            let field = |part: &str| field(format!("validations[{index}].{part}"));
+            let program = validation.expression.program();
+            let whole = coverage.expression(&field("expression"), program);
+            match &validation.message_expression {
+                Some(made) => coverage.message(&field("messageExpression"), made.program()),
+                None if !validation.message.trim().is_empty() => {
+                    let hits = Hits::plain(whole.failed);
+                    coverage.field(field("message"), PlaceKind::Message, hits);
+                }
+                None => {}
+            }
+        }
     }
 
     /// The source as it was decoded.

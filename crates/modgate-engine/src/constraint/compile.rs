@@ -21,6 +21,7 @@ use super::{
 use crate::{
     PolicyId,
     cost::{Cost, Evaluated, Meter, Usage},
+    coverage::{Coverage, MatchCounts},
     matching::{Criteria, MatchError},
 };
 
@@ -53,6 +54,8 @@ pub struct CompiledConstraint {
     shared: Option<Arc<Keys>>,
     /// Its cost, with every version of the template.
     usage: Usage,
+    /// What its match block decides, if its template is observed.
+    matched: Option<Arc<MatchCounts>>,
 }
 
 /// Why a constraint is refused.
@@ -147,6 +150,7 @@ impl CompiledConstraint {
         let mut warnings = Vec::new();
         let enforcement = Enforcement::compile(spec, options, &mut warnings)?;
         let effective = template.schema().fill_defaults(resource)?;
+        let matched = template.is_observed().then(Arc::default);
         Ok(Self {
             parameters: parameters(&effective),
             effective,
@@ -160,6 +164,7 @@ impl CompiledConstraint {
             specialized: None,
             shared: None,
             usage: Usage::default(),
+            matched,
         })
     }
 
@@ -310,8 +315,23 @@ impl CompiledConstraint {
         admission: &Admission,
         inventory: &Inventory,
     ) -> Result<bool, ConstraintMatchError> {
+        if let Some(counts) = &self.matched {
+            let mismatch = self.mismatch(admission, inventory)?;
+            counts.note(mismatch.as_ref().map(|mismatch| mismatch.criterion));
+            return Ok(mismatch.is_none());
+        }
         let Some(criteria) = self.criteria_for(admission)? else { return Ok(true) };
         admission.matches(criteria, inventory).map_err(ConstraintMatchError::of)
+    }
+
+    /// The clauses of its match block, with what they decided; empty unless its template is
+    /// [observed](super::TemplateOptions::observed).
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = Coverage::default();
+        if let Some(counts) = &self.matched {
+            counts.places(&self.resource, &mut coverage);
+        }
+        coverage
     }
 
     /// Why it does not apply to this object; `None` if it does.

@@ -15,7 +15,7 @@ use modgate_rego::{
     specialize,
     value::{self, Heap, Limit, Tree, Value as Rego},
 };
-use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt};
+use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, diag::Span, gofmt};
 
 use super::{
     admission::Admission,
@@ -23,7 +23,9 @@ use super::{
     compile::{CompiledConstraint, ConstraintMatchError},
     evaluate::Cause,
     inventory::{Inventory, InventoryPart, Watched},
+    trace::OWN_MODULES,
 };
+use crate::coverage::{Coverage, Hits, PlaceKind};
 
 /// The evaluator of a template: exactly one engine (TC-11).
 #[derive(Debug)]
@@ -69,14 +71,24 @@ impl Driver {
         budget: &'a Budget<'a>,
     ) -> Vec<RawViolation> {
         match self {
-            Self::Rego(driver) => constraint
-                .specialized(driver)
-                .violations(admission.review(), constraint.parameters(), session, budget)
-                .unwrap_or_else(|error| vec![RawViolation::failure(error.to_string())]),
+            Self::Rego(driver) => {
+                let (review, parameters) = (admission.review(), constraint.parameters());
+                let found = match &driver.coverage {
+                    Some(coverage) => {
+                        driver.observed(review, parameters, session, budget, coverage)
+                    }
+                    None => constraint
+                        .specialized(driver)
+                        .violations(review, parameters, session, budget),
+                };
+                found.unwrap_or_else(|error| vec![RawViolation::failure(error.to_string())])
+            }
             Self::Cel(driver) => {
                 let arena = &session.arena.cel;
                 let scope = Scope { input: admission.cel(), params: constraint.effective() };
-                let shared = constraint.shared().map(|keys| (&session.cel, keys));
+                // What is shared is not evaluated, hence not counted.
+                let shared = constraint.shared().filter(|_| !driver.is_observed());
+                let shared = shared.map(|keys| (&session.cel, keys));
                 driver.violations(arena.keep(scope), arena, budget, shared)
             }
         }
@@ -130,6 +142,8 @@ pub struct RegoDriver {
     fields: Arc<Reads>,
     /// The compiled forms of constraints in force, by their parameters: equal ones share one.
     specialized: Mutex<BTreeMap<Value, Weak<RegoDriver>>>,
+    /// What evaluations reach, if it is observed.
+    coverage: Option<eval::Coverage>,
 }
 
 /// The memory of evaluations, for one thread to keep.
@@ -211,7 +225,36 @@ impl RawViolation {
 impl RegoDriver {
     pub(super) fn new(program: Program, violation: GroupId, reads: Vec<InventoryPart>) -> Self {
         let fields = Arc::new(program.reads("inventory"));
-        Self { program, violation, reads, fields, specialized: Mutex::default() }
+        let (specialized, coverage) = (Mutex::default(), None);
+        Self { program, violation, reads, fields, specialized, coverage }
+    }
+
+    /// The same policy, which counts what evaluations reach.
+    pub(super) fn counting(mut self) -> Self {
+        self.coverage = Some(eval::Coverage::new(&self.program));
+        self
+    }
+
+    /// Adds the places of the code; `field` has the field of a module by the module's name.
+    pub(super) fn places(&self, field: &dyn Fn(&str) -> String, coverage: &mut Coverage) {
+        for place in self.coverage.iter().flat_map(eval::Coverage::places) {
+            let Some(module) = self.program.module(place.span.module) else { continue };
+            if module.name.starts_with(OWN_MODULES) {
+                continue;
+            }
+            let eval::Place { span, kind, group, held, failed } = place;
+            let (kind, decides) = match kind {
+                eval::PlaceKind::Rule if group == Some(self.violation) => {
+                    (PlaceKind::Message, false)
+                }
+                eval::PlaceKind::Rule => (PlaceKind::Branch, false),
+                eval::PlaceKind::Assignment => (PlaceKind::Expression, false),
+                eval::PlaceKind::Test => (PlaceKind::Expression, true),
+            };
+            let span = Span::new(span.start as usize, span.end as usize);
+            let hits = Hits { decides, reached: held + failed, held, failed };
+            coverage.part(&field(&module.name), span, kind, hits);
+        }
     }
 
     /// The same policy for a constraint with these parameters: what depends on nothing else is
@@ -235,7 +278,7 @@ impl RegoDriver {
         // Nothing else is read, at most less.
         let (reads, fields) = (self.reads.clone(), Arc::clone(&self.fields));
         let violation = self.violation;
-        Self { program, violation, reads, fields, specialized: Mutex::default() }
+        Self { program, violation, reads, fields, specialized: Mutex::default(), coverage: None }
     }
 
     /// The violations of a policy in the order of its set.
@@ -257,6 +300,22 @@ impl RegoDriver {
         let context = Self::context(review, parameters, outside, session.arena, budget)?;
         let found = eval::shared_document(&self.program, self.violation, context, &session.rego)?;
         of_members(found, budget)
+    }
+
+    /// As [`violations`](Self::violations), by the policy as it was written, and counts what is reached.
+    fn observed(
+        &self,
+        review: &Value,
+        parameters: &Value,
+        session: &Session<'_>,
+        budget: &Budget<'_>,
+        coverage: &eval::Coverage,
+    ) -> Result<Vec<RawViolation>, Error> {
+        let mut tracer = coverage.tracer();
+        let outside = (&session.data as &dyn Tree, session.host);
+        let context = Self::context(review, parameters, outside, session.arena, budget)?;
+        let context = eval::Context { tracer: Some(&mut tracer), ..context };
+        of_members(eval::document(&self.program, self.violation, context)?, budget)
     }
 
     /// As [`violations`](Self::violations), and `tracer` gets every expression.

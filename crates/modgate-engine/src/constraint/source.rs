@@ -97,7 +97,8 @@ pub(super) fn compile(
             "invalid rego: invalid module: missing required rules: [violation]",
         ));
     };
-    Ok((RegoDriver::new(program, violation, inventory_reads(&modules)), lints))
+    let driver = RegoDriver::new(program, violation, inventory_reads(&modules));
+    Ok((if options.observed { driver.counting() } else { driver }, lints))
 }
 
 /// The parts of the inventory that the text refers to. Nothing else can be reached: `data` is never

@@ -12,7 +12,7 @@ use super::{
     driver::Driver,
     source::{self, advice},
 };
-use crate::{Code, PolicyId, Severity, policy::pointer};
+use crate::{Code, PolicyId, Severity, coverage::Coverage, policy::pointer};
 
 /// The options of an installation for templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub struct TemplateOptions {
     pub failure_policy: FailurePolicy,
     /// Whether CEL sources may say `matchConditions` for `matchCondition`.
     pub plural_match_conditions: bool,
+    /// Whether templates and constraints count what evaluations reach
+    /// ([`CompiledTemplate::coverage`]). Otherwise counting costs nothing.
+    pub observed: bool,
 }
 
 impl TemplateOptions {
@@ -56,6 +59,7 @@ impl Default for TemplateOptions {
             cel: true,
             failure_policy: FailurePolicy::default(),
             plural_match_conditions: false,
+            observed: false,
         }
     }
 }
@@ -73,6 +77,7 @@ pub struct CompiledTemplate {
     problems: Vec<TemplateProblem>,
     /// The field of its main Rego module and the beginning of the fields of its libraries.
     rego_fields: (String, String),
+    observed: bool,
 }
 
 /// Why a template is refused.
@@ -327,6 +332,7 @@ impl CompiledTemplate {
             driver,
             problems,
             rego_fields: rego_fields(resource),
+            observed: options.observed,
         })
     }
 
@@ -375,6 +381,24 @@ impl CompiledTemplate {
     /// it is evaluated, and members of its source that are never read.
     pub fn problems(&self) -> &[TemplateProblem] {
         &self.problems
+    }
+
+    /// Whether it counts what evaluations reach.
+    pub(super) fn is_observed(&self) -> bool {
+        self.observed
+    }
+
+    /// The places of its code, with what evaluations reached; empty unless it is
+    /// [observed](TemplateOptions::observed).
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = Coverage::default();
+        match &self.driver {
+            Driver::Rego(driver) => {
+                driver.places(&|module| self.rego_field(module), &mut coverage);
+            }
+            Driver::Cel(driver) => driver.places(&mut coverage),
+        }
+        coverage
     }
 
     /// The field that holds a Rego module, by the name errors give the module.

@@ -119,6 +119,9 @@ pub enum ExpressionResult {
 /// Longer values are cut, in bytes.
 const MAX_VALUE: usize = 1000;
 
+/// Expressions of the engine's own modules say nothing to an author.
+pub(super) const OWN_MODULES: &str = "hooks.";
+
 /// How many expressions of one policy are shown.
 const MAX_EXPRESSIONS: usize = 500;
 

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     fs,
     path::Path,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use modgate_api::{meta::GroupVersionKind, templates};
@@ -19,9 +19,21 @@ use crate::{
     read::{read_limited, what},
 };
 
+/// A policy that is another one during a run.
+#[derive(Clone, Copy)]
+pub(super) struct Replaced<'r> {
+    /// Its file, without the leading slash.
+    pub(super) path: &'r str,
+    /// Its number among the objects of the file.
+    pub(super) index: usize,
+    /// The policy in its place.
+    pub(super) object: &'r Value,
+}
+
 /// Files read so far.
 pub(super) struct Files<'s> {
     settings: &'s Settings,
+    replaced: Option<Replaced<'s>>,
     templates: Mutex<HashMap<String, Arc<Once<Arc<CompiledTemplate>>>>>,
 }
 
@@ -30,42 +42,76 @@ type Once<T> = OnceLock<Result<T, String>>;
 
 impl<'s> Files<'s> {
     pub(super) fn new(settings: &'s Settings) -> Self {
-        Self { settings, templates: Mutex::default() }
+        Self { settings, replaced: None, templates: Mutex::default() }
+    }
+
+    /// With another policy in the place of one.
+    pub(super) fn replacing(self, replaced: Replaced<'s>) -> Self {
+        Self { replaced: Some(replaced), ..self }
+    }
+
+    /// The first object of a file's text.
+    pub(super) fn first(&self, path: &str, text: &str) -> Result<Value, String> {
+        match self.replaced {
+            Some(Replaced { path: known, index: 0, object }) if known == path => Ok(object.clone()),
+            _ => first(text),
+        }
+    }
+
+    /// Every object of a file.
+    pub(super) fn objects(&self, path: &str) -> Result<Vec<Value>, String> {
+        let mut objects = objects(path)?;
+        if let Some(replaced) = self.replaced.filter(|replaced| replaced.path == path)
+            && let Some(object) = objects.get_mut(replaced.index)
+        {
+            *object = replaced.object.clone();
+        }
+        Ok(objects)
+    }
+
+    /// The templates that were read, with their files.
+    pub(super) fn templates(&self) -> Vec<(String, Arc<CompiledTemplate>)> {
+        let templates = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = templates.iter().filter_map(|(path, once)| {
+            let template = once.get()?.as_ref().ok()?;
+            Some((path.clone(), Arc::clone(template)))
+        });
+        read.collect()
     }
 
     /// The template in a file.
     pub(super) fn template(&self, path: &str) -> Result<Arc<CompiledTemplate>, String> {
         let Ok(mut templates) = self.templates.lock() else {
-            return read_template(path, self.settings);
+            return self.read_template(path);
         };
         let once = Arc::clone(templates.entry(path.to_owned()).or_default());
         drop(templates);
-        once.get_or_init(|| read_template(path, self.settings)).clone()
+        once.get_or_init(|| self.read_template(path)).clone()
     }
-}
 
-fn read_template(path: &str, settings: &Settings) -> Result<Arc<CompiledTemplate>, String> {
-    let quoted = gofmt::quote(path);
-    let text =
-        read(path).map_err(|error| format!("reading ConstraintTemplate from {quoted}: {error}"))?;
-    let resource = first(&text).map_err(|error| {
-        format!("adding template: parsing ConstraintTemplate YAML from {quoted}: {error}")
-    })?;
-    if !is_template(&resource) {
-        return Err(format!("path {quoted}: not a ConstraintTemplate"));
-    }
-    let kind = GroupVersionKind::of_object(&resource);
-    if !templates::VERSIONS.contains(&kind.version.as_str()) {
-        return Err(format!(
-            "path {quoted}: adding template: no kind \"ConstraintTemplate\" is registered for \
+    fn read_template(&self, path: &str) -> Result<Arc<CompiledTemplate>, String> {
+        let quoted = gofmt::quote(path);
+        let text = read(path)
+            .map_err(|error| format!("reading ConstraintTemplate from {quoted}: {error}"))?;
+        let resource = self.first(path, &text).map_err(|error| {
+            format!("adding template: parsing ConstraintTemplate YAML from {quoted}: {error}")
+        })?;
+        if !is_template(&resource) {
+            return Err(format!("path {quoted}: not a ConstraintTemplate"));
+        }
+        let kind = GroupVersionKind::of_object(&resource);
+        if !templates::VERSIONS.contains(&kind.version.as_str()) {
+            return Err(format!(
+                "path {quoted}: adding template: no kind \"ConstraintTemplate\" is registered for \
              version \"{}/{}\"",
-            kind.group, kind.version
-        ));
+                kind.group, kind.version
+            ));
+        }
+        self.settings.template(&resource).map_err(|error| match error {
+            TemplateError::Decode(_) => format!("path {quoted}: adding template: {error}"),
+            error => format!("adding template: {error}"),
+        })
     }
-    settings.template(&resource).map_err(|error| match error {
-        TemplateError::Decode(_) => format!("path {quoted}: adding template: {error}"),
-        error => format!("adding template: {error}"),
-    })
 }
 
 /// A file below the folder of a suite; both without the leading slash.

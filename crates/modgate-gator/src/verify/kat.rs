@@ -18,9 +18,11 @@ use modgate_engine::{
 use modgate_value::{Budget, Limits, Object, Value, budget::Frozen, gofmt, yaml};
 
 use super::{
+    coverage::Collected,
     files::{beside, first, read},
     filter::Filter,
     report::{CaseResult, SuiteResult, TestResult},
+    runner::Noticed,
 };
 use crate::files::walk;
 
@@ -50,6 +52,13 @@ pub(super) struct Folder {
     shown: String,
     /// The files of its tests: by test, then by role.
     tests: BTreeMap<String, BTreeMap<&'static str, String>>,
+}
+
+impl Folder {
+    /// Whether a file, without the leading slash, is the policy of the folder.
+    pub(super) fn is_policy(&self, path: &str) -> bool {
+        beside(&self.path, "policy.yaml") == path
+    }
 }
 
 /// Whether a file is a part of a test, hence no suite.
@@ -95,7 +104,7 @@ pub(super) fn find(target: &str, original: &str, recursive: bool) -> Result<Vec<
 }
 
 /// Runs the tests of a folder that the filter selects.
-pub(super) fn run(folder: &Folder, filter: &Filter) -> SuiteResult {
+pub(super) fn run(folder: &Folder, filter: &Filter, collected: Option<&Collected>) -> SuiteResult {
     let start = Instant::now();
     let mut test = TestResult { name: folder.shown.clone(), ..TestResult::default() };
     match Policies::read(&folder.path) {
@@ -110,7 +119,14 @@ pub(super) fn run(folder: &Folder, filter: &Filter) -> SuiteResult {
                     continue;
                 }
                 let start = Instant::now();
-                let error = policies.case(name, files).err();
+                let count = |set: &PolicySet| {
+                    if let Some(collected) = collected {
+                        let file = beside(&folder.path, "policy.yaml");
+                        set.coverage().for_each(|policy| collected.add(file.clone(), 0, policy));
+                    }
+                };
+                let observed = collected.is_some();
+                let error = policies.case(name, files, observed, &count).err();
                 test.cases.push(CaseResult {
                     name: name.clone(),
                     error,
@@ -124,6 +140,24 @@ pub(super) fn run(folder: &Folder, filter: &Filter) -> SuiteResult {
     test.runtime = start.elapsed();
     let runtime = test.runtime;
     SuiteResult { path: folder.shown.clone(), skipped: false, runtime, tests: vec![test] }
+}
+
+/// Whether the tests of a folder notice that its policy is another one. With `runs` off it only finds
+/// out whether the policy loads.
+pub(super) fn notices(folder: &Folder, filter: &Filter, policy: &Value, runs: bool) -> Noticed {
+    let Ok(mut policies) = Policies::read(&folder.path) else { return Noticed::Invalid };
+    let before = policies.set(&policies.policy, &policies.binding, false);
+    policies.policy = policy.clone();
+    let after = policies.set(&policies.policy, &policies.binding, false);
+    match (before, after) {
+        (Ok((_, before)), Ok((_, after))) if after.len() <= before.len() => {}
+        _ => return Noticed::Invalid,
+    }
+    let tests = folder.tests.iter().filter(|(name, _)| filter.matches_case(&policies.name, name));
+    let is_failed = |(name, files): (&String, &BTreeMap<&'static str, String>)| {
+        policies.case(name, files, false, &|_| {}).is_err()
+    };
+    if runs && tests.into_iter().any(is_failed) { Noticed::Yes } else { Noticed::No }
 }
 
 /// A policy with its binding, as their documents.
@@ -204,7 +238,7 @@ impl Policies {
         };
         let types = types(folder)?;
         let mut policies = Self { name, policy, binding, mutates, types, problems: Vec::new() };
-        let (_, problems) = policies.set(&policies.policy, &policies.binding)?;
+        let (_, problems) = policies.set(&policies.policy, &policies.binding, false)?;
         policies.problems = problems
             .into_iter()
             .map(|problem| {
@@ -225,11 +259,15 @@ impl Policies {
         &self,
         policy: &Value,
         binding: &Value,
+        observed: bool,
     ) -> Result<(PolicySet, Vec<PolicyProblem>), String> {
         let mut set = PolicySet::new();
         let problems = if self.mutates {
-            let (policy, mut problems) =
-                CompiledMutatingPolicy::compile_as_is(policy).map_err(|it| it.to_string())?;
+            let policy = match observed {
+                true => CompiledMutatingPolicy::compile_observed(policy),
+                false => CompiledMutatingPolicy::compile_as_is(policy),
+            };
+            let (policy, mut problems) = policy.map_err(|it| it.to_string())?;
             let (binding, found) =
                 CompiledBinding::compile_mutating_as_is(binding).map_err(|it| it.to_string())?;
             problems.extend(found);
@@ -237,8 +275,11 @@ impl Policies {
             set.add_mutating_binding(binding);
             problems
         } else {
-            let (policy, mut problems) =
-                CompiledPolicy::compile_as_is(policy).map_err(|it| it.to_string())?;
+            let policy = match observed {
+                true => CompiledPolicy::compile_observed(policy),
+                false => CompiledPolicy::compile_as_is(policy),
+            };
+            let (policy, mut problems) = policy.map_err(|it| it.to_string())?;
             let (binding, found) =
                 CompiledBinding::compile_as_is(binding).map_err(|it| it.to_string())?;
             problems.extend(found);
@@ -249,7 +290,14 @@ impl Policies {
         Ok((set, problems))
     }
 
-    fn case(&self, name: &str, files: &BTreeMap<&'static str, String>) -> Result<(), String> {
+    /// Runs one test. `count` gets the policies once they have been evaluated.
+    fn case(
+        &self,
+        name: &str,
+        files: &BTreeMap<&'static str, String>,
+        observed: bool,
+        count: &dyn Fn(&PolicySet),
+    ) -> Result<(), String> {
         let part = |part: &str| files.get(part).map(|path| document(path)).transpose();
         let request = part("request.yaml")?.unwrap_or_default();
         let or_inline = |file: Option<Value>, member: &str| {
@@ -276,7 +324,7 @@ impl Policies {
             policy = without(&policy, &["spec", "matchConstraints", "namespaceSelector"]);
             binding = without(&binding, &["spec", "matchResources", "namespaceSelector"]);
         }
-        let (set, _) = self.set(&policy, &binding)?;
+        let (set, _) = self.set(&policy, &binding, observed)?;
         let rules = files.get("authorizer.yaml").map(|path| {
             let rules = yaml::value(&read(path)?);
             rules.map_err(|error| format!("parsing {}: {error}", gofmt::quote(path)))
@@ -298,13 +346,15 @@ impl Policies {
             conditions_see_namespace: true,
         };
         let budget = Budget::new(LIMITS, &Frozen);
-        let mutated = set.mutate(&review, &surroundings, &budget)?;
+        let mutated = set.mutate(&review, &surroundings, &budget).inspect_err(|_| count(&set))?;
         let object = mutated.object.or(object);
         let review = match &object {
             Some(object) => review.with_object(object.clone()),
             None => review,
         };
-        let validated = set.validate(&review, &surroundings, &budget)?;
+        let validated = set.validate(&review, &surroundings, &budget);
+        count(&set);
+        let validated = validated?;
         let denials: Vec<&Denial> = mutated.denials.iter().chain(&validated.denials).collect();
         let expected = Expected::read(name, files)?;
         let prefix = format!("{}/", self.name);

@@ -2,35 +2,66 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use modgate_value::Value;
+use modgate_value::{Str, Value};
 
 use super::report::{CaseResult, SuiteResult, TestResult};
+use super::{
+    coverage::{self, Measured},
+    mutants::{self, Mutated},
+};
 use modgate_report::{Level, Report, RuleKind, xml::escape};
 
-use crate::print::{self, Node};
+use crate::print::{self, Layout, Node, Style};
+
+/// What a run measured besides its results.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'p> {
+    /// With `--coverage`.
+    pub(super) coverage: Option<&'p Measured>,
+    /// With `--mutants`.
+    pub(super) mutants: Option<&'p [Mutated]>,
+}
+
+impl Parts<'_> {
+    /// Whether there is anything.
+    pub(super) fn is_some(self) -> bool {
+        self.coverage.is_some() || self.mutants.is_some()
+    }
+}
 
 /// `{"passed": …, "suites": […]}`, indented, with a final line break; and `findings` about policies,
 /// if there are any.
-pub(super) fn json(suites: &[SuiteResult], about: Vec<Value>) -> String {
-    let passed = !suites.iter().any(SuiteResult::is_failure);
-    let findings = Node::List(about.into_iter().map(Node::Value).collect());
-    let has_findings = !matches!(&findings, Node::List(list) if list.is_empty());
-    let suites = Node::List(suites.iter().map(suite).collect());
-    let passed = ("passed", Node::Value(passed.into()));
-    let node = match has_findings {
-        true => Node::map([passed, ("suites", suites), ("findings", findings)]),
-        false => Node::map([passed, ("suites", suites)]),
-    };
+pub(super) fn json(suites: &[SuiteResult], about: Vec<Value>, parts: Parts<'_>) -> String {
     let mut out = String::new();
-    print::json(&node, "  ", &mut out);
+    print::json(&document(suites, about, parts), "  ", &mut out);
     out.push('\n');
     out
 }
 
+/// The same in YAML.
+pub(super) fn yaml(suites: &[SuiteResult], about: Vec<Value>, parts: Parts<'_>) -> String {
+    let document = document(suites, about, parts);
+    print::yaml(&document, Style::V3, Layout::Block)
+}
+
+fn document(suites: &[SuiteResult], about: Vec<Value>, parts: Parts<'_>) -> Node {
+    let passed = !suites.iter().any(SuiteResult::is_failure);
+    let findings = Node::List(about.into_iter().map(Node::Value).collect());
+    let has_findings = !matches!(&findings, Node::List(list) if list.is_empty());
+    let suites = Node::List(suites.iter().map(suite).collect());
+    let passed = ("passed".into(), Node::Value(passed.into()));
+    let mut members: Vec<(Str, Node)> = vec![passed, ("suites".into(), suites)];
+    members.extend(has_findings.then_some(("findings".into(), findings)));
+    members.extend(parts.coverage.map(|measured| ("coverage".into(), coverage::node(measured))));
+    members.extend(parts.mutants.map(|tried| ("mutants".into(), mutants::node(tried))));
+    Node::Map(members)
+}
+
 /// The results as one HTML file.
-pub(super) fn html(suites: &[SuiteResult]) -> String {
+pub(super) fn html(suites: &[SuiteResult], parts: Parts<'_>) -> String {
     // It is JSON that was just written.
-    let document = Value::from_json(json(suites, Vec::new()).as_bytes()).unwrap_or_default();
+    let document = json(suites, Vec::new(), parts);
+    let document = Value::from_json(document.as_bytes()).unwrap_or_default();
     modgate_ui::Page::new("verify", env!("CARGO_PKG_VERSION"), document).html()
 }
 

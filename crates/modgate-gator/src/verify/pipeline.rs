@@ -21,7 +21,7 @@ use modgate_value::{Budget, Object, Str, Value, gofmt, regex::GoRegex};
 
 use super::{
     case::checked_request,
-    files::{beside, objects, one_object},
+    files::{Files, beside, one_object},
     suite::{Case, Test},
 };
 use crate::{
@@ -53,11 +53,11 @@ pub(super) struct Loaded {
 const NAMESPACE: &str = "default";
 
 /// Loads the policies of a test.
-pub(super) fn load(test: &Test, folder: &str) -> Result<Loaded, String> {
+pub(super) fn load(test: &Test, folder: &str, files: &Files<'_>) -> Result<Loaded, String> {
     let mut mutators = Vec::new();
     for file in test.mutators.iter().flatten() {
         let path = beside(folder, file);
-        for resource in objects(&path)? {
+        for resource in files.objects(&path)? {
             if GroupVersionKind::of_object(&resource).group != mutations::GROUP {
                 return Err(format!("not a mutator: {}", gofmt::quote(&path)));
             }
@@ -71,7 +71,7 @@ pub(super) fn load(test: &Test, folder: &str) -> Result<Loaded, String> {
     let mut changes = Vec::new();
     for file in test.modrules.iter().flatten() {
         let path = beside(folder, file);
-        for object in objects(&path)? {
+        for object in files.objects(&path)? {
             if !ModRule::is_modrule(&object) {
                 return Err(format!("not a ModRule: {}", gofmt::quote(&path)));
             }
@@ -82,7 +82,7 @@ pub(super) fn load(test: &Test, folder: &str) -> Result<Loaded, String> {
     let mut kept = References::default();
     for file in test.policies.iter().flatten() {
         let path = beside(folder, file);
-        for object in objects(&path)? {
+        for object in files.objects(&path)? {
             let kind = GroupVersionKind::of_object(&object);
             if kind.group == registration::GROUP && Snapshot::takes(&object) {
                 let origin = Str::from(path.as_str());
@@ -128,7 +128,10 @@ pub(super) fn run(
         Ok::<_, String>((text, pattern))
     });
     let rejected = rejected.transpose()?;
-    let result = match (apply(snapshot, &given.object, &given, session), rejected) {
+    session.keeps_changes = session.observes;
+    let applied = apply(snapshot, &given.object, &given, session);
+    session.keeps_changes = false;
+    let result = match (applied, rejected) {
         (Err(refused), Some((_, pattern))) if pattern.is_match(&refused) => return Ok(None),
         (Err(refused), Some((text, _))) => {
             return Err(format!(

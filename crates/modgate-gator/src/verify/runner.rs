@@ -2,15 +2,20 @@
 
 use std::{sync::Arc, time::Instant};
 
-use modgate_engine::{Snapshot, constraint::ConstraintError};
+use modgate_engine::{
+    Severity, Snapshot,
+    constraint::{ConstraintError, TemplateProblem},
+};
 use modgate_policies::references::References;
 use modgate_value::{Value, gofmt};
 
 use super::{
     case,
-    files::{Files, beside, first, objects, read},
+    coverage::Collected,
+    files::{Files, Replaced, beside, objects, read},
     filter::Filter,
     find::FoundSuite,
+    mutants::Tests,
     pipeline,
     report::{CaseResult, SuiteResult, TestResult},
     suite::Test,
@@ -42,6 +47,7 @@ pub(super) fn run(
     filter: &Filter,
     settings: &Settings,
     trace: bool,
+    collected: Option<&Collected>,
 ) -> Vec<SuiteResult> {
     let files = Files::new(settings);
     let tests: Vec<(&FoundSuite, &Test)> = suites
@@ -51,15 +57,21 @@ pub(super) fn run(
         .collect();
     let mut results = parallel(
         tests.len(),
-        || Session::new(trace, false),
+        || Session::new(trace, false).observing(collected.is_some()),
         |index, session| {
             let (suite, test) = tests.get(index)?;
-            let runner = Runner { files: &files, filter, folder: folder(&suite.absolute_path) };
+            let folder = folder(&suite.absolute_path);
+            let runner = Runner { files: &files, filter, folder, collected };
             Some(runner.test(test, session))
         },
     )
     .into_iter()
     .flatten();
+    if let Some(collected) = collected {
+        for (path, template) in files.templates() {
+            collected.add(path, 0, template.coverage());
+        }
+    }
     suites
         .iter()
         .map(|suite| {
@@ -75,6 +87,40 @@ pub(super) fn run(
         .collect()
 }
 
+/// Whether the tests notice that a policy is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noticed {
+    /// A case fails.
+    Yes,
+    /// Every case passes.
+    No,
+    /// The policy does not load.
+    Invalid,
+}
+
+/// Runs the tests that use a policy until one notices that it is another one. With `runs` off it only
+/// finds out whether the policy loads.
+pub(super) fn notices(
+    tests: &Tests<'_>,
+    replaced: Replaced<'_>,
+    runs: bool,
+    session: &mut Session,
+) -> Noticed {
+    let files = Files::new(tests.settings).replacing(replaced);
+    let mut noticed = Noticed::Invalid;
+    for suite in tests.suites.iter().filter(|suite| !suite.suite.skip) {
+        let folder = folder(&suite.absolute_path);
+        let runner = Runner { files: &files, filter: tests.filter, folder, collected: None };
+        for test in suite.suite.tests.iter().filter(|test| runner.uses(test, replaced.path)) {
+            match runner.notices(test, runs, session) {
+                Noticed::No if runs => noticed = Noticed::No,
+                end => return end,
+            }
+        }
+    }
+    noticed
+}
+
 fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
@@ -84,6 +130,7 @@ struct Runner<'r> {
     filter: &'r Filter,
     /// The folder of the suite.
     folder: &'r str,
+    collected: Option<&'r Collected>,
 }
 
 impl Runner<'_> {
@@ -96,7 +143,11 @@ impl Runner<'_> {
         let (cases, error) = match self.subject(test) {
             Ok(Some(subject)) => {
                 session.objects = Some(Arc::clone(&subject.objects));
-                (self.cases(test, &subject, session), None)
+                let cases = self.cases(test, &subject, session);
+                if let Some(collected) = self.collected {
+                    collected.of_test(test, self.folder, &subject, &session.take_changes());
+                }
+                (cases, None)
             }
             Ok(None) => (Vec::new(), None),
             Err(error) => (Vec::new(), Some(error)),
@@ -124,6 +175,38 @@ impl Runner<'_> {
                 }
             })
             .collect()
+    }
+
+    /// Whether a test is run and uses the policy of a file.
+    fn uses(&self, test: &Test, path: &str) -> bool {
+        let lists = test.mutators.iter().chain(&test.modrules).flatten();
+        let mut files = [&test.template, &test.constraint].into_iter().chain(lists);
+        !test.skip
+            && !test.invalid
+            && self.filter.matches_test(test)
+            && files.any(|file| !file.is_empty() && beside(self.folder, file) == path)
+    }
+
+    fn notices(&self, test: &Test, runs: bool, session: &mut Session) -> Noticed {
+        let Ok(Some(subject)) = self.subject(test) else { return Noticed::Invalid };
+        session.objects = Some(Arc::clone(&subject.objects));
+        let is_wrong = |problem: &TemplateProblem| problem.severity == Severity::Error;
+        let constraints = subject.policies.store.constraints();
+        if constraints.flat_map(|it| it.template().problems()).any(is_wrong) {
+            return Noticed::Invalid;
+        }
+        let cases = test
+            .cases
+            .iter()
+            .filter(|case| runs && !case.skip && self.filter.matches_case(&test.name, &case.name));
+        for case in cases {
+            let ran = case::run(case, &subject, self.folder, session);
+            session.outside.take_printed();
+            if ran.is_err() {
+                return Noticed::Yes;
+            }
+        }
+        Noticed::No
     }
 
     /// Loads the policies of a test; `None` if its constraint was refused as expected.
@@ -158,7 +241,8 @@ impl Runner<'_> {
             "" => ExpansionSystem::default(),
             file => self.expansion(file)?,
         };
-        let pipeline::Loaded { mutators, snapshot, objects } = pipeline::load(test, self.folder)?;
+        let pipeline::Loaded { mutators, snapshot, objects } =
+            pipeline::load(test, self.folder, self.files)?;
         let snapshot = snapshot.with_compiled(policies.store.clone(), mutators, expansion);
         let (changes_objects, objects) = (test.changes_objects(), Arc::new(objects));
         Ok(Some(Subject { policies, snapshot, changes_objects, objects }))
@@ -170,7 +254,7 @@ impl Runner<'_> {
         let text = read(&path).map_err(|error| {
             Refused::Unread(format!("reading Constraint from {quoted}: {error}"))
         })?;
-        let resource = first(&text).map_err(|error| {
+        let resource = self.files.first(&path, &text).map_err(|error| {
             Refused::Unread(format!("adding constraint: parsing Constraint from {quoted}: {error}"))
         })?;
         if !is_constraint(&resource) {

@@ -148,6 +148,7 @@ impl<'a> Machine<'a> {
                 let mut any = false;
                 machine.run(&branch.body, &mut |machine| {
                     any = true;
+                    machine.report_value(branch.span);
                     on(machine, branch)
                 })?;
                 if any {
@@ -251,6 +252,7 @@ impl<'a> Machine<'a> {
                 continue;
             };
             self.keyed_values(rule, keyed, keys, &mut |machine| {
+                machine.report_value(branch.span);
                 machine.add(&mut document, rule, branch)
             })?;
         }

@@ -12,6 +12,9 @@ use super::Machine;
 pub trait Tracer {
     /// One expression was tried.
     fn event(&mut self, event: Event<'_, '_>);
+
+    /// A rule or an `else` branch produced a value.
+    fn produced(&mut self, _branch: Span) {}
 }
 
 /// One expression that was tried.
@@ -60,6 +63,14 @@ impl<'a> Machine<'a> {
     pub(super) fn report(&mut self, kind: EventKind, span: Span, generated: bool) {
         if self.tracer.is_some() && !generated {
             self.report_to_tracer(kind, span);
+        }
+    }
+
+    /// Reports that a rule or an `else` branch produced a value.
+    #[inline]
+    pub(super) fn report_value(&mut self, branch: Span) {
+        if let Some(tracer) = self.tracer.as_deref_mut() {
+            tracer.produced(branch);
         }
     }
 

@@ -3,13 +3,13 @@
 use anyhow::{Result, ensure};
 use modgate_audit::{Item, Options, Policies};
 use modgate_cluster::remote::Resource;
+use modgate_gator::progress::Progress;
 use modgate_policies::PolicySet;
 
 use super::Found;
 use crate::{
     args::AuditCommandArgs,
     cluster::{Cluster, gvk},
-    progress::Progress,
     terminal::Terminal,
 };
 

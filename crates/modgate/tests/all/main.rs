@@ -18,6 +18,7 @@ mod cli;
 mod compare;
 mod constraints;
 mod convert;
+mod coverage;
 mod decisions;
 mod flags;
 mod gator;

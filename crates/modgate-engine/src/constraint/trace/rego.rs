@@ -9,7 +9,7 @@ use modgate_rego::{
 };
 use modgate_value::{Budget, Value};
 
-use super::{ExpressionResult, Placed, Traced, paths, shorten};
+use super::{ExpressionResult, OWN_MODULES, Placed, Traced, paths, shorten};
 use crate::constraint::{
     admission::Admission,
     compile::CompiledConstraint,
@@ -91,9 +91,6 @@ struct Tried {
     /// Of the last try.
     values: Vec<(String, String)>,
 }
-
-/// Expressions of the engine's own module say nothing to an author.
-const OWN_MODULES: &str = "hooks.";
 
 impl Notes<'_, '_> {
     fn text(&self, span: Span) -> Option<&str> {

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// A line on a terminal that says how far a long run is.
-pub(crate) struct Progress {
+pub struct Progress {
     things: &'static str,
     total: Option<usize>,
     done: AtomicUsize,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Of so many things, if that is known.
-    pub(crate) fn new(total: Option<usize>, things: &'static str) -> Self {
+    pub fn new(total: Option<usize>, things: &'static str) -> Self {
         Self {
             things,
             total,
@@ -31,7 +31,7 @@ impl Progress {
     }
 
     /// Counts things, and shows the count ten times a second at most.
-    pub(crate) fn show(&self, more: usize) {
+    pub fn show(&self, more: usize) {
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(last) = &mut *shown else { return };
@@ -49,7 +49,7 @@ impl Progress {
     }
 
     /// Takes the line away.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
