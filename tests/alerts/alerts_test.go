@@ -94,6 +94,16 @@ var all = map[string]cases{
 		fires: []string{`modgate_policy_demoted{kind="ModRule",name="shop/slow"} 1x30`},
 		quiet: []string{`modgate_policy_demoted{kind="ModRule",name="shop/slow"} 0x30`},
 	},
+	"ModgateCertificateExpiring": {
+		// A case is evaluated at 1740 s.
+		fires: []string{`modgate_certificate_not_after_seconds{pod="a"} 9000000x30` + "\n" +
+			`modgate_certificate_not_after_seconds{pod="b"} 600000x30`},
+		quiet: []string{`modgate_certificate_not_after_seconds 700000x30`, build},
+	},
+	"ModgateNoLeader": {
+		fires: []string{`modgate_leader{pod="a"} 0x30` + "\n" + `modgate_leader{pod="b"} 0x30`},
+		quiet: []string{`modgate_leader{pod="a"} 0x30` + "\n" + `modgate_leader{pod="b"} 1x30`, build},
+	},
 	"ModgateQueueing": {
 		fires: []string{histogram("modgate_queue_seconds", `webhook="/v1/admit"`, slow)},
 		quiet: []string{histogram("modgate_queue_seconds", `webhook="/v1/admit"`, fast)},

@@ -27,6 +27,8 @@ pub struct Report {
     pub by_policy: Vec<PolicySummary>,
     /// How many violations lead to what.
     pub totals: Totals,
+    /// How many violations the objects of each namespace have; `""` stands for cluster-scoped objects.
+    pub by_namespace: BTreeMap<Str, u64>,
     /// How much was looked at.
     pub counts: Counts,
     /// Why objects, or parts of them, could not be evaluated: the first of them.
@@ -202,6 +204,7 @@ pub(crate) struct Tally {
     limit: usize,
     by_policy: BTreeMap<PolicyKey, PolicySummary>,
     totals: Totals,
+    by_namespace: BTreeMap<Str, u64>,
     counts: Counts,
     errors: Vec<ObjectError>,
 }
@@ -231,6 +234,7 @@ impl Tally {
             limit,
             by_policy: by_policy.collect(),
             totals: Totals::default(),
+            by_namespace: BTreeMap::new(),
             counts: Counts::default(),
             errors: Vec::new(),
         }
@@ -241,9 +245,21 @@ impl Tally {
     }
 
     pub(crate) fn violation(&mut self, violation: &Violation) {
-        let Violation { policy, action, actions, .. } = violation;
+        let Violation { policy, action, actions, subject, .. } = violation;
         self.count_violations(policy, action, actions, 1);
+        self.count_namespace(&subject.namespace, 1);
         self.list(violation);
+    }
+
+    /// Counts so many violations of the objects of a namespace.
+    pub(crate) fn count_namespace(&mut self, namespace: &Str, count: u64) {
+        if count == 0 {
+            return;
+        }
+        match self.by_namespace.get_mut(namespace) {
+            Some(total) => *total += count,
+            None => drop(self.by_namespace.insert(namespace.clone(), count)),
+        }
     }
 
     /// Counts so many violations of a policy.
@@ -317,6 +333,7 @@ impl Tally {
             audit: audit.into(),
             by_policy: self.by_policy.into_values().collect(),
             totals: self.totals,
+            by_namespace: self.by_namespace,
             counts: self.counts,
             errors: self.errors,
         }

@@ -290,6 +290,9 @@ impl Auditor {
             began.elapsed(),
             report.totals.by_action(),
         );
+        self.auditing.metrics.by_namespace(
+            report.by_namespace.iter().map(|(namespace, count)| (&**namespace, *count)),
+        );
         record::errors(name, &report);
         self.log_statistics(name);
         // Each of these asks again before it writes anything.

@@ -145,11 +145,14 @@ impl Controllers {
             known.without_definitions = kinds::admission_policies(&operations);
         }
         let state = watch::channel(None).0;
+        let leadership = Leadership::new();
+        let leads = leadership.clone();
+        metrics.report_leader(move || leads.lasts());
         let context = Context {
             client,
             identity,
             operations,
-            leadership: Leadership::new(),
+            leadership,
             state: state.subscribe(),
             reports: Reports::default(),
             events,

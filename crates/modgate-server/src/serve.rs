@@ -291,6 +291,8 @@ impl Server {
         let certificates = Certificates::load(&config.certificate)?;
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config(&config.tls)?));
         let recorded = Arc::new(Metrics::new());
+        let served = Arc::clone(&certificates);
+        recorded.report_certificate(move || served.not_after());
         let (events, event_queue) = Events::channel(recorded.events().clone());
         let exporter = config.export.is_on().then(|| {
             let metrics = recorded.export().clone();

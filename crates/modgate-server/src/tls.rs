@@ -258,6 +258,14 @@ impl Certificates {
         self.current.load().as_ref().map(|certified| certified.cert.clone())
     }
 
+    /// When the served certificate expires, in Unix seconds.
+    pub(crate) fn not_after(&self) -> Option<i64> {
+        let current = self.current.load();
+        let leaf = current.as_ref()?.cert.first()?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(leaf).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    }
+
     /// Reloads the files when they change, checked at this interval, until the process ends.
     /// Returns at once if there are no files.
     pub async fn follow_every(self: Arc<Self>, interval: Duration) {

@@ -7,10 +7,12 @@
 
 mod catalog;
 mod cost;
+mod findings;
 mod format;
 mod gatekeeper;
 mod process;
 mod reports;
+mod standing;
 mod traffic;
 mod webhooks;
 
@@ -26,7 +28,8 @@ use modgate_value::diag::{Diagnostic, Severity};
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info};
 
 use self::{
-    catalog::Catalog, cost::CostMetrics, gatekeeper::GatekeeperMetrics, webhooks::WebhooksMetrics,
+    catalog::Catalog, cost::CostMetrics, findings::FindingMetrics, gatekeeper::GatekeeperMetrics,
+    standing::StandingMetrics, webhooks::WebhooksMetrics,
 };
 pub use self::{
     catalog::{Descriptor, Label, MetricType, Origin},
@@ -111,6 +114,8 @@ pub struct Metrics {
     events: EventMetrics,
     controllers: ControllerMetrics,
     costs: CostMetrics,
+    findings: FindingMetrics,
+    standing: StandingMetrics,
     tracer: std::sync::OnceLock<Tracer>,
 }
 
@@ -150,6 +155,8 @@ impl Metrics {
             events: EventMetrics::register(&mut catalog),
             controllers: ControllerMetrics::register(&mut catalog),
             costs: CostMetrics::register(&mut catalog),
+            findings: FindingMetrics::register(&mut catalog),
+            standing: StandingMetrics::register(&mut catalog),
             tracer: std::sync::OnceLock::new(),
             catalog,
         }
@@ -281,6 +288,21 @@ impl Metrics {
         self.webhooks.decided(webhook, decision);
     }
 
+    /// Counts the requests that policies denied, warned about or reported, by policy.
+    pub fn found(&self, decision: &Decision) {
+        self.findings.decided(decision);
+    }
+
+    /// `ends` returns the end of the served certificate, in Unix seconds.
+    pub fn report_certificate(&self, ends: impl Fn() -> Option<i64> + Send + Sync + 'static) {
+        self.standing.certificate(ends);
+    }
+
+    /// This process takes part in an election; `leads` returns whether it leads now.
+    pub fn report_leader(&self, leads: impl Fn() -> bool + Send + Sync + 'static) {
+        self.standing.leader(leads);
+    }
+
     fn reloaded(&self, policies: &[(String, usize)], broken: usize) {
         for (kind, count) in policies {
             self.policies.get_or_create(&[("kind", kind.clone())]).set(saturated(*count));
@@ -343,6 +365,7 @@ impl Metrics {
     fn gatekeeper_loaded(&self, snapshot: &Snapshot, broken: &BTreeSet<PolicyId>) {
         self.gatekeeper.loaded(snapshot, broken);
         self.costs.of(snapshot);
+        self.findings.of(snapshot);
     }
 }
 

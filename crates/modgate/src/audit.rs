@@ -248,6 +248,7 @@ fn unreachable_report() -> Report {
         audit: "".into(),
         by_policy: Vec::new(),
         totals: modgate_audit::Totals::default(),
+        by_namespace: BTreeMap::new(),
         counts: modgate_audit::Counts::default(),
         errors: Vec::new(),
     }

@@ -57,6 +57,16 @@ other programs have, too, such as `process_open_fds`, are narrowed to what has `
   for: 5m
   severity: warning
   summary: A policy keeps using up its time and gets a small share of it, so objects it matches may be undecided.
+- alert: ModgateCertificateExpiring
+  expr: min(modgate_certificate_not_after_seconds) - time() < 7 * 24 * 3600
+  for: 1h
+  severity: critical
+  summary: The certificate of the webhooks expires within seven days; after that the API server cannot call them.
+- alert: ModgateNoLeader
+  expr: max(modgate_leader) == 0
+  for: 5m
+  severity: warning
+  summary: No Pod of modgate holds the Lease, so audits, statuses and webhook configurations are not written.
 - alert: ModgateQueueing
   expr: histogram_quantile(0.99, sum by (le, webhook) (rate(modgate_queue_seconds_bucket[5m]))) > 0.5
   for: 10m

@@ -28,14 +28,22 @@ impl Incremental {
     pub fn report(&mut self, audit: &str, limit: usize, sink: &dyn Sink) -> Option<Report> {
         let policies = self.policies.clone()?;
         sink.started(audit);
+        let verdicts = &self.verdicts;
+        let of_verdict = (0..).take(verdicts.len()).map(|id| OfVerdict {
+            count: 0,
+            is_short: limit > 0,
+            is_attributed: verdicts
+                .get(id)
+                .is_some_and(|(unit, found)| attributed(&policies, *unit, found).is_some()),
+        });
         let mut assembly = Assembly {
             audit,
             policies: &policies,
-            verdicts: &self.verdicts,
+            verdicts,
             sink,
             wants_all: sink.wants_violations(),
             tally: Tally::new(&policies, limit),
-            of_verdict: vec![OfVerdict { count: 0, is_short: limit > 0 }; self.verdicts.len()],
+            of_verdict: of_verdict.collect(),
         };
         let mut used = BTreeSet::new();
         let mut counts = std::mem::take(&mut self.counts);
@@ -88,9 +96,10 @@ struct Assembly<'a> {
     of_verdict: Vec<OfVerdict>,
 }
 
-#[derive(Clone)]
 struct OfVerdict {
     count: u64,
+    /// Whether its policy is still in force.
+    is_attributed: bool,
     /// Whether its policy may not have as many violations as it lists.
     is_short: bool,
 }
@@ -104,11 +113,17 @@ impl Assembly<'_> {
         failed: bool,
     ) -> Result<(), Broken> {
         let mut is_listed = false;
+        let mut of_namespace = 0;
         for (id, count) in kept.counts() {
             let Some(of_verdict) = self.of_verdict.get_mut(id as usize) else { continue };
             of_verdict.count += u64::from(count);
             is_listed |= of_verdict.is_short;
+            if of_verdict.is_attributed {
+                of_namespace += u64::from(count);
+            }
         }
+        let (_, namespace, _) = place;
+        self.tally.count_namespace(namespace, of_namespace);
         if !(is_listed || self.wants_all || failed) {
             return Ok(());
         }

@@ -423,6 +423,7 @@ fn respond_with(
         record::decision(webhook, review, &decision);
     }
     record::denials(webhook, review, &decision);
+    app.metrics.found(&decision);
     let patch = (decision.allowed && !decision.patch.is_empty())
         .then(|| jsonpatch::to_value(&decision.patch).to_json());
     let forbidden = if decision.code == 403 { "Forbidden" } else { "" };

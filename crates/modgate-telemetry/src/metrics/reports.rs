@@ -5,6 +5,7 @@
 
 use std::{
     borrow::Cow,
+    cmp::Reverse,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -65,6 +66,21 @@ const VIOLATIONS: Descriptor = gatekeepers(
     &[ACTIONS],
     "Violations the last audit found, by enforcement action; absent before the first audit",
 );
+const NAMESPACES: Descriptor = Descriptor {
+    name: "modgate_violations",
+    kind: MetricType::Gauge,
+    labels: &[Label {
+        // Prometheus puts the namespace of the Pod that it scrapes into `namespace`.
+        name: "object_namespace",
+        values: "the namespace; `(cluster-scoped)` for objects without one; `(others)` beyond the 200 \
+                 namespaces with most violations",
+    }],
+    help: "Violations the last audit found, of policies of every kind, by namespace; absent before the \
+           first audit",
+    origin: Origin::Modgate,
+};
+/// Namespaces with a series of their own.
+const MAX_NAMESPACES: usize = 200;
 const AUDIT_DURATION: Descriptor = gatekeepers(
     "gatekeeper_audit_duration_seconds",
     MetricType::Histogram,
@@ -91,6 +107,7 @@ const AUDIT_SECONDS: [f64; 10] =
 #[derive(Debug, Clone)]
 pub struct AuditMetrics {
     violations: Family<Labels<1>, Gauge>,
+    namespaces: Family<[(&'static str, String); 1], Gauge>,
     duration: Histogram,
     started: Moment,
     ended: Moment,
@@ -100,6 +117,7 @@ impl AuditMetrics {
     pub(super) fn register(catalog: &mut Catalog) -> Self {
         Self {
             violations: catalog.with(&VIOLATIONS, Family::default()),
+            namespaces: catalog.with(&NAMESPACES, Family::default()),
             duration: catalog.with(&AUDIT_DURATION, Histogram::new(AUDIT_SECONDS)),
             started: catalog.with(&AUDIT_STARTED, Moment::default()),
             ended: catalog.with(&AUDIT_ENDED, Moment::default()),
@@ -114,6 +132,7 @@ impl AuditMetrics {
     /// Another process audits: there are no figures of audits until this one does again.
     pub fn forget(&self) {
         self.violations.clear();
+        self.namespaces.clear();
         self.started.forget();
         self.ended.forget();
     }
@@ -140,6 +159,25 @@ impl AuditMetrics {
         let all = known.into_iter().zip(counts).chain([(UNRECOGNIZED, unrecognized)]);
         for (action, count) in all {
             self.violations.get_or_create(&[(ACTIONS.name, action)]).set(saturated(count));
+        }
+    }
+}
+
+impl AuditMetrics {
+    /// The violations of the last audit by namespace; `""` stands for cluster-scoped objects.
+    pub fn by_namespace<'a>(&self, violations: impl IntoIterator<Item = (&'a str, u64)>) {
+        let mut violations: Vec<_> = violations.into_iter().collect();
+        violations.sort_by_key(|(namespace, count)| (Reverse(*count), *namespace));
+        let others: u64 = violations.iter().skip(MAX_NAMESPACES).map(|(_, count)| count).sum();
+        violations.truncate(MAX_NAMESPACES);
+        if others > 0 {
+            violations.push(("(others)", others));
+        }
+        self.namespaces.clear();
+        for (namespace, count) in violations {
+            let namespace = if namespace.is_empty() { "(cluster-scoped)" } else { namespace };
+            let labels = [("object_namespace", namespace.to_owned())];
+            self.namespaces.get_or_create(&labels).set(saturated(count));
         }
     }
 }

@@ -63,6 +63,10 @@ fn touched() -> Metrics {
     metrics.gatekeeper_loaded(&asked(), &BTreeSet::new());
     metrics.audit().started(now);
     metrics.audit().finished(now, took, [("deny", 2), ("what", 3)]);
+    metrics.audit().by_namespace([("shop", 2), ("", 3)]);
+    metrics.found(&denied("r"));
+    metrics.report_certificate(|| Some(1_800_000_000));
+    metrics.report_leader(|| true);
     metrics.sync().objects("Pod", 3, 1);
     metrics.sync().ran(now, took);
     metrics.watches().watched(2);
@@ -80,6 +84,20 @@ fn touched() -> Metrics {
     metrics.controllers().requested("10.0.0.1:443", "GET", Some(200));
     metrics.controllers().requested("10.0.0.1:443", "GET", None);
     metrics
+}
+
+/// The decision of a rule that rejects.
+fn denied(rule: &str) -> Decision {
+    let rejection = modgate_engine::Rejection {
+        rule: format!("default/{rule}").into(),
+        message: None,
+        guidance: Default::default(),
+    };
+    Decision {
+        allowed: false,
+        rejections: vec![rejection.clone(), rejection],
+        ..Decision::unchanged(Value::Null)
+    }
 }
 
 /// A snapshot of one rule that was evaluated once.
@@ -451,4 +469,57 @@ fn what_export_drops_for_want_of_room_is_counted_as_such() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+}
+
+/// A request counts once for a policy, policies beyond the bound share a series, and a policy that is gone
+/// has none.
+#[test]
+fn decisions_by_policy() {
+    let metrics = Metrics::new();
+    assert!(!metrics.encode().contains("modgate_policy_decisions_total{"));
+    metrics.found(&Decision { allowed: true, ..denied("r") });
+    for number in 0..2 * cost::SHOWN {
+        metrics.found(&denied(&format!("r{number}")));
+    }
+    metrics.found(&denied("r0"));
+    let text = metrics.encode();
+    for line in [
+        r#"modgate_policy_decisions_total{kind="ModRule",name="default/r",result="warned"} 1"#
+            .to_owned(),
+        r#"modgate_policy_decisions_total{kind="ModRule",name="default/r0",result="denied"} 2"#
+            .to_owned(),
+        format!(
+            r#"modgate_policy_decisions_total{{kind="ModRule",name="(others)",result="denied"}} {}"#,
+            cost::SHOWN + 1
+        ),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    metrics.gatekeeper_loaded(&asked(), &BTreeSet::new());
+    let text = metrics.encode();
+    let series = text.lines().filter(|line| line.starts_with("modgate_policy_decisions_total{"));
+    assert_eq!(series.count(), 2, "the loaded rule and the others");
+}
+
+#[test]
+fn violations_of_most_namespaces_are_one_series() {
+    let metrics = Metrics::new();
+    let names: Vec<_> = (0..250).map(|number| format!("n{number:03}")).collect();
+    let counts = names.iter().map(|name| (name.as_str(), 1)).chain([("", 7), ("shop", 2)]);
+    metrics.audit().by_namespace(counts);
+    let text = metrics.encode();
+    let series = || text.lines().filter(|line| line.starts_with("modgate_violations{"));
+    assert_eq!(series().count(), 201);
+    for line in [
+        r#"modgate_violations{object_namespace="(cluster-scoped)"} 7"#,
+        r#"modgate_violations{object_namespace="shop"} 2"#,
+        r#"modgate_violations{object_namespace="n197"} 1"#,
+        r#"modgate_violations{object_namespace="(others)"} 52"#,
+    ] {
+        assert!(series().any(|found| found == line), "{line}\n{text}");
+    }
+    metrics.audit().by_namespace([("shop", 1)]);
+    assert!(!metrics.encode().contains("n197"), "namespaces without violations are gone");
+    metrics.audit().forget();
+    assert!(!metrics.encode().contains("modgate_violations{"));
 }

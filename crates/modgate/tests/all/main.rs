@@ -23,6 +23,7 @@ mod decisions;
 mod flags;
 mod gator;
 mod lint;
+mod metrics;
 mod migrate;
 mod migrate_chart;
 mod plan;

@@ -18,7 +18,7 @@ use modgate_value::Value;
 
 use crate::served::Folder;
 
-fn admission_review(namespace: &str, object: &str) -> String {
+pub(crate) fn admission_review(namespace: &str, object: &str) -> String {
     format!(
         r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {{
             "uid": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "operation": "CREATE", "name": "p",

@@ -186,6 +186,11 @@ fn scenario_21(cluster: &Cluster, server: &Running) {
     eventually("the metric counts both", || {
         server.metric("gatekeeper_violations", r#"enforcement_action="scoped""#) == 2
     });
+    let cluster_scoped = r#"object_namespace="(cluster-scoped)""#;
+    eventually("the violations are counted by namespace", || {
+        server.metric("modgate_violations", cluster_scoped) == 3
+    });
+    assert_eq!(server.plain_metric("modgate_leader"), 1);
     succeeds(cluster, &format!("delete {KIND} c-scoped d-scoped-audit e-scoped-elsewhere"), "");
 }
 
