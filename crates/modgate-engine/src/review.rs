@@ -70,20 +70,20 @@ impl Review {
             members.into_iter().map(|(key, text)| (key, Value::from(text.clone()))).collect()
         };
         let (kind, resource) = (&request.kind, &request.resource);
+        let kind =
+            texts([("group", &kind.group), ("version", &kind.version), ("kind", &kind.kind)]);
+        let resource = texts([
+            ("group", &resource.group),
+            ("version", &resource.version),
+            ("resource", &resource.resource),
+        ]);
         let members = [
             ("uid", Value::from(request.uid.clone())),
-            (
-                "kind",
-                texts([("group", &kind.group), ("version", &kind.version), ("kind", &kind.kind)]),
-            ),
-            (
-                "resource",
-                texts([
-                    ("group", &resource.group),
-                    ("version", &resource.version),
-                    ("resource", &resource.resource),
-                ]),
-            ),
+            // Without conversion, both are those of the request.
+            ("requestKind", kind.clone()),
+            ("requestResource", resource.clone()),
+            ("kind", kind),
+            ("resource", resource),
             ("subResource", request.sub_resource.clone().into()),
             ("name", request.name.clone().into()),
             ("namespace", request.namespace.clone().into()),
@@ -101,7 +101,7 @@ impl Review {
     ///
     /// The namespace is the object's own. A namespaced object without one gets
     /// `default_namespace`, as kubectl would do; which kinds are cluster-scoped is known for
-    /// Kubernetes' own kinds and the engine's policies only.
+    /// Kubernetes' own kinds and the engine's policies only. The resource is the plural of the kind.
     pub fn of_object(object: Value, operation: Operation, default_namespace: &str) -> Self {
         let kind = GroupVersionKind::of_object(&object);
         let metadata =
@@ -123,7 +123,7 @@ impl Review {
             resource: GroupVersionResource {
                 group: kind.group.clone(),
                 version: kind.version.clone(),
-                resource: "".into(),
+                resource: kind.plural(),
             },
             sub_resource: "".into(),
             name,
@@ -207,6 +207,16 @@ impl Review {
             sent.insert("oldObject", object.clone());
         }
         self.request.old_object = Some(object);
+        self
+    }
+
+    /// The same request, made by this user: the `userInfo` of the request.
+    #[must_use]
+    pub fn with_user(mut self, user: Value) -> Self {
+        if let Value::Object(sent) = &mut self.sent {
+            sent.insert("userInfo", user.clone());
+        }
+        self.request.user_info = user;
         self
     }
 

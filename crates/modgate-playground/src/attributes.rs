@@ -45,17 +45,8 @@ impl Composed {
         if let (Some(old), true) = (&self.old, operation != Operation::Delete) {
             review = review.with_old_object(old.clone());
         }
-        let kind = &review.request().kind;
-        let resource: Value = [
-            ("group", Value::from(kind.group.clone())),
-            ("version", kind.version.clone().into()),
-            ("resource", kind.plural().to_string().into()),
-        ]
-        .into_iter()
-        .collect();
         let mut request = review.sent().as_object().cloned().unwrap_or_default();
         request.insert("uid", Value::from("00000000-0000-0000-0000-000000000000"));
-        request.insert("resource", resource);
         request.insert(
             "userInfo",
             self.user.clone().unwrap_or_else(|| Value::Object(Default::default())),

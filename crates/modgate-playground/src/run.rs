@@ -240,9 +240,10 @@ impl Run {
                 }
             }
         }
+        let assumed = Assumed { operation, namespace, user: None };
         let mut subjects = VecDeque::new();
         for ((manifest, source), (written, text)) in found.into_iter().zip(written) {
-            match subject::review_of(&manifest, operation, namespace) {
+            match subject::review_of(&manifest, &assumed) {
                 Ok(review) => {
                     let review = if request.defaulting { as_stored(review) } else { review };
                     let place = manifest.location();

@@ -64,16 +64,25 @@ pub fn as_stored(review: Review, types: &Types) -> Review {
     }
 }
 
-/// The request an object stands for: the one of an AdmissionReview, or one that does
-/// `operation` to the object. An object without a namespace gets this one.
+/// The parts of a request that an object on its own does not have.
+#[derive(Debug, Clone)]
+pub struct Assumed<'a> {
+    /// The operation. The object of an UPDATE is its old object, too, as in audits.
+    pub operation: Operation,
+    /// The namespace of an object that names none.
+    pub namespace: &'a str,
+    /// The `userInfo`; none where the user is not known.
+    pub user: Option<Value>,
+}
+
+/// The request an object stands for: the one of an AdmissionReview, or the one that is assumed.
 ///
 /// # Errors
 ///
 /// When the document is no Kubernetes object, or the AdmissionReview is not valid.
 pub fn review_of(
     manifest: &Manifest,
-    operation: Operation,
-    namespace: &str,
+    assumed: &Assumed<'_>,
 ) -> Result<Review, Box<Diagnostic>> {
     let object = &manifest.object;
     if AdmissionReview::is_review(object) {
@@ -89,7 +98,14 @@ pub fn review_of(
     if kind.is_empty() {
         return Err(no_kind(manifest, "give a Kubernetes object or an AdmissionReview").into());
     }
-    Ok(Review::of_object(object.clone(), operation, namespace))
+    let mut review = Review::of_object(object.clone(), assumed.operation, assumed.namespace);
+    if assumed.operation == Operation::Update {
+        review = review.with_old_object(object.clone());
+    }
+    if let Some(user) = &assumed.user {
+        review = review.with_user(user.clone());
+    }
+    Ok(review)
 }
 
 /// The error of a document that is no Kubernetes object.

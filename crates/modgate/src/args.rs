@@ -27,7 +27,7 @@ use modgate_engine::{
     },
 };
 use modgate_report::Format;
-use modgate_value::near;
+use modgate_value::{Value, near};
 
 pub(crate) use self::{
     audit::AuditArgs,
@@ -186,12 +186,19 @@ pub(crate) struct SubjectArgs {
     /// Files and folders to leave out, by name or pattern; repeat for more.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Operation of the request; an AdmissionReview has its own.
+    /// Operation of the request; an AdmissionReview has its own. The object of an UPDATE is its old object,
+    /// too.
     #[arg(long, default_value = "CREATE", ignore_case = true, value_parser = operation)]
     pub(crate) operation: Operation,
     /// Namespace of objects and policies that name none.
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
+    /// User who makes the request; an AdmissionReview has its own. Without it, requests have no user.
+    #[arg(long = "as", value_name = "USER")]
+    user: Option<String>,
+    /// Group of that user; repeat for more.
+    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
+    groups: Vec<String>,
     /// Evaluate objects of Kubernetes' own kinds as an API server of 1.36 stores them: with its defaults,
     /// without unknown fields, and with quantities in its form. So are custom resources whose
     /// CustomResourceDefinition the input has.
@@ -204,6 +211,13 @@ impl SubjectArgs {
     pub(crate) fn paths(&self) -> PathArgs {
         let Self { subjects, kustomize, exclude, .. } = self.clone();
         PathArgs { subjects, kustomize, exclude }
+    }
+
+    /// The `userInfo` of requests; none where the user is not known.
+    pub(crate) fn user_info(&self) -> Option<Value> {
+        let user = self.user.clone()?;
+        let groups: Value = self.groups.iter().map(|group| Value::from(group.as_str())).collect();
+        Some([("username", Value::from(user)), ("groups", groups)].into_iter().collect())
     }
 }
 

@@ -15,7 +15,7 @@ use modgate_policies::{
 use modgate_prove::recorded::Recorded;
 use modgate_review::{
     notes,
-    subject::{self, Subject, as_stored},
+    subject::{self, Assumed, Subject, as_stored},
 };
 use modgate_value::diag::{Diagnostic, Severity, Source, Span};
 
@@ -146,11 +146,16 @@ fn read_subjects(
     for folder in args.paths().subjects.iter().filter(|path| path.is_dir()) {
         paths.subjects.extend(lines::files(folder)?);
     }
+    let assumed = Assumed {
+        operation: args.operation,
+        namespace: &args.namespace,
+        user: args.user_info(),
+    };
     for (manifest, source) in manifests(&paths, terminal, incomplete)? {
         if Recorded::is_repeated(&manifest.object) {
             continue;
         }
-        match subject::review_of(&manifest, args.operation, &args.namespace) {
+        match subject::review_of(&manifest, &assumed) {
             Ok(review) => {
                 subjects.push(Subject { place: manifest.location(), manifest, source, review });
             }

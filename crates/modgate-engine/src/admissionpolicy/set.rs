@@ -10,7 +10,10 @@ use modgate_api::{admissionregistration::ParamKind, kinds, meta::split_api_versi
 use modgate_cel::{Access, Action, Authorizer};
 use modgate_value::{Object, Str, Value};
 
-use crate::cost::{Meter, PolicyCost};
+use crate::{
+    ServedPolicies,
+    cost::{Meter, PolicyCost},
+};
 
 use super::{
     CompiledBinding, CompiledMutatingPolicy, CompiledPolicy, Matched, Params, PolicyKind, Types,
@@ -380,6 +383,23 @@ impl PolicySet {
         let validating =
             self.validating.doubled().map(|it| (PolicyKind::Validating, &it.name, &it.policy));
         mutating.chain(validating)
+    }
+
+    /// The bindings that the webhooks leave to the API server. Name, and name of the policy.
+    pub fn left_to_api_server(
+        &self,
+        served: ServedPolicies,
+    ) -> impl Iterator<Item = (PolicyKind, &Str, &Str)> {
+        let is_left = move |it: &&Arc<CompiledBinding>| match served {
+            ServedPolicies::Off => true,
+            ServedPolicies::Marked => !it.for_modgate,
+            ServedPolicies::All => false,
+        };
+        let mutating = self.mutating.bindings.values().filter(is_left);
+        let validating = self.validating.bindings.values().filter(is_left);
+        mutating
+            .map(|it| (PolicyKind::Mutating, &it.name, &it.policy))
+            .chain(validating.map(|it| (PolicyKind::Validating, &it.name, &it.policy)))
     }
 
     /// Validations whose warnings the API server drops, because they quote an expression of several lines:

@@ -210,24 +210,18 @@ fn operations(
         let old = jsonpatch::find(&document, &operation.path).cloned();
         let mut tree = Tree::from(document.clone());
         let applied = jsonpatch::apply(&mut tree, operation, budget);
+        // An element that is inserted into a list replaces none, although its path names one.
+        let grows = operation.op == Op::Add && {
+            let len = |document| jsonpatch::parent_len(document, &operation.path);
+            len(&tree.clone().into_value()) != len(&document)
+        };
+        let old = old.filter(|_| !grows);
         let effect = match (&applied, operation.op, &old) {
             (Err(error), _, _) => error.to_string(),
             (Ok(()), Op::Remove, None) => "nothing to remove".to_owned(),
             (Ok(()), Op::Remove, Some(_)) => "removed".to_owned(),
-            (Ok(()), Op::Replace, _) => "replaced".to_owned(),
-            (Ok(()), Op::Add, _) => {
-                let after = tree.clone().into_value();
-                match (&old, jsonpatch::parent_len(&after, &operation.path)) {
-                    (_, Some(len))
-                        if Some(len) != jsonpatch::parent_len(&document, &operation.path) =>
-                    {
-                        "added"
-                    }
-                    (None, _) => "added",
-                    (Some(_), _) => "replaced",
-                }
-                .to_owned()
-            }
+            (Ok(()), Op::Add, None) => "added".to_owned(),
+            (Ok(()), Op::Replace | Op::Add, _) => "replaced".to_owned(),
         };
         traces.push(OperationTrace {
             index: *step,

@@ -276,6 +276,17 @@ impl<'s> Loader<'s> {
             self.problems.push(Problem { help, ..found });
             return;
         }
+        let installation = &self.config().installation.namespace;
+        if !id.namespace.is_empty() && id.namespace != *installation {
+            let message = format!(
+                "it has no effect: only the Config in the namespace of the installation, \
+                 `{installation}`, counts"
+            );
+            let help = Some("if modgate runs elsewhere, set `--installation-namespace`".to_owned());
+            let found = problem(id, source, "metadata.namespace", message);
+            self.problems.push(warned(Code::NoEffect, Problem { help, ..found }));
+            return;
+        }
         match Config::from_value(&source.object) {
             Ok(config) => {
                 self.exclusions = Some(Exclusions::of_config(&config));

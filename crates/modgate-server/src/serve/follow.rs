@@ -54,4 +54,15 @@ pub(super) fn announce(store: &PolicyStore, metrics: &Metrics, refresh: &Refresh
     let snapshot = &store.policies().snapshot;
     let broken = store.broken_policies();
     metrics.policies_loaded(snapshot, broken, store.broken(), &refresh.findings);
+    if snapshot.policies().next().is_none() {
+        tracing::warn!(target: LOGGER, "there is no policy in the files: every request is allowed");
+    }
+    let served = snapshot.config().admission_policies;
+    let mut left = snapshot.cluster_policies().left_to_api_server(served);
+    if let Some((kind, binding, policy)) = left.next() {
+        tracing::warn!(target: LOGGER, kind = kind.as_str(), %binding, %policy, more = left.count(),
+            "the webhooks do not evaluate this binding: add `.modgate.sh` to its `policyName`, or set \
+             `--admission-policies=all`"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! Metrics of `modgate serve`.
+//! Metrics and log lines of `modgate serve`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -111,4 +111,23 @@ fn certificate_and_leadership() {
     let left = Duration::from_secs(ends).saturating_sub(now).as_secs() / (24 * 3600);
     assert!((364..=365).contains(&left), "{left} days");
     assert!(!metrics.contains("\nmodgate_leader "), "{metrics}");
+}
+
+/// A folder that does nothing, and a binding that an API server is to evaluate, are in the log.
+#[test]
+fn policies_without_effect() {
+    let log = |policies: &str, args: &[&str]| {
+        let folder = Folder::new(&[("policies.yaml", policies)]);
+        String::from_utf8(folder.serve(args).stop()).expect("text")
+    };
+    let empty = "there is no policy in the files: every request is allowed";
+    let left = "the webhooks do not evaluate this binding";
+    let config_map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    let text = log(config_map, &[]);
+    assert!(text.contains(empty) && !text.contains(left), "{text}");
+    let text = log(POLICIES, &[]);
+    assert!(text.contains(left) && !text.contains(empty), "{text}");
+    assert!(text.contains("host-network"), "{text}");
+    let text = log(POLICIES, &["--admission-policies", "all"]);
+    assert!(!text.contains(left), "{text}");
 }
