@@ -108,14 +108,8 @@ fn an_object_and_its_request_are_decided_alike() {
                 assert!(output.status.success(), "{args:?} {}{}", out(&output), errors(&output));
             }
         }
-        // Without a user, the three that ask for one deny.
         let output = folder.run(&["review", "-f", "policies.yaml", "object.json"]);
-        let text = out(&output);
-        assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(
-            text.contains("in Rego") && text.contains("username") && text.contains("VAP"),
-            "{text}"
-        );
+        assert_eq!(output.status.code(), Some(1), "without a user: {}", out(&output));
     }
 }
 
@@ -189,13 +183,13 @@ fn appended_elements() {
     assert!(text.contains("\"g\" became \"h\""), "{text}");
     let json =
         out(&modgate(folder.path(), &["explain", "-f", "policies.yaml", "pod.yaml", "-o", "json"]));
-    let names: Vec<_> = Value::from_json(json.as_bytes())
-        .expect("JSON")
-        .as_array()
-        .and_then(|all| all.first()?.path(&["object", "spec", "containers"])?.as_array().cloned())
-        .into_iter()
-        .flatten()
-        .filter_map(|it| it.get("name")?.as_str().map(str::to_owned))
+    let results = Value::from_json(json.as_bytes()).expect("JSON");
+    let first = &results.as_array().expect("a list")[0];
+    let containers = first.path(&["object", "spec", "containers"]).and_then(Value::as_array);
+    let names: Vec<_> = containers
+        .expect("containers")
+        .iter()
+        .filter_map(|container| container.get("name")?.as_str())
         .collect();
     assert_eq!(names, ["first", "c", "proxy"], "{json}");
 }
