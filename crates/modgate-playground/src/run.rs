@@ -19,7 +19,7 @@ use modgate_review::{
     notes,
     references::{FileHost, References},
     sorted::{self, Document, Sorted},
-    subject::{self, as_stored},
+    subject::{self, Assumed, as_stored},
 };
 use modgate_value::{
     Str, Value,

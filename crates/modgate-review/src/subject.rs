@@ -80,10 +80,7 @@ pub struct Assumed<'a> {
 /// # Errors
 ///
 /// When the document is no Kubernetes object, or the AdmissionReview is not valid.
-pub fn review_of(
-    manifest: &Manifest,
-    assumed: &Assumed<'_>,
-) -> Result<Review, Box<Diagnostic>> {
+pub fn review_of(manifest: &Manifest, assumed: &Assumed<'_>) -> Result<Review, Box<Diagnostic>> {
     let object = &manifest.object;
     if AdmissionReview::is_review(object) {
         return Review::parse(object).map_err(|error| {

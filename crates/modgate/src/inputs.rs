@@ -146,11 +146,8 @@ fn read_subjects(
     for folder in args.paths().subjects.iter().filter(|path| path.is_dir()) {
         paths.subjects.extend(lines::files(folder)?);
     }
-    let assumed = Assumed {
-        operation: args.operation,
-        namespace: &args.namespace,
-        user: args.user_info(),
-    };
+    let assumed =
+        Assumed { operation: args.operation, namespace: &args.namespace, user: args.user_info() };
     for (manifest, source) in manifests(&paths, terminal, incomplete)? {
         if Recorded::is_repeated(&manifest.object) {
             continue;

@@ -274,6 +274,7 @@ mod tests {
                 first: Vec::new(),
             }],
             totals: Totals::default(),
+            by_namespace: Default::default(),
             counts: Counts::default(),
             errors: Vec::new(),
         };
