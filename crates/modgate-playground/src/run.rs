@@ -132,9 +132,15 @@ impl Run {
         let mut policies = self.policies(request, config)?;
         let operation = self.operation(&request.operation)?;
         let mut incomplete = false;
-        let subjects = self.subjects(request, operation, namespace, &mut incomplete);
+        let mut subjects = self.subjects(request, operation, namespace, &mut incomplete);
         for subject in &subjects {
             policies.references.learn(&subject.subject.manifest.object);
+        }
+        if request.defaulting {
+            let types = policies.references.types();
+            for Reviewed { subject, .. } in &mut subjects {
+                subject.review = as_stored(subject.review.clone(), types);
+            }
         }
         if subjects.is_empty() && !incomplete {
             let named = listed(&request.objects);
@@ -245,7 +251,6 @@ impl Run {
         for ((manifest, source), (written, text)) in found.into_iter().zip(written) {
             match subject::review_of(&manifest, &assumed) {
                 Ok(review) => {
-                    let review = if request.defaulting { as_stored(review) } else { review };
                     let place = manifest.location();
                     let subject = subject::Subject { place, manifest, source, review };
                     subjects.push_back(Reviewed { subject, written, text });

@@ -13,7 +13,8 @@ use modgate_testkit::{
     steps::TIMEOUT,
 };
 
-use super::{Folder, Serving, admission_review, text};
+use super::{admission_review, text};
+use crate::served::{Folder, Serving};
 
 const EMPTY: &str = "apiVersion: v1\nkind: List\nitems: []\n";
 
