@@ -340,6 +340,7 @@ impl Controllers {
         let definition = match &item.object {
             Ok(object) => {
                 self.known.facts_changed |= self.known.facts.with(object);
+                self.ingest.define(object);
                 self.wanted.send_if_modified(|wanted| wanted.saw(&item.key.name, object));
                 Definition::of(object)
             }
@@ -371,6 +372,7 @@ impl Controllers {
             self.ingest.forget(&kind);
         }
         self.known.facts_changed |= self.known.facts.without(name);
+        self.ingest.undefine(name);
         self.wanted.send_if_modified(|wanted| wanted.gone(name));
     }
 

@@ -19,6 +19,7 @@ use modgate_engine::{
         templates,
     },
     constraint::Fields,
+    lint::{self, Definitions},
 };
 use modgate_policies::{Objects, PolicySet, manifest};
 use modgate_value::{Object, Str, Value, diag::Diagnostic};
@@ -59,6 +60,10 @@ pub(crate) struct Ingest {
     node_rules: BTreeSet<Key>,
     /// Whether whole objects are synced, whatever policies look at.
     keeps_all_fields: bool,
+    /// The custom resources of the cluster.
+    definitions: Arc<Definitions>,
+    /// Warnings about SyncSets, which the engine does not load.
+    warnings: Vec<Problem>,
     /// Compiled policies that were not reported yet.
     compiled: Vec<Compiled>,
     /// The newest policies, while they wait for fields of synced objects.
@@ -97,6 +102,8 @@ impl Ingest {
             sync_stale: false,
             node_rules: BTreeSet::new(),
             keeps_all_fields: false,
+            definitions: Arc::default(),
+            warnings: Vec::new(),
             compiled: Vec::new(),
             held: None,
             current: Arc::new(PolicySet {
@@ -106,6 +113,16 @@ impl Ingest {
             }),
             objects,
         }
+    }
+
+    /// Takes in a CustomResourceDefinition, which the next policies are compared with.
+    pub(crate) fn define(&mut self, definition: &Value) {
+        Arc::make_mut(&mut self.definitions).add_kind(definition);
+    }
+
+    /// Forgets a CustomResourceDefinition that is gone, by its name.
+    pub(crate) fn undefine(&mut self, name: &str) {
+        Arc::make_mut(&mut self.definitions).remove(name);
     }
 
     /// The policies that were compiled since this was last asked.
@@ -468,9 +485,12 @@ impl Ingest {
         }
         let loaded = Loaded { object: object.clone(), problems: Vec::new() };
         Arc::make_mut(known).insert(key, Arc::new(loaded));
+        let source = PolicySource::of_object(object);
         // SyncSets and Connections are none of the engine's.
-        if Snapshot::takes(&object) {
-            self.changes.push(Change::Upsert(PolicySource::of_object(object)));
+        if Snapshot::takes(&source.object) {
+            self.changes.push(Change::Upsert(source));
+        } else {
+            self.warnings.extend(lint::read(&source, &self.definitions));
         }
     }
 
@@ -492,9 +512,10 @@ impl Ingest {
             }
         }
         let before = self.held.take().unwrap_or_else(|| self.current.snapshot.clone());
-        let Update { snapshot, problems, compiled } = if changes.is_empty() {
+        let Update { snapshot, mut problems, compiled } = if changes.is_empty() {
             Update { snapshot: before, problems: Vec::new(), compiled: Vec::new() }
         } else {
+            let before = before.with_definitions(Arc::clone(&self.definitions));
             before.apply_timed(changes, OnError::Unload, self.objects.clock())
         };
         self.compiled.extend(compiled);
@@ -502,6 +523,7 @@ impl Ingest {
             self.sync.look_at(snapshot.constraints().inventory_reads());
         }
         self.want_params(&snapshot);
+        problems.append(&mut self.warnings);
         for problem in &problems {
             if problem.severity == Severity::Error {
                 self.broken.insert(problem.policy.clone());

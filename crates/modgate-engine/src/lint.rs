@@ -8,6 +8,7 @@
 
 mod allow;
 mod constraint;
+mod definitions;
 mod fields;
 mod matching;
 mod mutator;
@@ -26,6 +27,7 @@ use modgate_value::{Str, Value, near};
 pub use allow::allows;
 pub(crate) use allow::retain;
 pub(crate) use constraint::advise as advise_constraint;
+pub use definitions::Definitions;
 pub(crate) use fields::help as known_fields;
 pub(crate) use mutator::{advise as advise_mutator, misspelt_field};
 pub use unloaded::{NotLoaded, Place, not_loaded};
@@ -72,8 +74,12 @@ fn all_kinds() -> impl Iterator<Item = &'static str> {
 }
 
 /// Every warning about a policy that needs no compiled form, without those its author allows.
-pub(crate) fn lint(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
-    let mut lints = Lints { id, source, found: Vec::new() };
+pub(crate) fn lint(
+    id: &PolicyId,
+    source: &PolicySource,
+    definitions: &Definitions,
+) -> Vec<Problem> {
+    let mut lints = Lints { id, source, definitions, found: Vec::new() };
     version(&mut lints);
     repeated(&mut lints);
     fields::metadata(&mut lints);
@@ -113,14 +119,18 @@ pub(crate) fn lint(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
 }
 
 /// The warnings about a document that is read although it is no policy: a SyncSet.
-pub fn read(source: &PolicySource) -> Vec<Problem> {
+pub fn read(source: &PolicySource, definitions: &Definitions) -> Vec<Problem> {
     let id = source.id();
-    if id.group == syncset::GROUP { lint(&id, source) } else { Vec::new() }
+    if id.group == syncset::GROUP { lint(&id, source, definitions) } else { Vec::new() }
 }
 
 /// The warnings about a policy that does not load, such as unknown fields.
-pub(crate) fn unread(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
-    let mut lints = Lints { id, source, found: Vec::new() };
+pub(crate) fn unread(
+    id: &PolicyId,
+    source: &PolicySource,
+    definitions: &Definitions,
+) -> Vec<Problem> {
+    let mut lints = Lints { id, source, definitions, found: Vec::new() };
     version(&mut lints);
     repeated(&mut lints);
     fields::metadata(&mut lints);
@@ -136,9 +146,9 @@ pub(crate) fn unread(id: &PolicyId, source: &PolicySource) -> Vec<Problem> {
 }
 
 /// As [`lint`], as texts for the answer to a request that stores the policy.
-pub(crate) fn warnings(object: &Value) -> Vec<String> {
+pub(crate) fn warnings(object: &Value, definitions: &Definitions) -> Vec<String> {
     let source = PolicySource::of_object(object.clone());
-    lint(&source.id(), &source).iter().map(Problem::one_line).collect()
+    lint(&source.id(), &source, definitions).iter().map(Problem::one_line).collect()
 }
 
 /// A version that no cluster serves: what works from files would be refused there.
@@ -180,6 +190,7 @@ fn repeated(lints: &mut Lints<'_>) {
 pub(super) struct Lints<'a> {
     id: &'a PolicyId,
     source: &'a PolicySource,
+    definitions: &'a Definitions,
     found: Vec<Problem>,
 }
 

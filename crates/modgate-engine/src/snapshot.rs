@@ -5,18 +5,23 @@ mod load;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use modgate_api::{config, constraints::EnforcementPoint, meta::Operation};
+use modgate_api::{
+    config,
+    constraints::EnforcementPoint,
+    meta::{GroupVersionKind, Operation},
+};
 use modgate_value::{Clock, Str, Value, budget::Frozen};
 
 pub use self::expanded::Expansion;
 pub(crate) use self::expanded::charge;
 use crate::{
-    Change, EngineConfig, OnError, PolicyId, Problem, Severity,
+    Change, EngineConfig, OnError, PolicyId, Problem, Review, Severity,
     admissionpolicy::PolicySet,
     constraint::{self, Admission, ConstraintTrace, Evaluation, Externals, Violation},
     cost::PolicyCost,
     expansion::ExpansionSystem,
     gatekeeper::Exclusions,
+    lint::Definitions,
     modrule,
     mutation::MutationSystem,
     provider::CompiledProvider,
@@ -34,6 +39,7 @@ pub struct Snapshot {
     traces: Arc<[config::Trace]>,
     providers: Arc<BTreeMap<Str, Arc<CompiledProvider>>>,
     policies: Arc<PolicySet>,
+    definitions: Arc<Definitions>,
 }
 
 /// The result of [`Snapshot::apply`].
@@ -86,6 +92,17 @@ impl Snapshot {
             expansions: expansions.into(),
             ..self
         }
+    }
+
+    /// The same, and warnings about policies know these custom resources.
+    #[must_use]
+    pub fn with_definitions(self, definitions: Arc<Definitions>) -> Self {
+        Self { definitions, ..self }
+    }
+
+    /// The custom resources that warnings about policies know.
+    pub(crate) fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 
     /// A snapshot of these ModRules alone.
@@ -248,6 +265,24 @@ impl Snapshot {
             && Arc::ptr_eq(&self.traces, &other.traces)
             && Arc::ptr_eq(&self.providers, &other.providers)
             && Arc::ptr_eq(&self.policies, &other.policies)
+    }
+
+    /// Whether any policy may have something to do with a request: by the kind of its object, and for
+    /// ModRules also by its namespace and operation.
+    pub fn concerns(&self, review: &Review) -> bool {
+        let request = review.request();
+        let kind = match review.object() {
+            Some(object) => GroupVersionKind::of_object(object),
+            None => request.kind.clone(),
+        };
+        let admits = |it: &Arc<constraint::CompiledConstraint>| {
+            it.criteria().is_none_or(|criteria| criteria.admits_kind(&kind))
+        };
+        self.constraints.constraints().any(admits)
+            || self.expansions.expands(&kind)
+            || self.mutators.may_concern(&kind.kind)
+            || self.modrules.may_concern(&kind.kind, review.store_namespace(), request.operation)
+            || self.policies.may_concern(&kind)
     }
 
     /// Whether both have the same ModRules: true at most if no change between them was about one.

@@ -236,8 +236,10 @@ impl PolicyStore {
         // What is said of constraints depends on their templates, too.
         self.broken.retain(|id| wanted.contains_key(id) && id.group != constraints::GROUP);
         self.given = wanted.iter().map(|(id, (reading, _))| (id.clone(), *reading)).collect();
+        let definitions = Arc::clone(&sorted.definitions);
+        let before = self.current.snapshot.clone().with_definitions(definitions);
         let Update { snapshot, problems, compiled } =
-            self.current.snapshot.apply_timed(changes, OnError::Keep, Objects::default().clock());
+            before.apply_timed(changes, OnError::Keep, Objects::default().clock());
         self.compiled.extend(compiled);
         for problem in &problems {
             if problem.severity == modgate_engine::Severity::Error {

@@ -1,12 +1,12 @@
 //! Documents by what they are for: policies, references, and the inventory.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use modgate_engine::{
     Code, EngineConfig, PolicyId, Problem, Snapshot,
     api::{admission::AdmissionReview, meta, modrule::ModRule},
     constraint::Inventory,
-    lint,
+    lint::{self, Definitions},
 };
 use modgate_value::{
     Str, Value,
@@ -37,6 +37,8 @@ pub struct Sorted<'m, K> {
     pub policies: BTreeMap<PolicyId, (K, &'m Manifest)>,
     /// The objects that policies refer to.
     pub references: References,
+    /// The custom resources that warnings about policies know.
+    pub definitions: Arc<Definitions>,
     inventory: Inventory,
 }
 
@@ -48,9 +50,14 @@ impl<'m, K> Sorted<'m, K> {
         config: &EngineConfig,
         findings: &mut Vec<Diagnostic>,
     ) -> Self {
+        let documents: Vec<Document<'m, K>> = documents.into_iter().collect();
+        let mut definitions = Definitions::default();
+        let all = documents.iter().map(|document| &document.manifest.object);
+        all.filter(|it| Definitions::is_definition(it)).for_each(|it| definitions.add(it));
         let mut sorted = Self {
             policies: BTreeMap::new(),
             references: References::default(),
+            definitions: definitions.into(),
             inventory: Inventory::default(),
         };
         for document in documents {
@@ -92,7 +99,7 @@ impl<'m, K> Sorted<'m, K> {
             return;
         }
         if !is_policy {
-            findings.extend(source.into_iter().flat_map(|it| not_a_policy(manifest, it)));
+            findings.extend(source.into_iter().flat_map(|it| not_a_policy(manifest, it, &self.definitions)));
             return;
         }
         let id = policy_id(manifest, config);
@@ -167,7 +174,11 @@ const FOREIGN_GROUPS: [&str; 4] =
 
 /// Findings about an object that is not a policy: none, unless it looks as if it should be a policy, or is a SyncSet.
 /// Policies often live next to the objects they are for.
-pub fn not_a_policy(manifest: &Manifest, source: &Source) -> Vec<Diagnostic> {
+pub fn not_a_policy(
+    manifest: &Manifest,
+    source: &Source,
+    definitions: &Definitions,
+) -> Vec<Diagnostic> {
     let file = Path::new(manifest.origin.as_str()).file_name().and_then(|name| name.to_str());
     if manifest.kind().is_empty() && file.is_some_and(|file| NO_OBJECTS.contains(&file)) {
         let mut finding = Diagnostic::warning("no Kubernetes object, skipped");
@@ -186,7 +197,7 @@ pub fn not_a_policy(manifest: &Manifest, source: &Source) -> Vec<Diagnostic> {
     }
     let Some(lint::NotLoaded { code, place, message, help }) = lint::not_loaded(&manifest.object)
     else {
-        let problems = lint::read(&manifest.clone().into_policy());
+        let problems = lint::read(&manifest.clone().into_policy(), definitions);
         return problems.iter().map(|it| manifest::diagnose(it, Some(source))).collect();
     };
     let mut finding = Diagnostic::warning(message).code(code.as_str());

@@ -114,8 +114,9 @@ Written by `cargo xtask codegen` from the code; do not edit.
 
 A warning names a policy that loads and probably does not do what its author intends. Each has a code
 that stays the same from release to release. modgate says it wherever it reads the policy: on the command
-line with file, line and column, in the log of `modgate serve` (field `code`), and in the answer of the
-validating webhook, which kubectl prints.
+line with file, line and column, in the log of `modgate serve` (field `code`), in the answer of the
+validating webhook, which kubectl prints, and in the [status](status.md) of the policy. The metric
+`modgate_policy_warnings_total` counts them by code.
 
 `--strict` makes warnings errors: `review`, `explain`, `plan` and `audit` then exit with code 2.
 

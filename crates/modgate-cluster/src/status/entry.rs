@@ -256,7 +256,26 @@ fn first_error(loaded: &Loaded) -> Option<&Problem> {
     loaded.problems.iter().find(|problem| problem.severity == Severity::Error)
 }
 
-/// Where the first error of this version is: the field, and the line and column in its text.
+/// The warnings found when this version was loaded, each with its code (`docs/warnings.md`).
+fn warnings(loaded: &Loaded) -> Value {
+    let warnings = loaded.problems.iter().filter(|it| it.severity == Severity::Warning);
+    let warnings = warnings.take(MAX_ERRORS).map(|problem| {
+        let mut members = Object::default();
+        if let Some(code) = problem.code {
+            members.insert("code", code.as_str().into());
+        }
+        if let Some(place) = place(problem) {
+            members.insert("location", place.into());
+        }
+        let help = problem.help.as_ref().map_or(String::new(), |help| format!("; {help}"));
+        let message = format!("{}{help}", problem.message).replace('\n', " ");
+        members.insert("message", shortened(&message).into());
+        Value::from(members)
+    });
+    warnings.collect()
+}
+
+/// Where the first error of this version is.
 fn location(subject: Subject, loaded: &Loaded) -> Option<String> {
     let mut errors = loaded.problems.iter().filter(|it| it.severity == Severity::Error);
     let problem = match subject {
@@ -264,7 +283,14 @@ fn location(subject: Subject, loaded: &Loaded) -> Option<String> {
         Subject::Constraint => errors.next_back(),
         _ => errors.next(),
     };
-    let problem = problem.filter(|problem| !problem.field.is_empty())?;
+    problem.and_then(place)
+}
+
+/// The field, and the line and column in its text.
+fn place(problem: &Problem) -> Option<String> {
+    if problem.field.is_empty() {
+        return None;
+    }
     let place = problem.text.as_deref().zip(problem.span).and_then(|(text, span)| {
         let before = text.get(..span.start)?;
         let line = before.matches('\n').count() + 1;
@@ -337,6 +363,10 @@ impl Pod<'_> {
             .collect();
         if errors.at(0).is_some() {
             entry.insert("errors", errors);
+        }
+        let warnings = warnings(loaded);
+        if warnings.at(0).is_some() {
+            entry.insert("warnings", warnings);
         }
         entry.into()
     }

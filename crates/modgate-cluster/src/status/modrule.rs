@@ -51,7 +51,8 @@ pub(crate) fn status(loaded: &Loaded) -> Value {
         .collect()
 }
 
-/// The field, the place in its text if the message is about a part of it, and what is wrong.
+/// The field, the place in its text if the message is about a part of it, what is wrong, and the code of
+/// a warning.
 fn text(problem: &Problem) -> String {
     let Problem { field, message, .. } = problem;
     let place = problem.text.as_deref().zip(problem.span).and_then(|(text, span)| {
@@ -60,7 +61,8 @@ fn text(problem: &Problem) -> String {
     });
     let place = place.unwrap_or_default();
     let separator = if field.is_empty() { "" } else { ": " };
-    format!("{field}{place}{separator}{}", message.replace('\n', " "))
+    let code = problem.code.map_or(String::new(), |code| format!(" [{code}]"));
+    format!("{field}{place}{separator}{}{code}", message.replace('\n', " "))
 }
 
 /// The cluster's condition, without times, and the time since when it has its status.

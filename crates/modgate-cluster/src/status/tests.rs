@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use modgate_engine::{EngineConfig, Problem, Severity, api::meta::GroupVersionKind};
+use modgate_engine::{Code, EngineConfig, Problem, Severity, api::meta::GroupVersionKind};
 use modgate_policies::Objects;
 use modgate_value::{Value, diag::Span, yaml};
 
@@ -211,6 +211,105 @@ fn mutators_follow_each_other() {
     );
 }
 
+/// A policy that loads and warns, with the code and the place of its warning.
+const WARNED: [(&str, &str, &str, &str); 7] = [
+    (
+        "ConstraintTemplate k8sdeny",
+        "unknown-input",
+        "spec.targets[0].rego:2:34",
+        r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: k8sdeny}
+spec:
+  crd: {spec: {names: {kind: K8sDeny}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package deny
+      violation[{"msg": "no"}] { input.paramters.x }
+"#,
+    ),
+    (
+        "K8sDeny all",
+        "never-matches",
+        "spec.match.kinds[0].kinds[0]",
+        "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: K8sDeny\nmetadata: {name: all}\n\
+         spec: {match: {kinds: [{apiGroups: [''], kinds: [pods]}]}}\n",
+    ),
+    (
+        "Assign pull",
+        "never-matches",
+        "spec.applyTo[0].kinds[0]",
+        "apiVersion: mutations.gatekeeper.sh/v1\nkind: Assign\nmetadata: {name: pull}\n\
+         spec:\n  applyTo: [{groups: [''], versions: [v1], kinds: ['*']}]\n  location: spec.x\n  \
+         parameters: {assign: {value: 1}}\n",
+    ),
+    (
+        "ExpansionTemplate jobs",
+        "unknown-path",
+        "spec.templateSource",
+        "apiVersion: expansion.gatekeeper.sh/v1beta1\nkind: ExpansionTemplate\n\
+         metadata: {name: jobs}\nspec:\n  applyTo: [{groups: [apps], versions: [v1], kinds: [Deployment]}]\n  \
+         templateSource: spec.tempalte\n  generatedGVK: {group: '', version: v1, kind: Pod}\n",
+    ),
+    (
+        "Provider p",
+        "unknown-field",
+        "spec.timout",
+        "apiVersion: externaldata.gatekeeper.sh/v1beta1\nkind: Provider\nmetadata: {name: p}\n\
+         spec: {url: 'https://p.example', timeout: 3, timout: 3, caBundle: CA}\n",
+    ),
+    (
+        "Config config",
+        "unknown-value",
+        "spec.match[0].processes[0]",
+        "apiVersion: config.gatekeeper.sh/v1alpha1\nkind: Config\n\
+         metadata: {name: config, namespace: gk}\n\
+         spec: {match: [{processes: [webhok], excludedNamespaces: [a]}]}\n",
+    ),
+    (
+        "SyncSet s",
+        "never-matches",
+        "spec.gvks[0].kind",
+        "apiVersion: syncset.gatekeeper.sh/v1alpha1\nkind: SyncSet\nmetadata: {name: s}\n\
+         spec: {gvks: [{group: '', version: v1, kind: Pods}]}\n",
+    ),
+];
+
+#[test]
+fn warnings_are_in_statuses_and_counted_by_code() {
+    let mut fixture = Fixture::new();
+    let mut counted = Vec::new();
+    for (.., text) in WARNED {
+        for document in yaml::load(text).expect("YAML") {
+            let object = document.value;
+            let item = Item { key: key(&object), object: Ok(object.clone()) };
+            fixture.ingest.take(&Target::Kind(kind(&object)), Seen::Applied(item));
+        }
+        let found = fixture.ingest.apply().unwrap_or_default();
+        counted.push(found.iter().filter_map(|found| found.code).collect::<Vec<_>>());
+    }
+    let said = fixture.said();
+    for ((policy, code, place, _), counted) in WARNED.iter().zip(counted) {
+        assert_eq!(counted, [*code], "{policy}");
+        // A SyncSet has no status.
+        let Some(entry) = said.get(*policy) else {
+            assert_eq!(*policy, "SyncSet s");
+            continue;
+        };
+        let expected = format!(r#""warnings":[{{"code":"{code}","location":"{place}","message":""#);
+        assert!(entry.contains(&expected), "{entry}");
+        assert!(entry.contains("; did you mean `") || *policy == "Assign pull", "{entry}");
+        assert!(!entry.contains("\"errors\"") || *policy == "Provider p", "{entry}");
+    }
+    // They go with the next version.
+    fixture.apply(&WARNED[5].3.replace("webhok", "webhook"));
+    let said = fixture.said();
+    let entry = said.get("Config config").expect("an entry");
+    assert!(!entry.contains("warnings"), "{entry}");
+}
+
 #[test]
 fn what_other_controllers_say() {
     let mut fixture = Fixture::new();
@@ -283,6 +382,12 @@ fn conditions_of_modrules() {
     for (problems, status, reason, message) in [
         (vec![], "True", "Loaded", ""),
         (vec![warning(), warning()], "True", "LoadedWithWarnings", "spec.x (character 5): odd"),
+        (
+            vec![Problem { code: Some(Code::SelectMissing), ..warning() }],
+            "True",
+            "LoadedWithWarnings",
+            "spec.x (character 5): odd [select-missing]",
+        ),
         (
             vec![warning(), error()],
             "False",

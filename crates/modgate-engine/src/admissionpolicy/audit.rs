@@ -142,6 +142,16 @@ impl PolicySet {
     }
 }
 
+impl PolicySet {
+    /// Whether any policy may match requests about objects of a kind.
+    pub(crate) fn may_concern(&self, kind: &GroupVersionKind) -> bool {
+        let mutating = self.mutating.policies.values().map(|policy| &policy.base);
+        let validating = self.validating.policies.values().map(|policy| &policy.base);
+        let plural = kind.plural();
+        mutating.chain(validating).any(|base| base.matcher.may_match(&kind.group, &plural))
+    }
+}
+
 impl CompiledPolicy {
     /// Whether requests about objects of a kind may match, whatever else is in them. The name of the
     /// resource is derived from the kind.

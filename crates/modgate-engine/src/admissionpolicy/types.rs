@@ -6,6 +6,7 @@
 
 mod decode;
 mod derive;
+mod misspelt;
 mod quantity;
 mod shape;
 mod stored;

@@ -8,7 +8,7 @@ use modgate_api::{
     externaldata::{self, Provider},
     meta::{Operation, split_api_version},
     mutations::{self, MutatorKind},
-    templates,
+    syncset, templates,
 };
 use modgate_value::{MAX_DEPTH, Str, Value, diag::Location, gofmt};
 
@@ -54,7 +54,19 @@ pub(crate) fn check_resource(
     let Some(object) = request.object.as_ref() else { return Ok(Vec::new()) };
     let kind = kind_of(request);
     let group = kind.group.as_str();
-    if !GROUPS.contains(&group) || request.operation == Operation::Delete {
+    if request.operation == Operation::Delete {
+        return Ok(Vec::new());
+    }
+    // Gatekeeper never refuses a SyncSet.
+    if group == syncset::GROUP {
+        let is_shallow = object.check_depth(MAX_DEPTH).is_ok();
+        return Ok(if is_shallow {
+            lint::warnings(object, snapshot.definitions())
+        } else {
+            Vec::new()
+        });
+    }
+    if !GROUPS.contains(&group) {
         return Ok(Vec::new());
     }
     // What reads policies recurses over them.
@@ -65,7 +77,7 @@ pub(crate) fn check_resource(
     let mut warnings =
         checked(object, (group, kind.kind.as_str()), snapshot, templates_may_follow)?;
     if group != STATUS_GROUP {
-        warnings.extend(lint::warnings(object));
+        warnings.extend(lint::warnings(object, snapshot.definitions()));
     }
     Ok(warnings)
 }

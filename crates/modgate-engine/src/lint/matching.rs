@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use modgate_api::{expansion, kinds, meta::GroupVersionKind};
 use modgate_value::{Str, Value, near};
 
-use super::Lints;
+use super::{Definitions, Lints};
 use crate::{Code, admissionpolicy::Types};
 
 /// The values of `scope`.
@@ -68,7 +68,8 @@ fn kinds_of_match(lints: &mut Lints<'_>, block: &Value, field: &str) {
 
 /// A group that no cluster has. `named` groups may be `*`.
 pub(super) fn group_exists(lints: &mut Lints<'_>, group: &str, field: &str, wildcard: bool) {
-    if kinds::of_group(group).is_some() || (wildcard && group == "*") {
+    let is_defined = lints.definitions.groups().any(|known| known == group);
+    if is_defined || kinds::of_group(group).is_some() || (wildcard && group == "*") {
         return;
     }
     let (message, help) = if group == "*" {
@@ -87,7 +88,7 @@ pub(super) fn group_exists(lints: &mut Lints<'_>, group: &str, field: &str, wild
             format!("no API group is called `{group}`"),
             Some("the core group is the empty text: \"\"".to_owned()),
         )
-    } else if let Some(near) = near_group(group) {
+    } else if let Some(near) = near_group(group, lints.definitions) {
         (format!("no API group is called `{group}`"), Some(format!("did you mean `{near}`?")))
     } else if group.contains('.') {
         // A CRD may bring it.
@@ -104,9 +105,11 @@ fn is_version(text: &str) -> bool {
         && digits.chars().all(|letter| letter.is_ascii_alphanumeric())
 }
 
-/// The group of Kubernetes or of ours that is nearest.
-fn near_group(group: &str) -> Option<&'static str> {
-    near::nearest(group, kinds::groups().filter(|known| !known.is_empty()).chain(super::groups()))
+/// The group of Kubernetes, of ours or of the definitions that is nearest.
+fn near_group<'d>(group: &str, definitions: &'d Definitions) -> Option<&'d str> {
+    let known = kinds::groups().filter(|known| !known.is_empty()).chain(super::groups());
+    let known = known.map(|known| -> &'d str { known });
+    near::nearest(group, known.chain(definitions.groups()))
 }
 
 /// A kind that none of these groups has; `None` stands for all groups.
@@ -117,7 +120,9 @@ fn kind_exists(lints: &mut Lints<'_>, kind: &str, groups: Option<&Vec<&str>>, fi
         // Any CRD may have brought the kind, if it looks like one.
         let lower = kind.starts_with(|first: char| first.is_lowercase());
         let is_resource = as_resource.filter(|_| lower || kind.ends_with('s'));
-        if kinds::all().chain(super::all_kinds()).all(|known| known != kind)
+        let is_defined = lints.definitions.kinds().any(|known| known == kind);
+        if !is_defined
+            && kinds::all().chain(super::all_kinds()).all(|known| known != kind)
             && let Some(meant) = is_resource.or_else(|| slip(kind))
         {
             let message = never(format!("no kind is called `{kind}`"));
@@ -127,7 +132,7 @@ fn kind_exists(lints: &mut Lints<'_>, kind: &str, groups: Option<&Vec<&str>>, fi
         return;
     };
     let known: Option<Vec<&[&str]>> = groups.iter().map(|group| kinds::of_group(group)).collect();
-    let Some(known) = known else { return };
+    let Some(known) = known else { return defined_kind(lints, kind, groups, field) };
     if known.iter().any(|kinds| kinds.contains(&kind)) {
         return;
     }
@@ -156,6 +161,28 @@ fn kind_exists(lints: &mut Lints<'_>, kind: &str, groups: Option<&Vec<&str>>, fi
     );
 }
 
+/// A kind that none of these groups has, as far as the definitions of custom resources show: one that is
+/// close to a kind of theirs.
+fn defined_kind(lints: &mut Lints<'_>, kind: &str, groups: &[&str], field: &str) {
+    let definitions = lints.definitions;
+    let is_known = |group: &&str| {
+        kinds::of_group(group).is_some_and(|kinds| kinds.contains(&kind))
+            || definitions.get(group, kind).is_some()
+    };
+    if groups.iter().any(is_known) {
+        return;
+    }
+    let meant = groups.iter().find_map(|group| Some((group, definitions.meant(group, kind)?)));
+    if let Some((group, meant)) = meant {
+        let message = format!(
+            "no CustomResourceDefinition of the API group \"{group}\" has the kind `{kind}`, so this \
+             never matches"
+        );
+        let help = format!("did you mean `{meant}`?");
+        lints.push(Code::NeverMatches, field, message, Some(help));
+    }
+}
+
 fn scope(lints: &mut Lints<'_>, block: &Value, field: &str) {
     let scope = block.get("scope").and_then(Value::as_str).unwrap_or_default();
     let field = format!("{field}.scope");
@@ -169,9 +196,8 @@ fn scope(lints: &mut Lints<'_>, block: &Value, field: &str) {
         lints.push(Code::UnknownValue, &field, message, Some(help));
         return;
     }
-    let Some(selected) = selected(block) else { return };
-    let cluster = |kind: &GroupVersionKind| kind.is_cluster_scoped() || kind.is_namespace();
-    let fits = selected.iter().any(|kind| cluster(kind) == (scope == "Cluster"));
+    let Some(selected) = selected(block, lints.definitions) else { return };
+    let fits = selected.iter().any(|is_cluster| *is_cluster == (scope == "Cluster"));
     if !selected.is_empty() && !fits {
         let what = if scope == "Cluster" { "a namespace" } else { "no namespace" };
         let message = format!("every kind of the match block has {what}, so this never matches");
@@ -179,8 +205,8 @@ fn scope(lints: &mut Lints<'_>, block: &Value, field: &str) {
     }
 }
 
-/// The kinds a match block selects, if all of them are Kubernetes' own.
-fn selected(block: &Value) -> Option<Vec<GroupVersionKind>> {
+/// Whether each kind that a match block selects is cluster-scoped, if all of them are known.
+fn selected(block: &Value, definitions: &Definitions) -> Option<Vec<bool>> {
     let mut selected = Vec::new();
     for entry in entries(block, "kinds") {
         let (groups, names) = (texts(entry, "apiGroups"), texts(entry, "kinds"));
@@ -188,13 +214,19 @@ fn selected(block: &Value) -> Option<Vec<GroupVersionKind>> {
             return None;
         }
         for (_, group) in &groups {
-            let known = kinds::of_group(group)?;
+            let Some(known) = kinds::of_group(group) else {
+                for (_, kind) in &names {
+                    selected.push(definitions.get(group, kind)?.is_cluster_scoped);
+                }
+                continue;
+            };
             for (_, kind) in names.iter().filter(|(_, kind)| known.contains(kind) || *kind == "*") {
                 if *kind == "*" {
                     return None;
                 }
                 let (group, kind) = (Str::from(*group), Str::from(*kind));
-                selected.push(GroupVersionKind { group, version: Str::default(), kind });
+                let kind = GroupVersionKind { group, version: Str::default(), kind };
+                selected.push(kind.is_cluster_scoped() || kind.is_namespace());
             }
         }
     }
@@ -301,6 +333,7 @@ pub(super) fn kind_of_cluster(
     group_exists(lints, group, &format!("{field}.group"), false);
     let before = lints.found.len();
     kind_exists(lints, kind, Some(&vec![group]), &format!("{field}.kind"));
+    defined_version(lints, &[version], &[group], &[kind], &format!("{field}.version"), so);
     if lints.found.len() == before && !is_served(version, &[group], Some(&[kind])) {
         let message = unserved(&[version], &[group], Some(&[kind]), so);
         lints.push(Code::NeverMatches, &format!("{field}.version"), message.0, message.1);
@@ -318,6 +351,10 @@ pub(super) fn version_exists(
     field: &str,
 ) {
     let versions: Vec<&str> = texts(entry, member).into_iter().map(|(_, text)| text).collect();
+    if let Some(kinds) = kinds {
+        let field = format!("{field}.{member}[0]");
+        defined_version(lints, &versions, groups, kinds, &field, "this never applies");
+    }
     let may_be = |version: &&str| *version == "*" || is_served(version, groups, kinds);
     if versions.is_empty() || groups.is_empty() || versions.iter().any(may_be) {
         return;
@@ -328,6 +365,40 @@ pub(super) fn version_exists(
     }
     let (message, help) = unserved(&versions, groups, kinds, "this never matches");
     lints.push(Code::NeverMatches, &format!("{field}.{member}[0]"), message, help);
+}
+
+/// Warns if the definitions of custom resources serve none of the versions of any of the kinds.
+fn defined_version(
+    lints: &mut Lints<'_>,
+    versions: &[&str],
+    groups: &[&str],
+    kinds: &[&str],
+    field: &str,
+    so: &str,
+) {
+    let mut served = BTreeSet::new();
+    for group in groups {
+        for kind in kinds {
+            // Of what is not known any version may be served.
+            let Some(defined) = lints.definitions.get(group, kind) else { return };
+            served.extend(defined.versions.iter().map(Str::as_str));
+        }
+    }
+    let is_right = versions.iter().any(|version| *version == "*" || served.contains(version));
+    if versions.is_empty() || served.is_empty() || is_right {
+        return;
+    }
+    let listed = |names: &[&str]| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let message = format!(
+        "the CustomResourceDefinition of {} serves no version {}, so {so}",
+        listed(kinds),
+        listed(versions)
+    );
+    let served: Vec<&str> = served.into_iter().collect();
+    let help = format!("the versions are: {}", served.join(", "));
+    lints.push(Code::NeverMatches, field, message, Some(help));
 }
 
 /// The message about versions that Kubernetes does not serve, and the versions that it does.

@@ -133,7 +133,8 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
         .filter_map(|entry| entry.get("kinds")?.as_array())
         .flat_map(|kinds| kinds.iter().filter_map(Value::as_str))
         .collect();
-    if let Some((name, meant)) = misspelt(&kinds, &steps) {
+    let found = misspelt(&kinds, &steps);
+    if let Some((name, meant)) = found.or_else(|| of_definitions(lints, spec, location.nodes())) {
         lints.push(
             Code::UnknownPath,
             "spec.location",
@@ -141,6 +142,28 @@ pub(super) fn lint(lints: &mut Lints<'_>) {
             Some(format!("did you mean `{meant}`?")),
         );
     }
+}
+
+/// The first step that no kind of the definitions of custom resources has to which this applies, and the
+/// field that is near; nothing if one of them has all steps.
+fn of_definitions<'a, 'n: 'a>(
+    lints: &Lints<'a>,
+    spec: &Value,
+    nodes: &'n [Node],
+) -> Option<(&'n str, &'a str)> {
+    let mut found = None;
+    for entry in matching::entries(spec, "applyTo") {
+        let of = |key: &str| matching::texts(entry, key).into_iter().map(|(_, text)| text);
+        for group in of("groups") {
+            for (version, kind) in
+                of("versions").flat_map(|it| of("kinds").map(move |kind| (it, kind)))
+            {
+                let api_version = format!("{group}/{version}");
+                found = Some(lints.definitions.misspelt(&api_version, kind, nodes)?);
+            }
+        }
+    }
+    found
 }
 
 /// As [`misspelt`], also for metadata: a field on the way to one that exists in no object.

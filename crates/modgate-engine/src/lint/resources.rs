@@ -66,13 +66,24 @@ fn check_resource(lints: &mut Lints<'_>, text: &str, groups: &[&str], field: &st
         let is_unknown = match &resources {
             Some(resources) => !resources.iter().any(|known| known == name),
             // A CRD may have brought any name that is one of a resource.
-            None => name.contains(|letter: char| letter.is_uppercase()),
+            None => {
+                let is_defined =
+                    groups.iter().any(|group| lints.definitions.has_resource(group, name));
+                !is_defined
+                    && (name.contains(|letter: char| letter.is_uppercase()) || {
+                        let meant = |group: &&str| lints.definitions.meant_resource(group, name);
+                        groups.iter().find_map(meant).is_some()
+                    })
+            }
         };
         if is_unknown {
             let meant = kinds::of_resource_name(name).map(kinds::resource).filter(|it| it != name);
             let near = || {
                 let known = resources.iter().flatten().map(String::as_str);
-                near::nearest(name, known).map(str::to_owned)
+                let of_group = |group: &&str| lints.definitions.meant_resource(group, name);
+                near::nearest(name, known)
+                    .or_else(|| groups.iter().find_map(of_group))
+                    .map(str::to_owned)
             };
             let help = meant.or_else(near).map(|meant| format!("did you mean `{meant}`?"));
             let elsewhere = || {

@@ -77,7 +77,7 @@ pub fn validate_modrule(object: &Value, config: &EngineConfig) -> Result<Vec<Str
     let (_, mut warnings) = compile_or_deny(&rule, object, config)?;
     lint::retain(object, &mut warnings, 0);
     let warnings = warnings.into_iter().map(|problem| problem.to_string());
-    Ok(warnings.chain(lint::warnings(object)).collect())
+    Ok(warnings.chain(lint::warnings(object, &lint::Definitions::default())).collect())
 }
 
 fn decode(object: &Value) -> Result<ModRule, Denied> {

@@ -275,6 +275,15 @@ impl Store {
         (found, looked)
     }
 
+    /// Whether any rule may be about objects of this kind's name in a namespace.
+    pub(crate) fn may_concern(&self, kind: &str, namespace: &str, operation: Operation) -> bool {
+        [RuleType::Patch, RuleType::Reject].into_iter().any(|rule_type| {
+            let (kind, home) = (Known::Text(kind), Known::Other);
+            let query = Query { rule_type, operation, namespace, kind, home, document: None };
+            !self.candidates(&query).0.is_empty()
+        })
+    }
+
     /// Which of the cluster-wide rules' targets reach a namespace; empty stands for
     /// cluster-scoped objects.
     fn reaching(&self, namespace: &str) -> Arc<[usize]> {

@@ -217,6 +217,11 @@ impl MutationSystem {
         })
     }
 
+    /// Whether any mutator may be about objects of this kind's name.
+    pub(crate) fn may_concern(&self, kind: &str) -> bool {
+        self.candidates(kind, 0).next().is_some()
+    }
+
     /// Positions, from `from` on, of the mutators that may be about objects of this kind's name.
     fn candidates(&self, kind: &str, from: usize) -> Merged<'_> {
         fn rest(positions: &[usize], from: usize) -> &[usize] {

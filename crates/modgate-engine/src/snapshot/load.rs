@@ -254,14 +254,15 @@ impl<'s> Loader<'s> {
         if id.namespace.is_empty() && id.group == api::GROUP {
             id.namespace.clone_from(&self.before.config.default_namespace);
         }
+        let definitions = self.before.definitions();
         let mut found = self.problems.split_off(first);
         lint::retain(&source.object, &mut found, 0);
         if found.iter().all(|problem| problem.severity != Severity::Error) {
-            found.extend(lint::lint(&id, source));
+            found.extend(lint::lint(&id, source, definitions));
         } else {
             // What is missing may only be misspelt. One cause is reported once.
             let refused: Vec<String> = found.iter().map(|problem| problem.field.clone()).collect();
-            let unread = lint::unread(&id, source).into_iter();
+            let unread = lint::unread(&id, source, definitions).into_iter();
             found.extend(unread.filter(|it| it.field.is_empty() || !refused.contains(&it.field)));
         }
         self.problems.append(&mut found);
