@@ -115,7 +115,8 @@ impl Policies {
         let is_fleeting = host.take_asked();
         outcome.fleeting |= is_fleeting;
         let mut evaluator = Evaluator { policies: self, asked, host: &host, session, outcome };
-        let admission = Admission::of_object(object.clone(), namespace);
+        let admission =
+            Admission::of_object(object.clone(), namespace).in_namespace(&subject.namespace);
         evaluator.constraints(&admission, None);
         for resultant in &resultants {
             // Its Namespace is then looked for in the inventory (MA-4).
@@ -123,6 +124,7 @@ impl Policies {
                 namespace.is_none() && resultant.object.path(&["metadata", "namespace"]).is_some();
             evaluator.outcome.fleeting |= wanders;
             let admission = Admission::of_object(resultant.object.clone(), namespace)
+                .in_namespace(&subject.namespace)
                 .with_source(Some(Source::Generated));
             evaluator.constraints(&admission, Some(resultant));
         }

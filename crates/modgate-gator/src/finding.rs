@@ -70,23 +70,24 @@ pub(crate) fn diagnostics(
     good
 }
 
-/// Ends a run that has no results: the report says why, also where the verb has a format of its own.
+/// Ends a run that has no results: the report says why, and `own` writes the verb's own documents
+/// without results.
 pub(crate) fn failed(
     outputs: &[Output<'_>],
     report: &mut Report,
     failure: Failure,
+    own: impl Fn(&str, &Report) -> Option<String>,
     io: &mut Io<'_>,
 ) -> Result<Failure, Failure> {
     report.complete = false;
     if let Some(message) = &failure.message {
         report.diagnostic(&Diagnostic::error(message.trim_start_matches("Error: ")));
     }
-    print(
-        outputs,
-        report,
-        |format| matches!(format, "text" | "html" | "lcov").then(String::new),
-        io,
-    )?;
+    let own = |format: &str| match format {
+        "text" | "html" | "lcov" => Some(String::new()),
+        format => own(format, report),
+    };
+    print(outputs, report, own, io)?;
     Ok(failure)
 }
 

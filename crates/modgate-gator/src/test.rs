@@ -3,12 +3,18 @@
 mod admission_policies;
 mod output;
 
+use std::collections::BTreeSet;
+
 use modgate_api::meta::ObjectExt as _;
 use modgate_api::{
-    admissionregistration, constraints::EnforcementAction, meta::GroupVersionKind, modrule::ModRule,
+    admissionregistration,
+    constraints::EnforcementAction,
+    meta::{GroupVersionKind, Operation},
+    modrule::ModRule,
 };
-use modgate_engine::{Code, EngineConfig, Review, Stages};
-use modgate_report::{Report, about_policies};
+use modgate_engine::{Code, EngineConfig, Review, Snapshot, Stages};
+use modgate_policies::notes;
+use modgate_report::{Report, about_policies, printable};
 use modgate_value::{Str, Value, diag::Diagnostic};
 
 use self::admission_policies::AdmissionPolicies;
@@ -38,6 +44,8 @@ struct Tested<'o> {
     /// The output of `print`.
     printed: String,
     policies: Policies,
+    /// What policies do not see, for people.
+    notes: Vec<String>,
 }
 
 /// The formats that are not those of reports.
@@ -77,7 +85,13 @@ fn as_modgate(args: &TestArgs, io: &mut Io<'_>) -> Result<u8, Failure> {
             }
             Ok(u8::from(args.report.fails(&report)))
         }
-        Err(failure) => Err(finding::failed(&outputs, &mut report, failure, io)?),
+        Err(failure) => {
+            let nothing = |format: &str, report: &Report| {
+                let format = output::Format::of(format, false)?;
+                Some(output::nothing(args.stats, format, about_policies(report)))
+            };
+            Err(finding::failed(&outputs, &mut report, failure, nothing, io)?)
+        }
     }
 }
 
@@ -99,6 +113,8 @@ fn reported(
         return Err(Failure::silent(2));
     }
     let mut tested = evaluate(args, &settings, &input.resources, false)?;
+    let notes = std::mem::take(&mut tested.notes).into_iter().filter(|_| !quiet);
+    notes.for_each(|note| io.note(&printable(&note)));
     for result in &tested.results {
         if let Some((manifest, source)) = input.origin(result.index) {
             finding::violation(report, &result.outcome.violation, manifest, source);
@@ -152,7 +168,37 @@ fn evaluate<'o>(
         }
     }
     results.sort_by(|a, b| order(a).cmp(&order(b)));
-    Ok(Tested { results, timings, printed, policies })
+    let notes = match is_gator {
+        true => Vec::new(),
+        false => unseen(&objects, &expander, admission_policies.is_some()),
+    };
+    Ok(Tested { results, timings, printed, policies, notes })
+}
+
+/// What policies do not see of the objects. A Namespace that is missing is not assumed here: match
+/// blocks that need it fail, as in gator. `has_others` if there are policies that the snapshot does not
+/// have.
+fn unseen(objects: &[&Value], expander: &Expander, has_others: bool) -> Vec<String> {
+    let snapshot = &expander.snapshot;
+    let reviews: Vec<Review> = objects
+        .iter()
+        .filter(|object| !Snapshot::takes(object))
+        .map(|object| Review::of_object((*object).clone(), Operation::Create, ""))
+        .collect();
+    let known: BTreeSet<&str> = objects
+        .iter()
+        .filter(|object| GroupVersionKind::of_object(object).is_namespace())
+        .map(|object| object.name())
+        .collect();
+    let missing = notes::missing_namespaces(snapshot, reviews.iter(), |name| !known.contains(name));
+    let missing = missing.into_iter().map(|name| {
+        format!(
+            "note: no file describes Namespace `{name}`, so a `namespaceSelector` fails for its \
+             objects; add it to the input"
+        )
+    });
+    let unconcerned = notes::unconcerned(snapshot, reviews.iter()).filter(|_| !has_others);
+    missing.chain(notes::unexpanded(snapshot, reviews.iter())).chain(unconcerned).collect()
 }
 
 /// A run that leaves policies out must not look like one that passed them.

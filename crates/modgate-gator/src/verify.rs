@@ -30,7 +30,7 @@ use std::{path::Path, thread, time::Duration};
 
 use modgate_engine::Code;
 use modgate_policies::paths::Exclude;
-use modgate_report::{Report, about_policies};
+use modgate_report::{Format, Report};
 use modgate_value::diag::Diagnostic;
 
 use crate::{
@@ -43,6 +43,12 @@ use crate::{
 
 /// The formats that are not those of reports.
 const OWN: [&str; 5] = ["text", "json", "junit", "html", "lcov"];
+
+/// The formats of `verify` when it is called as modgate.
+pub fn formats() -> impl Iterator<Item = &'static str> {
+    let reports = Format::ALL.iter().map(|format| format.as_str());
+    OWN.into_iter().chain(reports.filter(|format| !OWN.contains(format)))
+}
 
 /// The time between two looks at the files that `--watch` follows.
 const LOOK: Duration = Duration::from_millis(300);
@@ -79,7 +85,11 @@ fn once(args: &VerifyArgs, is_gator: bool, io: &mut Io<'_>) -> Result<u8, Failur
     let mut report = finding::report();
     match verified(args, &outputs, false, &mut report, io) {
         Err(failure) if !failure.is_result => {
-            Err(finding::failed(&outputs, &mut report, failure, io)?)
+            let nothing = |format: &str, report: &Report| {
+                let parts = machine::Parts { coverage: None, mutants: None };
+                (format == "json").then(|| machine::json(&[], report, parts))
+            };
+            Err(finding::failed(&outputs, &mut report, failure, nothing, io)?)
         }
         done => done,
     }
@@ -152,8 +162,8 @@ fn verified(
             out.extend(tried.as_deref().map(mutants::text));
             Some(out)
         }
-        "json" => Some(machine::json(&results, about_policies(report), parts)),
-        "yaml" if parts.is_some() => Some(machine::yaml(&results, about_policies(report), parts)),
+        "json" => Some(machine::json(&results, report, parts)),
+        "yaml" if parts.is_some() => Some(machine::yaml(&results, report, parts)),
         "lcov" => measured.as_ref().map(coverage::lcov),
         "junit" => Some(machine::junit(&results, report)),
         "html" => Some(machine::html(&results, parts)),

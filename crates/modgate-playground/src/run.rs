@@ -151,7 +151,7 @@ impl Run {
         self.answer.notes = notes::about_input(
             &policies.snapshot,
             references,
-            subjects.iter().map(|it| &it.subject),
+            subjects.iter().map(|it| &it.subject.review),
         );
         self.decide(request, &policies, subjects, !incomplete);
         Some(())

@@ -37,7 +37,7 @@ mod store;
 mod system;
 mod types;
 
-pub use modgate_review::{place, references};
+pub use modgate_review::{notes, place, references};
 
 pub use self::{
     blocking::{Permit, may_block},

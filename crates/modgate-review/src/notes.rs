@@ -1,12 +1,14 @@
 //! What a person should know of a review besides its results.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use modgate_engine::{
-    Decision, Evaluation, Host, NoopObserver, Snapshot, Stages,
-    api::meta::GroupVersionKind,
+    Decision, Evaluation, Host, NoopObserver, PolicyId, Review, Snapshot, Stages,
+    api::{admissionregistration, constraints, meta::GroupVersionKind, modrule, mutations},
     constraint::{Arena, CompiledConstraint, Inventory},
-    matching::Criteria,
 };
 use modgate_report::printable;
 
@@ -16,38 +18,27 @@ use crate::{
 };
 
 /// Notes about the input as a whole.
-pub fn about_input<'s>(
+pub fn about_input<'r>(
     snapshot: &Snapshot,
     references: &References,
-    subjects: impl Iterator<Item = &'s Subject> + Clone,
+    reviews: impl Iterator<Item = &'r Review> + Clone,
 ) -> Vec<String> {
-    let assumed = assumed_namespaces(snapshot, references, subjects.clone());
-    let unexpanded = unexpanded(snapshot, subjects);
-    assumed.into_iter().chain(unexpanded).chain(unknown_params(snapshot, references)).collect()
-}
-
-/// The Namespaces that no file describes and that policies read.
-fn assumed_namespaces<'s>(
-    snapshot: &Snapshot,
-    references: &References,
-    subjects: impl Iterator<Item = &'s Subject>,
-) -> Vec<String> {
-    let names = subjects.map(|subject| subject.review.store_namespace());
-    let assumed: BTreeSet<&str> = names
-        .filter(|name| {
-            !name.is_empty()
-                && references.namespace(name).is_none()
-                && (snapshot.modrules_read_namespace(name) || selects_namespaces(snapshot))
+    let is_missing = |name: &str| references.namespace(name).is_none();
+    let missing = missing_namespaces(snapshot, reviews.clone(), is_missing);
+    let mut notes: Vec<String> = missing
+        .into_iter()
+        .map(|name| {
+            format!(
+                "note: no file describes Namespace `{}`, so policies see one without labels of its \
+                 own; give it with `--objects`",
+                printable(name)
+            )
         })
         .collect();
-    let note = |name: &str| {
-        format!(
-            "note: no file describes Namespace `{}`, so policies see one without labels of its own; \
-             give it with `--objects`",
-            printable(name)
-        )
-    };
-    assumed.into_iter().map(note).collect()
+    notes.extend(unexpanded(snapshot, reviews.clone()));
+    notes.extend(unconcerned(snapshot, reviews));
+    notes.extend(unknown_params(snapshot, references));
+    notes
 }
 
 /// The kinds of parameters that the input does not contain: the API server denies until they exist.
@@ -65,19 +56,44 @@ fn unknown_params(snapshot: &Snapshot, references: &References) -> Vec<String> {
     unknown.map(note).collect()
 }
 
-/// Whether a constraint looks at labels of Namespaces.
-fn selects_namespaces(snapshot: &Snapshot) -> bool {
-    let mut constraints = snapshot.constraints().constraints();
-    constraints.any(|it| it.criteria().is_some_and(Criteria::selects_namespaces))
+/// Kinds named in one note.
+const MAX_NAMED: usize = 5;
+
+/// The namespaces of objects whose Namespace policies read and `is_missing` does not know.
+pub fn missing_namespaces<'r>(
+    snapshot: &Snapshot,
+    reviews: impl Iterator<Item = &'r Review>,
+    is_missing: impl Fn(&str) -> bool,
+) -> BTreeSet<&'r str> {
+    let selects = |kind: &GroupVersionKind| {
+        let is_expanded = snapshot.expansions().expands(kind);
+        snapshot.constraints().constraints().any(|constraint| {
+            constraint.criteria().is_some_and(|criteria| {
+                criteria.selects_namespaces() && (is_expanded || criteria.admits_kind(kind))
+            })
+        })
+    };
+    let namespaces = reviews.filter_map(|review| {
+        let name = review.store_namespace();
+        let is_read = || {
+            snapshot.modrules_read_namespace(name)
+                || review.object().map(GroupVersionKind::of_object).is_some_and(|it| selects(&it))
+        };
+        (!name.is_empty() && is_missing(name) && is_read()).then_some(name)
+    });
+    namespaces.collect()
 }
 
-/// The workloads whose Pods no constraint sees, because no ExpansionTemplate generates them.
-fn unexpanded<'s>(snapshot: &Snapshot, subjects: impl Iterator<Item = &'s Subject>) -> Vec<String> {
+/// A note for each kind of workload whose Pods no constraint sees, because no ExpansionTemplate
+/// generates them.
+pub fn unexpanded<'r>(
+    snapshot: &Snapshot,
+    reviews: impl Iterator<Item = &'r Review>,
+) -> Vec<String> {
     let pod = GroupVersionKind { group: "".into(), version: "v1".into(), kind: "Pod".into() };
     let mut noted = BTreeSet::new();
     let mut notes = Vec::new();
-    for subject in subjects {
-        let Some(object) = subject.review.object() else { continue };
+    for object in reviews.filter_map(Review::object) {
         let kind = GroupVersionKind::of_object(object);
         let makes_pods = ["template", "jobTemplate"]
             .iter()
@@ -100,6 +116,55 @@ fn unexpanded<'s>(snapshot: &Snapshot, subjects: impl Iterator<Item = &'s Subjec
         }
     }
     notes
+}
+
+/// A note if no policy is about some of the objects. Policies, Namespaces and definitions of kinds
+/// among them are left out: they are there for the others.
+pub fn unconcerned<'r>(
+    snapshot: &Snapshot,
+    reviews: impl Iterator<Item = &'r Review>,
+) -> Option<String> {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut all, mut missed) = (0_usize, 0_usize);
+    for review in reviews {
+        let kind = review.request().kind.kind.as_str();
+        let is_reference = ["Namespace", "CustomResourceDefinition"].contains(&kind)
+            || review.object().is_some_and(Snapshot::takes);
+        if is_reference {
+            continue;
+        }
+        all += 1;
+        if !snapshot.concerns(review) {
+            missed += 1;
+            *kinds.entry(kind).or_default() += 1;
+        }
+    }
+    let policies = snapshot.policies().filter(is_evaluated).count();
+    if missed == 0 || policies == 0 {
+        return None;
+    }
+    let named: Vec<&str> = kinds.keys().copied().take(MAX_NAMED).collect();
+    let more = kinds.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more kinds") } else { String::new() };
+    let (plural, are) = if policies == 1 { ("y", "is") } else { ("ies", "are") };
+    let objects = match (missed, all) {
+        (1, 1) => "the object".to_owned(),
+        (missed, all) if missed == all => format!("the {all} objects"),
+        (missed, all) => format!("{missed} of the {all} objects"),
+    };
+    Some(format!(
+        "note: 0 of {policies} polic{plural} {are} about {objects} ({}{more})",
+        printable(&named.join(", "))
+    ))
+}
+
+/// Whether a policy is evaluated by itself; templates and bindings are parts of others.
+fn is_evaluated(policy: &PolicyId) -> bool {
+    match policy.group.as_str() {
+        modrule::GROUP | constraints::GROUP | mutations::GROUP => true,
+        admissionregistration::GROUP => !policy.kind.ends_with("Binding"),
+        _ => false,
+    }
 }
 
 /// The note where the cluster's own policies decide differently about the object with the API server's

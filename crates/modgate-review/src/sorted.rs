@@ -99,7 +99,9 @@ impl<'m, K> Sorted<'m, K> {
             return;
         }
         if !is_policy {
-            findings.extend(source.into_iter().flat_map(|it| not_a_policy(manifest, it, &self.definitions)));
+            findings.extend(
+                source.into_iter().flat_map(|it| not_a_policy(manifest, it, &self.definitions)),
+            );
             return;
         }
         let id = policy_id(manifest, config);

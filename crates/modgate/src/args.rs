@@ -318,14 +318,6 @@ impl OutputFormat for ReviewOutput {
             Self::Markdown => Some(Format::Markdown),
         }
     }
-
-    /// Documents of objects and patches stay empty: other programs apply them.
-    fn failed(self) -> Option<Format> {
-        match self {
-            Self::Json => Some(Format::Json),
-            other => other.report(),
-        }
-    }
 }
 
 /// Arguments of `modgate explain`.

@@ -17,13 +17,17 @@ use modgate_audit::{
     AuditOptions, Item, ObjectRef, Options, Policies, Report, Sink, Source, Violation, audit,
 };
 use modgate_engine::{
-    api::{admission::AdmissionReview, meta::GroupVersionKind},
-    constraint::Arena,
+    Review, Snapshot,
+    api::{
+        admission::AdmissionReview,
+        meta::{GroupVersionKind, Operation},
+    },
+    constraint::{Arena, Inventory},
 };
 use modgate_gator::progress::Progress;
-use modgate_policies::{PolicySet, PolicyStore, manifest::Manifest};
+use modgate_policies::{Objects, PolicySet, PolicyStore, manifest::Manifest};
 use modgate_report::about_policies;
-use modgate_review::subject;
+use modgate_review::{notes, subject};
 use modgate_value::{
     Value,
     diag::{self as text, Diagnostic},
@@ -48,18 +52,16 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
     let paths = args.paths();
     inputs::once(&args.policies, &paths)?;
     let mut outputs = Outputs::new(&args.output, terminal)?;
-    let incomplete = |mut outputs: Outputs<AuditOutput>| -> Result<Exit> {
-        let mut report = modgate_review::findings::report(&terminal.heard());
-        report.complete = false;
-        outputs.failed(&report)?;
-        outputs.finish()?;
-        Ok(Exit::BadInput)
-    };
     let config = args.policies.engine.config(&args.namespace);
     let Some((store, policy_set)) =
         inputs::read_policies(&args.policies, &paths, config, terminal)?
     else {
-        return incomplete(outputs);
+        let mut report = modgate_review::findings::report(&terminal.heard());
+        report.complete = false;
+        documents(&mut outputs, &Found::nothing(), args, &report)?;
+        outputs.report(&report)?;
+        outputs.finish()?;
+        return Ok(Exit::BadInput);
     };
     let snapshot = policy_set.snapshot.clone();
     let found = match args.is_of_files() {
@@ -71,34 +73,48 @@ pub(crate) fn run(args: &AuditCommandArgs, terminal: &Terminal) -> Result<Exit> 
         let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
         terminal.error(&format!("{}{place}: {}", report::title(&error.subject), error.message));
     }
-    if found.incomplete && found.report.counts.objects == 0 {
-        return incomplete(outputs);
-    }
     let heard = terminal.heard();
     let report = report::report(&found, args.limit, &heard, &snapshot);
-    let about = about_policies(&report);
-    let document = report::value(&found, args, &about);
-    for sink in outputs.iter_mut() {
+    let has_objects = !(found.incomplete && found.report.counts.objects == 0);
+    for sink in outputs.iter_mut().filter(|_| has_objects) {
         let plain = sink.terminal.again();
         match sink.format {
             AuditOutput::Text => report::text(sink, &found, args, &plain)?,
-            AuditOutput::Json => print_json(sink, &document)?,
-            AuditOutput::Jsonl => {
-                report::lines(sink, &found, args)?;
-                for finding in &about {
-                    writeln!(sink, "{finding}")?;
-                }
-            }
-            AuditOutput::Yaml => write!(sink, "{}", yaml::write(&document))?,
             AuditOutput::Html => sink.write_all(html(&found, args, &store)?.as_bytes())?,
             _ => {}
         }
     }
+    documents(&mut outputs, &found, args, &report)?;
     outputs.report(&report)?;
     outputs.finish()?;
     // `--limit` shortens the report and leaves the exit code as it is.
     let all = report::report(&found, None, &heard, &snapshot);
     Ok(findings::exit(&all, &args.report, terminal))
+}
+
+/// Writes the audit's own documents, of one shape whether there are results or not.
+fn documents(
+    outputs: &mut Outputs<AuditOutput>,
+    found: &Found,
+    args: &AuditCommandArgs,
+    report: &modgate_report::Report,
+) -> Result<()> {
+    let about = about_policies(report);
+    let document = report::value(found, args, &about);
+    for sink in outputs.iter_mut() {
+        match sink.format {
+            AuditOutput::Json => print_json(sink, &document)?,
+            AuditOutput::Jsonl => {
+                report::lines(sink, found, args)?;
+                for finding in &about {
+                    writeln!(sink, "{finding}")?;
+                }
+            }
+            AuditOutput::Yaml => write!(sink, "{}", yaml::write(&document))?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The page of an audit.
@@ -140,13 +156,32 @@ pub(crate) struct Found {
     policy_set: PolicySet,
 }
 
+impl Found {
+    /// The findings of an audit without policies.
+    fn nothing() -> Self {
+        Self {
+            report: no_report(),
+            violations: Vec::new(),
+            documents: BTreeMap::new(),
+            incomplete: true,
+            objects: Vec::new(),
+            unkept: 0,
+            policy_set: PolicySet {
+                snapshot: Snapshot::default(),
+                objects: Objects::default(),
+                inventory: Inventory::default(),
+            },
+        }
+    }
+}
+
 fn of_files(
     args: &AuditCommandArgs,
     mut policy_set: PolicySet,
     terminal: &Terminal,
 ) -> Result<Found> {
     let mut incomplete = false;
-    let mut items = Vec::new();
+    let (mut items, mut reviews) = (Vec::new(), Vec::new());
     let mut documents = BTreeMap::new();
     let paths = args.paths();
     for (manifest, source) in inputs::manifests(&paths, terminal, &mut incomplete)? {
@@ -172,7 +207,13 @@ fn of_files(
             terminal.diagnostic(&manifest.finding(Diagnostic::error(error.to_string()), &source));
             continue;
         }
+        // As for `review`, and as kubectl would do.
+        let review = Review::of_object(object.clone(), Operation::Create, &args.namespace);
         let mut subject = ObjectRef::of_object(object);
+        if !subject.kind.is_namespace() {
+            subject.namespace = review.request().namespace.clone();
+        }
+        reviews.push(review);
         subject.origin = manifest.origin.clone();
         subject.position = Some(manifest.positions.nearest("").into());
         let place = modgate_audit::place(&subject.origin, subject.position);
@@ -183,6 +224,10 @@ fn of_files(
         terminal.error(&format!("there is no object in {}", inputs::listed(&paths.named())));
         incomplete = true;
     }
+    let references = policy_set.objects.references();
+    let notes = notes::about_input(&policy_set.snapshot, references, reviews.iter());
+    notes.into_iter().for_each(|note| terminal.note(note));
+    drop(reviews);
     let progress = Progress::new(Some(items.len()), "objects");
     let mut items = items.into_iter();
     let mut source = || {
@@ -231,7 +276,7 @@ fn audit_objects(
         policy(a).cmp(&policy(b)).then_with(|| a.cmp_listed(b)).then(a.ordinal.cmp(&b.ordinal))
     });
     // It is never stopped.
-    let report = report.unwrap_or_else(unreachable_report);
+    let report = report.unwrap_or_else(no_report);
     Found {
         report,
         violations,
@@ -243,7 +288,7 @@ fn audit_objects(
     }
 }
 
-fn unreachable_report() -> Report {
+fn no_report() -> Report {
     Report {
         audit: "".into(),
         by_policy: Vec::new(),

@@ -66,7 +66,7 @@ pub(crate) fn read(
         incomplete = true;
     }
     let (snapshot, references) = (&policy_set.snapshot, policy_set.objects.references());
-    notes::about_input(snapshot, references, found.iter())
+    notes::about_input(snapshot, references, found.iter().map(|subject| &subject.review))
         .into_iter()
         .for_each(|note| terminal.note(note));
     Ok(Some(Inputs { store, policy_set: Arc::new(policy_set), subjects: found, incomplete }))

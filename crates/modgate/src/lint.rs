@@ -105,10 +105,6 @@ impl OutputFormat for LintOutput {
             Self::Markdown => Some(Format::Markdown),
         }
     }
-
-    fn failed(self) -> Option<Format> {
-        self.report()
-    }
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -149,7 +145,7 @@ pub(crate) fn run(args: &LintArgs, terminal: &Terminal) -> Result<Exit> {
     let Some(units) = Units::read(&policies, &args.object, &config, strict, terminal)? else {
         let mut report = modgate_review::findings::report(&terminal.heard());
         report.complete = false;
-        outputs.failed(&report)?;
+        outputs.report(&report)?;
         outputs.finish()?;
         return Ok(Exit::BadInput);
     };

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use modgate_report::{Format, Report, write};
+use modgate_report::{Report, write};
 use modgate_review::decision::document;
 use modgate_value::{Value, yaml};
 
@@ -69,17 +69,8 @@ impl<F: OutputFormat> Outputs<F> {
 
     /// Writes the report where its formats are wanted.
     pub(crate) fn report(&mut self, report: &Report) -> Result<()> {
-        self.write(report, F::report)
-    }
-
-    /// Writes the report of a run that has no results, also where the command has a format of its own.
-    pub(crate) fn failed(&mut self, report: &Report) -> Result<()> {
-        self.write(report, F::failed)
-    }
-
-    fn write(&mut self, report: &Report, format: fn(F) -> Option<Format>) -> Result<()> {
         for sink in &mut self.sinks {
-            if let Some(format) = format(sink.format) {
+            if let Some(format) = sink.format.report() {
                 sink.write_all(write(report, format).as_bytes())?;
             }
         }

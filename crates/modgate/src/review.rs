@@ -38,7 +38,8 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
     let Some(inputs) = inputs::read(&args.policies, &args.subjects, terminal)? else {
         let mut report = new_report(&terminal.heard());
         report.complete = false;
-        outputs.failed(&report)?;
+        list(&mut outputs, about_policies(&report))?;
+        outputs.report(&report)?;
         outputs.finish()?;
         return Ok(Exit::BadInput);
     };
@@ -88,10 +89,8 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
             results.push(result(subject, &decision, snapshot));
         }
     }
-    let results = results.into_iter().chain(about_policies(&report)).collect();
-    for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Json) {
-        print_json(sink, &results)?;
-    }
+    results.extend(about_policies(&report));
+    list(&mut outputs, results)?;
     if let Some(page) = page {
         let html = page.html(args, &inputs);
         for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Html) {
@@ -104,6 +103,15 @@ pub(crate) fn run(args: &ReviewArgs, terminal: &Terminal) -> Result<Exit> {
         terminal.note(counts.summary(snapshot.policies().count()));
     }
     Ok(findings::exit(&report, &args.report, terminal))
+}
+
+/// Writes the JSON list of a review, results and findings about policies.
+fn list(outputs: &mut Outputs<ReviewOutput>, results: Vec<Value>) -> Result<()> {
+    let results = Value::from(results);
+    for sink in outputs.iter_mut().filter(|sink| sink.format == ReviewOutput::Json) {
+        print_json(sink, &results)?;
+    }
+    Ok(())
 }
 
 /// Whether a decision is more than "allowed".

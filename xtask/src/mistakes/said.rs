@@ -15,6 +15,13 @@ pub(super) struct Message {
     help: Vec<String>,
 }
 
+impl Message {
+    /// Whether it is the note on how many policies are about the objects.
+    pub(super) fn is_count(&self) -> bool {
+        self.level == "note" && self.text.starts_with("0 of ")
+    }
+}
+
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.level)?;

@@ -142,6 +142,19 @@ impl Admission {
         Self::new(members, Some(object), None, namespace, Str::default(), name)
     }
 
+    /// In the namespace of this name, if the object names none itself.
+    #[must_use]
+    pub fn in_namespace(mut self, name: &str) -> Self {
+        if name.is_empty() || self.review.get("namespace").is_some() {
+            return self;
+        }
+        let mut members = self.review.as_object().cloned().unwrap_or_default();
+        members.insert("namespace", name.into());
+        self.review = members.into();
+        self.cel = OnceLock::new();
+        self
+    }
+
     /// With another source than [`Source::Original`].
     #[must_use]
     pub fn with_source(mut self, source: Option<Source>) -> Self {

@@ -33,6 +33,18 @@ impl Format {
     }
 }
 
+/// The document of a run without results; `about` are findings about policies.
+pub(super) fn nothing(has_timings: bool, format: Format, about: Vec<Value>) -> String {
+    let tested = Tested {
+        results: Vec::new(),
+        timings: Vec::new(),
+        printed: String::new(),
+        policies: Policies::default(),
+        notes: Vec::new(),
+    };
+    render(&tested, has_timings, format, about)
+}
+
 /// All output on standard output except that of policies. `about` are findings about policies.
 pub(super) fn render(
     tested: &Tested<'_>,

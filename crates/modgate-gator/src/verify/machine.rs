@@ -9,9 +9,12 @@ use super::{
     coverage::{self, Measured},
     mutants::{self, Mutated},
 };
-use modgate_report::{Level, Report, RuleKind, xml::escape};
+use modgate_report::{Level, Report, RuleKind, about_policies, xml::escape};
 
-use crate::print::{self, Layout, Node, Style};
+use crate::{
+    finding,
+    print::{self, Layout, Node, Style},
+};
 
 /// What a run measured besides its results.
 #[derive(Clone, Copy)]
@@ -31,22 +34,23 @@ impl Parts<'_> {
 
 /// `{"passed": …, "suites": […]}`, indented, with a final line break; and `findings` about policies,
 /// if there are any.
-pub(super) fn json(suites: &[SuiteResult], about: Vec<Value>, parts: Parts<'_>) -> String {
+pub(super) fn json(suites: &[SuiteResult], report: &Report, parts: Parts<'_>) -> String {
     let mut out = String::new();
-    print::json(&document(suites, about, parts), "  ", &mut out);
+    print::json(&document(suites, report, parts), "  ", &mut out);
     out.push('\n');
     out
 }
 
 /// The same in YAML.
-pub(super) fn yaml(suites: &[SuiteResult], about: Vec<Value>, parts: Parts<'_>) -> String {
-    let document = document(suites, about, parts);
+pub(super) fn yaml(suites: &[SuiteResult], report: &Report, parts: Parts<'_>) -> String {
+    let document = document(suites, report, parts);
     print::yaml(&document, Style::V3, Layout::Block)
 }
 
-fn document(suites: &[SuiteResult], about: Vec<Value>, parts: Parts<'_>) -> Node {
-    let passed = !suites.iter().any(SuiteResult::is_failure);
-    let findings = Node::List(about.into_iter().map(Node::Value).collect());
+fn document(suites: &[SuiteResult], report: &Report, parts: Parts<'_>) -> Node {
+    let passed = report.complete && !suites.iter().any(SuiteResult::is_failure);
+    let findings = about_policies(report).into_iter().map(Node::Value);
+    let findings = Node::List(findings.collect());
     let has_findings = !matches!(&findings, Node::List(list) if list.is_empty());
     let suites = Node::List(suites.iter().map(suite).collect());
     let passed = ("passed".into(), Node::Value(passed.into()));
@@ -60,7 +64,7 @@ fn document(suites: &[SuiteResult], about: Vec<Value>, parts: Parts<'_>) -> Node
 /// The results as one HTML file.
 pub(super) fn html(suites: &[SuiteResult], parts: Parts<'_>) -> String {
     // It is JSON that was just written.
-    let document = json(suites, Vec::new(), parts);
+    let document = json(suites, &finding::report(), parts);
     let document = Value::from_json(document.as_bytes()).unwrap_or_default();
     modgate_ui::Page::new("verify", env!("CARGO_PKG_VERSION"), document).html()
 }
@@ -134,7 +138,7 @@ pub(super) fn junit(suites: &[SuiteResult], report: &Report) -> String {
     }
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {} time=\"{:.3}\">\n{body}</testsuites>\n",
-        all.attributes(),
+        all.of_all(),
         time.as_secs_f64()
     )
 }
@@ -184,11 +188,15 @@ impl Counts {
         self.skipped += other.skipped;
     }
 
+    /// Those of a `testsuite`.
     fn attributes(&self) -> String {
-        let Self { tests, failures, errors, skipped } = self;
-        format!(
-            "tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\""
-        )
+        format!("{} skipped=\"{}\"", self.of_all(), self.skipped)
+    }
+
+    /// Those of `testsuites`, where Jenkins' schema has no number of skipped tests.
+    fn of_all(&self) -> String {
+        let Self { tests, failures, errors, .. } = self;
+        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"")
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct AuditCommandArgs {
     /// Context of the cluster to audit [default: the current one]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["subjects", "kustomize"])]
     pub(crate) context: Option<String>,
-    /// Namespace of policies that name none.
+    /// Namespace of objects and policies that name none.
     #[arg(short, long, default_value = "default", value_parser = crate::args::namespace)]
     pub(crate) namespace: String,
     /// Output format, and the file to write it to; repeat for more.
@@ -105,15 +105,6 @@ impl OutputFormat for AuditOutput {
             Self::Sarif => Some(Format::Sarif),
             Self::Junit => Some(Format::Junit),
             Self::Markdown => Some(Format::Markdown),
-        }
-    }
-
-    fn failed(self) -> Option<Format> {
-        match self {
-            Self::Json => Some(Format::Json),
-            Self::Jsonl => Some(Format::Jsonl),
-            Self::Yaml => Some(Format::Yaml),
-            other => other.report(),
         }
     }
 }

@@ -52,10 +52,6 @@ impl<F: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for OutputPa
 pub(crate) trait OutputFormat: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
     /// The format of the report; `None` for a format of the command itself.
     fn report(self) -> Option<Format>;
-
-    /// The format of the report where the command has no results because policies or files are not
-    /// valid; `None` if nothing is written then.
-    fn failed(self) -> Option<Format>;
 }
 
 #[cfg(test)]

@@ -387,6 +387,7 @@ spec:
       - image: x:v1
         imagePullPolicy: IfNotPresent
 --- stderr
+note: 0 of 3 policies are about 1 of the 3 objects (ConfigMap)
 denied: Pod shop/b: operation rejected by the following ModRule(s): shop/no-latest-images: "pin the images of Pod b to a version"
 3 objects: 1 denied, 1 patched, 1 allowed; 3 policies
 
@@ -452,6 +453,8 @@ fn a_deletion_is_another_operation() {
         str![[r#"
 exit 0
 Pod shop/debug: allowed (quickstart/debug-pod.yaml:2:1)
+--- stderr
+note: 0 of 3 policies are about the object (Pod)
 
 "#]]
     );
@@ -713,6 +716,9 @@ Pod other/p: allowed (pod.yaml:1:1)
 
   Patch shop/pull-versions-once not considered: the rule is for namespace `shop`, the request for namespace `other` (tier 0, quickstart/modrules.yaml:27:1)
 
+--- stderr
+note: 0 of 3 policies are about the object (Pod)
+
 "#]]
     );
     assert_data_eq!(
@@ -795,6 +801,8 @@ exit 0
     "warnings": []
   }
 ]
+--- stderr
+note: 0 of 3 policies are about the object (Pod)
 
 "#]]
     );

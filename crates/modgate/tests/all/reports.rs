@@ -346,7 +346,117 @@ fn errors_of_policies_are_reported() {
         let log = json(&run("sarif").stdout);
         let invocation = items(items(&log, &["runs"])[0], &["invocations"])[0];
         assert_eq!(invocation.get("executionSuccessful"), Some(&false.into()));
-        assert_eq!(json(&run("json").stdout).get("complete"), Some(&false.into()));
+    }
+}
+
+/// The JSON of a run that has no results because a policy does not load has the shape of one that has.
+#[test]
+fn errors_have_the_shape_of_results() {
+    let folder = Folder::new();
+    folder.write("bad.yaml", &POLICIES.replace("sprintf(", "sprintff("));
+    folder.write(
+        "suite.yaml",
+        "apiVersion: test.gatekeeper.sh/v1alpha1\nkind: Suite\ntests:\n- {name: t, template: bad.yaml, \
+         constraint: bad.yaml, cases: [{name: c, object: good.yaml}]}\n",
+    );
+    let run = |line: &str| {
+        let ran = folder.run(line);
+        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+        json(&ran.stdout)
+    };
+    for line in ["review -f bad.yaml -o json good.yaml", "test -f bad.yaml -o json good.yaml"] {
+        let list = run(line);
+        let found = list.as_array().expect("a list");
+        assert_eq!(found.len(), 1, "{line}");
+        let level = found.iter().next().and_then(|it| it.get("level"));
+        assert_eq!(level, Some(&"error".into()), "{line}");
+    }
+    let audited = run("audit -f bad.yaml -o json good.yaml");
+    let good = json(&folder.run("audit -f policies.yaml -o json good.yaml").stdout);
+    for (member, value) in good.as_object().expect("an object") {
+        let other = audited.get(member).map(Value::type_name);
+        assert_eq!(other, Some(value.type_name()), "{member}");
+    }
+    assert_eq!(items(&audited, &["findings"]).len(), 1);
+    let verified = run("verify -o json suite.yaml");
+    assert_eq!(verified.get("passed"), Some(&false.into()));
+    assert!(verified.get("suites").is_some());
+}
+
+/// Objects that name no namespace are evaluated in the same one.
+#[test]
+fn reviews_and_audits_agree_on_objects_without_a_namespace() {
+    let folder = Folder::new();
+    let policies = r#"
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: shownamespace}
+spec:
+  crd: {spec: {names: {kind: ShowNamespace}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package shownamespace
+      violation[{"msg": msg}] { msg := sprintf("in <%v>", [input.review.namespace]) }
+      violation[{"msg": msg}] { not input.review.namespace; msg := "nowhere" }
+"#;
+    let constraint = |name: &str, block: &str| {
+        format!(
+            "---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: ShowNamespace\n\
+             metadata: {{name: {name}}}\nspec: {{match: {{{block}}}}}\n"
+        )
+    };
+    let all = [
+        constraint("all", ""),
+        constraint("cluster", "scope: Cluster"),
+        constraint("default", "namespaces: [default]"),
+        constraint("outside", "excludedNamespaces: [default]"),
+        constraint("shop", "namespaces: [shop]"),
+        constraint(
+            "labels",
+            "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}",
+        ),
+    ];
+    folder.write("show.yaml", &format!("{policies}{}", all.concat()));
+    let objects = [
+        ("v1", "Pod", "", "default"),
+        ("v1", "Pod", ", namespace: shop", "shop"),
+        ("example.com/v1", "Widget", "", "default"),
+        ("v1", "Node", "", ""),
+        ("v1", "Namespace", "", ""),
+    ];
+    for (version, kind, namespace, expected) in objects {
+        folder.write(
+            "object.yaml",
+            &format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: x{namespace}}}\n"),
+        );
+        for flags in ["", "-n shop"] {
+            let found = |verb: &str, prefix: &str| -> Vec<String> {
+                let ran = folder.run(&format!("{verb} -f show.yaml {flags} object.yaml"));
+                let mut lines: Vec<String> = Vec::new();
+                let mut constraint = String::new();
+                for line in ran.stdout.lines() {
+                    if let Some(rest) = line.strip_prefix("ShowNamespace ") {
+                        constraint = rest.split(':').next().unwrap_or_default().to_owned();
+                    } else if let Some(rest) = line.trim_start().strip_prefix(prefix) {
+                        let (head, message) = rest.split_once(": ").unwrap_or_default();
+                        let message = message.rsplit_once(" (").unwrap_or_default().0;
+                        let name = if constraint.is_empty() { head } else { &constraint };
+                        lines.push(format!("{name}: {message}"));
+                    }
+                }
+                lines.sort();
+                lines
+            };
+            let reviewed = found("review", "denied by ShowNamespace ");
+            assert_eq!(found("audit", "deny "), reviewed, "{kind} {flags}");
+            let expected = match (expected, flags) {
+                ("", _) => "all: nowhere".to_owned(),
+                ("default", "-n shop") => "all: in <shop>".to_owned(),
+                (expected, _) => format!("all: in <{expected}>"),
+            };
+            assert!(reviewed.contains(&expected), "{kind} {flags}: {reviewed:?}");
+        }
     }
 }
 
@@ -555,13 +665,35 @@ fn notes_name_what_was_not_evaluated() {
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: shop, labels: {team: \
          us}}\nspec: {template: {spec: {containers: []}}}\n",
     );
-    let ran = folder.run("review -f pods.yaml deployment.yaml");
-    assert_eq!(ran.code, 0);
-    for part in [
-        "note: no file describes Namespace `shop`",
-        "note: 1 constraint is for Pods and not evaluated for the Pods of a Deployment",
+    folder.write(
+        "pod.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: shop, labels: {team: us, owner: me}}\n",
+    );
+    folder.write("service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n");
+    let missing = "note: no file describes Namespace `shop`";
+    let pods = "note: 1 constraint is for Pods and not evaluated for the Pods of a Deployment";
+    for (objects, notes) in [
+        ("deployment.yaml", [pods, "note: 0 of 2 policies are about the object (Deployment)"]),
+        ("pod.yaml", [missing, ""]),
+        ("service.yaml", ["note: 0 of 2 policies are about the object (Service)", ""]),
+        (
+            "pod.yaml service.yaml deployment.yaml",
+            ["note: 0 of 2 policies are about 2 of the 3 objects (Deployment, Service)", pods],
+        ),
+        ("good.yaml", ["", ""]),
     ] {
-        assert!(ran.stderr.contains(part), "{}", ran.stderr);
+        for verb in ["review", "audit", "test"] {
+            let ran = folder.run(&format!("{verb} -f pods.yaml {objects}"));
+            for note in notes {
+                assert!(ran.stderr.contains(note), "{verb} {objects}: {}", ran.stderr);
+            }
+            let count = notes.iter().filter(|note| !note.is_empty()).count();
+            let more = usize::from(objects.contains("pod.yaml service"));
+            let found = ran.stderr.matches("note: ").count();
+            assert_eq!(found, count + more, "{verb} {objects}: {}", ran.stderr);
+            let quiet = folder.run(&format!("{verb} -q -f pods.yaml {objects}"));
+            assert!(!quiet.stderr.contains("note: "), "{verb}: {}", quiet.stderr);
+        }
     }
 }
 
